@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2 as httpx
 import pytest
@@ -26,9 +26,6 @@ from fairpost.store import workspaces
 from fairpost.system import clock
 from tests.api.conftest import Api, answering
 from tests.api.signed_in import signed_in
-
-if TYPE_CHECKING:
-    from fairpost.model.reason import Reason
 
 HEARD_S = 60.0  # only against waiting for ever
 

@@ -3,7 +3,6 @@
 import asyncio
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -22,9 +21,6 @@ from fairpost.model.window import Quota
 from fairpost.store import campaigns, prospects, schedules, templates
 from fairpost.store.store import Store
 from tests.campaigns.world import MONDAY, WORKSPACE, World, office_hours
-
-if TYPE_CHECKING:
-    from fairpost.model.reason import Reason
 
 FILE = """
 name = "spring"

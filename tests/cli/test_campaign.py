@@ -69,7 +69,7 @@ def test_a_file_is_applied_launched_and_watched(cli: Cli, campaign: Path, url: s
         json.loads(line)
         for line in cli.ok("campaign", "recipients", "spring", "--state", "failed", "--json").splitlines()
     ]
-    assert (failed["step"], failed["reason"]) == (1, "5.6.0 we do not take this")
+    assert (failed["step"], failed["reason_code"]) == (1, "email.format_refused")
     assert "we do not take this" in cli.ok("campaign", "recipients", "spring")
     assert cli.json("campaign", "retry", "spring") == {"retried": 1}
     deliver(url, OK)

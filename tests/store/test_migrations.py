@@ -308,3 +308,28 @@ async def test_sentences_about_accounts_become_codes(blank: Any) -> None:
     assert await blank.fetchval("SELECT rest_reason FROM fairpost.leases") == "account.server_unreachable"
     with pytest.raises(asyncpg.CheckViolationError):
         await blank.execute("UPDATE fairpost.accounts SET status_reason = 'a sentence'")
+
+
+async def test_sentences_about_campaigns_holds_and_pauses_become_codes(blank: Any) -> None:
+    await migrate(blank, up_to=33)
+    await blank.execute(
+        """INSERT INTO fairpost.rules (workspace, level, key, held_until, hold_reason, throttled_until, throttle_reason) VALUES
+               ('w', 'stream', 'campaign:a', 'infinity', 'campaign a is paused', now() + interval '1 hour', 'the daily quota is used up: 3 of 4'),
+               ('w', 'user', 'ann', 'infinity', 'too many complaints', now() + interval '1 hour', 'a bought list');
+           INSERT INTO fairpost.stops (prospect_id, campaign_id, reason, at) VALUES (1, 0, 'has replied', now());
+           INSERT INTO fairpost.pauses (since, until, reason, paused_by, restored) VALUES (now(), 'infinity', 'wrong prices', 'me', false)"""
+    )
+    await migrate(blank)
+    stream, user = await blank.fetch("SELECT * FROM fairpost.rules ORDER BY level DESC")
+    assert (stream["hold_reason"], json.loads(stream["hold_params"])) == ("hold.campaign_paused", {"campaign": "a"})
+    assert (stream["throttled_until"], stream["throttle_reason"]) == (None, None), "a window is no throttle"
+    assert (stream["closed_reason"], json.loads(stream["closed_params"])) == (
+        "schedule.quota_used_up",
+        {"used": 3, "allowed": 4},
+    )
+    assert (user["hold_reason"], json.loads(user["hold_params"])) == ("hold.by_hand", {"note": "too many complaints"})
+    assert (user["throttle_reason"], user["closed_until"]) == ("legacy.text", None)
+    stop = await blank.fetchrow("SELECT reason, params FROM fairpost.stops")
+    assert (stop["reason"], json.loads(stop["params"])) == ("prospect.stopped_by_hand", {"note": "has replied"})
+    pause = await blank.fetchrow("SELECT reason, params FROM fairpost.pauses")
+    assert (pause["reason"], json.loads(pause["params"])) == ("everything.paused_by_hand", {"note": "wrong prices"})

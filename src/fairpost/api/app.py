@@ -13,7 +13,7 @@ from fairpost import __version__
 from fairpost.api.acting import refused
 from fairpost.api.answers import failure
 from fairpost.api.document import condensed, name_operations
-from fairpost.api.errors import CODES, DETAILS_MAX, ApiError, without_commands
+from fairpost.api.errors import CODES, DETAILS_MAX, ApiError
 from fairpost.api.field_errors import mistakes
 from fairpost.api.middleware import RequestMiddleware
 from fairpost.api.preauth import PreAuth
@@ -202,7 +202,7 @@ async def _ours(request: Request, error: Exception) -> Response:
         case Refusal():
             return failure(refused(error.reason))
         case NotFound():
-            return failure(ApiError("not_found", without_commands(str(error))))
+            return failure(ApiError("not_found", error.message))
         case NotInstalled():
             return failure(ApiError("not_installed", str(error)))
         case MigrationError():
@@ -236,7 +236,7 @@ async def _ours(request: Request, error: Exception) -> Response:
         case DatabaseUnavailable():
             return failure(_away(passes=error.passes))
         case FairpostError():
-            return failure(ApiError("conflict", without_commands(str(error))))
+            return failure(ApiError("conflict", error.message))
     trouble = trouble_of(error)
     if trouble is None:
         raise error  # a fault of ours: the middleware logs it

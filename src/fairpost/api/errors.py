@@ -68,11 +68,3 @@ def invalid(field: str, message: str, **more: str) -> ApiError:
 
 def not_found(what: str, name: object, *, where: str = " in this workspace") -> ApiError:
     return ApiError("not_found", f"There is no {what} {name}{where}.")
-
-
-def without_commands(message: str) -> str:
-    """Errors say what to type next; whoever asks over HTTP has nothing to type it into."""
-    sentences = message.split(". ")
-    kept = [sentence for sentence in sentences if "fairpost " not in sentence and " --" not in sentence]
-    text = ". ".join(kept) or sentences[0]
-    return text if text.endswith((".", "!", "?")) else f"{text}."

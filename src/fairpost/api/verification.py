@@ -2,7 +2,6 @@
 
 import asyncio
 
-from fairpost.api.errors import without_commands
 from fairpost.api.service import Service
 from fairpost.api.shapes.accounts import ReplyOut, StepTried, Verified
 from fairpost.model.account import Account
@@ -28,7 +27,7 @@ async def verify(account: Account, service: Service) -> Verified:
             "Its password cannot be opened, or there is none. Give it anew, or ask those who run the service."
         )
     except FairpostError as error:
-        return _failed(without_commands(str(error)))
+        return _failed(error.message)
 
 
 async def log_in(settings: ServerSettings, secret: str, address: str, service: Service) -> Verified:
@@ -42,7 +41,7 @@ async def log_in(settings: ServerSettings, secret: str, address: str, service: S
     except TimeoutError:
         return _failed(f"Its server took longer than {VERIFYING_S_MAX:.0f} seconds. Try again later.")
     except FairpostError as error:
-        return _failed(without_commands(str(error)))
+        return _failed(error.message)
 
 
 def _told(tried: list[Tried]) -> Verified:

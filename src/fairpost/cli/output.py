@@ -15,7 +15,6 @@ from fairpost.reasons.rendering import brief, coded
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fairpost.model.reason import Reason
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: ids are strings, times are ISO 8601 in UTC.")]
 

@@ -9,9 +9,14 @@ from fairpost.model.reason import Reason, Value
 
 
 class FairpostError(Exception):
-    """Base of all our errors. The message says what happened and what to type next."""
+    """Base of all our errors. `message` says what happened. `then` is what to type next, for those who have a command line."""
 
     passes = False  # by itself, so that waiting helps
+
+    def __init__(self, message: str = "", *, then: str = "") -> None:
+        super().__init__(f"{message} {then}" if then else message)
+        self.message = message
+        self.then = then
 
 
 class Refusal(FairpostError):
@@ -59,6 +64,10 @@ class NotInstalled(FairpostError):
 
 class NotFound(FairpostError):
     """Something was named that is not there."""
+
+
+class Unknown(Refusal, NotFound):
+    """The same, with a code of the catalogue."""
 
 
 class SettingsError(FairpostError):

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from fairpost.model.email import Attachment, Mailbox, Recipient
-from fairpost.model.errors import NotFound
+from fairpost.model.errors import Unknown
 from fairpost.model.ids import EmailId
 from fairpost.model.reason import Reason
 from fairpost.model.states import DoubtPolicy, EmailClass, SequenceWord, State, wanted_states
@@ -149,7 +149,7 @@ async def listed_by_ids(
 async def show_email(store: Store, email_id: EmailId, *, now: datetime | None = None) -> ShownEmail:
     row = await store.row("SELECT * FROM fairpost.show_email($1, $2)", email_id, now)
     if row is None:
-        raise NotFound(f"There is no e-mail {email_id}. Find the one you mean: fairpost email list")
+        raise Unknown("email.unknown", id=str(email_id))
     log = await store.fetch("SELECT * FROM fairpost.attempts_of($1)", email_id)
     shown = _common(row)
     return ShownEmail(

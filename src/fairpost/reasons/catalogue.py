@@ -24,13 +24,14 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
     """`kind`: of a refusal. `field`: what of the request is wrong, where it is invalid and its `mistakes` do not say it.
-    `brief`: as the end of another sentence, which names what it is about."""
+    `brief`: as the end of another sentence, which names what it is about. `is_kept`: stored with what it is about."""
 
     sentence: str
     kind: Kind | None = None
     command: str = ""
     field: str = ""
     brief: str = ""
+    is_kept: bool = False
 
 
 def _unknown(sentence: str, command: str = "") -> Meaning:
@@ -67,7 +68,7 @@ def _state(sentence: str, command: str = "", *, brief: str = "") -> Meaning:
 
 def _why(brief: str) -> Meaning:
     """Why something is in its state. It is kept with it, and told with it: as the end of a sentence."""
-    return Meaning(sentence=f"{brief[0].upper()}{brief[1:]}.", brief=brief)
+    return Meaning(sentence=f"{brief[0].upper()}{brief[1:]}.", brief=brief, is_kept=True)
 
 
 CATALOGUE: Mapping[str, Meaning] = {
@@ -299,6 +300,10 @@ CATALOGUE: Mapping[str, Meaning] = {
     "campaign.unknown": _unknown(
         "There is no campaign {name} in workspace {workspace}.", "fairpost campaign list --workspace {workspace}"
     ),
+    "campaign.not_a_draft": _conflict(
+        "Campaign {name} is {state}, and only a draft can be changed. Make another one under a new name.",
+        "fairpost campaign new --help",
+    ),
     "campaign.wrong_state": _conflict(
         "Campaign {name} is {state}. You cannot {action} it.", "fairpost campaign show {name} --workspace {workspace}"
     ),
@@ -376,6 +381,9 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     # ── workspaces ──
     "workspace.unknown": _unknown("There is no workspace {name}.", "fairpost workspace add {name}"),
+    "region.unknown": _unknown(
+        "No region is known for workspace {workspace}.", "fairpost region place {workspace} --help"
+    ),
     "workspace.bad_name": _invalid(
         "name", "must be 1 to 100 small letters, digits, dots, dashes or underscores, beginning with a letter or digit"
     ),

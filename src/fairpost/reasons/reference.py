@@ -1,6 +1,6 @@
 """The catalogue as the tables of docs/conditions.md: `python -m fairpost.reasons.reference` prints them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from fairpost.reasons.catalogue import CATALOGUE, Meaning
 
@@ -8,16 +8,19 @@ COLUMNS = ("code", "what it says", "next step")
 
 
 def tables() -> str:
-    return "\n".join(
-        ["## What is going on", "", *_table(refusals=False), "", "## Refusals", "", *_table(refusals=True), ""]
+    parts: tuple[tuple[str, Callable[[Meaning], bool]], ...] = (
+        ("What is going on", lambda meaning: meaning.kind is None and not meaning.is_kept),
+        ("Why it is so", lambda meaning: meaning.is_kept),
+        ("Refusals", lambda meaning: meaning.kind is not None),
     )
+    return "\n".join(line for title, belongs in parts for line in (f"## {title}", "", *_table(belongs), ""))
 
 
-def _table(*, refusals: bool) -> Iterator[str]:
+def _table(belongs: Callable[[Meaning], bool]) -> Iterator[str]:
     yield f"| {' | '.join(COLUMNS)} |"
     yield "|---|---|---|"
     for code, meaning in CATALOGUE.items():
-        if (meaning.kind is not None) is refusals:
+        if belongs(meaning):
             yield f"| `{code}` | {_sentence(meaning)} | {f'`{meaning.command}`' if meaning.command else ''} |"
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fairpost.model.campaign import Campaign, CampaignState, Gap, Step
-from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.errors import NotFound, Refusal, Unknown
 from fairpost.model.ids import EmailId
 from fairpost.model.reason import Reason, write_params
 from fairpost.store.reasons import stored_reason
@@ -149,20 +149,15 @@ async def put_draft(store: "Store", draft: Draft) -> Campaign:
         return await campaign_by_id(store, row["id"])
     known = await find_campaign(store, draft.workspace, draft.name)
     if known is not None:
-        raise FairpostError(
-            f"Campaign {draft.name} is {known.state}, and only a draft can be changed. Nothing was changed. "
-            "Make another one under a new name: fairpost campaign new --help"
-        )
-    raise NotFound(f"There is no sequence {draft.sequence} in workspace {draft.workspace}. See: fairpost sequence list")
+        raise Refusal("campaign.not_a_draft", name=draft.name, state=known.state)
+    raise Unknown("sequence.unknown", name=draft.sequence, workspace=draft.workspace)
 
 
 async def list_ids(store: "Store", workspace: str, names: Sequence[str]) -> list[int]:
     known = await known_lists(store, workspace, names)
     for name in names:
         if name not in known:
-            raise NotFound(
-                f"There is no list {name} in workspace {workspace}. Bring one in: fairpost prospects import --help"
-            )
+            raise Unknown("list.unknown", name=name, workspace=workspace)
     return [known[name] for name in dict.fromkeys(names)]
 
 
@@ -182,7 +177,7 @@ async def find_campaign(store: "Store", workspace: str, name: str) -> Campaign |
 async def campaign_named(store: "Store", workspace: str, name: str) -> Campaign:
     found = await find_campaign(store, workspace, name)
     if found is None:
-        raise NotFound(f"There is no campaign {name} in workspace {workspace}. See: fairpost campaign list")
+        raise Unknown("campaign.unknown", name=name, workspace=workspace)
     return found
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from fairpost.model.errors import NotFound, Refusal
+from fairpost.model.errors import Refusal, Unknown
 from fairpost.model.names import WORKSPACE_NAME
 from fairpost.store.store import Store
 from fairpost.system import clock
@@ -36,7 +36,7 @@ async def find_region(home: Store, workspace: str) -> str | None:
 async def region_of(home: Store, workspace: str) -> str:
     region = await find_region(home, workspace)
     if region is None:
-        raise NotFound(f"No region is known for {workspace!r}. Place it: fairpost region place WORKSPACE REGION")
+        raise Unknown("region.unknown", workspace=workspace)
     return region
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from fairpost.model.errors import FairpostError, NotFound
+from fairpost.model.errors import FairpostError, Unknown
 from fairpost.model.prospect import BadProspectLine, ImportedProspects, Prospect, ProspectLine
 from fairpost.system import clock
 
@@ -234,7 +234,7 @@ async def listed(
 async def known_by(store: "Store", workspace: str, address: str) -> Prospect:
     row = await store.row(f"{_SHOWN} WHERE p.workspace = $1 AND p.folded = fairpost.fold($2)", workspace, address)
     if row is None:
-        raise NotFound(f"{address} is no prospect of workspace {workspace}. See: fairpost prospects list")
+        raise Unknown("prospect.unknown", address=address, workspace=workspace)
     return _prospect(row)
 
 

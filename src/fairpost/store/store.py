@@ -31,7 +31,7 @@ from fairpost.model.account import (
 )
 from fairpost.model.campaign import Gap
 from fairpost.model.email import Attachment, Content, Earlier, Mailbox, Outgoing, Recipient
-from fairpost.model.errors import ChangedMeanwhile, KeysChanged, NotFound
+from fairpost.model.errors import ChangedMeanwhile, KeysChanged, NotFound, Unknown
 from fairpost.model.fault import Sample, Suspect
 from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.public_ids import PublicIds
@@ -299,7 +299,7 @@ class Store:
             name,
         )
         if row is None:
-            raise NotFound(f"There is no account {name}. See: fairpost account list")
+            raise Unknown("account.not_found", account=name)
         return _runtime(row)
 
     async def accounts(

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fairpost.model.campaign import Step
-from fairpost.model.errors import NotFound, Refusal
+from fairpost.model.errors import Refusal, Unknown
 from fairpost.system import clock
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ async def put_template(
 async def template_named(store: "Store", workspace: str, name: str) -> StoredTemplate:
     row = await store.row(f"{_TEMPLATE} WHERE t.workspace = $1 AND t.name = $2", workspace, name)
     if row is None:
-        raise NotFound(f"There is no template {name} in workspace {workspace}. See: fairpost template list")
+        raise Unknown("template.unknown", name=name, workspace=workspace)
     return _template(row)
 
 
@@ -148,7 +148,7 @@ async def put_sequence(
 async def sequence_named(store: "Store", workspace: str, name: str) -> StoredSequence:
     row = await store.row(f"{_SEQUENCE} WHERE s.workspace = $1 AND s.name = $2", workspace, name)
     if row is None:
-        raise NotFound(f"There is no sequence {name} in workspace {workspace}. See: fairpost sequence list")
+        raise Unknown("sequence.unknown", name=name, workspace=workspace)
     return _sequence(row)
 
 

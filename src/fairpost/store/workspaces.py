@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairpost.model.errors import NotFound, Refusal
+from fairpost.model.errors import NotFound, Refusal, Unknown
 from fairpost.model.names import WORKSPACE_NAME
 from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import (
@@ -77,7 +77,7 @@ async def add_workspace(store: "Store", name: str, *, loans: Sequence[Loan] = ()
 async def workspace_named(store: "Store", name: str) -> Workspace:
     found = await find_workspace(store, name)
     if found is None:
-        raise NotFound(f"There is no workspace {name}. Make it: fairpost workspace add {name}")
+        raise Unknown("workspace.unknown", name=name)
     return found
 
 

@@ -32,10 +32,11 @@ def server_settings(account: Account, *, guard: NetworkGuard | None = None) -> S
             return account.transport if guard is None else standard(account.transport)
         case UnknownTransport(kind):
             raise FairpostError(
-                f'Account "{account.name}" has a server that this Fairpost cannot read ({kind}). Upgrade it, or: {anew}'
+                f'Account "{account.name}" has a server that this Fairpost cannot read ({kind}). Upgrade it, or give it another.',
+                then=anew,
             )
         case None:
-            raise FairpostError(f'Account "{account.name}" has no server, so it cannot send. {anew}')
+            raise FairpostError(f'Account "{account.name}" has no server, so it cannot send.', then=anew)
         case _:
             assert_never(account.transport)
 

@@ -92,7 +92,9 @@ async def _reseal(
         }
         if await store.replace_secrets(before, after):
             return before, after
-    raise VaultError("Passwords were changed all the while, and the key was not. Run it again: fairpost secrets rotate")
+    raise VaultError(
+        "Passwords were changed all the while, and the key was not.", then="Run it again: fairpost secrets rotate"
+    )
 
 
 def _open(vault: Vault, secrets: Sequence[SealedSecret]) -> dict[AccountId, str | None]:

@@ -25,6 +25,9 @@ class Unopenable(VaultError):
     """A secret that no key at hand opens."""
 
 
+DROP = "If it is lost for good: fairpost secrets rotate --drop-unreadable"
+
+
 class Vault:
     def __init__(self, keyring: Keyring) -> None:
         self.keyring = keyring
@@ -41,14 +44,16 @@ class Vault:
         if key is None:
             raise Unopenable(
                 f'The password of the account "{name}" is sealed with the key {key_id}, which is not here. '
-                f"{self._what_to_do()}"
+                f"{self._what_is_here()}",
+                then=DROP,
             )
         try:
             return AESGCM(key.material).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _bound_to(account_id)).decode()
         except InvalidTag:
             raise Unopenable(
                 f'The stored password of the account "{name}" is damaged, or another account\'s: the key {key_id} is the '
-                f"right one, and does not open it. {_give_again(name)}"
+                f"right one, and does not open it.",
+                then=_give_again(name),
             ) from None
 
     def key_for(self, in_use: Collection[str]) -> Key:
@@ -57,19 +62,20 @@ class Vault:
         if missing:
             raise VaultError(
                 f"The secrets of this database are sealed with the key {', '.join(missing)}, which is not here: "
-                f"a second key would not be found by everybody. {self._what_to_do()}"
+                f"a second key would not be found by everybody. {self._what_is_here()}",
+                then=DROP,
             )
         current = self.keyring.current()
         if in_use and (current is None or current.id not in in_use):
             return next(key for key in self.keyring.at_hand() if key.id in in_use)
         return current or self.keyring.make_current()
 
-    def _what_to_do(self) -> str:
+    def _what_is_here(self) -> str:
         here = sorted({key.id for key in self.keyring.at_hand()})
         have = f"Here is only {', '.join(here)}." if here else "Here is no key at all."
         return (
             f"{have} Put the right one into FAIRPOST_SECRET_KEY or {self.keyring.file} (from a backup, or another "
-            "machine). If it is lost for good: fairpost secrets rotate --drop-unreadable"
+            "machine)."
         )
 
 
@@ -86,8 +92,8 @@ def _parts(sealed: str, name: str) -> tuple[str, bytes]:
         data = b""
     if version != VERSION or not key_id.isalnum() or len(data) < NONCE_BYTES:
         raise Unopenable(
-            f'The stored password of the account "{name}" is damaged, or in a form that this Fairpost does not know. '
-            f"{_give_again(name)}"
+            f'The stored password of the account "{name}" is damaged, or in a form that this Fairpost does not know.',
+            then=_give_again(name),
         )
     return key_id, data
 

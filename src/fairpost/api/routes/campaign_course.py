@@ -7,7 +7,6 @@ from fastapi import APIRouter
 from fairpost.api.access import Caller, Reads
 from fairpost.api.answers import Answer, failures
 from fairpost.api.conditions import shown
-from fairpost.api.errors import without_commands
 from fairpost.api.names import SHARED, as_known, own_account, own_words
 from fairpost.api.routes.campaigns import named, state_word
 from fairpost.api.shapes.campaign_course import (
@@ -83,7 +82,7 @@ def _expected(kept: Foreseen | Unforeseen | None, caller: Caller) -> ExpectedCou
 
 def _why(none: Unforeseen, caller: Caller) -> str:
     """Without what an operator's account is called."""
-    words = without_commands(none.why)
+    words = none.why
     if none.account is not None and own_account(none.account, caller) is None:
         words = words.replace(f'the account "{none.account}"', SHARED).replace(
             f'The account "{none.account}"', SHARED.capitalize()

@@ -13,7 +13,7 @@ from fairpost.api.access import LONG, Caller, Reads, Sends
 from fairpost.api.acting import act
 from fairpost.api.answers import Answer, Page, Text, failures
 from fairpost.api.conditions import told_reason
-from fairpost.api.errors import ApiError, not_found, without_commands
+from fairpost.api.errors import ApiError, not_found
 from fairpost.api.names import own_account
 from fairpost.api.pages import Cursor, Limit, number_at, page_of, sealed
 from fairpost.api.routes.campaigns import PLANNING_S_MAX, named, scheduling, state_word
@@ -133,7 +133,7 @@ def _foreseen(question: Question, now: datetime) -> tuple[Forecast, list[Suggest
     try:
         found = foresee(question.plan, question.senders, now=now)
     except NoForecast as error:
-        raise ApiError("conflict", without_commands(str(error))) from None
+        raise ApiError("conflict", error.message) from None
     return found, suggestions(question.plan, question.senders, now=now, found=found)
 
 

@@ -103,7 +103,7 @@ def _require_able(plan: Plan, senders: Sequence[Sender]) -> None:
         if pending.account not in names:
             raise NoForecast(
                 f'E-mails wait for the account "{pending.account}", which takes no part: it is paused, or not named. '
-                f"Resume it (fairpost account resume {pending.account}), or name it as well.",
+                "Resume it, or name it as well.",
                 account=pending.account,
             )
         if not 1 <= pending.step <= plan.steps:

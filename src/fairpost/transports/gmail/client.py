@@ -213,7 +213,8 @@ def client_of(
     """`secret`: opened. `name`, `address`: of the account. Raises VaultError."""
     if secret is None:
         raise VaultError(
-            f'Account "{name}" has no key for the Gmail API. Give it: fairpost account set {name} --gmail KEYFILE'
+            f'Account "{name}" has no key for the Gmail API.',
+            then=f"Give it: fairpost account set {name} --gmail KEYFILE",
         )
     tokens = token_source(settings.oauth, secret, mailbox=address)
     return GmailClient(tokens, base_url=settings.base_url, timeouts=timeouts)

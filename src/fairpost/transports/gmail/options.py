@@ -62,11 +62,11 @@ class GivenGmail:
         oauth = self.oauth or (kept.oauth if kept else None)
         if oauth is None:
             raise FairpostError(
-                f"Account {name} does not send through the Gmail API. "
-                f"Give it a key: fairpost account set {name} --gmail FILE"
+                f"Account {name} does not send through the Gmail API.",
+                then=f"Give it a key: fairpost account set {name} --gmail FILE",
             )
         if kept is not None and self.url is not None and self.url != (kept.base_url or "") and self.secret is None:
-            raise FairpostError("Another URL needs its key with it. Add: --gmail FILE")
+            raise FairpostError("Another URL needs its key with it.", then="Add: --gmail FILE")
         is_service = oauth.kind is OauthKind.GOOGLE_SERVICE_ACCOUNT
         if self.subject and not is_service:
             raise FairpostError("--subject goes with --gmail: a refresh token is for the mailbox of who allowed it.")

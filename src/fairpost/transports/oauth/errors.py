@@ -8,7 +8,7 @@ class Refused(FairpostError):
     administrator can do about it."""
 
     def __init__(self, reason: str, what: str, advice: str) -> None:
-        super().__init__(f"{what} {advice}")
+        super().__init__(what, then=advice)
         self.reason = reason
         self.what = what
         self.advice = advice

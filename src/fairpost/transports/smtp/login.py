@@ -33,8 +33,8 @@ def login_of(settings: SmtpSettings, secret: str | None, *, account: str) -> Pas
         return None
     if secret is None:
         raise VaultError(
-            f'Account "{account}" has no password for {settings.user}. '
-            f"Give it: fairpost account set {account} --ask-password"
+            f'Account "{account}" has no password for {settings.user}.',
+            then=f"Give it: fairpost account set {account} --ask-password",
         )
     if settings.oauth is not None:
         source = token_source(settings.oauth, secret, mailbox=settings.user)

@@ -103,15 +103,15 @@ def _with_kept_secret(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSet
     if server.user is None:
         return server
     if old is None or (old.host, old.user) != (server.host, server.user) or old.secret is None:
-        raise FairpostError("Another host or user needs its password with it. Add: --ask-password")
+        raise FairpostError("Another host or user needs its password with it.", then="Add: --ask-password")
     return replace(server, secret=old.secret)
 
 
 def _require_user(name: str, server: SmtpSettings | None) -> None:
     if server is None or server.user is None:
         raise FairpostError(
-            f"Account {name} has no server with a user, so a password is of no use. "
-            f"Give both: fairpost account set {name} --smtp smtp+starttls://USER@HOST --ask-password"
+            f"Account {name} has no server with a user, so a password is of no use.",
+            then=f"Give both: fairpost account set {name} --smtp smtp+starttls://USER@HOST --ask-password",
         )
 
 
@@ -124,6 +124,6 @@ def _require_plain_secret(name: str, old: SmtpSettings | None) -> None:
     anew = "--key-file FILE" if is_service else f"--client-id {oauth.client_id} --refresh-token-file FILE"
     tenant = f" --tenant {oauth.tenant}" if oauth.tenant else ""
     raise FairpostError(
-        f"Account {name} logs in by OAuth, so a password alone is of no use. Give its secret: fairpost account "
-        f"set {name} --oauth {'google' if oauth.kind.is_google else 'microsoft'}{tenant} {anew}"
+        f"Account {name} logs in by OAuth, so a password alone is of no use.",
+        then=f"Give its secret: fairpost account set {name} --oauth {'google' if oauth.kind.is_google else 'microsoft'}{tenant} {anew}",
     )

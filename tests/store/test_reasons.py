@@ -1,0 +1,53 @@
+"""Reasons as the database has them, and sentences from before there were codes."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from fairpost.model.reason import Reason, write_params
+from fairpost.reasons.catalogue import CATALOGUE
+from fairpost.reasons.rendering import brief
+from fairpost.store.reasons import stored_forms, stored_reason, stored_reasons
+from fairpost.store.store import Store
+
+
+@pytest.mark.parametrize(
+    ("sentence", "reason"),
+    [
+        ("account_suspended", Reason("email.account_suspended")),
+        ("there is no account acme/sales any more", Reason("email.account_removed", account="acme/sales")),
+        ("expired at 2030-01-01T00:00:00Z", Reason("email.expired", expired_at=datetime(2030, 1, 1, tzinfo=UTC))),
+        ("the campaign was cancelled", Reason("email.campaign_cancelled")),
+        ("outcome unknown, given up by operator", Reason("email.resolved_as_failed", by="operator")),
+        ("550 5.1.1 no such user", Reason("legacy.text", text="550 5.1.1 no such user")),
+    ],
+)
+def test_a_sentence_from_before_is_read_as_its_code(sentence: str, reason: Reason) -> None:
+    assert stored_reason(sentence, None) == reason
+    assert reason.code in CATALOGUE
+    assert "{" not in brief(reason)
+
+
+def test_what_failed_for_a_reason_is_found_by_its_code_and_by_its_old_name() -> None:
+    assert set(stored_forms("account_suspended")) == {"account_suspended", "email.account_suspended"}
+    assert set(stored_forms("email.account_suspended")) == {"account_suspended", "email.account_suspended"}
+
+
+async def test_a_code_and_its_parameters_come_back_from_one_text(store: Store) -> None:
+    reason = Reason("email.mailbox_full", code=552, reply='5.2.2 {"full"} “ü”')
+    said = await store.value("SELECT fairpost.in_one($1, $2)", reason.code, write_params(reason))
+    row = await store.row("SELECT fairpost.code_in($1) AS code, fairpost.params_in($1) AS params", said)
+    assert stored_reason(row["code"], row["params"]) == reason
+    assert stored_reasons([said, "two many"]) == (reason, Reason("legacy.text", text="two many"))
+
+
+@pytest.mark.parametrize("reply", ['{"code": 403, "params": 1}', "451 try later", '{"code": "x", "params": {'])
+async def test_a_reply_that_looks_like_json_stays_what_it_is(store: Store, reply: str) -> None:
+    row = await store.row("SELECT fairpost.code_in($1) AS code, fairpost.params_in($1) AS params", reply)
+    assert tuple(row) == (reply, None)
+
+
+async def test_long_replies_are_cut_and_numbers_are_not(store: Store) -> None:
+    kept = json.loads(await store.value("SELECT fairpost.shortened($1)", json.dumps({"reply": "x" * 5000, "n": 7})))
+    assert kept == {"reply": "x" * 1000, "n": 7}
