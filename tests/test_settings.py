@@ -230,7 +230,7 @@ def test_fairness_can_be_set(variable: str, text: str, value: Any) -> None:
     ],
 )
 def test_what_breaks_the_rule_of_a_setting_is_refused(variable: str, texts: list[str]) -> None:
-    (rule,) = [setting.rule for setting in SETTINGS if setting.variable == variable]
+    (rule,) = [setting.kind.rule for setting in SETTINGS if setting.variable == variable]
     for text in texts:
         said = refusal({variable: text})
         assert said.startswith(variable)
@@ -288,7 +288,7 @@ def test_of_two_other_names_the_first_counts() -> None:
 def test_any_text_is_taken_or_refused(text: str) -> None:
     for setting in SETTINGS:
         if setting.name.startswith("smtp_") or setting.name == "poll_interval":
-            value = setting.read(text)
+            value = setting.kind.read(text)
             assert value is None or value != ""
 
 

@@ -129,7 +129,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "prospects": {"model"},
     "providers": {"model"},
     "regions": {"model", "policy", "store", "system", "transports", "vault"},
-    "settings": {"model", "regions", "vault"},
+    "setting_kinds": {"model", "regions", "vault"},
+    "settings": {"model", "regions", "setting_kinds", "vault"},
     "smtp": {"model", "policy"},
     "startup": {
         "maintenance",

@@ -14,11 +14,11 @@ def test_the_page_has_every_setting_with_its_default_rule_and_help() -> None:
     written = [
         (name, default.strip("`") or None, rule, help_) for name, default, rule, help_ in ROW.findall(PAGE.read_text())
     ]
-    assert written == [(s.variable, s.default, s.rule, s.help) for s in SETTINGS]
+    assert written == [(s.variable, s.default, s.kind.rule, s.help) for s in SETTINGS]
 
 
 def test_the_page_has_every_other_name_with_its_rule() -> None:
-    aliases = [(alias.variable, s.variable, alias.rule) for s in SETTINGS for alias in s.aliases]
+    aliases = [(name, s.variable, kind.rule) for s in SETTINGS for name, kind in s.also.items()]
     assert ALIAS.findall(PAGE.read_text()) == aliases
 
 
