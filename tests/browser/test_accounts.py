@@ -107,11 +107,12 @@ async def test_an_account_tells_what_it_was_told_and_its_limits_are_changed(
     await page.get_by_role("button", name="Change the limits").click()
     await page.get_by_label("E-mails an hour").fill("7")
     await page.get_by_label("first day").fill("25")
+    await page.get_by_label("two e-mails, at least").fill("0.25")  # seconds
     await page.get_by_role("button", name="Change", exact=True).click()
     await expect(used(page, "today", of=25)).to_have_attribute("aria-valuenow", "1")
     await expect(used(page, "this hour", of=7)).to_have_attribute("aria-valuenow", "1")
     limits = (await api.store.account_named("acme/sales")).limits
-    assert (limits.hourly_max, limits.daily_max, limits.warm_up) == (7, 50, WarmUp(start=25, step=10))
+    assert limits == Limits(hourly_max=7, daily_max=50, warm_up=WarmUp(start=25, step=10), delay_ms=250)
     await check_accessibility(page)
     assert await fits(page)
 
@@ -152,6 +153,7 @@ async def test_the_first_account_is_added_and_tried_and_its_server_changed(
     await signed_in(page, api.store, await add_member(api.store))
     await page.goto("/accounts")
     await page.get_by_role("button", name="Add the first account").click()
+    await expect(page.get_by_role("link", name="Another SMTP server")).to_be_visible()
     await check_accessibility(page)
     await page.get_by_role("link", name="Another SMTP server").click()
     await entry(page, "Name").first.fill("news")

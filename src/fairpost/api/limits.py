@@ -97,7 +97,7 @@ def _field(limit: Limit, name: str) -> LimitField:
         options=list(limit.choices.items()),
         default=limit.default,
         is_optional=limit.is_optional,
-        min=None if limit.choices else limit.ge if scale == 1 else 0,
+        min=None if limit.choices else limit.ge / scale,
         max=None if limit.choices else limit.le / scale,
         scale=scale,
         is_whole=limit.type is int and scale == 1,

@@ -36,6 +36,6 @@ const isSame = (one, other) => (one && other && typeof one === "object" ? Object
 
 function given(each, value) {
   if (each.options.length) return value;
-  if (value === null || value === undefined || (each.is_optional && value === 0 && each.min > 0)) return each.is_optional ? null : each.default;
+  if (value === null || value === undefined) return each.is_optional ? null : each.default;
   return each.is_whole ? value : Math.round(value * each.scale * 1000) / 1000;
 }

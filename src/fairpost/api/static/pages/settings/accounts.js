@@ -12,9 +12,9 @@ const PATH = "/settings/accounts";
 
 export default {
   async load({ params }) {
-    const [choices, known, account] = await Promise.all([get("/v1/transports"), get("/v1/providers"), params.name ? get(`/v1/accounts/${segment(params.name)}`) : null]);
-    const asked = (await get("/v1/limits")).filter((each) => each.is_asked_first);
-    return { choices, known, asked, account };
+    const own = params.name ? get(`/v1/accounts/${segment(params.name)}`) : null;
+    const [choices, known, described, account] = await Promise.all([get("/v1/transports"), get("/v1/providers"), get("/v1/limits"), own]);
+    return { choices, known, account, asked: described.filter((each) => each.is_asked_first) };
   },
 
   view(ctx) {
