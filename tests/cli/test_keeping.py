@@ -134,7 +134,7 @@ async def test_an_engine_waits_for_a_database_that_is_away_and_says_so_once(url:
             await tries.acquire()
         away.close()
         async with proxy:
-            said = await asyncio.to_thread(hear, process, "ready:")
+            said = await asyncio.to_thread(hear, process, "engine.started")
             process.terminate()
             err = (await asyncio.to_thread(process.communicate, timeout=PROCESS_S_MAX))[1]
         assert sum("FAIRPOST_DATABASE_URL" in line for line in said) == 1, said
