@@ -182,7 +182,8 @@ async def test_a_retry_meets_the_end_of_a_pause(world: World, url: str) -> None:
     campaign = await world.draft()
     await world.launch(campaign)
     await world.store.value(
-        "SELECT fairpost.move_to_history(ARRAY(SELECT id FROM fairpost.queue), 'failed', 'email.refused', '{}', $1)", MONDAY
+        "SELECT fairpost.move_to_history(ARRAY(SELECT id FROM fairpost.queue), 'failed', 'email.refused', '{}', $1)",
+        MONDAY,
     )
     await world.store.value("DELETE FROM fairpost.arrivals")
     (failed,) = [each async for each in campaigns.receipts(world.store, campaign, states=("failed",))]

@@ -154,7 +154,9 @@ async def test_a_step_is_retried_although_the_one_before_it_is_forgotten(past: P
         first, second = [row["id"] for row in await store.fetch("SELECT id FROM fairpost.queue ORDER BY step")]
         await store.value("SELECT fairpost.note(ARRAY[$1::bigint, $2::bigint], -1)", first, second)
         await store.value("SELECT fairpost.move_to_history(ARRAY[$1::bigint], 'sent', NULL, NULL, $2)", first, OLD)
-        await store.value("SELECT fairpost.move_to_history(ARRAY[$1::bigint], 'failed', NULL, NULL, $2)", second, MONDAY)
+        await store.value(
+            "SELECT fairpost.move_to_history(ARRAY[$1::bigint], 'failed', NULL, NULL, $2)", second, MONDAY
+        )
     await past.moved(first, OLD)
     await drop(store)
     assert await store.value("SELECT fairpost.retry($1)", second) == "waiting"
