@@ -121,8 +121,8 @@ MUTANTS = (
     Mutant(
         "a sender that wakes up is passed over",
         f"{RELEASE}/tree.sql",
-        "AND c.vtime < p.v + (c.id % 1000000) * 1e-9;",
-        "AND false;",
+        "WHERE c.ctid = s.spot AND s.vtime < s.start;",
+        "WHERE false;",
         (FAIRNESS,),
     ),
     Mutant(
