@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO, assert_never
 from urllib.parse import unquote, urlsplit
 
-from fairpost.model.reason import Log, Reason
+from fairpost.model.reason import Log, Reason, Value
 from fairpost.model.secrets import masked
 from fairpost.reasons.events import Level, level, message
 from fairpost.settings import LogFormat, Settings
@@ -52,8 +52,18 @@ class EventFormatter(logging.Formatter):
     def _masked(self, event: Reason) -> Reason:
         if not self._secrets:
             return event
-        shown = {n: masked(v, *self._secrets) if isinstance(v, str) else v for n, v in event.params.items()}
-        return Reason(event.code, **shown)
+        return Reason(event.code, **{name: self._shown(value) for name, value in event.params.items()})
+
+    def _shown(self, value: Value) -> Value:
+        match value:
+            case str():
+                return masked(value, *self._secrets)
+            case Reason():
+                return self._masked(value)
+            case list() | tuple():
+                return [self._shown(each) for each in value]
+            case _:
+                return value
 
 
 def start_logging(settings: Settings, *, log_format: LogFormat | None = None, stream: TextIO | None = None) -> Log:
@@ -110,5 +120,7 @@ def _utc(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Any) -> Any:
+    if isinstance(value, Reason):
+        return {"code": value.code, "params": value.params}
     return _utc(value) if isinstance(value, datetime) else str(value)
