@@ -1,6 +1,7 @@
 """While a transaction is held open, nothing can be vacuumed: every version of every row stays. An e-mail, a claim and a look read as much as before all the
 same, however many came before. The database counts the rows, index entries and pages that it reads, and no clock is asked."""
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -26,6 +27,8 @@ GROWN_MAX, GROWN_SHARE_MAX = (
     0.5,
 )  # what an operation may read more than at first: indexes grow deeper, and rows are spread over more pages
 
+EMAIL = {"to": "p@there.test", "subject": "s", "text": "t", "user": "u", "stream": "s"}
+
 # What engines do, a commit each: mail arrives, one e-mail at a time, is claimed, sent, counted; some of it comes back, some is for later, some is put in doubt and resolved.
 SEND = """DO $$
 DECLARE
@@ -39,7 +42,7 @@ BEGIN
     FOR round IN 1..{rounds} LOOP
         FOR w IN 1..{workspaces} LOOP
             PERFORM fairpost.enqueue(e || jsonb_build_object('workspace', 'w' || w))
-            FROM (SELECT '{{"to": "p@there.test", "subject": "s", "text": "t", "user": "u", "stream": "s"}}'::jsonb AS e) x, generate_series(1, 2);
+            FROM (SELECT '{email}'::jsonb AS e) x, generate_series(1, 2);
             COMMIT;
             PERFORM fairpost.stage(ARRAY['default']);
             COMMIT;
@@ -98,7 +101,7 @@ class Held:
 
     async def send(self, rounds: int) -> int:
         before = await self.store.value("SELECT sum(sent_total) FROM fairpost.leases_now()")
-        await self.conn.execute(self.of(SEND, rounds=rounds, book=self.of(BOOK)))
+        await self.conn.execute(self.of(SEND, rounds=rounds, email=json.dumps(EMAIL), book=self.of(BOOK)))
         return int(await self.store.value("SELECT sum(sent_total) FROM fairpost.leases_now()") - before)
 
     async def read_by(self, operation: Callable[[Store], Awaitable[Any]]) -> Counter[str]:
@@ -125,6 +128,17 @@ class Held:
             assert await s.value(step, *at, sending, first) == "settled"
             assert await s.value(step, *at, first, second) == "settled"
 
+        async def claim_beside_another(s: Store) -> None:
+            async with self.conn.transaction():
+                await self.conn.execute("SELECT FROM fairpost.routes WHERE route = 'default' FOR UPDATE")
+                assert await s.value("SELECT again FROM fairpost.claim($1, $2, 8)", *at)
+
+        async def stage_beside_another(s: Store) -> None:
+            await s.enqueue_many([{**EMAIL, "workspace": "w1"}])
+            async with self.conn.transaction():
+                await self.conn.execute("SELECT FROM fairpost.clocks WHERE key = 'w1' FOR UPDATE")
+                assert await s.value("SELECT fairpost.stage(ARRAY['default'])"), "something was left for the next time"
+
         async def put_in_doubt(s: Store) -> None:
             assert await s.value("SELECT fairpost.settle($1, $2, $3, 'in_doubt')", *at, sending) == "settled"
             assert await s.accounts_to_ask() == []
@@ -138,6 +152,8 @@ class Held:
 
         operations: dict[str, Callable[[Store], Awaitable[Any]]] = {
             "claim": lambda s: s.value("SELECT verdict FROM fairpost.claim($1, $2, 8)", *at),
+            "claim beside another": claim_beside_another,
+            "stage beside another": stage_beside_another,
             "send two": send_two,
             "book": lambda s: s.value(f"DO $$ BEGIN {self.of(BOOK)}; END $$"),
             "use_quota": lambda s: s.value("SELECT fairpost.use_quota('w1', now(), 1)"),
@@ -166,8 +182,8 @@ async def sending(url: str) -> AsyncIterator[Held]:
             lease = await store.take_lease(account, owner="engine", seconds=600)
             assert lease is not None
             for w in range(1, WORKSPACES + 1):  # some of each waits all the time
-                one = {"to": "p@there.test", "subject": "s", "text": "t", "workspace": f"w{w}", "user": "u"}
-                await store.enqueue_many([{**one, "stream": "s"}] * 10 + [{**one, "due_at": "2100-01-01T00:00:00Z"}])
+                one = {**EMAIL, "workspace": f"w{w}"}
+                await store.enqueue_many([one] * 10 + [{**one, "stream": "later", "due_at": "2100-01-01T00:00:00Z"}])
             await store.value(
                 "INSERT INTO fairpost.quotas VALUES ('w1', '2000-01-01', '2100-01-01', '2026-01-01', 100000)"
             )

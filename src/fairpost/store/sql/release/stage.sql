@@ -316,8 +316,9 @@ DECLARE
     staged integer := 0;
     behind boolean := false;
 BEGIN
-    FOR r IN SELECT o.* FROM (SELECT w.route FROM unnest(p_routes) w(route) ORDER BY w.route) w CROSS JOIN LATERAL (
-                 SELECT * FROM fairpost.routes o WHERE o.route = w.route ORDER BY o.turn DESC LIMIT 1 FOR UPDATE SKIP LOCKED) o LOOP
+    FOR r IN SELECT o.* FROM (SELECT w.route FROM unnest(p_routes) w(route) ORDER BY w.route) w   -- as lock_free does it
+             CROSS JOIN LATERAL (SELECT o.turn FROM fairpost.routes o WHERE o.route = w.route ORDER BY o.turn DESC LIMIT 1) newest
+             CROSS JOIN LATERAL (SELECT * FROM fairpost.routes o WHERE o.route = w.route AND o.turn >= newest.turn FOR UPDATE SKIP LOCKED) o LOOP
         behind := fairpost.stage_route(r, coalesce(p_now, clock_timestamp())) OR behind;
         staged := staged + 1;
     END LOOP;

@@ -9,12 +9,13 @@ LANGUAGE sql STABLE AS $$
         SELECT c.ctid, c.id, c.parent, c.route, c.vtime, c.v, c.busy, c.waiting, c.wake_at, c.held_until FROM fairpost.clocks c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) c
 $$;
 
--- Locks those of these nodes that nobody else holds, and says which.
+-- Locks those of these nodes that nobody else holds, and says which. From the newest version on: one that is locked is skipped, and all older ones would be walked.
 CREATE OR REPLACE FUNCTION fairpost.lock_free(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN ARRAY(SELECT c.id FROM unnest(ids) n(id) CROSS JOIN LATERAL (
-        SELECT c.id FROM fairpost.clocks c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1 FOR UPDATE SKIP LOCKED) c);
+    RETURN ARRAY(SELECT c.id FROM unnest(ids) n(id)
+                 CROSS JOIN LATERAL (SELECT c.turn FROM fairpost.clocks c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) newest
+                 CROSS JOIN LATERAL (SELECT c.id FROM fairpost.clocks c WHERE c.id = n.id AND c.turn >= newest.turn FOR UPDATE SKIP LOCKED) c);
 END $$;
 
 -- These nodes have just become active: each starts at its parent's present virtual time (a sleeper gains no
