@@ -139,6 +139,12 @@ class Held:
                 await self.conn.execute("SELECT FROM fairpost.clocks WHERE key = 'w1' FOR UPDATE")
                 assert await s.value("SELECT fairpost.stage(ARRAY['default'])"), "something was left for the next time"
 
+        async def use_quota(s: Store) -> None:
+            await s.value(
+                "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
+            )  # as begin has it
+            assert await s.value("SELECT fairpost.use_quota('w1', now(), 1)")
+
         async def put_in_doubt(s: Store) -> None:
             assert await s.value("SELECT fairpost.settle($1, $2, $3, 'in_doubt')", *at, sending) == "settled"
             assert await s.accounts_to_ask() == []
@@ -156,7 +162,7 @@ class Held:
             "stage beside another": stage_beside_another,
             "send two": send_two,
             "book": lambda s: s.value(f"DO $$ BEGIN {self.of(BOOK)}; END $$"),
-            "use_quota": lambda s: s.value("SELECT fairpost.use_quota('w1', now(), 1)"),
+            "use_quota": use_quota,
             "renew": lambda s: s.value("SELECT fairpost.renew_lease($1, $2, 600)", *at),
             "put in doubt": put_in_doubt,
             "stage": lambda s: s.value("SELECT fairpost.stage(ARRAY['default'])"),

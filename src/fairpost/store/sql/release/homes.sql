@@ -121,16 +121,17 @@ END $$;
 
 CREATE OR REPLACE FUNCTION fairpost.weigh_domains(ids bigint[]) RETURNS void
 LANGUAGE sql SET plan_cache_mode = force_custom_plan AS $$
-    UPDATE fairpost.clocks c SET weight = x.weight
-    FROM (SELECT n.id, coalesce(r.weight, 1) * CASE
-                     WHEN (SELECT true FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.clocks k WHERE k.id = u.id OFFSET 0) k
+    UPDATE fairpost.clocks c SET weight = x.weight, turn = c.turn + 1
+    FROM (SELECT newest.spot, newest.weight AS before, coalesce(r.weight, 1) * CASE
+                     WHEN (SELECT true FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.clocks k WHERE k.id = u.id ORDER BY k.turn DESC LIMIT 1) k
                            WHERE u.parent = n.id AND k.weight >= 1 LIMIT 1) THEN 1   -- the usual case, found soon
-                     ELSE coalesce((SELECT max(k.weight) FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.clocks k WHERE k.id = u.id OFFSET 0) k
+                     ELSE coalesce((SELECT max(k.weight) FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.clocks k WHERE k.id = u.id ORDER BY k.turn DESC LIMIT 1) k
                                     WHERE u.parent = n.id), 1) END AS weight
           FROM fairpost.nodes n
           LEFT JOIN LATERAL (SELECT r.weight FROM fairpost.rules r WHERE r.workspace = n.workspace AND r.level = 'domain' AND r.key = n.key OFFSET 0) r ON true
+          CROSS JOIN LATERAL (SELECT c.ctid AS spot, c.weight FROM fairpost.clocks c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) newest
           WHERE n.id = ANY (ids)) x
-    WHERE c.id = x.id AND c.id = ANY (ids) AND c.weight <> x.weight
+    WHERE c.ctid = x.spot AND x.before <> x.weight
 $$;
 
 -- Brings the leaves of one user to the home they have now; those from before homes stay where they are until they are empty. Costs their nodes, not their
