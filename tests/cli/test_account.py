@@ -91,10 +91,11 @@ def test_a_rest_is_shown_and_a_suspension_with_what_it_ends(cli: Cli, url: str) 
 
 
 def test_the_list_shows_what_was_used_and_when_the_next_send_may_be(cli: Cli, url: str) -> None:
-    cli.ok("account", "add", "sales", "--from", "sales@post.test", "--hourly", "1")
+    cli.ok("account", "add", "sales", "--from", "sales@post.test", "--smtp", "smtp://127.0.0.1:25", "--hourly", "1")
     send(cli)
     deliver(url)
     (account,) = cli.json("account", "list")
+    assert account["condition"]["code"] == "account.hourly_limit"
     assert (account["hour_used"], account["sent_total"], account["may_send_why"]) == (1, 1, "hourly limit")
     assert account["may_send_at"].endswith("Z")
     table = cli.ok("account", "list")

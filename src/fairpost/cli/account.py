@@ -22,10 +22,10 @@ from fairpost.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
-    from fairpost.model.account import Account, AccountRuntime
+    from fairpost.model.account import Account
     from fairpost.model.transport import ServerSettings
+    from fairpost.policy.facts import Facts
     from fairpost.store.store import Store
     from fairpost.transports.kind import Given
     from fairpost.transports.port import Tried
@@ -143,11 +143,11 @@ def list_(
     \b
     Example: fairpost account list --json
     """
-    posts, now = with_store(lambda store: _read_posts(store, workspace))
+    facts = with_store(lambda store: _read_facts(store, workspace))
     if as_json:
-        print_json([account_facts(post, now) for post in posts])
-    elif posts:
-        print_accounts(posts, now)
+        print_json([account_facts(post, facts) for post in facts.accounts])
+    elif facts.accounts:
+        print_accounts(facts)
     else:
         typer.echo("no accounts yet; add one: fairpost account add NAME --from ADDRESS --smtp URL")
 
@@ -186,18 +186,18 @@ def show(name: Name, as_json: AsJson = False) -> None:
     from fairpost.regions.sharing import share_of
     from fairpost.store.blocks import read_blocks
 
-    posts, now = with_store(_read_posts)
-    post = next((post for post in posts if post.account.name == name), None)
+    facts = with_store(_read_facts)
+    post = next((post for post in facts.accounts if post.account.name == name), None)
     if post is None:
         raise _no_account(name)
     share = with_store(lambda store: share_of(store, post.account.id))
-    blocks = with_store(lambda store: read_blocks(store, now=now, account=name))
+    blocks = with_store(lambda store: read_blocks(store, now=facts.now, account=name))
     if as_json:
         shared = {"share_percent": share.percent if share else None}
-        print_json({**account_facts(post, now), **shared, "blocks": blocks_facts(blocks)})
+        print_json({**account_facts(post, facts), **shared, "blocks": blocks_facts(blocks)})
         return
-    print_account(post, now)
-    print_blocks(blocks, now)
+    print_account(post, facts)
+    print_blocks(blocks, facts.now)
     if share:
         typer.echo(
             f"\nThese are {share.percent} % of its limits; other regions have the rest (fairpost account share)."
@@ -316,10 +316,15 @@ async def _require_allowed(name: str, server: "ServerSettings | None", settings:
         )
 
 
-async def _read_posts(store: "Store", workspace: str | None = None) -> "tuple[list[AccountRuntime], datetime]":
-    from fairpost.observe.status import read_accounts
+async def _read_facts(store: "Store", workspace: str | None = None) -> "Facts":
+    """Of the accounts that belong to a workspace, or of all. What waits for them is asked of all: pools are lent."""
+    from dataclasses import replace
 
-    return await read_accounts(store, workspace=workspace), await store.value("SELECT clock_timestamp()")
+    from fairpost.observe.accounts import read_account_facts
+
+    facts = await read_account_facts(store, workspace=None)
+    own = [each for each in facts.accounts if workspace in (None, each.account.workspace)]
+    return replace(facts, accounts=own)
 
 
 async def _add(

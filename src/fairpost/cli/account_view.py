@@ -7,20 +7,24 @@ from fairpost.cli.output import print_pairs, print_table, when
 from fairpost.model.reason import Reason
 from fairpost.model.transport import ServerSettings, TransportSettings
 from fairpost.policy.limits import day_errors, day_max, may_send, used
-from fairpost.reasons.rendering import brief, brief_or_none, coded
+from fairpost.reasons.rendering import brief, coded
 from fairpost.transports.registry import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from fairpost.model.account import Account, AccountRuntime, Patience, Rest
+    from fairpost.policy.facts import Facts
 
 
-def account_facts(post: "AccountRuntime", now: "datetime") -> dict[str, Any]:
+def account_facts(post: "AccountRuntime", facts: "Facts") -> dict[str, Any]:
     """One account, for JSON."""
-    account = post.account
-    may_send_at, why = may_send(post.account, now)
+    from fairpost.observe.accounts import condition_of
+    from fairpost.reasons.rendering import shown
+
+    account, now = post.account, facts.now
+    is_driven = facts.is_driven(post)
+    may_send_at, why = may_send(account, now)
     return {
         "id": account.id,
         "name": account.name,
@@ -44,14 +48,15 @@ def account_facts(post: "AccountRuntime", now: "datetime") -> dict[str, Any]:
         "day_errors": day_errors(post.account, now),
         "last_used_at": post.account.usage.last_begun_at,
         "sent_total": post.sent_total,
-        "driven_by": post.owner if post.is_driven(now) else None,
-        "lease_until": post.until if post.is_driven(now) else None,
+        "condition": shown(condition_of(post, facts)),
+        "driven_by": post.owner if is_driven else None,
+        "lease_until": post.until if is_driven else None,
         "may_send_at": may_send_at,
         **coded(why, "may_send_why"),
     }
 
 
-def print_accounts(posts: "Sequence[AccountRuntime]", now: "datetime") -> None:
+def print_accounts(facts: "Facts") -> None:
     columns = (
         "account",
         "workspace",
@@ -64,15 +69,18 @@ def print_accounts(posts: "Sequence[AccountRuntime]", now: "datetime") -> None:
         ">sent",
         "last used",
         "may send",
+        "condition",
         "driven by",
     )
-    print_table(columns, (_row(post, now) for post in posts), title="Accounts")
+    print_table(columns, (_row(post, facts) for post in facts.accounts), title="Accounts")
 
 
-def _row(post: "AccountRuntime", now: "datetime") -> tuple[object, ...]:
-    account, limits = post.account, post.account.limits
-    hour, day = used(post.account, now)
-    may_send_at, why = may_send(post.account, now)
+def _row(post: "AccountRuntime", facts: "Facts") -> tuple[object, ...]:
+    from fairpost.observe.accounts import condition_of
+
+    account, limits, now = post.account, post.account.limits, facts.now
+    hour, day = used(account, now)
+    condition = condition_of(post, facts)
     return (
         account.name,
         account.workspace,
@@ -84,11 +92,14 @@ def _row(post: "AccountRuntime", now: "datetime") -> tuple[object, ...]:
         day_errors(post.account, now),
         post.sent_total,
         when(account.usage.last_begun_at, now) if account.usage.last_begun_at else "never",
-        f"{when(may_send_at, now)}, {brief_or_none(why)}"
-        if may_send_at
-        else ("now" if account.status == "active" else ""),
-        f"{post.owner}, until {when(post.until, now)}" if post.is_driven(now) else "nobody",
+        when(condition.until, now) if condition.until else "no" if condition.is_stuck else "now",
+        condition.code.removeprefix("account.").replace("_", " ").replace(".", ": "),
+        _driven_by(post, facts),
     )
+
+
+def _driven_by(post: "AccountRuntime", facts: "Facts") -> str:
+    return f"{post.owner}, until {when(post.until, facts.now)}" if facts.is_driven(post) else "nobody"
 
 
 def _status_in_words(account: "Account") -> str:
@@ -149,10 +160,13 @@ def _password_in_words(server: TransportSettings | None) -> str | None:
     return f"{f'{what}, ' if what else ''}sealed with the key {server.secret.split(':')[1]}"
 
 
-def print_account(post: "AccountRuntime", now: "datetime") -> None:
-    account, limits = post.account, post.account.limits
-    hour, day = used(post.account, now)
-    may_send_at, why = may_send(post.account, now)
+def print_account(post: "AccountRuntime", facts: "Facts") -> None:
+    from fairpost.observe.accounts import condition_of
+    from fairpost.reasons.rendering import shown
+
+    account, limits, now = post.account, post.account.limits, facts.now
+    hour, day = used(account, now)
+    condition = shown(condition_of(post, facts))
     print_pairs(
         [
             ("account", account.name),
@@ -160,6 +174,8 @@ def print_account(post: "AccountRuntime", now: "datetime") -> None:
             ("address", account.address),
             ("display name", account.display_name),
             ("status", _status_in_words(account)),
+            ("condition", condition.text),
+            ("next", condition.then or None),
             ("rests", _rest_in_words(post.rest(now), now)),
             ("pinned mail", _patience_in_words(account.patience, now)),
             ("server", _server_in_full(account.transport)),
@@ -174,7 +190,7 @@ def print_account(post: "AccountRuntime", now: "datetime") -> None:
             ("errors today", day_errors(post.account, now)),
             ("last used", when(account.usage.last_begun_at, now) if account.usage.last_begun_at else "never"),
             ("sent", post.sent_total),
-            ("may send", f"{when(may_send_at, now)}, {brief_or_none(why)}" if may_send_at else None),
-            ("driven by", f"{post.owner}, until {when(post.until, now)}" if post.is_driven(now) else "nobody"),
+            ("may send", when(condition.until, now) if condition.until else None),
+            ("driven by", _driven_by(post, facts)),
         ]
     )

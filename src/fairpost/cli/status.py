@@ -71,7 +71,7 @@ def _as_json(facts: "Facts", reasons: "list[Shown]") -> dict[str, Any]:
         },
         "finished_24h": {state: facts.finished.get(state, 0) for state in State if state in FINAL},
         "routes": facts.routes,
-        "accounts": [account_facts(post, facts.now) for post in facts.accounts],
+        "accounts": [account_facts(post, facts) for post in facts.accounts],
         "holds": [{**jsonable(hold), "is_throttle": hold.is_throttle} for hold in facts.holds],
         "reasons": reasons,
     }
@@ -96,7 +96,7 @@ def _print(facts: "Facts", reasons: "list[Shown]") -> None:
     _print_routes(facts)
     if facts.accounts:
         typer.echo()
-        print_accounts(facts.accounts, facts.now)
+        print_accounts(facts)
     _print_holds(facts)
     typer.echo()
     _print_reasons(facts, reasons)

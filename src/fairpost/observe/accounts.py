@@ -119,6 +119,7 @@ async def read_account_facts(store: Store, *, workspace: str | None, name: str |
         routes = await store.fetch("SELECT * FROM fairpost.own_routes($1, $2)", workspace, now)
     return Facts(
         now=now,
+        pause=await status.read_pause(store, now=now),
         engines=await read_engines(store),
         accounts=[await status.read_account(store, name)]
         if name is not None

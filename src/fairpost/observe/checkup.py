@@ -6,15 +6,15 @@ graded here.
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
-from fairpost.model.account import AccountRuntime
 from fairpost.model.durations import say_roughly
+from fairpost.model.reason import Value
 from fairpost.model.rights import MIGRATE, RightKind, how_to_grant, names
 from fairpost.model.transport import ENVIRONMENT, ServerSettings
-from fairpost.policy.conditions import Condition, Tone, diagnose, of_account, of_pause
+from fairpost.policy.conditions import PAUSED, Condition, Tone, diagnose, of_account, of_pause
 from fairpost.policy.facts import Facts
 from fairpost.policy.findings import Disk, Engine, Environment, Findings, Holdback, Machine, Schema, Server
 from fairpost.policy.restored import FailedOver, First, Restored, Sound
@@ -40,12 +40,13 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """`then` is what to type, or to do, next; None where all is well."""
+    """`then` is what to type, or to do, next; None where all is well. `code`: of the condition that it tells."""
 
     name: str
     grade: Grade
     text: str
     then: str | None = None
+    code: str | None = None
 
 
 def check_up(findings: Findings) -> list[Check]:
@@ -66,7 +67,7 @@ def _shouts(findings: Findings) -> Iterable[Check]:
     if pause:
         found = shown(of_pause(pause))
         grade = Grade.PROBLEM if pause.restored else Grade.NOTE
-        yield Check(name="pause", grade=grade, text=found.text, then=found.then)
+        yield Check(name="pause", grade=grade, text=found.text, then=found.then, code=found.code)
     elif findings.engine:
         yield _ok("pause", "nothing is paused")
     if findings.machine.redirect_all:
@@ -334,8 +335,10 @@ def _running(engine: Engine) -> Check:
         return _ok("engine", f"{len(facts.engines)} running, {len(at_work)} at work")
     waiting = _waiting(facts)
     if waiting and not facts.pause:
-        return _problem("engine", f"none is running, and e-mails wait: {waiting:,}", "fairpost work")
-    return _note("engine", "none is running: nothing is sent", "fairpost work")
+        check = _problem("engine", f"none is running, and e-mails wait: {waiting:,}", "fairpost work")
+    else:
+        check = _note("engine", "none is running: nothing is sent", "fairpost work")
+    return replace(check, code="engine.none")
 
 
 def _waiting(facts: Facts) -> int:
@@ -349,30 +352,42 @@ def _accounts(engine: Engine) -> Iterable[Check]:
     if not facts.accounts:
         then = "fairpost account add NAME --from ADDRESS --smtp URL"
         grade = Grade.PROBLEM if _waiting(facts) else Grade.NOTE
-        yield Check(name="accounts", grade=grade, text="there is none: nothing can be sent", then=then)
+        text = "there is none: nothing can be sent"
+        yield Check(name="accounts", grade=grade, text=text, then=then, code="account.none")
         return
-    found: dict[str, list[tuple[AccountRuntime, Condition]]] = {}
-    for runtime in facts.accounts:
-        condition = of_account(runtime, facts, has_mail=False)
-        if condition.tone in (Tone.FAULT, Tone.STOPPED):
-            found.setdefault(condition.code, []).append((runtime, condition))
+    decisive = {_subject(each): each for each in diagnose(facts)}
+    found: dict[str, list[Condition]] = {}
+    for condition in _stuck(facts):
+        found.setdefault(condition.code, []).append(decisive.get(_subject(condition), condition))
     for alike in found.values():
-        yield _alike(alike, facts)
+        yield _alike(sorted(alike, key=lambda each: -each.waiting), facts)
     if not found:
         yield _ok("accounts", f"{len(facts.accounts)}, all able to send")
 
 
-def _alike(accounts: Sequence[tuple[AccountRuntime, Condition]], facts: Facts) -> Check:
-    """Several that are in the same condition are one row: the first in words, the others by name."""
-    (_, condition), *others = accounts
+def _stuck(facts: Facts) -> list[Condition]:
+    """Of the accounts that need a person, whether e-mails wait for them or not."""
+    found = [of_account(runtime, facts, has_mail=False) for runtime in facts.accounts]
+    return [each for each in found if each.is_stuck and each.code.startswith("account.")]
+
+
+def _subject(condition: Condition) -> tuple[str, Value]:
+    return condition.code, condition.reason.params.get("account")
+
+
+def _alike(accounts: Sequence[Condition], facts: Facts) -> Check:
+    """Several that are in the same condition are one row: the first in words, the others by name. E-mails that wait for one make it bad."""
+    worst, *others = accounts
+    names = [str(each.reason.params["account"]) for each in accounts]
     wanted = {route.route for route in facts.routes}
-    is_wanted = any(each.account.pool in wanted or f"@{each.account.name}" in wanted for each, _ in accounts)
-    is_bad = condition.tone is Tone.FAULT and (is_wanted or condition.code != "account.no_server")
-    told = shown(condition)
-    more = f" Likewise: {_some([each.account.name for each, _ in others])}." if others else ""
-    return Check(
-        name="accounts", grade=Grade.PROBLEM if is_bad else Grade.NOTE, text=f"{told.text}{more}", then=told.then
-    )
+    alike = [each.account for each in facts.accounts if each.account.name in names]
+    is_wanted = any(each.pool in wanted or f"@{each.name}" in wanted for each in alike)
+    is_fault = worst.tone is Tone.FAULT and (is_wanted or worst.code != "account.no_server")
+    is_bad = is_fault or bool(worst.waiting)
+    told = shown(worst)
+    more = f" Likewise: {_some(names[1:])}." if others else ""
+    grade = Grade.PROBLEM if is_bad and not (facts.pause and worst.tone is Tone.STOPPED) else Grade.NOTE
+    return Check(name="accounts", grade=grade, text=f"{told.text}{more}", then=told.then, code=told.code)
 
 
 def _given(found: Environment) -> Check:
@@ -440,19 +455,21 @@ def _passwords(engine: Engine) -> Iterable[Check]:
 
 # ── why mail waits, graded ───────────────────────────────────────────────────────────────────────────────
 
-_TOLD_ABOVE = ("everything.paused", "everything.restored", "account.none", "engine.none")
+_TOLD_ABOVE = (*PAUSED, "account.none", "engine.none")
 
 
 def _mail(engine: Engine) -> Iterable[Check]:
     facts = engine.facts
     told_above = _TOLD_ABOVE if facts.engines else (*_TOLD_ABOVE, "mail.stranded")
-    found = [each for each in diagnose(facts) if each.code not in told_above]
+    of_accounts = {_subject(each) for each in _stuck(facts)}
+    diagnosed = diagnose(facts)
+    found = [each for each in diagnosed if each.code not in told_above and _subject(each) not in of_accounts]
     for each in found:
         told = shown(each)
-        is_bad = each.tone in (Tone.FAULT, Tone.STOPPED) and not each.code.startswith("hold.")
+        is_bad = each.is_stuck and not each.code.startswith(("hold.", "campaign.paused"))
         grade = Grade.PROBLEM if is_bad and not facts.pause else Grade.NOTE
-        yield Check(name="mail", grade=grade, text=told.text, then=told.then or None)
-    if not found:
+        yield Check(name="mail", grade=grade, text=told.text, then=told.then or None, code=told.code)
+    if not diagnosed:
         waiting = _waiting(facts)
         yield _ok("mail", f"{waiting:,} waiting, and nothing in the way" if waiting else "nothing is waiting")
 

@@ -3,8 +3,9 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from fairpost.model.account import Account
 from fairpost.model.ids import AccountId
@@ -174,8 +175,9 @@ class NowWatch:
             Route(**row) for row in await store.fetch("SELECT * FROM fairpost.own_routes($1, $2)", workspace, now)
         ]
         pause = await pause_now(store, now=now)
-        in_hand = await store.row(_OWN_IN_HAND, workspace)
-        found = await read_accounts(store, workspace=workspace, serving={route.route for route in routes})
+        in_hand = await store.fetch(_OWN_IN_HAND, workspace)
+        serving = {route.route for route in routes} | {row["route"] for row in in_hand}
+        found = await read_accounts(store, workspace=workspace, serving=serving)
         names = {each.account.name: self._called(each.account).name for each in found}
         blocked = await read_blocked(store, now=now, workspace=workspace)
         return Facts(
@@ -188,7 +190,7 @@ class NowWatch:
             holds=await read_holds(store, now=now, workspace=workspace),
             blocked=[replace(each, route=_renamed(each.route, names)) for each in blocked],
             shut={each.account_id for each in await read_blocks(store, now=now, workspace=workspace)},
-            in_hand={AccountId(0): InHand(**in_hand)},
+            in_hand=_by_account(in_hand),
         )
 
 
@@ -204,13 +206,23 @@ _NOTED = """
     CROSS JOIN LATERAL (SELECT q.due_at FROM fairpost.queue q WHERE q.flow = a.flow AND q.waiting AND q.due_at <= $1 ORDER BY q.due_at LIMIT 1) q"""
 _OWN_OLDEST = "SELECT min(q.oldest_at) FROM fairpost.own_queue($1, 1, $2) q"
 _OWN_IN_HAND = """
-    SELECT count(*) FILTER (WHERE q.state = 'claimed') AS claimed, count(*) FILTER (WHERE q.state = 'sending') AS sending,
+    SELECT q.account_id, q.route, count(*) FILTER (WHERE q.state = 'claimed') AS claimed, count(*) FILTER (WHERE q.state = 'sending') AS sending,
            count(*) FILTER (WHERE q.state = 'in_doubt') AS in_doubt,
            count(*) FILTER (WHERE q.state = 'in_doubt' AND (q.on_doubt = 'hold' OR q.attempts >= q.attempts_max)) AS undecided
-    FROM (SELECT * FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) q WHERE q.workspace = $1"""
+    FROM (SELECT * FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) q WHERE q.workspace = $1 GROUP BY 1, 2"""
 _HOURS = """
     SELECT a.hour, sum(a.sent)::bigint AS sent, sum(a.bounced)::bigint AS bounced, sum(a.rejected)::bigint AS rejected
     FROM fairpost.activity a WHERE ($1::text IS NULL OR a.workspace = $1) AND a.hour >= fairpost.hour_of($2) GROUP BY 1 ORDER BY 1"""
+
+
+def _by_account(rows: Sequence[Any]) -> dict[AccountId, InHand]:
+    """An account may have e-mails of several routes in hand: those of its pool, and those that it alone may send."""
+    found: dict[AccountId, InHand] = {}
+    for row in rows:
+        id_ = AccountId(row["account_id"] or 0)
+        known = found.get(id_, InHand())
+        found[id_] = InHand(**{name: getattr(known, name) + row[name] for name in asdict(known)})
+    return found
 
 
 def _renamed(route: Route, names: Mapping[str, str]) -> Route:

@@ -23,16 +23,16 @@ HOLDS_SEEN_MAX = 1_000  # throttles and gates among them
 async def read_facts(store: Store, *, now: datetime | None = None, with_finished: bool = True) -> Facts:
     """A look at each part after the other, not one moment frozen: good for people, no ground for decisions. What has finished is counted one by
     one: whoever looks every second does without."""
+    engines = await read_engines(store, now=now)
     now = now or await store.value("SELECT clock_timestamp()")
     routes = await store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", now)
     holds = await read_holds(store, now=now)
     since = now - FINISHED_WITHIN
     finished = await store.fetch("SELECT * FROM fairpost.finished_since($1)", since) if with_finished else []
-    pause = await pause_now(store, now=now)
     return Facts(
         now=now,
-        pause=Pause(**pause) if pause else None,
-        engines=await read_engines(store),
+        pause=await read_pause(store, now=now),
+        engines=engines,
         accounts=await read_accounts(store),
         routes=[Route(**row) for row in routes],
         holds=holds,
@@ -41,6 +41,11 @@ async def read_facts(store: Store, *, now: datetime | None = None, with_finished
         in_hand={AccountId(row["account_id"]): _in_hand(row) for row in await store.fetch(_IN_HAND)},
         finished={State(row["state"]): row["n"] for row in finished},
     )
+
+
+async def read_pause(store: Store, *, now: datetime) -> Pause | None:
+    pause = await pause_now(store, now=now)
+    return Pause(**pause) if pause else None
 
 
 async def read_holds(store: Store, *, now: datetime, workspace: str | None = None, by_hand: bool = False) -> list[Hold]:
@@ -55,11 +60,10 @@ async def read_blocked(store: Store, *, now: datetime, workspace: str | None = N
     return [BlockedMail(route=Route(route=route, waiting=waiting), block=block) for route, block, waiting in found]
 
 
-async def read_engines(store: Store) -> frozenset[str]:
-    """Those that are alive."""
-    rows = await store.fetch(
-        "SELECT e.id FROM fairpost.engines e WHERE e.seen_at > clock_timestamp() - $1::interval", ALIVE
-    )
+async def read_engines(store: Store, *, now: datetime | None = None) -> frozenset[str]:
+    """Those that are alive. They say so by the database's own clock."""
+    sql = "SELECT e.id FROM fairpost.engines e WHERE e.seen_at > coalesce($1, clock_timestamp()) - $2::interval"
+    rows = await store.fetch(sql, now, ALIVE)
     return frozenset(row["id"] for row in rows)
 
 
@@ -97,7 +101,11 @@ async def _charged(store: Store, account: Account) -> Account:
     return replace(account, usage=replace(account.usage, charges=await store.charges(account.id)))
 
 
-_HOLDS = "SELECT * FROM fairpost.holds($1, $2, $3) h ORDER BY h.waiting DESC, h.workspace, h.level, h.key"
+_HOLDS = """
+    SELECT h.*, c.name AS campaign, c.state::text AS campaign_state FROM fairpost.holds($1, $2, $3) h
+    LEFT JOIN fairpost.campaign_streams s ON h.level = 'stream' AND s.workspace = h.workspace AND s.stream = h.key
+    LEFT JOIN fairpost.campaigns c ON c.id = s.campaign_id
+    ORDER BY h.waiting DESC, h.workspace, h.level, h.key"""
 _IN_HAND = "SELECT * FROM fairpost.in_hand()"
 
 

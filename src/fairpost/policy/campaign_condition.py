@@ -6,7 +6,7 @@ from datetime import datetime
 
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.model.reason import Reason, Value
-from fairpost.policy.conditions import Condition, Tone
+from fairpost.policy.conditions import PAUSED, Condition, Tone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,8 @@ def of_campaign(at: CampaignFacts) -> Condition:
 
 def _running(at: CampaignFacts) -> Condition:
     if at.held is not None:
-        return at.held
+        is_broken = at.routes and all(route.tone is Tone.FAULT and route.code != "engine.none" for route in at.routes)
+        return at.routes[0] if is_broken and at.held.code not in PAUSED else at.held
     no_engine = next((route for route in at.routes if route.code == "engine.none"), None)
     if no_engine is not None:
         return no_engine

@@ -5,7 +5,7 @@ An account has exactly one condition. So has a route: that of the account which 
 1. what only a person can end (suspended, without a server, paused by hand);
 2. a fault: its last attempts failed, whatever a limit says beside it. A fault beats a pause that merely ends later;
 3. what ends by itself (limits, a pause that the provider asked for);
-4. who drives it: no engine, no worker yet, an e-mail that hangs on the wire;
+4. who drives it: everything paused, no engine, no worker yet, an e-mail that hangs on the wire;
 5. sending, which needs a send; or nothing to do.
 """
 
@@ -25,6 +25,9 @@ from fairpost.policy.limits import NotBefore
 PACE_WORTH_TELLING = timedelta(minutes=1)  # less is just an account at work
 SLOW_AFTER = timedelta(seconds=15)  # an e-mail that has been on the wire for so long hangs
 SENDING_FOR = timedelta(seconds=5)  # after a send, and the pause that follows it
+
+
+PAUSED = ("everything.paused", "everything.restored")
 
 
 class Tone(StrEnum):
@@ -52,6 +55,11 @@ class Condition:
         return self.reason.code
 
     @property
+    def is_stuck(self) -> bool:
+        """It does not end by itself."""
+        return self.tone in (Tone.FAULT, Tone.STOPPED)
+
+    @property
     def keeps_mail_back(self) -> bool:
         return self.tone not in (Tone.WORKING, Tone.IDLE)
 
@@ -60,9 +68,13 @@ def of_account(runtime: AccountRuntime, facts: Facts, *, has_mail: bool) -> Cond
     """`has_mail`: something is due that it might send."""
     return (
         _ended_by_a_person(runtime, facts.now)
-        or _at_fault(runtime, facts.now)
+        or _at_fault(runtime, facts.now, is_tried=bool(facts.engines) and facts.pause is None)
         or _ends_by_itself(runtime, facts.now)
-        or (_driven(runtime, facts) if has_mail else _condition("account.idle", Tone.IDLE, runtime))
+        or (
+            _driven(runtime, facts)
+            if has_mail or runtime.begun_at is not None
+            else _condition("account.idle", Tone.IDLE, runtime)
+        )
     )
 
 
@@ -71,7 +83,7 @@ _TOO_SHORT_TO_TELL = ("account.delay", "account.api_quota")
 
 def why_stopped(runtime: AccountRuntime, now: datetime) -> Reason | None:
     """For longer than the pauses between its e-mails. None: it may send."""
-    found = _ended_by_a_person(runtime, now) or _at_fault(runtime, now) or _ends_by_itself(runtime, now)
+    found = _ended_by_a_person(runtime, now) or _at_fault(runtime, now, is_tried=True) or _ends_by_itself(runtime, now)
     return found.reason if found is not None and found.code not in _TOO_SHORT_TO_TELL else None
 
 
@@ -109,8 +121,8 @@ def _ended_by_a_person(runtime: AccountRuntime, now: datetime) -> Condition | No
     return _condition("account.no_server", Tone.FAULT, runtime) if account.transport is None else None
 
 
-def _at_fault(runtime: AccountRuntime, now: datetime) -> Condition | None:
-    """Its last attempts failed, also while it tries again right now."""
+def _at_fault(runtime: AccountRuntime, now: datetime, *, is_tried: bool) -> Condition | None:
+    """Its last attempts failed, also while it tries again right now. `is_tried`: else there is no next attempt to foretell."""
     account = runtime.account
     rest, troubles = account.usage.rest, account.troubles
     if rest is None or not (troubles.unreachable or troubles.told_off):
@@ -119,19 +131,25 @@ def _at_fault(runtime: AccountRuntime, now: datetime) -> Condition | None:
     if rest.reason is RestReason.BACK_OFF:
         return _condition("account.provider_pause", Tone.WAITING, runtime, until, why=rest.detail)
     code = "account.server_forbidden" if troubles.is_barred else "account.server_unreachable"
-    server = server_name(account.transport)
+    server, until = server_name(account.transport), until if is_tried else None
     return _condition(code, Tone.FAULT, runtime, until, server=server, why=rest.detail, times=troubles.unreachable)
 
 
 def _ends_by_itself(runtime: AccountRuntime, now: datetime) -> Condition | None:
     account = runtime.account
     if not account.is_active(now):
-        code = "account.paused" if account.status is AccountStatus.PAUSED else "account.daily_limit"
+        code = "account.paused" if account.status is AccountStatus.PAUSED else _limit_reached(runtime, now)
         return _condition(code, Tone.WAITING, runtime, account.status_until, why=account.status_reason)
     barrier = limits.admit(account.limits, account.usage, now=now)
     if not isinstance(barrier, NotBefore) or _is_pace(barrier, now):
         return None
     return _condition(barrier.reason, Tone.WAITING, runtime, barrier.moment, why=barrier.detail)
+
+
+def _limit_reached(runtime: AccountRuntime, now: datetime) -> str:
+    barrier = limits.admit(runtime.account.limits, runtime.account.usage, now=now)
+    is_warm_up = isinstance(barrier, NotBefore) and barrier.reason is limits.Barrier.WARM_UP
+    return "account.warm_up_limit" if is_warm_up else "account.daily_limit"
 
 
 def _is_pace(barrier: NotBefore, now: datetime) -> bool:
@@ -141,6 +159,8 @@ def _is_pace(barrier: NotBefore, now: datetime) -> bool:
 
 def _driven(runtime: AccountRuntime, facts: Facts) -> Condition:
     account, now = runtime.account, facts.now
+    if facts.pause is not None:
+        return of_pause(facts.pause)
     if not facts.engines:
         return Condition(reason=Reason("engine.none"), tone=Tone.FAULT)
     if not facts.is_driven(runtime):
@@ -148,6 +168,9 @@ def _driven(runtime: AccountRuntime, facts: Facts) -> Condition:
     if runtime.begun_at is not None and now - runtime.begun_at > SLOW_AFTER:
         server, since = server_name(account.transport), runtime.begun_at
         return _condition("account.server_hangs", Tone.FAULT, runtime, server=server, since=since)
+    if runtime.begun_at is not None and now - runtime.begun_at > SENDING_FOR:
+        server, since = server_name(account.transport), runtime.begun_at
+        return _condition("account.server_slow", Tone.WAITING, runtime, server=server, since=since)
     free_at = limits.free_at(account.limits, account.usage)
     if runtime.begun_at is not None or (free_at is not None and now - free_at < SENDING_FOR):
         return _condition("account.sending", Tone.WORKING, runtime)
@@ -172,7 +195,8 @@ def diagnose(facts: Facts) -> list[Condition]:
     found = [
         *([of_pause(facts.pause)] if facts.pause else []),
         *_of_routes(facts),
-        *(of_hold(hold) for hold in facts.holds if hold.waiting > 0),
+        *_on_the_wire(facts),
+        *_of_holds(facts),
         *of_blocks(facts),
         *_scheduled(facts),
         *_in_doubt(facts),
@@ -200,6 +224,8 @@ def of_hold(hold: Hold) -> Condition:
         "why": hold.reason,
         "until": hold.until,
     }
+    if hold.campaign is not None and (own := _of_its_campaign(hold)) is not None:
+        return own
     match hold.kind:
         case "held":
             code, tone = f"hold.{hold.level}", Tone.STOPPED
@@ -208,6 +234,35 @@ def of_hold(hold: Hold) -> Condition:
         case "closed":
             code, tone = "window.closed", Tone.WAITING
     return Condition(reason=Reason(code, **about), tone=tone, until=hold.until, waiting=hold.waiting)
+
+
+_OF_CAMPAIGNS = {"paused": Tone.STOPPED, "failed": Tone.FAULT, "cancelled": Tone.IDLE}
+
+
+def _of_its_campaign(hold: Hold) -> Condition | None:
+    """What holds a campaign's stream is told as of the campaign: releasing the stream would let it send while it is paused."""
+    about: dict[str, Value] = {"name": hold.campaign, "workspace": hold.workspace, "until": hold.until}
+    if hold.kind == "closed":
+        reason = Reason("campaign.window_closed", **about, why=hold.reason)
+        return Condition(reason=reason, tone=Tone.WAITING, until=hold.until, waiting=hold.waiting)
+    tone = _OF_CAMPAIGNS.get(hold.campaign_state or "")
+    if tone is None:
+        return None
+    reason = Reason(f"campaign.{hold.campaign_state}", **about)
+    return Condition(reason=reason, tone=tone, waiting=hold.waiting)
+
+
+def _of_holds(facts: Facts) -> list[Condition]:
+    """One of each campaign, however many streams it has."""
+    found: dict[tuple[object, ...], Condition] = {}
+    for hold in facts.holds:
+        condition = of_hold(hold)
+        if hold.waiting > 0 and condition.keeps_mail_back:
+            subject = (hold.workspace, hold.campaign or (hold.level, hold.key), condition.code)
+            known = found.get(subject)
+            waiting = condition.waiting + (known.waiting if known else 0)
+            found[subject] = replace(known or condition, waiting=waiting)
+    return list(found.values())
 
 
 def _of_routes(facts: Facts) -> Iterable[Condition]:
@@ -221,10 +276,26 @@ def _of_routes(facts: Facts) -> Iterable[Condition]:
         found = of_route(route, facts)
         if found.code == "engine.none":
             no_engine.append(found)
+        elif found.code in PAUSED:
+            continue  # told once, above everything
         elif found.keeps_mail_back and (route.due or found.tone in (Tone.FAULT, Tone.STOPPED)):
             yield found
     if no_engine:
         yield replace(no_engine[0], waiting=sum(each.waiting for each in no_engine))
+
+
+def _on_the_wire(facts: Facts) -> Iterator[Condition]:
+    """The last e-mail of a route: nothing waits behind it, and it may still hang."""
+    if not facts.engines or facts.pause:
+        return
+    asked = {each.account.id for route in facts.routes if route.due for each in facts.serving(route)}
+    for runtime in facts.accounts:
+        in_hand = facts.in_hand.get(runtime.account.id)
+        if in_hand is None or not in_hand.sending or runtime.begun_at is None or runtime.account.id in asked:
+            continue
+        found = of_account(runtime, facts, has_mail=True)
+        if found.keeps_mail_back:
+            yield replace(found, waiting=in_hand.sending)
 
 
 def of_blocks(facts: Facts) -> Iterator[Condition]:

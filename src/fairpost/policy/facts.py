@@ -38,7 +38,8 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """`until` None: until released. `kind`: held (by a person, or with its campaign), throttled, or closed (the window of a campaign)."""
+    """`until` None: until released. `kind`: held (by a person, or with its campaign), throttled, or closed (the window of a campaign).
+    `campaign`: whose stream it is."""
 
     workspace: str
     level: str
@@ -47,6 +48,8 @@ class Hold:
     reason: Reason | None
     waiting: int = 0
     kind: Literal["held", "throttled", "closed"] = "held"
+    campaign: str | None = None
+    campaign_state: str | None = None
 
     @property
     def is_throttle(self) -> bool:

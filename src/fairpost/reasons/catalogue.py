@@ -117,6 +117,9 @@ CATALOGUE: Mapping[str, Meaning] = {
     "account.server_hangs": _state(
         "The server {server} of account {account} has not answered since {since}.", "fairpost account verify {account}"
     ),
+    "account.server_slow": _state(
+        "Account {account} is waiting for its server {server} since {since}.", "fairpost account verify {account}"
+    ),
     "account.provider_pause": _state(
         "The provider of account {account} asked for a pause[ until {until}][: {why}].",
         "fairpost account show {account}",
@@ -269,10 +272,14 @@ CATALOGUE: Mapping[str, Meaning] = {
     # ── with campaigns ──
     "campaign.draft": _state("Not launched yet.", "fairpost campaign launch {name} --workspace {workspace}"),
     "campaign.starts": _state("Starts at {until}.", "fairpost campaign show {name} --workspace {workspace}"),
-    "campaign.paused": _state("Paused[: {why}].", "fairpost campaign resume {name} --workspace {workspace}"),
-    "campaign.failed": _state("Failed[: {why}].", "fairpost campaign resume {name} --workspace {workspace}"),
+    "campaign.paused": _state(
+        "Campaign {name} is paused[: {why}].", "fairpost campaign resume {name} --workspace {workspace}"
+    ),
+    "campaign.failed": _state(
+        "Campaign {name} has failed[: {why}].", "fairpost campaign resume {name} --workspace {workspace}"
+    ),
     "campaign.completed": _state("Completed[: {why}]."),
-    "campaign.cancelled": _state("Cancelled[: {why}]."),
+    "campaign.cancelled": _state("Campaign {name} is cancelled[: {why}]."),
     "campaign.planning": _state("Scheduling e-mails: {planned}[ of {members}] recipients done."),
     "campaign.next_due": _state(
         "The next e-mail is due at {until}.", "fairpost campaign show {name} --workspace {workspace}"
@@ -283,7 +290,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "campaign.ending": _state("About to complete."),
     "campaign.window_closed": _state(
-        "Outside its sending window or quota[: {why}]. It resumes at {until}.",
+        "Campaign {name} is outside its sending window or quota[: {why}]. It resumes at {until}.",
         "fairpost schedule show --workspace {workspace}",
     ),
     "address.invalid": _invalid("address", "must be an e-mail address, got {address}"),
