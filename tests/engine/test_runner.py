@@ -13,7 +13,7 @@ from fairpost.engine.lease import LEASE_S, MARGIN
 from fairpost.engine.runner import Handled, Idle, Rested, Runner
 from fairpost.model.account import Account, Lease, Limits
 from fairpost.model.email import Earlier, Outgoing
-from fairpost.model.errors import NotFound
+from fairpost.model.errors import Unknown
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.reason import Reason
 from fairpost.model.report import Reached, Reply, Report
@@ -660,8 +660,9 @@ async def test_nothing_is_sent_before_it_is_due(store: Store, account: AccountId
 
 
 async def test_an_unknown_e_mail_is_not_found(store: Store) -> None:
-    with pytest.raises(NotFound, match="7"):
+    with pytest.raises(Unknown) as unknown:
         await show_email(store, EmailId(7))
+    assert unknown.value.reason.code == "email.unknown"
 
 
 class Hasty(Store):
