@@ -476,8 +476,8 @@ MUTANTS = (
     Mutant(
         "an unblocked sender is blamed for what was before",
         f"{RELEASE}/blocks.sql",
-        "UPDATE fairpost.tallies d SET sent = 0, bounced = 0, refused = 0,",
-        "UPDATE fairpost.tallies d SET sent = 0, bounced = 0,",
+        "UPDATE fairpost.counters d SET sent = 0, bounced = 0, refused = 0,",
+        "UPDATE fairpost.counters d SET sent = 0, bounced = 0,",
         (BLAME,),
     ),
     Mutant(

@@ -199,7 +199,7 @@ def test_a_login_can_read_no_table_and_call_no_other_function(login: Login, url:
         "suppress('acme', 'a@b.test', 'x')",
         "unsuppress('acme', 'a@b.test')",
         "show_email(1)",
-        "fold('x')",
+        "normalize_address('x')",
     ]
     calls += ["submit('acme', '[]')", "let_in('partner_of_acme')", "spoken_for()", "workspaces_of('postgres')"]
     for name in (PARTNER, OPERATOR, STRANGER):

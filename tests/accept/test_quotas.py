@@ -102,7 +102,7 @@ async def test_the_waiting_are_bounded_staged_or_not(store: Store) -> None:
     await store.add_account("a", address="a@post.test", limits=Limits())
     emails = [draft(user="ann") for _ in range(8)]
     assert accepted(await store.enqueue_many(emails, waiting_max=10, now=NOW)) == 8
-    await store.value("SELECT fairpost.stage('{default}', $1)", NOW)
+    await store.value("SELECT fairpost.absorb_arrivals('{default}', $1)", NOW)
     rows = await store.enqueue_many(emails, waiting_max=10, now=NOW)
     assert accepted(rows) == 2
     error = json.loads(rows[-1]["error"])

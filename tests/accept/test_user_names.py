@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairpost.model.sender import SenderId, fold_user
+from fairpost.model.sender import SenderId, normalize_user
 from fairpost.store import senders
 from fairpost.store.store import Store
 from tests.simulation.world import draft
@@ -25,19 +25,19 @@ async def test_a_limit_set_for_one_form_holds_for_all(store: Store) -> None:
 
 async def test_a_hold_of_one_form_holds_all(store: Store) -> None:
     await store.hold("w1", "user", "ANN LEE", reason="a test")
-    assert await store.value("SELECT key FROM fairpost.rules") == "ann lee"
+    assert await store.value("SELECT key FROM fairpost.sender_rules") == "ann lee"
     assert await store.release("w1", "user", "Ann Lee ")
 
 
 async def test_a_folded_name_is_folded_and_fits_into_every_index(store: Store) -> None:
     """Of all letters there are, also of those that become many."""
-    sql = """SELECT count(*) FROM generate_series(33, 65535) n, LATERAL (SELECT fairpost.fold_user(repeat(chr(n), 3) || 'x')) f(name)
-             WHERE n NOT BETWEEN 55296 AND 57343 AND f.name <> fairpost.fold_user(f.name)"""
+    sql = """SELECT count(*) FROM generate_series(33, 65535) n, LATERAL (SELECT fairpost.normalize_user(repeat(chr(n), 3) || 'x')) f(name)
+             WHERE n NOT BETWEEN 55296 AND 57343 AND f.name <> fairpost.normalize_user(f.name)"""
     assert await store.value(sql) == 0
-    assert await store.value("SELECT max(length(fairpost.fold_user(repeat(U&'\\FDFA', 200))))") <= 200
+    assert await store.value("SELECT max(length(fairpost.normalize_user(repeat(U&'\\FDFA', 200))))") <= 200
 
 
 async def test_python_folds_ascii_as_the_database_does(store: Store) -> None:
     for name in ("Ann", " BOB@Example.com ", "a  b", "", "ÄRGER", "Straße 9"):
-        found: Any = await store.value("SELECT fairpost.fold_user($1)", name)
-        assert found == fold_user(name) or not name.isascii()
+        found: Any = await store.value("SELECT fairpost.normalize_user($1)", name)
+        assert found == normalize_user(name) or not name.isascii()

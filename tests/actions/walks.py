@@ -471,7 +471,7 @@ WALKS: Mapping[str, Walk] = {
     ),
     "sender.unthrottle": Walk(
         cli=lambda workspace, name: ["user", "unthrottle", workspace, name],
-        http=_admin("senders/lift"),
+        http=_admin("senders/unthrottle"),
         prepare=_throttled,
         by_admin=True,
         unknown=("nobody", "throttle.unknown"),

@@ -19,7 +19,7 @@ from fairpost.model.sender import SenderId
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Verdict
 from fairpost.model.window import Quota
 from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
-from fairpost.store import campaigns, courses, prospects, senders, templates, workspaces
+from fairpost.store import campaign_progress, campaigns, prospects, senders, templates, workspaces
 from fairpost.store.campaigns import Draft
 from fairpost.store.store import Store
 from tests.databases import Databases
@@ -108,7 +108,7 @@ async def fill(store: Store, name: str, *, operators: AccountId) -> Neighbour:
     await _campaigns(store, here)
     await _emails(store, here, AccountId(here.account))
     await _figures(store, here, operators)
-    await courses.count(store, seconds_max=60)
+    await campaign_progress.count(store, seconds_max=60)
     return here
 
 
@@ -226,7 +226,9 @@ async def _figures(store: Store, here: Neighbour, operators: AccountId) -> None:
     """What engines write down in passing; also of the operator's account, which both send through."""
     ours = [(account, here.name) for account in (here.account, operators)]
     async with store.connection() as conn:
-        await conn.executemany("INSERT INTO fairpost.tallies VALUES ($1, $2, now(), 1, 0) ON CONFLICT DO NOTHING", ours)
+        await conn.executemany(
+            "INSERT INTO fairpost.counters VALUES ($1, $2, now(), 1, 0) ON CONFLICT DO NOTHING", ours
+        )
         await conn.executemany(
             "INSERT INTO fairpost.blocks VALUES ($1, $2, now(), now(), 'bounces', '{}') ON CONFLICT DO NOTHING", ours
         )
@@ -251,7 +253,7 @@ async def _figures(store: Store, here: Neighbour, operators: AccountId) -> None:
             *(here.name, here.secret),
         )
         await conn.execute("INSERT INTO fairpost.activity_days VALUES ($1, 'ann', '2030-01-01', 1)", here.name)
-        await conn.execute("INSERT INTO fairpost.stirs (workspace, user_name) VALUES ($1, 'ann')", here.name)
+        await conn.execute("INSERT INTO fairpost.dirty_senders (workspace, user_name) VALUES ($1, 'ann')", here.name)
         await conn.execute("INSERT INTO fairpost.offences VALUES ($1, 'ann', '2030-01-01')", here.name)
         await conn.execute(
             "INSERT INTO fairpost.quotas VALUES ($1, '2030-01-01', '2030-01-02', '2030-01-01', 7)", here.name
@@ -313,7 +315,7 @@ class Neighbours:
 
 
 # Rows of the tree and its clocks belong to routes that many use, and move with everybody's mail.
-SHARED_TREE = frozenset({"clocks", "nodes", "arrivals", "routes", "paces", "witnesses", "identity"})
+SHARED_TREE = frozenset({"node_state", "nodes", "arrivals", "routes", "rate_buckets", "identity_checks", "identity"})
 
 
 async def settle_in(store: Store) -> Neighbours:

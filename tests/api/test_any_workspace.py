@@ -42,7 +42,7 @@ async def test_names_to_choose_from(api: Api) -> None:
     await enqueue(api, "fairpost")
     await enqueue(api, "No Name Of Ours")
     await api.store.add_account("alone/x", address="x@example.com", pool="alone/x", limits=Limits())
-    await api.store.value("SELECT fairpost.stage(ARRAY['default'])")
+    await api.store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'])")
     await enqueue(api, "fresh")
     await api.store.value(
         """INSERT INTO fairpost.activity (workspace, user_name, hour, writer, sent)

@@ -7,8 +7,8 @@ import httpx2 as httpx
 
 from fairpost.model.person import Role
 from fairpost.model.reason import Reason
-from fairpost.observe import courses
-from fairpost.store.courses import count
+from fairpost.observe import campaign_progress
+from fairpost.store.campaign_progress import count
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 from tests.api.test_campaigns import PEOPLE, acme, finish, launched, prepare  # noqa: F401
@@ -43,7 +43,7 @@ async def test_a_campaign_is_seen_from_its_draft_to_its_end(api: Api, acme: http
         assert (running["headline"]["code"], running["headline"]["until"]) == ("engine.none", None)
         assert running["states"] == {"ready": PEOPLE}
         assert "now" in running["chart"]
-        assert running["course"] == []
+        assert running["points"] == []
         await finish(api, "sent", 7)
         await finish(api, "failed", 2)
         later = await state_when(stream, sent=7, missed=2, waiting=PEOPLE - 9)
@@ -105,7 +105,7 @@ async def test_of_very_many_the_last_count_is_told_and_when_it_was(
     await finish(api, "sent", 4)
     await count(api.store, seconds_max=10)
     await finish(api, "sent", 4)
-    monkeypatch.setattr(courses, "AT_ONCE_MAX", 10)
+    monkeypatch.setattr(campaign_progress, "AT_ONCE_MAX", 10)
     monkeypatch.setattr("fairpost.api.topics.campaigns.AT_ONCE_MAX", 10)
     async with watching(acme, "/v1/live/campaign?name=spring") as stream:
         state = (await stream.state())["campaign"]

@@ -386,7 +386,7 @@ async def test_pause_resume_and_cancel(api: Api, acme: httpx.AsyncClient) -> Non
     assert (shown["reason"], shown["waits_for"].endswith(": wrong price.")) == ("wrong price", True)
     await refused(await acme.post("/v1/campaigns/spring/schedule"), 409, "conflict")
     await refused(await acme.post("/v1/campaigns/spring/launch"), 409, "conflict")
-    held = "SELECT held_until = 'infinity' FROM fairpost.rules WHERE workspace = 'acme' AND level = 'stream'"
+    held = "SELECT held_until = 'infinity' FROM fairpost.sender_rules WHERE workspace = 'acme' AND level = 'stream'"
     assert await api.store.value(held)
     resumed = await acme.post("/v1/campaigns/spring/resume")
     assert resumed.json()["data"] == {"id": "spring", "state": "running", "changed": True}
@@ -433,7 +433,7 @@ async def test_nothing_is_there_of_one_that_is_not(acme: httpx.AsyncClient) -> N
             for verb in ("launch", "pause", "resume", "cancel", "schedule", "preview", "retry")
         ],
         ("POST", "/stop", stop),
-        *[("GET", f"/{part}", None) for part in ("schedule", "forecast", "course", "recipients")],
+        *[("GET", f"/{part}", None) for part in ("schedule", "forecast", "progress", "recipients")],
     ]
     for method, path, body in asked:
         await refused(await acme.request(method, f"/v1/campaigns/none{path}", json=body), 404, "not_found")
@@ -616,7 +616,7 @@ async def test_no_door_opens_for_another_workspace(api: Api, acme: httpx.AsyncCl
         with pytest.raises(asyncpg.PostgresError) as refusal:
             await attempt
         assert refusal.value.sqlstate == "FP004"
-    assert await api.store.value("SELECT count(*) FROM fairpost.stops") == 0
+    assert await api.store.value("SELECT count(*) FROM fairpost.opt_outs") == 0
     assert await campaigns.find_campaign(tenant, "acme", "spring") is None
 
 
@@ -643,29 +643,34 @@ async def test_a_key_does_what_its_scopes_say(api: Api, acme: httpx.AsyncClient)
 
 async def test_a_course_has_what_was_foreseen_what_came_and_what_is_to_come(api: Api, acme: httpx.AsyncClient) -> None:
     await acme.put("/v1/campaigns/spring", json=DRAFT)
-    draft = (await acme.get("/v1/campaigns/spring/course")).json()["data"]
-    assert (draft["forecast"], draft["outlook"], draft["counted_at"], draft["course"]) == (None, None, None, [])
+    draft = (await acme.get("/v1/campaigns/spring/progress")).json()["data"]
+    assert (draft["forecast"], draft["revised_forecast"], draft["counted_at"], draft["points"]) == (
+        None,
+        None,
+        None,
+        [],
+    )
     assert "launch" in draft["waits_for"]
     assert (await acme.post("/v1/campaigns/spring/launch")).status_code == 200
     await finish(api, "failed", most=3)
     await CourseWatch(api.store, log=print).step()
-    answer = await acme.get("/v1/campaigns/spring/course")
+    answer = await acme.get("/v1/campaigns/spring/progress")
     assert answer.status_code == 200, answer.text
     assert "big-relay" not in answer.text
     data = answer.json()["data"]
     assert (data["sent"], data["missed"], data["waiting"]) == (0, 6, 2 * PEOPLE - 6)  # what follows goes with it
     assert (data["forecast"]["emails"], data["forecast"]["points"][-1]["sent"]) == (2 * PEOPLE, 2 * PEOPLE)
     assert data["forecast"]["done_at"] == data["forecast"]["points"][-1]["at"]
-    assert data["outlook"]["emails"] == 2 * PEOPLE - 6
-    assert data["done_at"] == data["outlook"]["done_at"]
-    assert [point["missed"] for point in data["course"]] == [0, 6]
+    assert data["revised_forecast"]["emails"] == 2 * PEOPLE - 6
+    assert data["done_at"] == data["revised_forecast"]["done_at"]
+    assert [point["missed"] for point in data["points"]] == [0, 6]
     assert [(s["sent"], s["missed"], s["waiting"]) for s in data["steps"]] == [(0, 3, PEOPLE - 3)] * 2
     assert data["steps"][1]["emails"] == {"cancelled": 3, "to_follow": PEOPLE - 3}
     assert data["accounts"] == [
         {"account": None, "is_shared": False, "sent": 0, "missed": 6, "waiting": 2 * PEOPLE - 6}
     ]
     await acme.post("/v1/campaigns/spring/pause")
-    assert (await acme.get("/v1/campaigns/spring/course")).json()["data"]["outlook"] is None
+    assert (await acme.get("/v1/campaigns/spring/progress")).json()["data"]["revised_forecast"] is None
 
 
 async def test_why_nothing_was_foreseen_names_no_account_of_the_operator(api: Api, acme: httpx.AsyncClient) -> None:
@@ -673,7 +678,7 @@ async def test_why_nothing_was_foreseen_names_no_account_of_the_operator(api: Ap
     why = 'The account "big-relay" would never send: its units_per_minute must be at least 100, got 1. Raise it, or leave the account out.'
     none = Unforeseen(made_at=await api.store.now(), why=why, account="big-relay")
     await api.store.value("UPDATE fairpost.campaigns SET forecast = $1", none_in_writing(none))
-    answer = await acme.get("/v1/campaigns/spring/course")
+    answer = await acme.get("/v1/campaigns/spring/progress")
     assert "big-relay" not in answer.text
     forecast = answer.json()["data"]["forecast"]
     assert (forecast["points"], forecast["done_at"], forecast["emails"]) == ([], None, None)
@@ -689,7 +694,7 @@ async def test_a_course_calls_its_own_accounts_by_their_short_names(api: Api, ac
     )
     await finish(api, "sent", most=2)
     await CourseWatch(api.store, log=print).step()
-    answer = await acme.get("/v1/campaigns/spring/course")
+    answer = await acme.get("/v1/campaigns/spring/progress")
     assert "acme/" not in answer.text
     shares = {each["account"]: each for each in answer.json()["data"]["accounts"]}
     assert (shares["own"]["sent"], shares["own"]["is_shared"]) == (2, False)

@@ -32,7 +32,7 @@ async def add_account(client: httpx.AsyncClient, name: str = "sales") -> None:
 async def stage(store: Store) -> None:
     """What was noted comes into the tree, as an engine has it done."""
     for _ in range(100):
-        await store.value("SELECT fairpost.stage(ARRAY(SELECT r.route FROM fairpost.routes r))")
+        await store.value("SELECT fairpost.absorb_arrivals(ARRAY(SELECT r.route FROM fairpost.routes r))")
         if not await store.value("SELECT EXISTS (SELECT FROM fairpost.arrivals)"):
             return
     raise AssertionError("notes stay unread")

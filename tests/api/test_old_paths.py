@@ -68,3 +68,12 @@ async def test_what_is_live_is_live_by_the_old_path(client: httpx.AsyncClient) -
 async def test_an_id_in_a_path_is_linked_as_it_was_written(client: httpx.AsyncClient) -> None:
     answer = await client.get("/api/prospects/a%22b%40c.example?x=1")
     assert answer.headers["Link"] == '</v1/prospects/a%22b%40c.example>; rel="successor-version"'
+
+
+async def test_a_path_that_was_renamed_too_leads_to_its_successor(client: httpx.AsyncClient) -> None:
+    for old, new in (
+        ("campaigns/course/course", "campaigns/course/progress"),
+        ("admin/senders/lift", "admin/senders/unthrottle"),
+    ):
+        answer = await client.get(f"/api/{old}")
+        assert answer.headers["Link"] == f'</v1/{new}>; rel="successor-version"'

@@ -80,13 +80,13 @@ async def test_users_are_throttled_and_lifted(api: Api) -> None:
         assert (stop["is_throttle"], throttled["waiting"]) == (True, 1)
         shown = (await key.get("/v1/users/ann")).json()["data"]
         assert (shown["tier"], shown["throttle"]["is_by_hand"]) == ("throttled", True)
-        lifted = await said(client, "senders/lift", workspace="acme", name="ann", immune_minutes=5)
+        lifted = await said(client, "senders/unthrottle", workspace="acme", name="ann", immune_minutes=5)
         assert lifted["stops"] == []
-        again = await client.post("/v1/admin/senders/lift", json={"workspace": "acme", "name": "ann"})
+        again = await client.post("/v1/admin/senders/unthrottle", json={"workspace": "acme", "name": "ann"})
         assert again.json()["error"]["code"] == "not_found"
         await said(client, "senders/throttle", workspace="acme", level="workspace", reason="unpaid", minutes=60)
         assert [each["level"] for each in (await key.get("/v1/users/ann")).json()["data"]["stops"]] == ["workspace"]
         audit = (await key.get("/v1/audit")).json()["data"]["items"]
         assert [each["action"] for each in audit] == ["sender.throttle", "sender.unthrottle", "sender.throttle"]
-        for path in ("pause", "resume", "senders/hold", "senders/lift"):
+        for path in ("pause", "resume", "senders/hold", "senders/unthrottle"):
             assert (await key.post(f"/v1/admin/{path}", json={})).status_code == 401

@@ -87,7 +87,7 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
     "launch_campaign": lambda n: [
         ("$1, '[]', '{}', '{}', false, 'me'", [id_]) for id_ in (*n.b.campaigns.values(), None)
     ],
-    "lay_calendar": lambda n: [("$1, $2, '{}', '[]', now(), now()", [B, revision]) for revision in range(4)],
+    "materialize_calendar": lambda n: [("$1, $2, '{}', '[]', now(), now()", [B, revision]) for revision in range(4)],
     "list_emails": lambda n: [
         *(("$1, NULL, NULL, 50", [whose]) for whose in (B, None, "*")),
         *(("$1, NULL, NULL, NULL, NULL, $2", [whose, [*n.b.emails.values()]]) for whose in (A, B, None)),

@@ -183,7 +183,7 @@ async def _trickle(store: Store, second: SecondAct) -> None:
     while True:
         await second.step()
         await store.fetch("SELECT fairpost.count_campaign(c.id) FROM fairpost.campaigns c WHERE c.state = 'running'")
-        await store.fetch("UPDATE fairpost.campaign_standings SET every_s = 2")
+        await store.fetch("UPDATE fairpost.campaign_snapshots SET every_s = 2")
         await asyncio.sleep(STEP_S)
 
 

@@ -240,12 +240,12 @@ async def test_what_is_finished_leaves_no_rules_behind(world: World) -> None:
     await world.launch(one)
     await world.launch(two)
     await world.drive().run(until=MONDAY + timedelta(hours=1))
-    assert await world.store.value("SELECT count(*) FROM fairpost.rules WHERE level = 'stream'") == 2
+    assert await world.store.value("SELECT count(*) FROM fairpost.sender_rules WHERE level = 'stream'") == 2
     await campaigns.cancel(world.store, two, reason=None, by="test")
     await world.run(days=10)
-    assert await world.store.value("SELECT count(*) FROM fairpost.rules WHERE level = 'stream'") == 0
+    assert await world.store.value("SELECT count(*) FROM fairpost.sender_rules WHERE level = 'stream'") == 0
     await world.set_schedule(office_hours(days=(6,)))
-    assert await world.store.value("SELECT count(*) FROM fairpost.rules WHERE level = 'stream'") == 0
+    assert await world.store.value("SELECT count(*) FROM fairpost.sender_rules WHERE level = 'stream'") == 0
 
 
 async def test_what_was_planned_before_planning_failed_waits_until_it_goes_on(world: World) -> None:

@@ -24,11 +24,11 @@ from fairpost.model.sender import SenderLevel, Tier
 from fairpost.model.window import Quota
 from fairpost.policy.calendar import RENEWED_BEFORE
 from fairpost.policy.forecast import Foreseen, read_kept
-from fairpost.store import campaigns, courses, schedules, senders
+from fairpost.store import campaign_progress, campaigns, schedules, senders
 from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.transports.scripted.send import ScriptedTransport
-from tests.campaigns.test_course import finish
+from tests.campaigns.test_progress import finish
 from tests.campaigns.world import MONDAY, World, office_hours
 from tests.chaos.victims import Part, ended, fork, look
 from tests.maintenance.test_senders import BAD, START, a_burst, answer, notices, tier_of
@@ -94,31 +94,31 @@ class Course:
         self.sent[self.world.clock.now] = max(self.sent.values())
         assert await self.look() == 0
         await self.is_true()
-        standing = await courses.standing(self.world.store, self.campaign)
-        assert standing is not None
-        assert (standing.at, standing.sent) == (self.world.clock.now, self.sent[self.world.clock.now])
-        outlook = await self.outlook()
-        assert outlook is not None
-        assert (outlook.made_at, outlook.sent) == (self.world.clock.now, standing.sent)
+        snapshot = await campaign_progress.snapshot(self.world.store, self.campaign)
+        assert snapshot is not None
+        assert (snapshot.at, snapshot.sent) == (self.world.clock.now, self.sent[self.world.clock.now])
+        revised_forecast = await self.revised_forecast()
+        assert revised_forecast is not None
+        assert (revised_forecast.made_at, revised_forecast.sent) == (self.world.clock.now, snapshot.sent)
 
-    async def outlook(self) -> Foreseen | None:
-        standing = await courses.standing(self.world.store, self.campaign)
-        if standing is None or standing.outlook is None:
+    async def revised_forecast(self) -> Foreseen | None:
+        snapshot = await campaign_progress.snapshot(self.world.store, self.campaign)
+        if snapshot is None or snapshot.revised_forecast is None:
             return None
-        found = read_kept(standing.outlook)
+        found = read_kept(snapshot.revised_forecast)
         assert isinstance(found, Foreseen), found
         return found
 
     async def is_true(self) -> None:
-        points = await courses.points(self.world.store, self.campaign)
+        points = await campaign_progress.points(self.world.store, self.campaign)
         assert all(before.at < after.at for before, after in pairwise(points))
         assert [(p.at, p.sent) for p in points] == [(p.at, self.sent[p.at]) for p in points]
-        standing = await courses.standing(self.world.store, self.campaign)
-        if standing is not None:
-            assert standing.sent == self.sent[standing.at]
-            assert standing.sent + standing.waiting == standing.count(*STATES) == PEOPLE
-            assert sum(n for kinds in standing.by_account.values() for n in kinds.values()) == PEOPLE
-        await self.outlook()
+        snapshot = await campaign_progress.snapshot(self.world.store, self.campaign)
+        if snapshot is not None:
+            assert snapshot.sent == self.sent[snapshot.at]
+            assert snapshot.sent + snapshot.waiting == snapshot.count(*STATES) == PEOPLE
+            assert sum(n for kinds in snapshot.by_account.values() for n in kinds.values()) == PEOPLE
+        await self.revised_forecast()
 
 
 PEOPLE = 60
@@ -163,7 +163,7 @@ async def test_a_course_is_true_and_goes_on_wherever_its_counter_dies(
     await course.send(3)
     conn = await asyncpg.connect(url)
     async with conn.transaction():
-        await conn.execute("LOCK TABLE fairpost.campaign_course")
+        await conn.execute("LOCK TABLE fairpost.campaign_progress")
         counting = orchestrator.begin("courses")
         await until(world.store, "EXISTS", "AND a.wait_event_type = 'Lock'")
         counting.kill()
@@ -179,7 +179,7 @@ async def test_a_course_is_true_and_goes_on_wherever_its_counter_dies(
     assert await course.look() == 0
     campaign = await world.again(course.campaign)
     assert campaign.state is CampaignState.COMPLETED
-    points = await courses.points(world.store, campaign)
+    points = await campaign_progress.points(world.store, campaign)
     assert (points[0].at, points[0].sent) == (MONDAY, 0)
     assert (points[-1].at, points[-1].sent) == (campaign.finished_at, PEOPLE)
     await course.is_true()
@@ -204,7 +204,7 @@ async def test_whatever_a_look_after_senders_dies_of_one_throttle_is_written_and
         seen: dict[str, tuple[Tier, int, bool]] = {}
         for point in SENDERS:
             assert await orchestrator.look("senders", dies=point) == KILLED, point
-            is_stirred = BAD in (await senders.stirred(store)).users
+            is_stirred = BAD in (await senders.dirty_senders(store)).users
             seen[point] = (await tier_of(store), len(await notices(store)), is_stirred)
             hands.advance(MINUTE)
         assert await orchestrator.look("senders") == 0
@@ -215,7 +215,7 @@ async def test_whatever_a_look_after_senders_dies_of_one_throttle_is_written_and
             *((Tier.THROTTLED, 2, False),) * 3,
         ]
         assert len(await notices(store)) == 2, "each operator once"
-        assert (await senders.stirred(store)).users == {}
+        assert (await senders.dirty_senders(store)).users == {}
         (bad,) = [each for each in await senders.known(store, throttled=True) if each.id.level is SenderLevel.USER]
         assert bad.throttle is not None
         assert bad.throttle.until == bad.throttle.since + 8 * HOUR, "and not prolonged"
@@ -237,7 +237,7 @@ async def gates(store: Store) -> dict[str, bool]:
     """Whether each office may send now."""
     rows = await store.fetch(
         """SELECT s.workspace, r.throttled_until > $1 AS is_shut FROM fairpost.campaign_streams s
-           LEFT JOIN fairpost.rules r ON r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream""",
+           LEFT JOIN fairpost.sender_rules r ON r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream""",
         clock.now(),
     )
     return {row["workspace"]: not row["is_shut"] for row in rows}

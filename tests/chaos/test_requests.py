@@ -29,7 +29,7 @@ from fairpost.system import clock
 from fairpost.system.clock import ManualClock
 from tests.api.conftest import LENT
 from tests.api.signed_in import session_of
-from tests.campaigns.test_course import finish
+from tests.campaigns.test_progress import finish
 from tests.campaigns.world import World
 from tests.chaos.answering import answering
 from tests.chaos.driver import eventually

@@ -244,6 +244,6 @@ def test_forecast_and_reality_are_told_beside_each_other(cli: Cli, campaign: Pat
     facts = cli.json("campaign", "progress", "spring")
     assert (facts["sent"], facts["missed"], facts["waiting"]) == (2, 2, 2)
     assert facts["forecast"]["points"][-1] == [facts["forecast"]["ends_at"], 6]
-    assert [point["sent"] for point in facts["course"]] == [0, 2]
+    assert [point["sent"] for point in facts["points"]] == [0, 2]
     assert facts["accounts"][0]["account"] == "sales"
-    assert facts["outlook"] is None  # no engine has looked yet
+    assert facts["revised_forecast"] is None  # no engine has looked yet

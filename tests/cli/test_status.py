@@ -153,7 +153,7 @@ def test_a_hold_with_mail_behind_it_is_a_reason(cli: Cli, db: Db, staged: bool) 
     take_lease(db)
     send(cli, "--workspace", "acme", "--user", "ann", "--stream", "spring")
     if staged:
-        db.execute("SELECT fairpost.stage(ARRAY['default'])")
+        db.execute("SELECT fairpost.absorb_arrivals(ARRAY['default'])")
     for name in ((), ("--user", "ann"), ("--stream", "spring")):
         cli.ok("hold", "acme", *name, "--for", "1h", "--reason", "bounces")
         (reason,) = cli.json("status")["reasons"]
@@ -206,7 +206,7 @@ def test_mail_that_is_all_for_later_is_a_reason(cli: Cli, db: Db, staged: bool) 
     add_account(cli)
     send(cli, *LATER)
     if staged:
-        db.execute("SELECT fairpost.stage(ARRAY['default'])")
+        db.execute("SELECT fairpost.absorb_arrivals(ARRAY['default'])")
     status = cli.json("status")
     assert [reason["code"] for reason in status["reasons"]] == ["mail.scheduled"]
     assert status["queue"]["next_due_at"] == "2099-01-01T00:00:00Z"
@@ -219,7 +219,7 @@ def test_held_mail_beside_mail_for_later_does_not_count_as_due(cli: Cli, db: Db)
     add_account(cli)
     send(cli, "--workspace", "acme")
     send(cli, "--workspace", "other", *LATER)
-    db.execute("SELECT fairpost.stage(ARRAY['default'])")
+    db.execute("SELECT fairpost.absorb_arrivals(ARRAY['default'])")
     cli.ok("hold", "acme", "--reason", "spam")
     assert causes(cli) == ["hold.workspace", "mail.scheduled"]
 
@@ -267,7 +267,7 @@ def enqueue_many(db: Db, n: int) -> None:
     email = {"to": "a@b.test", "subject": "s", "text": "t", "stream": "c"}
     emails = [{**email, "workspace": f"w{i % 10}"} for i in range(n)]
     db.execute("SELECT fairpost.enqueue_many(%s)", (json.dumps(emails),))
-    db.execute("SELECT fairpost.stage(ARRAY['default'])")
+    db.execute("SELECT fairpost.absorb_arrivals(ARRAY['default'])")
     db.execute("VACUUM ANALYZE fairpost.queue")
 
 

@@ -12,7 +12,7 @@ Db = psycopg.Connection[Any]
 
 def soft_bounce(db: Db, address: str, count: int, workspace: str = "default") -> None:
     db.execute(
-        "INSERT INTO fairpost.soft_bounces VALUES (%s, fairpost.fold(%s), %s, '2030-01-01Z', '2030-01-02Z')",
+        "INSERT INTO fairpost.soft_bounces VALUES (%s, fairpost.normalize_address(%s), %s, '2030-01-01Z', '2030-01-02Z')",
         (workspace, address, count),
     )
 

@@ -80,7 +80,7 @@ def test_plan_and_age_make_the_tier_at_once(cli: Cli, db: Db, names: tuple[str, 
         assert missing(cli.ok("user", "set", *names, *options), names[-1], tier, plan or "plan") == []
         shown = cli.json("user", "show", *names)
         assert (shown["tier"], shown["plan"], shown["weight"]) == (tier, plan, weight)
-    assert db.execute("SELECT tier FROM fairpost.rules").fetchall() == [(None,)]
+    assert db.execute("SELECT tier FROM fairpost.sender_rules").fetchall() == [(None,)]
 
 
 def test_an_age_is_a_day_or_a_moment(cli: Cli) -> None:

@@ -142,7 +142,7 @@ async def test_where_nothing_passes_any_more_an_established_sender_shows_that_it
     await enqueue(store, "codes")
     await drive(store, shared, server)
     await store.value(
-        "UPDATE fairpost.tallies SET since = since - make_interval(days => $1), accepted = $2 WHERE workspace = 'old'",
+        "UPDATE fairpost.counters SET since = since - make_interval(days => $1), accepted = $2 WHERE workspace = 'old'",
         *(days, sent),
     )
     server.refused |= {"old.test", "codes.test"}  # as when a blocklist has the account's server
@@ -182,7 +182,7 @@ async def test_three_bounces_stop_a_workspace_on_that_account_alone_and_by_its_o
     assert found.fault == Bounces(sent=10, bounced=3, percent_max=5.0), "not those of the account"
     assert server.taken == {"good.test": 30, "sloppy.test": 9}, "its password resets go out by its own account"
     assert await left(store, "sloppy") == 4
-    assert await store.value("SELECT count(*) FROM fairpost.rules WHERE held_until IS NOT NULL") == 0
+    assert await store.value("SELECT count(*) FROM fairpost.sender_rules WHERE held_until IS NOT NULL") == 0
     assert (await store.account(shared)).status is AccountStatus.ACTIVE
 
 
@@ -255,7 +255,7 @@ async def test_a_block_that_ends_by_itself_leaves_nothing_to_be_blamed_for(
     server.refused.clear()
     await drive(store, shared, server)
     assert server.taken["bad.test"] == 10 - REFUSALS_MAX
-    row = await store.row("SELECT refused, accepted FROM fairpost.tallies WHERE workspace = 'bad'")
+    row = await store.row("SELECT refused, accepted FROM fairpost.counters WHERE workspace = 'bad'")
     assert tuple(row) == (0, 10 - REFUSALS_MAX)
     assert await store.value("SELECT count(*) FROM fairpost.blocks") == 0
 
@@ -297,11 +297,11 @@ async def test_an_account_with_nothing_but_blocked_mail_needs_no_worker_until_it
     await enqueue(store, "w1", 3)
     await lay(store, shared, "w1")
     assert await blocked_for_all(store) == [shared]
-    await store.value("SELECT fairpost.stage(ARRAY['default', '@shared'])")
+    await store.value("SELECT fairpost.absorb_arrivals(ARRAY['default', '@shared'])")
     assert await blocked_for_all(store) == [shared]
     await enqueue(store, "w2")
     assert await blocked_for_all(store) == []
-    await store.value("SELECT fairpost.stage(ARRAY['default', '@shared'])")
+    await store.value("SELECT fairpost.absorb_arrivals(ARRAY['default', '@shared'])")
     assert await blocked_for_all(store) == []
     await lay(store, other, "w1", until=datetime(2020, 1, 1, tzinfo=UTC))
     assert await blocked_for_all(store) == []
@@ -334,7 +334,7 @@ async def test_who_sends_alone_on_a_day_does_not_stop_the_account_for_those_of_t
     await enqueue(store, "codes")
     await drive(store, shared, server)
     await store.value("UPDATE fairpost.leases SET day_started_at = day_started_at - interval '25 hours'")
-    await store.value("UPDATE fairpost.tallies SET day = day - interval '25 hours'")
+    await store.value("UPDATE fairpost.counters SET day = day - interval '25 hours'")
     await enqueue_dead(store, "sloppy", 3)
     await enqueue(store, "sloppy", 30)
     await drive(store, shared, server)

@@ -136,7 +136,7 @@ async def test_a_refusal_that_the_database_did_not_hear_of_is_told_again(
         assert await histories(store, [email]) == [("bounced", 1)], (at, faulty.lost)
         await store.value("DELETE FROM fairpost.suppressions")
         await store.value("UPDATE fairpost.leases SET day_bounces = 0")
-        await store.value("UPDATE fairpost.tallies SET bounced = 0")
+        await store.value("UPDATE fairpost.counters SET bounced = 0")
 
 
 async def begin_one(store: Store, account: AccountId, transport: ScriptedTransport) -> Runner:

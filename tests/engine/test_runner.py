@@ -82,7 +82,7 @@ async def pass_time(store: Store, seconds: float) -> None:
     for table, columns in {
         "queue": ("due_at", "expires_at"),
         "arrivals": ("due_at",),
-        "clocks": ("wake_at", "head_due"),
+        "node_state": ("wake_at", "head_due"),
         "routes": ("woken_until",),
     }.items():
         changes = ", ".join(f"{c} = {c} - make_interval(secs => $1)" for c in columns)

@@ -265,7 +265,7 @@ async def test_an_account_that_is_told_off_rests_longer_each_time_whoever_drives
     assert await store.value("SELECT max(attempts) FROM fairpost.queue") == 0, "no try is used up"
     assert [outcome for email in emails for outcome in await log_of(store, email)] == ["deferred"] * 4
     await store.change_account("anna", {"delay_ms": 1})
-    assert (await store.account(account)).troubles.told_off == 0, "looked at anew"
+    assert (await store.account(account)).troubles.throttle_count == 0, "looked at anew"
 
 
 async def test_what_a_row_of_refusals_had_cost_is_given_back(store: Store, hands: ManualClock) -> None:

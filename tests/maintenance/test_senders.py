@@ -253,7 +253,7 @@ async def test_a_shorter_maximum_shortens_the_throttles_that_run(
     await shorter.start()
     await shorter.step()
     assert await store.value(sql) == timedelta(hours=2)
-    held = "SELECT r.throttled_until - s.throttled_since FROM fairpost.rules r JOIN fairpost.senders s ON s.name = r.key WHERE r.key = 'bad'"
+    held = "SELECT r.throttled_until - s.throttled_since FROM fairpost.sender_rules r JOIN fairpost.senders s ON s.name = r.key WHERE r.key = 'bad'"
     assert await store.value(held) == timedelta(hours=2), "what it holds back goes out again"
 
 
@@ -278,7 +278,7 @@ async def test_health_is_seen_and_written(store: Store, runner: Runner, hands: c
     watch = watch_of(store, queue_max=100)
     await watch.start()
     await store.enqueue_many([draft(user="u", due_at=START - timedelta(hours=1)) for _ in range(90)])
-    await store.value("SELECT fairpost.stage('{default}', $1)", START)
+    await store.value("SELECT fairpost.absorb_arrivals('{default}', $1)", START)
     await watch.step()
     row = await store.row("SELECT queued, oldest_at, multiplier FROM fairpost.fairness")
     assert tuple(row) == (90, START - timedelta(hours=1), pytest.approx(0.35))
@@ -418,10 +418,8 @@ async def test_mail_that_names_no_user_counts_for_its_workspace_unless_that_is_t
 async def test_a_mark_with_a_low_number_that_commits_late_is_seen(store: Store, hands: clock.ManualClock) -> None:
     """Marks are numbered when they are made. Looks begin behind those that were settled, and now and then at the beginning."""
     watch = watch_of(store)
-    mark = (
-        "INSERT INTO fairpost.stirs (id, workspace, user_name, at) OVERRIDING SYSTEM VALUE VALUES ($1, 'w1', 'ann', $2)"
-    )
-    left = "SELECT array_agg(id ORDER BY id) FROM fairpost.stirs"
+    mark = "INSERT INTO fairpost.dirty_senders (id, workspace, user_name, at) OVERRIDING SYSTEM VALUE VALUES ($1, 'w1', 'ann', $2)"
+    left = "SELECT array_agg(id ORDER BY id) FROM fairpost.dirty_senders"
     await watch.step()  # at the beginning
     await store.value(mark, 20, START)
     await watch.step()

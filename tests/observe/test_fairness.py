@@ -130,7 +130,7 @@ async def take(store: Store, account: AccountId, step: str, what: Any) -> None:
         case "enqueue":
             await store.enqueue_many([draft(**each) for each in what], now=NOW)
         case "stage":
-            await store.value("SELECT fairpost.stage(ARRAY[$1], $2)", what, NOW)
+            await store.value("SELECT fairpost.absorb_arrivals(ARRAY[$1], $2)", what, NOW)
         case "claim":
             lease = await store.take_lease(account, owner="x", seconds=60, now=NOW)
             assert lease is not None
@@ -308,7 +308,7 @@ async def test_throttled_senders_are_counted_and_named(store: Store, account: Ac
     await throttle(store, "eve", enforced=False, until=NOW + HOUR)
     await store.hold("w2", "workspace", "", reason="r", now=NOW)
     await store.enqueue_many([draft(user="ann")], now=NOW)
-    await store.value("SELECT fairpost.stage(ARRAY['default'], $1)", NOW)
+    await store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'], $1)", NOW)
     throttling = (await read_fairness(store, now=NOW)).throttling
     assert (throttling.throttled, throttling.stopped, throttling.observed, throttling.held) == (2, 1, 1, 1)
     by_user = {each.name: each for each in throttling.latest}
@@ -325,7 +325,7 @@ async def test_throttled_senders_are_counted_and_named(store: Store, account: Ac
 
 async def test_health_is_the_engines_or_looked_at_here(store: Store, account: AccountId) -> None:
     await store.enqueue_many([draft(due_at=NOW - HOUR)], now=NOW - HOUR)
-    await store.value("SELECT fairpost.stage(ARRAY['default'], $1)", NOW)
+    await store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'], $1)", NOW)
     queue = (await read_fairness(store, now=NOW)).queue
     assert (queue.queued, queue.oldest_wait_s, queue.health) == (1, 3600, 0.75)
     assert queue.limits == {"high": 112, "normal": 75, "low": 37, "throttled": 7}
@@ -426,7 +426,7 @@ async def test_looking_inside_a_workspace_reads_nothing_of_the_others(laid: Stor
     await fill(laid, [f"w{i}" for i in range(2_000)], 1)
     await stage_all(laid)
     await senders.set_health(laid, queued=1, oldest_at=None, multiplier=1, now=NOW)
-    read, report = await rows_read(url, "nodes", "clocks", workspace="w7", now=NOW)
+    read, report = await rows_read(url, "nodes", "node_state", workspace="w7", now=NOW)
     assert report.waiting.emails == 1
     assert read < 20
 
@@ -455,7 +455,7 @@ async def test_bulk_mail_that_is_sent_as_urgent_is_shown(store: Store, account: 
     emails += [draft(workspace="loud", user="bob", stream="news") for _ in range(500)]
     emails += [draft(workspace="calm", user="eve", stream="") for _ in range(3)]
     await store.enqueue_many(emails, now=NOW)
-    await store.value("SELECT fairpost.stage(ARRAY['default'], $1)", NOW)
+    await store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'], $1)", NOW)
     loud, calm = (await read_fairness(store, now=NOW)).urgent
     assert (loud.workspace, loud.emails, loud.urgent, loud.user, loud.user_urgent) == (
         "loud",

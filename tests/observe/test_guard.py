@@ -168,10 +168,12 @@ async def test_a_database_that_has_gone_back_in_time_is_paused_also_while_the_en
     store: Store, home: Path
 ) -> None:
     await remember(store, home)
-    snapshot = await store.fetch("SELECT * FROM fairpost.witnesses")
+    snapshot = await store.fetch("SELECT * FROM fairpost.identity_checks")
     for _ in range(3):
         assert (await remember(store, home)).is_sound
-    await store.value("UPDATE fairpost.witnesses SET beats = $1, at = $2", snapshot[0]["beats"], snapshot[0]["at"])
+    await store.value(
+        "UPDATE fairpost.identity_checks SET beats = $1, at = $2", snapshot[0]["beats"], snapshot[0]["at"]
+    )
     assert remembered_at(home) in signs(await remember(store, home))
     assert (await pause_of(store))["restored"]
     assert not (await remember(store, home)).is_sound, "the evidence stays until somebody resumes"
@@ -183,7 +185,7 @@ async def test_a_database_that_has_gone_back_in_time_is_paused_also_while_the_en
 async def test_a_database_from_before_the_first_start_is_known_by_who_worked_on_it(store: Store, home: Path) -> None:
     await remember(store, home)
     await enqueue(store)
-    await store.value("TRUNCATE fairpost.identity, fairpost.witnesses")
+    await store.value("TRUNCATE fairpost.identity, fairpost.identity_checks")
     assert remembered_at(home) in signs(await guard(store, home))
     await resume(store)
     assert await guard(store, home) == Guarded(standing=Sound())
@@ -224,7 +226,7 @@ async def test_where_nothing_of_the_server_may_be_seen_the_memory_still_guards(s
     assert (row["system_identifier"], row["timeline"]) == (None, None)
     for _ in range(2):
         assert (await remember(store, home)).is_sound
-    await store.value("UPDATE fairpost.witnesses SET beats = beats - 1")
+    await store.value("UPDATE fairpost.identity_checks SET beats = beats - 1")
     assert remembered_at(home) in signs(await guard(store, home))
 
 

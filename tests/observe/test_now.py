@@ -28,7 +28,9 @@ ONE = st.fixed_dictionaries(
 async def test_workspaces_together_are_the_whole(store: Store, emails: list[dict[str, str]]) -> None:
     await store.enqueue_many([{**EMAIL, **each} for each in emails])
     if len(emails) % 2:
-        await store.value("SELECT fairpost.stage(ARRAY['default', 'other'])")  # now and then notes are in the tree
+        await store.value(
+            "SELECT fairpost.absorb_arrivals(ARRAY['default', 'other'])"
+        )  # now and then notes are in the tree
     everything = await NowWatch(store).look()
     parts = [await NowWatch(store, name).look() for name in ("acme", "rival")]
     assert everything.waiting == sum(part.waiting for part in parts) > 0

@@ -74,7 +74,7 @@ SITUATIONS: dict[str, tuple[AccountRuntime, Tone]] = {
     "account.paused": (account(status=AccountStatus.PAUSED), Tone.STOPPED),
     "account.server_unreachable": (account(**unreachable()), Tone.FAULT),
     "account.server_forbidden": (account(**unreachable(is_barred=True)), Tone.FAULT),
-    "account.provider_pause": (account(**troubled(RestReason.BACK_OFF, LATER, told_off=1)), Tone.WAITING),
+    "account.provider_pause": (account(**troubled(RestReason.BACK_OFF, LATER, throttle_count=1)), Tone.WAITING),
     "account.hourly_limit": (account(**used_up()), Tone.WAITING),
     "account.daily_limit": (account(usage=Usage(rest=Rest(TOMORROW, RestReason.DAILY))), Tone.WAITING),
     "account.delay": (account(limits=Limits(delay_ms=3_600_000)), Tone.WAITING),

@@ -32,7 +32,7 @@ def test_a_bounce_is_counted_as_one() -> None:
 
 
 def test_a_login_that_is_refused_suspends_before_it_rests_and_gives_the_charge_back_last() -> None:
-    met = Troubles(told_off=1, has_passed=False)
+    met = Troubles(throttle_count=1, has_passed=False)
     weighed = Weighed(verdict=Untouched(), troubles=met, rest=REST)
     remembered, suspended, *rest = consequences(NO_TROUBLES, weighed, WRONG_PASSWORD)
     assert remembered == Remember(met, ())

@@ -16,7 +16,7 @@ from fairpost.store.store import Store
 
 pytestmark = pytest.mark.fresh
 
-GROWING = ("queue", "clocks", "nodes", "arrivals", "emails", "idempotency_keys", "suppression")
+GROWING = ("queue", "node_state", "nodes", "arrivals", "emails", "idempotency_keys", "suppression")
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ async def test_a_claim_before_anything_was_analyzed_uses_the_indexes_too(store: 
     await fill(store, ["whale"], 20_000)
     await fill(store, [f"w{i}" for i in range(200)], 5)
     while await store.value("SELECT EXISTS (SELECT FROM fairpost.arrivals)"):
-        await store.value("SELECT fairpost.stage(ARRAY['default'])")
+        await store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'])")
     await reading(store, lease)
 
 
@@ -113,13 +113,13 @@ async def test_holding_a_sender_touches_nothing_that_waits(store: Store) -> None
     await stage_all(store)
 
     async with store.connection() as conn, conn.transaction():
-        before = await conn.fetchval("SELECT sum(waiting) FROM fairpost.clocks")
+        before = await conn.fetchval("SELECT sum(waiting) FROM fairpost.node_state")
         await Store(conn).hold("whale", "user", "u", reason="test")
         changed = await conn.fetchval("SELECT count(*) FROM fairpost.queue WHERE xmin = pg_current_xact_id()::xid")
-        nodes = await conn.fetchval("SELECT count(*) FROM fairpost.clocks WHERE xmin = pg_current_xact_id()::xid")
+        nodes = await conn.fetchval("SELECT count(*) FROM fairpost.node_state WHERE xmin = pg_current_xact_id()::xid")
         assert changed == 0
         assert nodes <= 4
-        assert await conn.fetchval("SELECT sum(waiting) FROM fairpost.clocks") == before
+        assert await conn.fetchval("SELECT sum(waiting) FROM fairpost.node_state") == before
 
 
 async def test_notes_are_found_again_in_a_restored_database(store: Store) -> None:

@@ -241,7 +241,7 @@ async def test_the_worked_example_above_the_claim_is_true_of_the_claim_and_of_it
     assert [tree.node((name,)).vtime for name in senders] == [12.0, 11.5, 13.0]
 
     await store.fetch(
-        "INSERT INTO fairpost.clocks (id, parent, key, route, vtime, weight, waiting, busy)"
+        "INSERT INTO fairpost.node_state (id, parent, key, route, vtime, weight, waiting, busy)"
         " SELECT -n, -9, name, 'example', vtime, weight, waiting, 1"
         " FROM unnest($1::text[], $2::float[], $3::float[], $4::integer[]) WITH ORDINALITY x(name, vtime, weight, waiting, n)",
         list(senders),
@@ -250,7 +250,7 @@ async def test_the_worked_example_above_the_claim_is_true_of_the_claim_and_of_it
     rows = await store.fetch(
         "SELECT c.key, b.quota FROM unnest(fairpost.share_out("
         " ARRAY[ROW(-9, 10.0, NULL, NULL, NULL, false, 0, 4, '{}', '{}', '{}', '{}')::fairpost.branch], 1, NULL, NULL)) b"
-        " JOIN fairpost.clocks c ON c.id = b.node"
+        " JOIN fairpost.node_state c ON c.id = b.node"
     )
-    await store.fetch("DELETE FROM fairpost.clocks WHERE parent = -9")
+    await store.fetch("DELETE FROM fairpost.node_state WHERE parent = -9")
     assert {row["key"]: row["quota"] for row in rows} == {"acme": 2, "bolt": 2}

@@ -355,11 +355,11 @@ async def put_as_before(store: Store, user: str, domains: Sequence[str], each: i
     for domain in domains:
         await store.value("SELECT fairpost.set_sender('w', $1, NULL, NULL, $2)", user, domain)
         await put(store, user, [domain], each)
-        await store.value("SELECT fairpost.stage(ARRAY['default'])")
+        await store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'])")
     await store.value("DELETE FROM fairpost.leaves")
     await store.value("DELETE FROM fairpost.homes")
     await store.value("UPDATE fairpost.nodes SET key = 'c' WHERE level = 'stream' AND key = flow::text")
-    for table in ("nodes", "clocks", "queue"):
+    for table in ("nodes", "node_state", "queue"):
         await store.value(
             f"""UPDATE fairpost.{table} SET flow = md5('before' || flow)::uuid
                 WHERE flow IN (SELECT fairpost.flow_of(q.route, q.class, q.workspace, q.domain, q.user_name, q.stream) FROM fairpost.queue q)"""
@@ -412,18 +412,21 @@ async def test_a_hold_of_a_domain_from_before_holds_its_mail_and_no_other(store:
     await put_as_before(store, "ann", FIFTY[:2], 5)
     await store.hold("w", "domain", FIFTY[0], reason="test")
     await store.value(  # it was the node that was held, and not what is below
-        """WITH freed AS (UPDATE fairpost.clocks c SET held_until = NULL WHERE c.flow IS NOT NULL AND c.held_until IS NOT NULL RETURNING c.id)
+        """WITH freed AS (UPDATE fairpost.node_state c SET held_until = NULL WHERE c.flow IS NOT NULL AND c.held_until IS NOT NULL RETURNING c.id)
            SELECT fairpost.activate(array_agg(id)) FROM freed"""
     )
     await store.value(
-        """WITH held AS (UPDATE fairpost.clocks c SET held_until = 'infinity' FROM fairpost.nodes n
+        """WITH held AS (UPDATE fairpost.node_state c SET held_until = 'infinity' FROM fairpost.nodes n
                          WHERE n.id = c.id AND n.level = 'domain' AND n.key = $1 RETURNING c.id)
            SELECT fairpost.deactivate(array_agg(id)) FROM held""",
         FIFTY[0],
     )
     assert await broken_promises(store) == {}
     (migration,) = [m.sql for m in known_migrations() if m.name == "homes"]
-    await store.value(migration[migration.index("DO $$") : migration.index("END $$;") + len("END $$;")])
+    script = migration[migration.index("DO $$") : migration.index("END $$;") + len("END $$;")]
+    await store.value(
+        script.replace("fairpost.clocks", "fairpost.node_state").replace("fairpost.rules", "fairpost.sender_rules")
+    )
     assert await broken_promises(store) == {}
     await put(store, "ann", FIFTY[:3], 5)
     assert await served(store, lease, 100, by="domain") == {FIFTY[1]: 10, FIFTY[2]: 5}

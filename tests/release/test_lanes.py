@@ -286,7 +286,7 @@ async def test_nonsense_is_refused_and_changes_nothing(store: Store, change: dic
         await store.value("SELECT fairpost.set_tier('w1', 'user', 'u', 7::smallint, NULL, NULL, NULL)")
     with pytest.raises(asyncpg.PostgresError):
         await store.value("SELECT fairpost.set_tier('w1', 'stream', 'u', 2::smallint, NULL, NULL, NULL)")
-    assert await store.fetch("SELECT * FROM fairpost.rules") == []
+    assert await store.fetch("SELECT * FROM fairpost.sender_rules") == []
 
 
 @pytest.mark.parametrize("field", ["tier", "weight", "priority", "lane", "fifo", "fresh"])

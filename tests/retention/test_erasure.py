@@ -105,7 +105,9 @@ async def test_nothing_is_left_of_a_person_in_any_table(bench: Bench) -> None:
     await settled(bench, Retry(NOW + MINUTE, (ANN,)), REFUSED)
     await store.value("SELECT fairpost.suppress('w1', $1, $2, p_kind => 'complaint')", ANN, f"{ANN} said so")
     await store.value("SELECT fairpost.suppress('*', $1, 'x')", ANN)
-    await store.value("INSERT INTO fairpost.soft_bounces VALUES ('w1', fairpost.fold($1), 2, now(), now())", ANN)
+    await store.value(
+        "INSERT INTO fairpost.soft_bounces VALUES ('w1', fairpost.normalize_address($1), 2, now(), now())", ANN
+    )
     await store.value(
         "INSERT INTO fairpost.events (at, kind, workspace, subject, detail) VALUES (now(), 'k', 'w1', $1, $2)",
         *(f"about {ANN}", json.dumps({"who": [ANN], "n": 1})),
@@ -119,7 +121,7 @@ async def test_nothing_is_left_of_a_person_in_any_table(bench: Bench) -> None:
         world = World(store, manual)
         await world.add_people(2)
         await store.value(
-            "UPDATE fairpost.prospects SET address = $1, folded = fairpost.fold($1), fields = $2 WHERE folded LIKE 'p0@%'",
+            "UPDATE fairpost.prospects SET address = $1, folded = fairpost.normalize_address($1), fields = $2 WHERE folded LIKE 'p0@%'",
             *(ANN, json.dumps({"first_name": "Ann", "mail": ANN})),
         )
         await world.launch(await world.draft())
@@ -408,7 +410,7 @@ async def _erase_one_of_many(url: str, batch: list[dict[str, Any]], who: str, wo
                     await store.value("UPDATE fairpost.queue SET due_at = $1", NOW)
                 case "cancelled":
                     await store.value("SELECT fairpost.cancel($1)", id_)
-        folded = await store.value("SELECT fairpost.fold($1)", who)
+        folded = await store.value("SELECT fairpost.normalize_address($1)", who)
         mine = "fairpost.is_for(x.recipients, $1) AND ($2::text IS NULL OR x.workspace = $2)"
         ids = [
             row["id"]
@@ -424,7 +426,7 @@ async def _erase_one_of_many(url: str, batch: list[dict[str, Any]], who: str, wo
             sql = f"SELECT x::text FROM fairpost.{table} x WHERE x.{key} = ANY ($1) AND x::text ~* fairpost.address_pattern($2)"
             assert await store.fetch(sql, ids, [who, folded]) == []
         assert await recipients(store, ids) == [
-            [address for address in to if await store.value("SELECT fairpost.fold($1)", address) != folded]
+            [address for address in to if await store.value("SELECT fairpost.normalize_address($1)", address) != folded]
             or ["[erased]"]
             for to in had
         ]

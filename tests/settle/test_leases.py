@@ -291,12 +291,12 @@ async def test_an_arrival_is_not_forgotten_when_it_is_noted_together_with_a_canc
     lease = await bench.lease()
     assert (await bench.store.claim(lease, limit=1, now=NOW)).ids == (first,)
     (cancelled,) = await bench.enqueue(due_at=LATER)
-    await bench.store.value("SELECT fairpost.stage(ARRAY['default'], $1)", NOW)
+    await bench.store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'], $1)", NOW)
     await bench.store.cancel(cancelled, now=NOW)
     (kept,) = await bench.enqueue()
     async with bench.store.connection() as conn, conn.transaction():
-        await conn.execute("SELECT FROM fairpost.clocks WHERE key = 'w1' FOR UPDATE")
-        assert await bench.store.value("SELECT fairpost.stage(ARRAY['default'], $1)", NOW) is True
+        await conn.execute("SELECT FROM fairpost.node_state WHERE key = 'w1' FOR UPDATE")
+        assert await bench.store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'], $1)", NOW) is True
     assert await bench.store.value("SELECT n FROM fairpost.arrivals") == 0, "one came, one went"
     assert await broken_promises(bench.store) == {}
     assert (await bench.store.claim(lease, limit=5, now=NOW)).ids == (kept,)

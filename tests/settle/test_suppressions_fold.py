@@ -25,7 +25,9 @@ def assigned() -> list[str]:
 
 
 async def folded(conn: Any, addresses: Sequence[str]) -> list[str]:
-    sql = "SELECT array_agg(fairpost.fold(a) ORDER BY n) FROM unnest($1::text[]) WITH ORDINALITY AS x(a, n)"
+    sql = (
+        "SELECT array_agg(fairpost.normalize_address(a) ORDER BY n) FROM unnest($1::text[]) WITH ORDINALITY AS x(a, n)"
+    )
     return list(await conn.fetchval(sql, list(addresses)))
 
 

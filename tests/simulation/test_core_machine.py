@@ -160,7 +160,7 @@ class CoreMachine(RuleBasedStateMachine):
     @rule()
     def stage(self) -> None:
         routes = [POOL, *(f"@{name}" for name in ACCOUNTS)]
-        assert self.run(self.store.value("SELECT fairpost.stage($1, $2)", routes, self.now)) is False
+        assert self.run(self.store.value("SELECT fairpost.absorb_arrivals($1, $2)", routes, self.now)) is False
 
     @rule()
     def prune(self) -> None:

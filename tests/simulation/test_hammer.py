@@ -195,7 +195,7 @@ class Hammer:
 
     async def tidy(self) -> None:
         await self.store.reap_leases()
-        await self.store.value("SELECT fairpost.stage(ARRAY['default'])")
+        await self.store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'])")
         await self.store.value("SELECT fairpost.prune('default', clock_timestamp())")
         await asyncio.sleep(0.02)
 
@@ -213,7 +213,7 @@ class Hammer:
         await self.store.reap_leases()
         # Whoever was cut off between hold and release left a hold, and it holds: that is not what is tested here.
         for row in await self.store.fetch(
-            "SELECT workspace, level::text, key FROM fairpost.rules WHERE held_until IS NOT NULL"
+            "SELECT workspace, level::text, key FROM fairpost.sender_rules WHERE held_until IS NOT NULL"
         ):
             await self.store.release(row["workspace"], row["level"], row["key"])
         await asyncio.sleep(1)  # the last throttle is over

@@ -21,10 +21,10 @@ TABLES = (
     "queue",
     "arrivals",
     "nodes",
-    "clocks",
+    "node_state",
     "homes",
     "routes",
-    "rules",
+    "sender_rules",
     "accounts",
     "leases",
     "emails",
@@ -34,15 +34,15 @@ TABLES = (
     "suppression_hashes",
     "soft_bounces",
     "charges",
-    "tallies",
+    "counters",
     "blocks",
     "senders",
     "activity",
     "activity_days",
-    "stirs",
+    "dirty_senders",
     "measures",
     "submissions",
-    "stops",
+    "opt_outs",
     "schedules",
     "quotas",
     "campaign_steps",
@@ -110,7 +110,7 @@ PROMISES = {
                    unnest(l.path) AS w(node) GROUP BY w.node
         )
         SELECT c.id, c.key, c.waiting, noted.n AS noted, held.n AS held
-        FROM fairpost.clocks c JOIN fairpost.nodes n ON n.id = c.id AND n.level <> 'route'
+        FROM fairpost.node_state c JOIN fairpost.nodes n ON n.id = c.id AND n.level <> 'route'
         LEFT JOIN held ON held.node = c.id LEFT JOIN noted ON noted.node = c.id
         WHERE c.waiting + coalesce(noted.n, 0) <> coalesce(held.n, 0)""",
     "what waits on a leaf that does not exist yet is all in the notes": """
@@ -121,22 +121,22 @@ PROMISES = {
         ) q USING (flow)
         WHERE NOT EXISTS (SELECT FROM fairpost.nodes n WHERE n.flow = flow) AND coalesce(a.n, 0) <> coalesce(q.n, 0)""",
     "a node has one clock": """
-        SELECT id, count(*) FROM fairpost.clocks GROUP BY id HAVING count(*) > 1
-        UNION ALL SELECT id, 0 FROM fairpost.nodes WHERE id NOT IN (SELECT id FROM fairpost.clocks)""",
+        SELECT id, count(*) FROM fairpost.node_state GROUP BY id HAVING count(*) > 1
+        UNION ALL SELECT id, 0 FROM fairpost.nodes WHERE id NOT IN (SELECT id FROM fairpost.node_state)""",
     "a node counts its active children": """
         SELECT p.id, p.key, p.busy, count(c.id) FILTER (WHERE c.busy > 0 AND c.held_until IS NULL) AS active
-        FROM fairpost.clocks p JOIN fairpost.nodes n ON n.id = p.id AND n.level NOT IN ('route', 'stream')
-        LEFT JOIN fairpost.clocks c ON c.parent = p.id
+        FROM fairpost.node_state p JOIN fairpost.nodes n ON n.id = p.id AND n.level NOT IN ('route', 'stream')
+        LEFT JOIN fairpost.node_state c ON c.parent = p.id
         GROUP BY p.id, p.key, p.busy HAVING p.busy <> count(c.id) FILTER (WHERE c.busy > 0 AND c.held_until IS NULL)""",
     "no active node stands before the place where scans begin": """
-        SELECT c.id, c.key, c.vtime, p.v FROM fairpost.clocks c JOIN fairpost.clocks p ON p.id = c.parent
+        SELECT c.id, c.key, c.vtime, p.v FROM fairpost.node_state c JOIN fairpost.node_state p ON p.id = c.parent
         WHERE c.busy > 0 AND c.held_until IS NULL AND c.vtime < p.v""",
     "a leaf that sleeps wakes no later than its first e-mail is due": """
-        SELECT c.id, c.key, c.busy, c.wake_at, min(q.due_at) FROM fairpost.clocks c JOIN fairpost.queue q ON q.flow = c.flow AND q.waiting
+        SELECT c.id, c.key, c.busy, c.wake_at, min(q.due_at) FROM fairpost.node_state c JOIN fairpost.queue q ON q.flow = c.flow AND q.waiting
         WHERE c.busy = 0 AND NOT EXISTS (SELECT FROM fairpost.arrivals a WHERE a.flow = c.flow)
         GROUP BY c.id, c.key, c.busy, c.wake_at HAVING coalesce(c.wake_at, 'infinity') > min(q.due_at)""",
     "nothing waits before the place where a leaf begins to look": """
-        SELECT c.id, q.id FROM fairpost.clocks c JOIN fairpost.queue q ON q.flow = c.flow AND q.waiting
+        SELECT c.id, q.id FROM fairpost.node_state c JOIN fairpost.queue q ON q.flow = c.flow AND q.waiting
         WHERE (q.due_at, q.id) < (c.head_due, c.head_id)
         AND NOT EXISTS (SELECT FROM fairpost.arrivals a WHERE a.flow = c.flow)""",
     "nobody holds an e-mail under an epoch that is still to come": """
@@ -157,7 +157,7 @@ _BROKEN = " UNION ALL ".join(
 
 # Without any e-mail there is nothing to break, and reading all these tables costs more than most tests do.
 _IS_ANYTHING_THERE = "SELECT " + " OR ".join(
-    f"EXISTS (SELECT FROM fairpost.{table})" for table in ("queue", "emails", "clocks", "nodes", "arrivals")
+    f"EXISTS (SELECT FROM fairpost.{table})" for table in ("queue", "emails", "node_state", "nodes", "arrivals")
 )
 
 

@@ -36,7 +36,7 @@ async def test_a_database_that_went_back_in_time_is_paused_by_the_engine_that_wa
     watch = watch_of(store, tmp_path, said)
     await watch.look()
     await watch.reclaim_dead_engines()
-    await store.value("DELETE FROM fairpost.witnesses")  # as a snapshot from before would have it
+    await store.value("DELETE FROM fairpost.identity_checks")  # as a snapshot from before would have it
     await watch.look()
     assert [each.code for each in said] == ["database.restored"]
     assert await store.value("SELECT count(*) FROM fairpost.pauses WHERE restored") == 1

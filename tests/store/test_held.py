@@ -44,7 +44,7 @@ BEGIN
             PERFORM fairpost.enqueue(e || jsonb_build_object('workspace', 'w' || w))
             FROM (SELECT '{email}'::jsonb AS e) x, generate_series(1, 2);
             COMMIT;
-            PERFORM fairpost.stage(ARRAY['default']);
+            PERFORM fairpost.absorb_arrivals(ARRAY['default']);
             COMMIT;
         END LOOP;
         claimed := (SELECT c.ids FROM fairpost.claim(account, epoch, 9) c);
@@ -69,7 +69,7 @@ BEGIN
         END IF;
         {book};
         PERFORM fairpost.renew_lease(account, epoch, 600);
-        DELETE FROM fairpost.stirs;
+        DELETE FROM fairpost.dirty_senders;
         PERFORM fairpost.use_quota('w1', now(), 1) FROM generate_series(1, 16);
         PERFORM fairpost.reap_leases();
         COMMIT;
@@ -136,8 +136,10 @@ class Held:
         async def stage_beside_another(s: Store) -> None:
             await s.enqueue_many([{**EMAIL, "workspace": "w1"}])
             async with self.conn.transaction():
-                await self.conn.execute("SELECT FROM fairpost.clocks WHERE key = 'w1' FOR UPDATE")
-                assert await s.value("SELECT fairpost.stage(ARRAY['default'])"), "something was left for the next time"
+                await self.conn.execute("SELECT FROM fairpost.node_state WHERE key = 'w1' FOR UPDATE")
+                assert await s.value("SELECT fairpost.absorb_arrivals(ARRAY['default'])"), (
+                    "something was left for the next time"
+                )
 
         async def use_quota(s: Store) -> None:
             await s.value(
@@ -151,8 +153,10 @@ class Held:
             assert [email.id for email in await s.doubts(self.account)] == [sending]
 
         async def look_at_senders(s: Store) -> None:
-            newest = await s.value("SELECT pg_sequence_last_value(pg_get_serial_sequence('fairpost.stirs', 'id'))")
-            await senders.stirred(s, after=newest - WORKSPACES)
+            newest = await s.value(
+                "SELECT pg_sequence_last_value(pg_get_serial_sequence('fairpost.dirty_senders', 'id'))"
+            )
+            await senders.dirty_senders(s, after=newest - WORKSPACES)
             whole = SenderId(workspace="w1", level=SenderLevel.WORKSPACE)
             assert len(await senders.with_activity(s, [SenderId(workspace="w1", name="u"), whole])) == 2
 
@@ -165,7 +169,7 @@ class Held:
             "use_quota": use_quota,
             "renew": lambda s: s.value("SELECT fairpost.renew_lease($1, $2, 600)", *at),
             "put in doubt": put_in_doubt,
-            "stage": lambda s: s.value("SELECT fairpost.stage(ARRAY['default'])"),
+            "stage": lambda s: s.value("SELECT fairpost.absorb_arrivals(ARRAY['default'])"),
             "routes_with_work": lambda s: s.routes_with_work(),
             "runtimes": lambda s: s.runtimes(),
             "accounts_in_doubt": lambda s: s.accounts_in_doubt(),

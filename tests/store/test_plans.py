@@ -18,7 +18,7 @@ from fairpost.model.reason import Reason
 from fairpost.model.sender import SenderId
 from fairpost.model.verdict import InDoubt, Retry, Sent
 from fairpost.policy.limits import charge
-from fairpost.store import blocks, campaigns, connections, courses, pinned, schedules, senders
+from fairpost.store import blocks, campaign_progress, campaigns, connections, pinned, schedules, senders
 from fairpost.store.store import Store
 
 T = TypeVar("T")
@@ -61,18 +61,18 @@ INSERT INTO fairpost.idempotency_keys SELECT fairpost.key_hash(name, 'k' || i), 
 INSERT INTO fairpost.suppressions (workspace, address, reason, created_at) SELECT name, 'no' || i || '@there.test', 'x', now() FROM made;
 INSERT INTO fairpost.suppression_hashes (workspace, address_hash, kind, created_at) SELECT name, sha256(i::text::bytea), 'manual', now() FROM made;
 INSERT INTO fairpost.soft_bounces (workspace, address, count, first_at, last_at) SELECT name, 'so' || i || '@there.test', 1, now(), now() FROM made;
-INSERT INTO fairpost.rules (workspace, level, key, weight) SELECT name, 'user', 'v' || i, 1 FROM made;
+INSERT INTO fairpost.sender_rules (workspace, level, key, weight) SELECT name, 'user', 'v' || i, 1 FROM made;
 INSERT INTO fairpost.activity (workspace, user_name, hour, writer, volume) SELECT name, 'u' || i, fairpost.hour_of(now()), 'default', 1 FROM made;
 INSERT INTO fairpost.senders (workspace, level, name) SELECT name, 'user', 'u' || i FROM made;
 INSERT INTO fairpost.submissions (workspace, user_name, hour, n) SELECT name, 'u' || i, fairpost.hour_of(now()), 1 FROM made;
 INSERT INTO fairpost.homes (workspace, user_name, is_given, domain, is_proven) SELECT name, 'u' || i, false, 'd.test', false FROM made;
-INSERT INTO fairpost.tallies (account_id, workspace, day, sent, bounced) SELECT a.id, 't' || i, now(), 1, 0 FROM made JOIN fairpost.accounts a ON a.name = 'a' || i % {accounts};
+INSERT INTO fairpost.counters (account_id, workspace, day, sent, bounced) SELECT a.id, 't' || i, now(), 1, 0 FROM made JOIN fairpost.accounts a ON a.name = 'a' || i % {accounts};
 INSERT INTO fairpost.charges (account_id, at, email_id, units) SELECT a.id, now() - interval '1 hour', m.id, 1 FROM made m JOIN fairpost.accounts a ON a.name = 'a' || i % {accounts};
 INSERT INTO fairpost.measures (hour, account_id, kind, tier, n, total_us, buckets)
     SELECT now() - make_interval(hours => i), a.id, 'send', 1, 1, 1, '{{}}' FROM made JOIN fairpost.accounts a ON a.name = 'a' || i % {accounts};
 END $$"""
 
-GROWING = [*dict.fromkeys(re.findall(r"INSERT INTO fairpost\.(\w+)", FILL)), "leaves", "nodes", "clocks"]
+GROWING = [*dict.fromkeys(re.findall(r"INSERT INTO fairpost\.(\w+)", FILL)), "leaves", "nodes", "node_state"]
 
 CAMPAIGN = """WITH s AS (INSERT INTO fairpost.sequences (workspace, name, created_at) VALUES ('whale', 'news', now()) RETURNING id),
 c AS (INSERT INTO fairpost.campaigns (workspace, name, state, sequence_id, lists, route, created_at, launched_at, planned_at)
@@ -135,8 +135,8 @@ def email(workspace: str, **more: Any) -> dict[str, Any]:
 
 async def stage(store: Store, route: str) -> None:
     while await store.value("SELECT EXISTS (SELECT FROM fairpost.arrivals WHERE route = $1)", route):
-        await store.value("SELECT fairpost.stage(ARRAY[$1])", route)
-    await store.value("DELETE FROM fairpost.stirs")
+        await store.value("SELECT fairpost.absorb_arrivals(ARRAY[$1])", route)
+    await store.value("DELETE FROM fairpost.dirty_senders")
 
 
 ANY_CONTENT = "SELECT id FROM fairpost.contents LIMIT 1"  # asked by the tests alone
@@ -216,9 +216,9 @@ async def look(watch: Watch) -> None:
     await watch("fail_stranded", lambda s: campaigns.fail_stranded(s, most=100))
     await watch("advance campaigns", campaigns.advance)
     await watch("wrong gates", campaigns.wrong_gates)
-    await watch("campaigns unforeseen", lambda s: courses.launched_unforeseen(s, now=now))
-    await watch("take a turn", lambda s: courses.take_turn(s, now=now, turn_s=60))
-    stirs = await watch("stirred", senders.stirred)
+    await watch("campaigns unforeseen", lambda s: campaign_progress.launched_unforeseen(s, now=now))
+    await watch("take a turn", lambda s: campaign_progress.take_turn(s, now=now, turn_s=60))
+    stirs = await watch("dirty_senders", senders.dirty_senders)
     await watch("senders to look at", lambda s: senders.to_look_at(s, now=now))
     await watch("senders with activity", lambda s: senders.with_activity(s, [SenderId(workspace="whale", name="u")]))
     await watch("stirs settled", lambda s: senders.settled(s, stirs))
@@ -254,7 +254,7 @@ async def everything(watch: Watch, tag: str) -> None:
     await stage(store, "default")
     await stage(store, "campaign")
     await store.enqueue_many([email(f"new {tag}"), email("whale")])
-    await watch("stage", lambda s: s.value("SELECT fairpost.stage(ARRAY['default'])"))
+    await watch("stage", lambda s: s.value("SELECT fairpost.absorb_arrivals(ARRAY['default'])"))
     await send(watch, (await store.account_named("a0")).id, "")
     await send(watch, (await store.account_named("c")).id, "campaign: ")
     await look(watch)
@@ -401,7 +401,7 @@ async def test_with_plans_and_statistics_of_full_tables_nothing_reads_a_table(ur
         await everything(Watch(store), "first")
         await store.value("ANALYZE")
         await everything(Watch(store), "before")
-        for table in ("queue", "arrivals", "leaves", "nodes", "clocks"):
+        for table in ("queue", "arrivals", "leaves", "nodes", "node_state"):
             await store.value(f"DELETE FROM fairpost.{table}")
         await fill(store, ROWS + 1, ROWS + FEW)
         await everything(Watch(store), "after")  # whoever comes first walks what was deleted

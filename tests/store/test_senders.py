@@ -27,7 +27,7 @@ async def account(store: Store) -> AccountId:
 
 
 async def stage(store: Store, now: datetime = NOW) -> None:
-    await store.value("SELECT fairpost.stage('{default}', $1)", now)
+    await store.value("SELECT fairpost.absorb_arrivals('{default}', $1)", now)
 
 
 async def active(store: Store, id_: SenderId = ANN, now: datetime = NOW) -> senders.Active:
@@ -43,7 +43,7 @@ async def test_volume_counts_when_it_is_due_and_once(store: Store, account: Acco
     await stage(store)
     found = await active(store)
     assert found.hours == {HOUR: Counts(volume=3), HOUR + timedelta(hours=2): Counts(volume=5)}
-    assert set((await senders.stirred(store)).users) == {ANN}, "and nobody without a name is scored"
+    assert set((await senders.dirty_senders(store)).users) == {ANN}, "and nobody without a name is scored"
 
     lease = await store.take_lease(account, owner="x", seconds=60, now=NOW)
     assert lease is not None
@@ -66,10 +66,10 @@ async def test_what_an_account_books_is_added_up(store: Store, account: AccountI
     assert (await active(store)).hours == {HOUR: Counts(sent=2, bounced=2, rejected=2)}
     row = await store.row("SELECT n, total_us, buckets FROM fairpost.measures")
     assert (row["n"], row["total_us"], json.loads(row["buckets"])) == (4, 20, {"1": 2, "2": 2})
-    stirs = await senders.stirred(store)
+    stirs = await senders.dirty_senders(store)
     assert set(stirs.users) == {ANN}
     await senders.settled(store, stirs)
-    assert (await senders.stirred(store)).users == {}
+    assert (await senders.dirty_senders(store)).users == {}
     assert await store.fetch(sql, account, lease.epoch + 1, json.dumps([one]), "[]", NOW) == []
     assert (await active(store)).hours == {HOUR: Counts(sent=2, bounced=2, rejected=2)}, "a lost lease books nothing"
 
@@ -96,7 +96,7 @@ async def test_hours_become_days_when_none_of_the_day_counts_any_more(store: Sto
 
 async def rule(store: Store) -> Any:
     return await store.row(
-        "SELECT tier, throttled_until, throttle_reason FROM fairpost.rules WHERE level = 'user' AND key = 'ann'"
+        "SELECT tier, throttled_until, throttle_reason FROM fairpost.sender_rules WHERE level = 'user' AND key = 'ann'"
     )
 
 
@@ -127,10 +127,10 @@ async def test_a_decision_counts_for_what_is_queued_and_for_what_comes(store: St
     assert await senders.to_look_at(store, now=until) == [ANN]
     claim = await store.claim(lease, limit=10, now=until)
     assert [e.user for e in await store.load(claim.ids)] == ["ann", "ann"], "it ends by itself"
-    weights = await store.fetch("SELECT weight FROM fairpost.clocks WHERE key = 'ann'")
+    weights = await store.fetch("SELECT weight FROM fairpost.node_state WHERE key = 'ann'")
     assert {row["weight"] for row in weights} == {0.1}, "and the weight stays until the score has fallen"
     assert await senders.decide(store, replace(ann, tier=Tier.NORMAL, throttle=None, look_at=None), is_new=False)
-    weights = await store.fetch("SELECT weight FROM fairpost.clocks WHERE key = 'ann'")
+    weights = await store.fetch("SELECT weight FROM fairpost.node_state WHERE key = 'ann'")
     assert {row["weight"] for row in weights} == {1.0}
     assert await senders.untold(store) == []
 

@@ -53,7 +53,7 @@ class Pigeons:
         process = self.start(*arguments)
         assert process.stderr is not None
         try:
-            yield next(line for line in process.stderr if "ready" in line)
+            yield next(line for line in process.stderr if "ready" in line.lower())
         finally:
             process.terminate()
             process.communicate(timeout=PROCESS_S_MAX)

@@ -8,7 +8,7 @@ from fairpost.api.shapes.campaigns import CampaignIn, CampaignStep
 from fairpost.campaigns import values
 from fairpost.campaigns.file import FileStep
 from fairpost.model.campaign import HUMAN_GAP, Gap
-from fairpost.model.sender import RESERVED_USERS, fold_user
+from fairpost.model.sender import RESERVED_USERS, normalize_user
 from fairpost.store.campaigns import Draft
 from fairpost.templates.rendering import Template
 
@@ -27,7 +27,7 @@ def check(given: CampaignIn) -> None:
         values.user(given.user)
     except ValueError as error:
         raise invalid("user", str(error)) from None
-    if fold_user(given.user).startswith(RESERVED_USERS):
+    if normalize_user(given.user).startswith(RESERVED_USERS):
         raise invalid("user", f"must not begin with {' or '.join(RESERVED_USERS)}")
     try:
         if given.starts_at is not None:

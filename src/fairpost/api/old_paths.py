@@ -3,18 +3,31 @@
 They are not in the document. Remove this file one version after /v1.
 """
 
+import re
+
 from starlette.types import Scope
 
 OLD, NEW = "/api/", "/v1/"
+RENAMED = (
+    (re.compile(r"(/v1/campaigns/[^/]+)/course"), r"\1/progress"),
+    (re.compile("/v1/admin/senders/lift"), "/v1/admin/senders/unthrottle"),
+)
 SINCE = "@1794873600"  # 17 November 2026, as RFC 9745 writes it
 
 
 def with_new_path(scope: Scope) -> Scope:
     if scope["type"] != "http" or not scope["path"].startswith(OLD):
         return scope
-    path: str = NEW + scope["path"].removeprefix(OLD)
     raw: bytes = scope.get("raw_path") or b""
-    return {**scope, "path": path, "raw_path": NEW.encode() + raw.removeprefix(OLD.encode())}
+    return {**scope, "path": _successor(scope["path"]), "raw_path": _successor(raw.decode("latin-1")).encode("latin-1")}
+
+
+def _successor(path: str) -> str:
+    new = NEW + path.removeprefix(OLD)
+    for old, now in RENAMED:
+        if old.fullmatch(new):
+            return old.sub(now, new)
+    return new
 
 
 def deprecation(asked: Scope, answered: Scope) -> dict[str, str]:

@@ -36,7 +36,7 @@ async def lay(store: Store, workspace: str, *, now: datetime) -> None:
         # A clock that is not known here is the workspace's own: better than none.
         zones = {"": None, **{zone: zone if is_zone(zone) else None for zone in stored.zones}}
         has_quota = stored.schedule.quota.daily_max is not None
-        is_laid = await schedules.lay_calendar(
+        is_laid = await schedules.materialize_calendar(
             store,
             workspace,
             stored.revision,

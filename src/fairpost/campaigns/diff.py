@@ -14,7 +14,7 @@ from fairpost.campaigns.words import (
 )
 from fairpost.model.campaign import Schedule
 from fairpost.model.durations import write_duration
-from fairpost.model.sender import fold_user
+from fairpost.model.sender import normalize_user
 from fairpost.model.window import SendingWindow
 
 LINES_COMPARED_MAX = 2_000  # comparing takes their square
@@ -94,7 +94,7 @@ def _facts(campaign: CampaignFile) -> Facts:
         "pool": None if is_account else campaign.route,
         "account": campaign.route[1:] if is_account else None,
         "start": campaign.starts_at.astimezone(UTC).isoformat(" ") if campaign.starts_at else None,
-        "user": fold_user(campaign.user) or None,
+        "user": normalize_user(campaign.user) or None,
         "gap": gap_in_words(campaign.gap),
         "clock": "recipient" if campaign.by_recipients_clock else "workspace",
     }

@@ -22,7 +22,7 @@ from fairpost.policy.forecast import (
     none_in_writing,
     read_kept,
 )
-from fairpost.store import campaigns, courses, schedules
+from fairpost.store import campaign_progress, campaigns, schedules
 from fairpost.store.blocks import read_blocks
 from fairpost.store.store import Store
 from fairpost.store.trouble import DRIVER_ERRORS
@@ -94,7 +94,7 @@ async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
 
 async def look_out(store: Store, campaign: Campaign, *, now: datetime) -> str:
     """What is left, foreseen anew, as it is kept."""
-    known = await courses.standing(store, campaign)
+    known = await campaign_progress.snapshot(store, campaign)
     return await _foreseen_in_writing(store, campaign, now=now, sent=known.sent if known else 0)
 
 

@@ -368,10 +368,10 @@ def progress(name: Name, workspace: Workspace = None, as_json: AsJson = False) -
     \b
     Example: fairpost campaign progress spring
     """
-    from fairpost.cli.course_view import course_facts, print_course
-    from fairpost.observe.courses import view_course
+    from fairpost.cli.campaign_progress_view import course_facts, print_course
+    from fairpost.observe.campaign_progress import view_progress
 
-    view = with_campaign(name, workspace, view_course)
+    view = with_campaign(name, workspace, view_progress)
     if as_json:
         print_json(course_facts(view))
     else:

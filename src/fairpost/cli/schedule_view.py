@@ -150,7 +150,10 @@ class ShownSchedule:
                 ("now", f"{self._local(self.now)} {self.timezone}: {self._now_in_words()}"),
                 ("quota", self._quota_in_words()),
                 ("ramp-up", self._ramp_up_in_words()),
-                ("clocks", f"and those of recipients: {', '.join(self.stored.zones)}" if self.stored.zones else None),
+                (
+                    "node_state",
+                    f"and those of recipients: {', '.join(self.stored.zones)}" if self.stored.zones else None,
+                ),
                 ("campaigns", "under way" if self.stored.is_sending else "none under way"),
             ]
         )

@@ -1,4 +1,4 @@
-"""Keeps the courses of campaigns: counts now and then what was sent, and foresees what is left anew.
+"""Keeps the progress of campaigns: counts now and then what was sent, and revises the forecast of what is left.
 
 Runs in every engine's orchestrator process, beside the one that moves campaigns: counting a million e-mails takes a second, a forecast of them some, and nobody
 waits for either. Of several engines one counts at a time. What is lost with a killed engine is a point of a line: each count is of
@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from fairpost.campaigns.forecasting import SECONDS_MAX, look_out, remember
 from fairpost.model.reason import Log, Reason
-from fairpost.store import campaigns, courses
+from fairpost.store import campaign_progress, campaigns
 from fairpost.store.store import Store
 from fairpost.store.trouble import is_trouble
 from fairpost.system import clock
@@ -41,12 +41,12 @@ class CourseWatch:
 
     async def step(self) -> None:
         failpoint("before_count")
-        await courses.count(self._store, seconds_max=COUNTING_S_MAX)
+        await campaign_progress.count(self._store, seconds_max=COUNTING_S_MAX)
         failpoint("after_count")
         now = await self._store.now()
-        for unforeseen in await courses.launched_unforeseen(self._store, now=now):
+        for unforeseen in await campaign_progress.launched_unforeseen(self._store, now=now):
             await remember(self._store, await campaigns.campaign_by_id(self._store, unforeseen), now=now)
-        while (campaign_id := await courses.take_turn(self._store, now=now, turn_s=TURN_S)) is not None:
+        while (campaign_id := await campaign_progress.take_turn(self._store, now=now, turn_s=TURN_S)) is not None:
             failpoint("after_turn")
             await self._look_out(campaign_id, now)
 
@@ -56,7 +56,9 @@ class CourseWatch:
         written = await look_out(self._store, campaign, now=now)
         failpoint("before_outlook")
         every_s = max(OUTLOOK_EVERY_S, (clock.monotonic() - begun_s) / COST_MAX)
-        await courses.keep_outlook(self._store, campaign, written, next_at=now + timedelta(seconds=every_s))
+        await campaign_progress.keep_revised_forecast(
+            self._store, campaign, written, next_at=now + timedelta(seconds=every_s)
+        )
         failpoint("after_outlook")
 
     def _complain(self, error: Exception) -> None:

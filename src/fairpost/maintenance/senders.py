@@ -45,7 +45,7 @@ class SenderWatch:
         self._log = log
         self._hour: datetime | None = None
         self._later: dict[SenderId, datetime | None] = {}  # somebody had them locked
-        self._stirred: set[str] = set()  # workspaces to look at,
+        self._dirty: set[str] = set()  # workspaces to look at,
         self._looked_at: dict[str, datetime] = {}  # and when they were last
         self._told_at = self._health_at = self._folded_at = self._swept_at = LONG_AGO
         self._settled = [(LONG_AGO, 0)]  # marks: when, and up to which number
@@ -70,17 +70,17 @@ class SenderWatch:
     async def step(self) -> None:
         now = await self._store.now()
         await self._begin_hour(now)
-        stirs = await senders.stirred(self._store, after=self._settled_before(now))
+        dirty = await senders.dirty_senders(self._store, after=self._settled_before(now))
         ids = {
             **dict.fromkeys(await senders.to_look_at(self._store, now=now)),
-            **dict.fromkeys(self._workspaces(stirs.workspaces, now)),
-            **stirs.users,
+            **dict.fromkeys(self._workspaces(dirty.workspaces, now)),
+            **dirty.users,
             **self._later,
         }
         self._later = {}
         await self._look_at(ids, now)
-        await senders.settled(self._store, stirs)
-        self._settled.append((now, max((self._settled[-1][1], *stirs.marks))))
+        await senders.settled(self._store, dirty)
+        self._settled.append((now, max((self._settled[-1][1], *dirty.marks))))
         failpoint("after_looks")
         await senders.settle_homes(self._store)
         if now >= self._told_at + TELL_EVERY:
@@ -104,12 +104,12 @@ class SenderWatch:
             del self._settled[0]
         return self._settled[0][1]
 
-    def _workspaces(self, stirred: Collection[str], now: datetime) -> list[SenderId]:
+    def _workspaces(self, workspaces: Collection[str], now: datetime) -> list[SenderId]:
         """Those whose turn it is: what all users of a workspace did is read less often than what one did."""
         self._looked_at = {name: at for name, at in self._looked_at.items() if at > now - WORKSPACE_EVERY}
-        self._stirred |= set(stirred)
-        due = self._stirred - self._looked_at.keys()
-        self._stirred -= due
+        self._dirty |= set(workspaces)
+        due = self._dirty - self._looked_at.keys()
+        self._dirty -= due
         self._looked_at |= dict.fromkeys(due, now)
         return [SenderId(workspace=name, level=SenderLevel.WORKSPACE) for name in due]
 

@@ -31,7 +31,7 @@ class AbuseMode(StrEnum):
 RESERVED_USERS = ("key:", "login:", "person:")  # of mail that names no user: whoever hands it in
 
 
-def fold_user(name: str) -> str:
+def normalize_user(name: str) -> str:
     """As the database folds names in ASCII, and nearly so all others (sql/base/users.sql has the last word)."""
     return normalize("NFKC", normalize("NFKC", name).casefold()).strip()
 

@@ -8,10 +8,10 @@ from fairpost.model.ids import EmailId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Troubles:
-    """`told_off`, `unreachable`: rests in a row for that reason. `refused`: the e-mails in a row that were answered `answer`.
+    """`throttle_count`, `unreachable`: rests in a row for that reason. `refused`: the e-mails in a row that were answered `answer`.
     `last`: the e-mail with which the account met its last trouble. `put_off`: how often each was, while others passed."""
 
-    told_off: int = 0
+    throttle_count: int = 0
     unreachable: int = 0
     answer: str | None = None
     refused: tuple[EmailId, ...] = ()

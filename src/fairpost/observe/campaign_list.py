@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign, CampaignState
-from fairpost.observe.courses import AT_ONCE_MAX, UNDER_WAY, waiting_of
+from fairpost.observe.campaign_progress import AT_ONCE_MAX, UNDER_WAY, waiting_of
 from fairpost.policy.campaign_condition import CampaignFacts, of_campaign
 from fairpost.policy.conditions import Condition
-from fairpost.store import campaigns, courses
+from fairpost.store import campaign_progress, campaigns
 from fairpost.store.store import Store
 
 SHOWN_MAX = 100
@@ -70,14 +70,14 @@ class CampaignsWatch:
             self._waiting[id_] = await self._why(by_id[id_], now)
 
     async def _why(self, campaign: Campaign, now: datetime) -> Condition:
-        standing = await courses.standing(self._store, campaign)
-        return await waiting_of(self._store, campaign, standing, now=now, called=self._called)
+        snapshot = await campaign_progress.snapshot(self._store, campaign)
+        return await waiting_of(self._store, campaign, snapshot, now=now, called=self._called)
 
     async def _counted(self, shown: Sequence[Campaign]) -> dict[int, _Counted]:
         """As an engine did it last; small ones that run at this moment, as many as can be in some milliseconds."""
         rows = await self._store.fetch(
-            """SELECT c.id, c.scheduled, coalesce(s.sent, 0) AS sent, coalesce(s.missed, 0) AS missed, (s.outlook ->> 'ends_at')::timestamptz AS expected_at
-               FROM fairpost.campaigns c LEFT JOIN fairpost.campaign_standings s ON s.campaign_id = c.id WHERE c.id = ANY ($1)""",
+            """SELECT c.id, c.scheduled, coalesce(s.sent, 0) AS sent, coalesce(s.missed, 0) AS missed, (s.revised_forecast ->> 'ends_at')::timestamptz AS expected_at
+               FROM fairpost.campaigns c LEFT JOIN fairpost.campaign_snapshots s ON s.campaign_id = c.id WHERE c.id = ANY ($1)""",
             [each.id for each in shown],
         )
         counted = {

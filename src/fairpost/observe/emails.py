@@ -224,7 +224,7 @@ async def stops_on(
     """Holds and throttles on a workspace and on these names in it. A name may have one of each."""
     rows = await store.fetch(
         """SELECT r.workspace, r.level::text, r.key, nullif(s.until, 'infinity') AS until, s.kind, s.reason, s.params
-           FROM fairpost.rules r CROSS JOIN LATERAL fairpost.stops_by(r) s
+           FROM fairpost.sender_rules r CROSS JOIN LATERAL fairpost.stops_by(r) s
            WHERE r.workspace = $1 AND (r.level, r.key) IN (('workspace', ''), ('domain', $2), ('user', $3), ('stream', $4))
            AND s.until > coalesce($5, clock_timestamp())
            ORDER BY r.level, s.kind <> 'held', s.kind""",

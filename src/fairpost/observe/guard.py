@@ -120,9 +120,9 @@ async def _judge(store: Store, look: _Look) -> Standing:
         is_empty = await store.value("SELECT NOT EXISTS (SELECT FROM fairpost.queue)")
         return judge_newcomer(look.seen, look.memories.values(), is_empty=is_empty)
     row = await store.row(
-        """SELECT w.beats, w.at, (SELECT max(o.at) FROM fairpost.witnesses o) AS last_at,
+        """SELECT w.beats, w.at, (SELECT max(o.at) FROM fairpost.identity_checks o) AS last_at,
                   EXISTS (SELECT FROM fairpost.engines e WHERE e.asked IS NOT NULL) AS is_asked
-           FROM (SELECT) one LEFT JOIN fairpost.witnesses w ON w.engine = $1""",
+           FROM (SELECT) one LEFT JOIN fairpost.identity_checks w ON w.engine = $1""",
         UUID(look.memory.engine) if look.memory else None,
     )
     return judge_identity(look.known, look.seen, look.memory, Statement(**row))

@@ -125,7 +125,7 @@ def _at_fault(runtime: AccountRuntime, now: datetime, *, is_tried: bool) -> Cond
     """Its last attempts failed, also while it tries again right now. `is_tried`: else there is no next attempt to foretell."""
     account = runtime.account
     rest, troubles = account.usage.rest, account.troubles
-    if rest is None or not (troubles.unreachable or troubles.told_off):
+    if rest is None or not (troubles.unreachable or troubles.throttle_count):
         return None
     until = rest.until if rest.until > now else None
     if rest.reason is RestReason.BACK_OFF:

@@ -46,7 +46,7 @@ def weigh(
         case Deferred():
             return _put_off(troubles, email, verdict, report, attempts=attempts, now=now, roll=roll)
         case Untouched():
-            met, rest = _rested(troubles, report, told_off=is_about_our_pace(report), now=now, roll=roll)
+            met, rest = _rested(troubles, report, is_throttled=is_about_our_pace(report), now=now, roll=roll)
             return Weighed(verdict=verdict, troubles=met, rest=rest)
 
 
@@ -76,7 +76,7 @@ def _refused(
     if len(refused) < IN_A_ROW:
         return Weighed(verdict=verdict, troubles=met)
     is_told = report.reply is not None
-    met, rest = _rested(met, report, told_off=is_told, now=now, roll=roll, email=email)
+    met, rest = _rested(met, report, is_throttled=is_told, now=now, roll=roll, email=email)
     earlier = refused[:-1] if len(before) < IN_A_ROW else ()  # those of a longer row have their tries back already
     if _has_lost_nobody(email, verdict):
         return Weighed(verdict=Deferred(None), troubles=met, rest=rest, forgiven=earlier)
@@ -111,7 +111,9 @@ def _put_off(
         own = again_or_never(email, email.envelope, (), attempts=attempts, now=now, roll=roll)
         return Weighed(verdict=own, troubles=replace(troubles, put_off=put_off))
     is_told = is_about_our_pace(report)
-    met, rest = _rested(replace(troubles, put_off=put_off), report, told_off=is_told, now=now, roll=roll, email=email)
+    met, rest = _rested(
+        replace(troubles, put_off=put_off), report, is_throttled=is_told, now=now, roll=roll, email=email
+    )
     if times > 1:  # it looks as if it were this one: the others go first
         verdict = replace(verdict, due_at=now + retry_delay(email.email_class, attempts=times - 1, roll=roll))
     return Weighed(verdict=verdict, troubles=met, rest=rest)
@@ -124,17 +126,17 @@ def _silent(
     if troubles.last == email.id:  # it may be this one: that it rests longer takes another
         troubles = replace(troubles, unreachable=max(0, troubles.unreachable - 1))
     troubles = replace(troubles, refused=(), answer=None)
-    met, rest = _rested(troubles, report, told_off=False, now=now, roll=roll, email=email)
+    met, rest = _rested(troubles, report, is_throttled=False, now=now, roll=roll, email=email)
     return Weighed(verdict=verdict, troubles=met, rest=rest)
 
 
 def _rested(
-    troubles: Troubles, report: Report, *, told_off: bool, now: datetime, roll: float, email: Outgoing | None = None
+    troubles: Troubles, report: Report, *, is_throttled: bool, now: datetime, roll: float, email: Outgoing | None = None
 ) -> tuple[Troubles, Rest]:
     """The account rests, longer each time: minutes where it was told off, seconds where its server is away or in trouble."""
-    if told_off:
-        met = replace(troubles, told_off=troubles.told_off + 1)
-        reason, delay = RestReason.BACK_OFF, back_off_delay(times=met.told_off, roll=roll)
+    if is_throttled:
+        met = replace(troubles, throttle_count=troubles.throttle_count + 1)
+        reason, delay = RestReason.BACK_OFF, back_off_delay(times=met.throttle_count, roll=roll)
     else:
         met = replace(troubles, unreachable=troubles.unreachable + 1, is_barred=report.is_barred)
         reason, delay = RestReason.UNREACHABLE, unreachable_delay(times=met.unreachable, roll=roll)

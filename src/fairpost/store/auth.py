@@ -69,14 +69,14 @@ class Window:
 
 async def find(store: "Store", *, workspace: str | None, address: str) -> Person | None:
     sql = """SELECT p.* FROM fairpost.people p
-        WHERE coalesce(p.workspace, '') = coalesce($1::text, '') AND p.workspace IS NOT DISTINCT FROM $1 AND p.folded = fairpost.fold($2)"""
+        WHERE coalesce(p.workspace, '') = coalesce($1::text, '') AND p.workspace IS NOT DISTINCT FROM $1 AND p.folded = fairpost.normalize_address($2)"""
     row = await store.row(sql, workspace, address)
     return row and _person(row)
 
 
 async def hashes_of(store: "Store", address: str, *, of_members: bool | None = None) -> list[tuple[Person, str]]:
     """Those of this address who could sign in, and the hashes of their passwords. `of_members`: of members alone, or of admins alone."""
-    sql = """SELECT p.* FROM fairpost.people p WHERE p.folded = fairpost.fold($1) AND p.password_hash IS NOT NULL AND p.disabled_at IS NULL
+    sql = """SELECT p.* FROM fairpost.people p WHERE p.folded = fairpost.normalize_address($1) AND p.password_hash IS NOT NULL AND p.disabled_at IS NULL
         AND ($2::boolean IS NULL OR $2 = (p.workspace IS NOT NULL)) ORDER BY p.id LIMIT $3"""
     return [(_person(row), row["password_hash"]) for row in await store.fetch(sql, address, of_members, OF_ADDRESS_MAX)]
 
@@ -103,7 +103,7 @@ async def add_invited(
     """New, or known and not yet come: then name and role are changed. None: somebody who has come already, or is disabled."""
     sql = """
         INSERT INTO fairpost.people AS p (workspace, address, folded, name, role, created_at)
-        VALUES ($1, $2, fairpost.fold($2), $3, $4, coalesce($5, clock_timestamp()))
+        VALUES ($1, $2, fairpost.normalize_address($2), $3, $4, coalesce($5, clock_timestamp()))
         ON CONFLICT (coalesce(workspace, ''), folded)
         DO UPDATE SET name = coalesce(nullif(excluded.name, ''), p.name), role = excluded.role, address = excluded.address
         WHERE p.password_hash IS NULL AND p.disabled_at IS NULL
@@ -152,9 +152,9 @@ async def take_attempt(
     """Counts as a failure until it is taken back."""
     sql = """SELECT a.attempt_id, a.free_at, coalesce($7, clock_timestamp()) AS now, p.*
         FROM fairpost.take_attempt(
-            fairpost.address_key($1, fairpost.fold($2)), sha256(convert_to($3, 'UTF8')), $4, $5, $6, $7) a
+            fairpost.address_key($1, fairpost.normalize_address($2)), sha256(convert_to($3, 'UTF8')), $4, $5, $6, $7) a
         LEFT JOIN fairpost.people p
-            ON coalesce(p.workspace, '') = coalesce($1::text, '') AND p.workspace IS NOT DISTINCT FROM $1 AND p.folded = fairpost.fold($2)"""
+            ON coalesce(p.workspace, '') = coalesce($1::text, '') AND p.workspace IS NOT DISTINCT FROM $1 AND p.folded = fairpost.normalize_address($2)"""
     limits = window.address_max, window.client_max, window.length
     row = await store.row(sql, workspace, address, client, *limits, _at(now))
     return Attempt(

@@ -137,7 +137,7 @@ async def put_draft(store: "Store", draft: Draft) -> Campaign:
     lists = await list_ids(store, draft.workspace, draft.lists)
     row = await store.row(
         """INSERT INTO fairpost.campaigns AS c (workspace, name, sequence_id, lists, route, user_name, gap_min_s, gap_max_s, by_recipients_clock, starts_at, created_at)
-           SELECT $1, $2, s.id, $4, $5, fairpost.fold_user($6), $7, $8, $9, $10, coalesce($11::timestamptz, clock_timestamp()) FROM fairpost.sequences s WHERE s.workspace = $1 AND s.name = $3
+           SELECT $1, $2, s.id, $4, $5, fairpost.normalize_user($6), $7, $8, $9, $10, coalesce($11::timestamptz, clock_timestamp()) FROM fairpost.sequences s WHERE s.workspace = $1 AND s.name = $3
            ON CONFLICT (workspace, name) DO UPDATE SET sequence_id = excluded.sequence_id, lists = excluded.lists, route = excluded.route, user_name = excluded.user_name,
                gap_min_s = excluded.gap_min_s, gap_max_s = excluded.gap_max_s, by_recipients_clock = excluded.by_recipients_clock, starts_at = excluded.starts_at
            WHERE c.state = 'draft' RETURNING c.id""",

@@ -140,7 +140,7 @@ async def _lay_ledger(conn: asyncpg.Connection) -> None:
 def _altered(new: Sequence[Migration]) -> list[str]:
     """The tables that are there and have to be held alone."""
     text = "\n".join(migration.sql for migration in new)
-    made = set(re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?(fairpost\.\w+)", text))
+    made = set(re.findall(r"CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(fairpost\.\w+)", text))
     return sorted(set(re.findall(r"ALTER TABLE (?:ONLY )?(fairpost\.\w+)", text)) - made)
 
 

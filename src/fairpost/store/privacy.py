@@ -55,7 +55,7 @@ async def _finished(store: "Store", address: str, workspace: str | None, reach: 
         try:
             rows = await store.fetch(
                 f"""SELECT e.id FROM {name} e WHERE ($2::text IS NULL OR e.workspace = $2)
-                    AND fairpost.is_for(e.recipients, fairpost.fold($1)) ORDER BY e.id""",  # noqa: S608 - from the catalog
+                    AND fairpost.is_for(e.recipients, fairpost.normalize_address($1)) ORDER BY e.id""",  # noqa: S608 - from the catalog
                 *(address, workspace),
             )
         except asyncpg.UndefinedTableError:  # dropped meanwhile
@@ -142,15 +142,15 @@ async def foresee(store: "Store", address: str, *, workspace: str | None, reach:
 
 _FORESEEN = """
     WITH mine AS MATERIALIZED (
-        SELECT q.id, q.state IN ('waiting', 'claimed') AS is_free, fairpost.addresses_but(q.addresses, fairpost.fold($2)) = '{}' AS is_alone
-        FROM fairpost.queue q WHERE ($1::text IS NULL OR q.workspace = $1) AND fairpost.is_for(q.recipients, fairpost.fold($2))
+        SELECT q.id, q.state IN ('waiting', 'claimed') AS is_free, fairpost.addresses_but(q.addresses, fairpost.normalize_address($2)) = '{}' AS is_alone
+        FROM fairpost.queue q WHERE ($1::text IS NULL OR q.workspace = $1) AND fairpost.is_for(q.recipients, fairpost.normalize_address($2))
     ), words AS MATERIALIZED (
-        SELECT fairpost.address_pattern(ARRAY[$2::text, fairpost.fold($2)]) AS pattern
+        SELECT fairpost.address_pattern(ARRAY[$2::text, fairpost.normalize_address($2)]) AS pattern
     )
-    SELECT encode(fairpost.address_hash(fairpost.fold($2)), 'hex') AS address_hash,
-        (SELECT count(*) FROM fairpost.prospects p WHERE p.folded = fairpost.fold($2) AND ($1 IS NULL OR p.workspace = $1)) AS prospects,
-        (SELECT count(*) FROM fairpost.suppressions s WHERE s.address = fairpost.fold($2) AND ($1 IS NULL OR s.workspace = $1)) AS suppressions,
-        (SELECT count(*) FROM fairpost.inbox i WHERE $1 IS NULL AND EXISTS (SELECT FROM unnest(i.recipients) r WHERE fairpost.fold(r) = fairpost.fold($2))) AS inbox_mails,
+    SELECT encode(fairpost.address_hash(fairpost.normalize_address($2)), 'hex') AS address_hash,
+        (SELECT count(*) FROM fairpost.prospects p WHERE p.folded = fairpost.normalize_address($2) AND ($1 IS NULL OR p.workspace = $1)) AS prospects,
+        (SELECT count(*) FROM fairpost.suppressions s WHERE s.address = fairpost.normalize_address($2) AND ($1 IS NULL OR s.workspace = $1)) AS suppressions,
+        (SELECT count(*) FROM fairpost.inbox i WHERE $1 IS NULL AND EXISTS (SELECT FROM unnest(i.recipients) r WHERE fairpost.normalize_address(r) = fairpost.normalize_address($2))) AS inbox_mails,
         (SELECT count(*) FROM mine m WHERE m.is_free AND m.is_alone) AS cancelled,
         (SELECT count(*) FROM mine m WHERE m.is_free AND NOT m.is_alone) AS taken_out,
         ARRAY(SELECT m.id FROM mine m WHERE NOT m.is_free ORDER BY m.id) AS in_hand,
@@ -220,38 +220,38 @@ _SMALL = {
                    'is_paused', p.is_paused, 'created_at', p.created_at, 'changed_at', p.changed_at,
                    'lists', ARRAY(SELECT l.name FROM fairpost.list_members m JOIN fairpost.lists l ON l.id = m.list_id WHERE m.prospect_id = p.id ORDER BY 1),
                    'stops', (SELECT jsonb_agg(jsonb_build_object('campaign', c.name, 'reason', s.reason, 'reason_params', s.params, 'at', s.at) ORDER BY s.at)
-                             FROM fairpost.stops s LEFT JOIN fairpost.campaigns c ON c.id = s.campaign_id WHERE s.prospect_id = p.id)) AS piece
-        FROM fairpost.prospects p WHERE p.folded = fairpost.fold($2) AND ($1::text IS NULL OR p.workspace = $1) ORDER BY p.id""",
+                             FROM fairpost.opt_outs s LEFT JOIN fairpost.campaigns c ON c.id = s.campaign_id WHERE s.prospect_id = p.id)) AS piece
+        FROM fairpost.prospects p WHERE p.folded = fairpost.normalize_address($2) AND ($1::text IS NULL OR p.workspace = $1) ORDER BY p.id""",
     "suppressions": """
         SELECT jsonb_build_object('workspace', s.workspace, 'kind', s.kind, 'reason', s.reason, 'since', s.created_at,
             'stops', CASE WHEN fairpost.stops_mail(s.kind, s.also_urgent, 'urgent') THEN 'all' ELSE 'bulk' END) AS piece
-        FROM (SELECT s.workspace, s.kind, s.reason, s.created_at, s.also_urgent FROM fairpost.suppressions s WHERE s.address = fairpost.fold($2)
+        FROM (SELECT s.workspace, s.kind, s.reason, s.created_at, s.also_urgent FROM fairpost.suppressions s WHERE s.address = fairpost.normalize_address($2)
               UNION ALL
               SELECT h.workspace, h.kind, 'erased on request', h.created_at, h.also_urgent FROM fairpost.suppression_hashes h
-              WHERE h.address_hash = fairpost.address_hash(fairpost.fold($2))) s
+              WHERE h.address_hash = fairpost.address_hash(fairpost.normalize_address($2))) s
         WHERE $1::text IS NULL OR s.workspace IN ($1, '*') ORDER BY s.workspace""",
     "soft_bounces": """
         SELECT to_jsonb(b) - 'address' AS piece FROM fairpost.soft_bounces b
-        WHERE b.address = fairpost.fold($2) AND ($1::text IS NULL OR b.workspace = $1) ORDER BY b.workspace""",
+        WHERE b.address = fairpost.normalize_address($2) AND ($1::text IS NULL OR b.workspace = $1) ORDER BY b.workspace""",
     "inbox_mails": """
         SELECT jsonb_build_object('received_at', i.received_at, 'sender', i.sender, 'subject', i.subject, 'raw', encode(i.raw, 'base64')) AS piece
-        FROM fairpost.inbox i WHERE $1::text IS NULL AND EXISTS (SELECT FROM unnest(i.recipients) r WHERE fairpost.fold(r) = fairpost.fold($2)) ORDER BY i.id""",
+        FROM fairpost.inbox i WHERE $1::text IS NULL AND EXISTS (SELECT FROM unnest(i.recipients) r WHERE fairpost.normalize_address(r) = fairpost.normalize_address($2)) ORDER BY i.id""",
     "events": """
         SELECT jsonb_build_object('at', e.at, 'kind', e.kind, 'workspace', e.workspace, 'subject', e.subject, 'detail', e.detail) AS piece
-        FROM fairpost.events e, fairpost.address_pattern(ARRAY[$2::text, fairpost.fold($2)]) pattern
+        FROM fairpost.events e, fairpost.address_pattern(ARRAY[$2::text, fairpost.normalize_address($2)]) pattern
         WHERE ($1::text IS NULL OR e.workspace = $1) AND (e.subject ~* pattern OR e.detail::text ~* pattern) ORDER BY e.id""",
 }
 
 _WAITING = """
-    SELECT q.id FROM fairpost.queue q WHERE ($1::text IS NULL OR q.workspace = $1) AND fairpost.is_for(q.recipients, fairpost.fold($2)) ORDER BY q.id"""
+    SELECT q.id FROM fairpost.queue q WHERE ($1::text IS NULL OR q.workspace = $1) AND fairpost.is_for(q.recipients, fairpost.normalize_address($2)) ORDER BY q.id"""
 
 _EMAIL = """
     SELECT x.content_id, jsonb_build_object('id', fairpost.public_id(x.id), 'workspace', x.workspace, 'state', x.state, 'reason', x.reason, 'reason_params', x.reason_params, 'created_at', x.created_at,
         'finished_at', x.finished_at, 'user', x.user_name, 'stream', x.stream, 'sender', x.sender, 'fields', x.fields, 'message_id', x.message_id,
-        'recipients', (SELECT jsonb_agg(r) FROM jsonb_array_elements(x.recipients) r WHERE fairpost.fold(r ->> 'address') = fairpost.fold($2)),
+        'recipients', (SELECT jsonb_agg(r) FROM jsonb_array_elements(x.recipients) r WHERE fairpost.normalize_address(r ->> 'address') = fairpost.normalize_address($2)),
         'subject', c.subject, 'text', c.text_body, 'html', c.html_body, 'reply_to', c.reply_to, 'headers', c.headers,
         'attempts', (SELECT jsonb_agg(jsonb_build_object('n', t.n, 'begun_at', t.begun_at, 'ended_at', t.ended_at, 'outcome', t.outcome, 'code', t.code, 'reply', t.reply,
-                         'reply_to_recipient', (SELECT r.value FROM jsonb_each(nullif(t.recipients, 'null')) r WHERE fairpost.fold(r.key) = fairpost.fold($2) LIMIT 1)) ORDER BY t.n)
+                         'reply_to_recipient', (SELECT r.value FROM jsonb_each(nullif(t.recipients, 'null')) r WHERE fairpost.normalize_address(r.key) = fairpost.normalize_address($2) LIMIT 1)) ORDER BY t.n)
                      FROM fairpost.attempts t WHERE t.email_id = x.id)) AS piece
     FROM (SELECT q.id, q.workspace, q.state, fairpost.code_in(q.last_error) AS reason, fairpost.params_in(q.last_error) AS reason_params, q.created_at, NULL::timestamptz AS finished_at, q.user_name, q.stream, q.sender, q.fields,
                  NULL::text AS message_id, q.recipients, q.content_id FROM fairpost.queue q WHERE q.id = $1

@@ -149,7 +149,7 @@ _INCOMING = """
 
 # What is ASCII was folded on the way; the rest by the one who has the rules.
 _FOLD = """
-    UPDATE incoming SET folded = fairpost.fold(address) WHERE folded IS NULL;
+    UPDATE incoming SET folded = fairpost.normalize_address(address) WHERE folded IS NULL;
     CREATE TEMP TABLE chosen ON COMMIT DROP AS
     SELECT DISTINCT ON (i.folded) i.* FROM incoming i ORDER BY i.folded, i.line;
     ANALYZE chosen"""
@@ -232,7 +232,9 @@ async def listed(
 
 
 async def known_by(store: "Store", workspace: str, address: str) -> Prospect:
-    row = await store.row(f"{_SHOWN} WHERE p.workspace = $1 AND p.folded = fairpost.fold($2)", workspace, address)
+    row = await store.row(
+        f"{_SHOWN} WHERE p.workspace = $1 AND p.folded = fairpost.normalize_address($2)", workspace, address
+    )
     if row is None:
         raise Unknown("prospect.unknown", address=address, workspace=workspace)
     return _prospect(row)

@@ -87,7 +87,7 @@ async def begin_ramp_up(store: "Store", workspace: str, day: date) -> None:
     )
 
 
-async def lay_calendar(
+async def materialize_calendar(
     store: "Store",
     workspace: str,
     revision: int,
@@ -101,7 +101,7 @@ async def lay_calendar(
     written = None if days is None else json.dumps([asdict(day) for day in days], default=str)
     return bool(
         await store.value(
-            "SELECT fairpost.lay_calendar($1, $2, $3, $4, $5, $6)",
+            "SELECT fairpost.materialize_calendar($1, $2, $3, $4, $5, $6)",
             *(workspace, revision, json.dumps(spans), written, known_until, clock.stated()),
         )
     )

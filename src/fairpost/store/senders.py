@@ -17,7 +17,7 @@ from fairpost.system import clock
 if TYPE_CHECKING:
     from fairpost.store.store import Store
 
-STIRS_AT_ONCE = 5_000
+DIRTY_AT_ONCE = 5_000
 HOMES_AT_ONCE = 100
 TRIES_MAX = 10  # an engine may decide on the same sender just now
 
@@ -39,7 +39,7 @@ class Decision(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stirred:
+class DirtySenders:
     """Users whose counters have changed, each with when the first of it happened, and the workspaces of all that has changed; `marks` are given back
     when all of them were looked at."""
 
@@ -58,7 +58,7 @@ async def named(store: "Store", id_: SenderId) -> SenderId:
 
 async def folded(store: "Store", id_: SenderId) -> SenderId:
     """The same for a request, which cannot see what waits."""
-    return replace(id_, name=await store.value("SELECT fairpost.fold_user($1)", id_.name))
+    return replace(id_, name=await store.value("SELECT fairpost.normalize_user($1)", id_.name))
 
 
 async def set_sender(
@@ -90,7 +90,7 @@ async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, wa
     """For whatever this user, or all users of a workspace together, hand in, on any way. None: no limit of its own."""
     async with store.together() as one:
         await one.value(
-            """INSERT INTO fairpost.senders AS s (workspace, level, name, daily_max, waiting_max) VALUES ($1, $5, fairpost.fold_user($2), $3, $4)
+            """INSERT INTO fairpost.senders AS s (workspace, level, name, daily_max, waiting_max) VALUES ($1, $5, fairpost.normalize_user($2), $3, $4)
                ON CONFLICT (workspace, level, name) DO UPDATE SET daily_max = $3, waiting_max = $4""",
             *(id_.workspace, id_.name, daily_max, waiting_max, id_.level),
         )
@@ -139,20 +139,20 @@ async def users(store: "Store", workspace: str, *, throttled: bool = False, afte
 # ── what is to be decided, and what was ───────────────────────────────────────────────────────────────────
 
 
-async def stirred(store: "Store", *, after: int = 0) -> Stirred:
+async def dirty_senders(store: "Store", *, after: int = 0) -> DirtySenders:
     """`after`: the number of a mark up to which all were settled, as far as is known."""
-    sql = "SELECT s.id, s.workspace, s.user_name, s.at FROM fairpost.stirs s WHERE s.id > $1 ORDER BY s.id LIMIT $2"
-    rows = await store.fetch(sql, after, STIRS_AT_ONCE)
+    sql = "SELECT s.id, s.workspace, s.user_name, s.at FROM fairpost.dirty_senders s WHERE s.id > $1 ORDER BY s.id LIMIT $2"
+    rows = await store.fetch(sql, after, DIRTY_AT_ONCE)
     users: dict[SenderId, datetime] = {}
     for row in rows:
         if row["user_name"]:  # else it is the workspace's alone
             id_ = SenderId(workspace=row["workspace"], name=row["user_name"])
             users[id_] = min(users.get(id_, row["at"]), row["at"])
-    return Stirred(users, frozenset(row["workspace"] for row in rows), tuple(row["id"] for row in rows))
+    return DirtySenders(users, frozenset(row["workspace"] for row in rows), tuple(row["id"] for row in rows))
 
 
-async def settled(store: "Store", stirs: Stirred) -> None:
-    await store.value("DELETE FROM fairpost.stirs s WHERE s.id = ANY ($1::bigint[])", list(stirs.marks))
+async def settled(store: "Store", dirty: DirtySenders) -> None:
+    await store.value("DELETE FROM fairpost.dirty_senders s WHERE s.id = ANY ($1::bigint[])", list(dirty.marks))
 
 
 async def to_look_at(store: "Store", *, now: datetime, most: int = 1_000) -> list[SenderId]:

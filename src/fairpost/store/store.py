@@ -807,7 +807,7 @@ def _troubles_json(troubles: Troubles) -> str | None:
         return None
     return json.dumps(
         {
-            "told_off": troubles.told_off,
+            "throttle_count": troubles.throttle_count,
             "unreachable": troubles.unreachable,
             "is_barred": troubles.is_barred,
             "answer": troubles.answer,
@@ -824,7 +824,7 @@ def _troubles(text: str | None) -> Troubles:
         return NO_TROUBLES
     stored = json.loads(text)
     return Troubles(
-        told_off=stored["told_off"],
+        throttle_count=stored["throttle_count"],
         unreachable=stored["unreachable"],
         is_barred=stored.get("is_barred", False),  # an engine of an older version does not write it
         answer=stored["answer"],

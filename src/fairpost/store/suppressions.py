@@ -43,16 +43,16 @@ _COLUMNS = """s.address, s.workspace, s.kind::text, s.reason, s.created_at,
 
 _LISTED = f"""
     SELECT {_COLUMNS} {_MATCHING}
-    AND ($3::text IS NULL OR strpos(s.address, fairpost.fold_local($3)) > 0 OR strpos(s.address, fairpost.fold_domain($3)) > 0
-         OR strpos(fairpost.fold_local(s.reason), fairpost.fold_local($3)) > 0)
-    AND s.address > fairpost.fold($4) ORDER BY s.address, s.workspace LIMIT $5"""
+    AND ($3::text IS NULL OR strpos(s.address, fairpost.normalize_local_part($3)) > 0 OR strpos(s.address, fairpost.normalize_domain($3)) > 0
+         OR strpos(fairpost.normalize_local_part(s.reason), fairpost.normalize_local_part($3)) > 0)
+    AND s.address > fairpost.normalize_address($4) ORDER BY s.address, s.workspace LIMIT $5"""
 
 _KNOWN = """
     FROM (SELECT s.address, s.workspace, s.kind, s.reason, s.created_at, s.also_urgent FROM fairpost.suppressions s
-          WHERE s.address = fairpost.fold($1)
+          WHERE s.address = fairpost.normalize_address($1)
           UNION ALL
-          SELECT fairpost.fold($1), h.workspace, h.kind, $2, h.created_at, h.also_urgent FROM fairpost.suppression_hashes h
-          WHERE h.address_hash = fairpost.address_hash(fairpost.fold($1))) s ORDER BY 2"""
+          SELECT fairpost.normalize_address($1), h.workspace, h.kind, $2, h.created_at, h.also_urgent FROM fairpost.suppression_hashes h
+          WHERE h.address_hash = fairpost.address_hash(fairpost.normalize_address($1))) s ORDER BY 2"""
 _KNOWN_OF = f"SELECT {_COLUMNS} {_KNOWN}"
 
 
@@ -78,7 +78,7 @@ async def known_of(store: "Store", address: str) -> tuple[list[Suppression], lis
     )
     soft = await store.fetch(
         """SELECT b.workspace, b.count, b.first_at, b.last_at FROM fairpost.soft_bounces b
-           WHERE b.address = fairpost.fold($1) ORDER BY b.workspace""",
+           WHERE b.address = fairpost.normalize_address($1) ORDER BY b.workspace""",
         address,
     )
     return [_suppression(row) for row in where], [SoftBounces(**row) for row in soft]
@@ -212,10 +212,10 @@ _PARSE = """
         SELECT i.line, fairpost.parse_address(to_jsonb(i.written)) ->> 'address' AS address
         FROM incoming_addresses i WHERE i.address IS NULL
     ), domains AS MATERIALIZED (
-        SELECT d.domain, fairpost.fold_domain(d.domain) AS folded
+        SELECT d.domain, fairpost.normalize_domain(d.domain) AS folded
         FROM (SELECT DISTINCT split_part(p.address, '@', 2) AS domain FROM parsed p WHERE p.address IS NOT NULL) d
     )
-    UPDATE incoming_addresses i SET address = fairpost.fold_local(split_part(p.address, '@', 1)) || '@' || d.folded
+    UPDATE incoming_addresses i SET address = fairpost.normalize_local_part(split_part(p.address, '@', 1)) || '@' || d.folded
     FROM parsed p JOIN domains d ON d.domain = split_part(p.address, '@', 2) WHERE i.line = p.line"""
 
 _WRONG = "SELECT line, left(written, 100) FROM incoming_addresses WHERE address IS NULL ORDER BY line LIMIT $1"

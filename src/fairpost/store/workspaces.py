@@ -150,7 +150,7 @@ async def set_loans(store: "Store", name: str, loans: Sequence[Loan]) -> None:
         await one.value("DELETE FROM fairpost.loans l WHERE l.workspace = $1", name)
         for loan in loans:
             await one.value(
-                "INSERT INTO fairpost.loans (workspace, pool, senders) SELECT $1, $2, array_agg(fairpost.fold(s)) FROM unnest($3::text[]) s",
+                "INSERT INTO fairpost.loans (workspace, pool, senders) SELECT $1, $2, array_agg(fairpost.normalize_address(s)) FROM unnest($3::text[]) s",
                 *(name, loan.pool, list(loan.senders)),
             )
 
@@ -310,7 +310,7 @@ async def put_mailbox(store: "Store", workspace: str, account: int, *, mailbox: 
     if mailbox is not None:
         await store.value(
             """INSERT INTO fairpost.mailboxes (mailbox, workspace, address, account_id, proven_at)
-               VALUES ($1, $2, fairpost.fold($3), $4, coalesce($5, clock_timestamp()))""",
+               VALUES ($1, $2, fairpost.normalize_address($3), $4, coalesce($5, clock_timestamp()))""",
             *(mailbox, workspace, address, account, clock.stated()),
         )
 

@@ -132,7 +132,9 @@ async def test_within_moments_every_page_has_something_to_show(store: Store, inb
     assert warming.usage.day_used > 0
     shop = {each.name: str(each.state) for each in await campaigns.campaigns(store, SHOP)}
     assert shop == {RUNNING: "running", DRAFT: "draft"}
-    held = await store.row("SELECT * FROM fairpost.rules r WHERE r.workspace = $1 AND r.key = $2", CLUB, HELD_USER)
+    held = await store.row(
+        "SELECT * FROM fairpost.sender_rules r WHERE r.workspace = $1 AND r.key = $2", CLUB, HELD_USER
+    )
     assert (held["hold_reason"], json.loads(held["hold_params"])) == ("hold.by_hand", {"note": HELD_BECAUSE})
     assert await store.value("SELECT count(*) FROM fairpost.queue q WHERE q.user_name = $1", HELD_USER) == HELD_BACK
     assert {each.name for each in await workspaces.workspaces(store)} == set(WORKSPACES)
@@ -190,7 +192,7 @@ async def test_what_waits_is_cancelled_at_the_end_and_nothing_else_is_touched(st
     assert await unfinished(store, *ROUTES) == 0
     assert await store.value("SELECT count(*) FROM fairpost.queue q WHERE q.waiting") == 3
     holds = await store.fetch(
-        "SELECT r.workspace FROM fairpost.rules r WHERE r.key = $1 AND r.held_until > now()", HELD_USER
+        "SELECT r.workspace FROM fairpost.sender_rules r WHERE r.key = $1 AND r.held_until > now()", HELD_USER
     )
     assert [row["workspace"] for row in holds] == ["acme"]
     shop = {each.name: str(each.state) for each in await campaigns.campaigns(store, SHOP)}
@@ -208,7 +210,7 @@ async def test_the_hold_of_a_campaign_that_was_still_sending_is_lifted_once_it_h
     assert await unfinished(store, *ROUTES) == 1
     await store.settle(lease, claimed, Sent(), OK)
     await clear(store)
-    assert await store.value("SELECT count(*) FROM fairpost.rules r WHERE r.held_until > now()") == 0
+    assert await store.value("SELECT count(*) FROM fairpost.sender_rules r WHERE r.held_until > now()") == 0
 
 
 async def test_after_an_end_the_next_start_has_a_campaign_again(store: Store) -> None:

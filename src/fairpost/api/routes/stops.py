@@ -98,7 +98,7 @@ async def throttle_sender(
 
 
 @router.post(
-    "/senders/lift",
+    "/senders/unthrottle",
     summary="Lift a throttle, by score or by hand",
     responses=failures("not_found", "conflict"),
 )

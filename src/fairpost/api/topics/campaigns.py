@@ -11,16 +11,16 @@ from fairpost.api.conditions import shown
 from fairpost.api.live import Look, Screen
 from fairpost.api.names import as_known, own_route
 from fairpost.api.pages import cursor_of
-from fairpost.api.routes.campaign_course import course_of
+from fairpost.api.routes.campaign_progress import progress_of
 from fairpost.api.routes.campaigns import state_word
-from fairpost.api.shapes.campaign_course import CampaignCourse
+from fairpost.api.shapes.campaign_progress import CampaignProgress
 from fairpost.api.shapes.campaigns import GapOut
-from fairpost.api.topics.course_drawing import course_chart
+from fairpost.api.topics.progress_chart import course_chart
 from fairpost.api.topics.watching import Watcher, drawn, told
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaign_list import CampaignsWatch, Line
-from fairpost.observe.courses import AT_ONCE_MAX, CourseView, view_course
+from fairpost.observe.campaign_progress import AT_ONCE_MAX, ProgressView, view_progress
 from fairpost.reasons.rendering import Shown
 from fairpost.store import campaigns
 from fairpost.store.campaigns import Planning
@@ -56,7 +56,7 @@ class CampaignLines(ResponseModel):
     next: str | None
 
 
-class CampaignShown(CampaignCourse):
+class CampaignShown(CampaignProgress):
     """With its lines drawn, instead of told: `chart` is SVG. `counted_at` null: these are the figures of this moment."""
 
     headline: Shown
@@ -153,7 +153,7 @@ class CampaignLook:
         return lambda screen: CampaignSeen(campaign=shown(screen))
 
     async def _shown(self, campaign: Campaign) -> Callable[[Screen], CampaignShown]:
-        view = await view_course(
+        view = await view_progress(
             self._store, campaign, called=lambda account: as_known(account, self._caller), at_once=True
         )
         planning = await campaigns.planning(self._store, campaign)
@@ -170,26 +170,26 @@ class CampaignLook:
         return found
 
 
-def _course(view: CourseView, caller: Caller) -> dict[str, Any]:
-    """The course without its points: the chart has them."""
-    course = course_of(view, caller)
+def _course(view: ProgressView, caller: Caller) -> dict[str, Any]:
+    """The progress without its points: the chart has them."""
+    progress = progress_of(view, caller)
     without: dict[str, Any] = {"points": []}
     return {
-        **dict(course),
-        "course": [],
-        "forecast": course.forecast and course.forecast.model_copy(update=without),
-        "outlook": course.outlook and course.outlook.model_copy(update=without),
+        **dict(progress),
+        "points": [],
+        "forecast": progress.forecast and progress.forecast.model_copy(update=without),
+        "revised_forecast": progress.revised_forecast and progress.revised_forecast.model_copy(update=without),
     }
 
 
-def _facts(view: CourseView, caller: Caller, planning: Planning, people: int) -> dict[str, Any]:
+def _facts(view: ProgressView, caller: Caller, planning: Planning, people: int) -> dict[str, Any]:
     campaign = view.campaign
     pool, account = own_route(campaign.route, caller)
     states: Counter[str] = Counter()
-    for counts in view.standing.by_step.values() if view.standing else ():
+    for counts in view.snapshot.by_step.values() if view.snapshot else ():
         states.update({state_word(state): n for state, n in counts.items()})
     return {
-        "counted_at": view.standing.at if view.standing and planning.scheduled > AT_ONCE_MAX else None,
+        "counted_at": view.snapshot.at if view.snapshot and planning.scheduled > AT_ONCE_MAX else None,
         "headline": shown(view.waiting, caller, zone=view.timezone),
         "timezone": view.timezone,
         "recipients": people - planning.left_out,

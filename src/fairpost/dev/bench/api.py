@@ -157,7 +157,7 @@ async def _staging(store: Store) -> AsyncIterator[None]:
 
     async def work() -> None:
         while True:
-            while await store.value("SELECT fairpost.stage(ARRAY['default'])"):
+            while await store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'])"):
                 pass
             await asyncio.sleep(STAGE_EVERY_S)
 

@@ -105,5 +105,5 @@ async def _hold_ms(store: Store) -> float:
         await store.hold("whale", "user", "u", reason="bench")
         times.append((clock.monotonic() - started) * 1000)
         await store.release("whale", "user", "u")
-        await store.value("SELECT fairpost.stage(ARRAY['default'])")
+        await store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'])")
     return median(times)

@@ -93,7 +93,7 @@ async def _whale(store: Store, progress: Progress) -> dict[str, float]:
         throttling.append(await _decide_ms(store, throttled))
         lifting.append(await _decide_ms(store, replace(whale, revision=whale.revision + 1)))
         whale = replace(whale, revision=whale.revision + 2)
-        await store.value("SELECT fairpost.stage(ARRAY['default'])")
+        await store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'])")
     return {"throttle_ms": median(throttling), "lift_ms": median(lifting)}
 
 

@@ -54,7 +54,7 @@ async def bench_pickup(url: str, progress: Progress) -> dict[str, float]:
             progress(f"filling the queue: {part * WAITING // 10:,} of {WAITING:,}")
             names = [f"w{n}" for n in range(part * SENDERS // 10, (part + 1) * SENDERS // 10)]
             await store.value(_FILL, names, WAITING // SENDERS, content)
-        for table in ("queue", "clocks", "nodes", "arrivals"):
+        for table in ("queue", "node_state", "nodes", "arrivals"):
             await store.value(f"VACUUM ANALYZE fairpost.{table}")
         async with running_engine(own):
             progress("waiting for all accounts to be busy")

@@ -76,7 +76,7 @@ async def _run(url: str, sql: str) -> None:
 async def empty(store: Store) -> Lease:
     """Nothing waits; one account, held for the whole benchmark."""
     await store.value(
-        "TRUNCATE fairpost.queue, fairpost.arrivals, fairpost.nodes, fairpost.clocks, fairpost.homes, fairpost.rules, fairpost.routes, fairpost.accounts CASCADE"
+        "TRUNCATE fairpost.queue, fairpost.arrivals, fairpost.nodes, fairpost.node_state, fairpost.homes, fairpost.sender_rules, fairpost.routes, fairpost.accounts CASCADE"
     )
     account = await store.add_account("bench", address="bench@post.test", limits=Limits())
     lease = await store.take_lease(account, owner="bench", seconds=86_400)
@@ -91,8 +91,8 @@ async def fill(store: Store, workspaces: list[str], each: int, *, user: str = "u
 
 async def stage_all(store: Store) -> None:
     while await store.value("SELECT EXISTS (SELECT FROM fairpost.arrivals)"):
-        await store.value("SELECT fairpost.stage(ARRAY['default'])")
-    for table in ("queue", "clocks", "nodes", "arrivals"):
+        await store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'])")
+    for table in ("queue", "node_state", "nodes", "arrivals"):
         await store.value(f"VACUUM ANALYZE fairpost.{table}")
 
 

@@ -128,7 +128,7 @@ class Fairpost:
             lot = list(of_one)
             for at in range(0, len(lot), ENQUEUE_MAX):
                 await self._enqueue(lot[at : at + ENQUEUE_MAX], now)
-            await self._store.value("SELECT fairpost.stage(ARRAY['default'], $1)", now)
+            await self._store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'], $1)", now)
 
     async def _enqueue(self, emails: Sequence[Email], now: datetime) -> None:
         rows = await self._store.enqueue_many(

@@ -4,12 +4,12 @@ Pure: no clock, no dice. Accounts are taken through the campaign in runs of equa
 Bounces, retries, outages and other campaigns on the same accounts are not foreseen.
 """
 
-from fairpost.policy.forecast.course import forecast
 from fairpost.policy.forecast.curve import Curve, curve_of, expected_by
 from fairpost.policy.forecast.kept import Foreseen, Unforeseen, foreseen_by, in_writing, none_in_writing, read_kept
 from fairpost.policy.forecast.outcome import Bottleneck, Forecast, StepFigures
 from fairpost.policy.forecast.plan import NoForecast, Pending, Plan, Sender
 from fairpost.policy.forecast.suggestions import Suggestion, moment_in_words, suggestions
+from fairpost.policy.forecast.timeline import forecast
 
 __all__ = [
     "Bottleneck",

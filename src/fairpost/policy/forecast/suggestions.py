@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 from fairpost.model.account import Usage
 from fairpost.model.window import Quota
-from fairpost.policy.forecast.course import forecast
 from fairpost.policy.forecast.outcome import Bottleneck, Forecast
 from fairpost.policy.forecast.plan import NoForecast, Plan, Sender
+from fairpost.policy.forecast.timeline import forecast
 
 SUGGESTIONS_MAX = 3
 HELP_MIN = 0.02  # of the time it takes

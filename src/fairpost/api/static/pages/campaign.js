@@ -41,8 +41,8 @@ export default {
     return [
       heading(campaign.id, state(campaign.state), actions(ctx, campaign)),
       headline(campaign.headline),
-      tabs("Parts of the campaign", [[path, "Course"], [`${path}/recipients`, "Recipients"], [`${path}/preview`, "Preview"]], params.part ? `${path}/${params.part}` : path),
-      params.part === "recipients" ? recipients(ctx, campaign) : params.part === "preview" ? preview(ctx, campaign) : course(ctx, campaign),
+      tabs("Parts of the campaign", [[path, "Progress"], [`${path}/recipients`, "Recipients"], [`${path}/preview`, "Preview"]], params.part ? `${path}/${params.part}` : path),
+      params.part === "recipients" ? recipients(ctx, campaign) : params.part === "preview" ? preview(ctx, campaign) : progress(ctx, campaign),
     ];
   },
 };
@@ -119,9 +119,9 @@ async function removed(ctx, campaign) {
   if (isGone) await ctx.go("/campaigns");
 }
 
-// ── its course ──────────────────────────────────────────────────────────────────────────────────────────
+// ── its progress ──────────────────────────────────────────────────────────────────────────────────────────
 
-function course(ctx, campaign) {
+function progress(ctx, campaign) {
   const { states } = campaign;
   const all = campaign.sent + campaign.missed + campaign.waiting;
   const path = `/campaigns/${segment(campaign.id)}/recipients`;
@@ -145,8 +145,8 @@ function course(ctx, campaign) {
 }
 
 function expectation(campaign) {
-  const { forecast, outlook, drift_s: drift } = campaign;
-  const why = outlook?.why_none || (!outlook && forecast?.why_none);
+  const { forecast, revised_forecast, drift_s: drift } = campaign;
+  const why = revised_forecast?.why_none || (!revised_forecast && forecast?.why_none);
   return facts([
     forecast?.done_at && ["foreseen at the launch", moment(forecast.done_at)],
     campaign.done_at && [campaign.state === "completed" ? "done" : campaign.finished_at ? "ended" : "expected by now", [moment(campaign.done_at), drift === null ? null : ` · ${drifted(drift)}`]],

@@ -137,7 +137,7 @@ async function lift(ctx, each) {
   const isDone = await confirmed(`Lift the throttle of ${who(each)}?`, {
     text: "What waits behind it may go out. For a day no score throttles it again.",
     yes: "Lift", tone: "main",
-    act: () => post("/v1/admin/senders/lift", named(each)),
+    act: () => post("/v1/admin/senders/unthrottle", named(each)),
     done: `The throttle of ${who(each)} is lifted.`,
   });
   if (isDone) over(ctx, each);

@@ -20,7 +20,7 @@ CREATE OR REPLACE FUNCTION fairpost.addresses_of(recipients jsonb) RETURNS text[
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN ARRAY(SELECT min(r.value ->> 'address') FROM jsonb_array_elements(recipients) WITH ORDINALITY r
-                 GROUP BY fairpost.fold(r.value ->> 'address') ORDER BY min(r.ordinality));
+                 GROUP BY fairpost.normalize_address(r.value ->> 'address') ORDER BY min(r.ordinality));
 END $$;
 
 -- Many e-mails, a result for each, in the order given: its id and whether it was new, or what is wrong with it.
@@ -78,7 +78,7 @@ BEGIN
         SELECT s.*, coalesce(forbidden -> s.ord::text, CASE WHEN NOT s.plain THEN fairpost.check_email(s.e, t) END, too_many -> s.ord::text) AS error FROM seen s
     ), read AS MATERIALIZED (
         SELECT j.ord, j.e, fairpost.new_id() AS id,
-            coalesce(j.e ->> 'workspace', 'default') AS workspace, fairpost.fold_user(coalesce(j.e ->> 'user', '')) AS user_name, coalesce(j.e ->> 'stream', '') AS stream,
+            coalesce(j.e ->> 'workspace', 'default') AS workspace, fairpost.normalize_user(coalesce(j.e ->> 'user', '')) AS user_name, coalesce(j.e ->> 'stream', '') AS stream,
             coalesce('@' || (j.e ->> 'account'), j.e ->> 'pool', 'default') AS route,
             coalesce(j.e ->> 'class', CASE WHEN coalesce(j.e ->> 'stream', '') = '' THEN 'urgent' ELSE 'bulk' END)::fairpost.email_class AS class,
             coalesce((j.e ->> 'due_at')::timestamptz, t) AS due_at,

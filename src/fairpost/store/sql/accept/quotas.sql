@@ -9,7 +9,7 @@ BEGIN
     RETURN coalesce((SELECT sum(c.waiting)
                      FROM (SELECT n.id FROM fairpost.nodes n   -- as in find_homes
                            WHERE n.workspace = p_workspace AND n.level = 'user' AND n.key BETWEEN p_user AND p_user ORDER BY n.key) n
-                     CROSS JOIN LATERAL (SELECT c.waiting FROM fairpost.clocks c WHERE c.id = n.id OFFSET 0) c), 0)
+                     CROSS JOIN LATERAL (SELECT c.waiting FROM fairpost.node_state c WHERE c.id = n.id OFFSET 0) c), 0)
          + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0);
 END $$;
 
@@ -26,7 +26,7 @@ CREATE OR REPLACE FUNCTION fairpost.lock_users(p_workspace text, p_users text[])
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(fairpost.quota_lock(p_workspace, ''));   -- of workspaces first, always
-    PERFORM pg_advisory_xact_lock(l.lock) FROM (SELECT DISTINCT fairpost.quota_lock(p_workspace, fairpost.fold_user(u)) AS lock FROM unnest(p_users) u ORDER BY 1 OFFSET 0) l;
+    PERFORM pg_advisory_xact_lock(l.lock) FROM (SELECT DISTINCT fairpost.quota_lock(p_workspace, fairpost.normalize_user(u)) AS lock FROM unnest(p_users) u ORDER BY 1 OFFSET 0) l;
 END $$;
 
 -- In the last 24 hours.
@@ -99,7 +99,7 @@ DECLARE
     limited CONSTANT jsonb := (   -- users, and then workspaces, by their limits
         SELECT jsonb_agg(to_jsonb(u) ORDER BY u.user_name = '') FROM (
             SELECT x.workspace, x.user_name, array_agg(e.ord ORDER BY e.ord) AS ords, min(x.daily_max) AS daily_max, min(x.waiting_max) AS waiting_max
-            FROM (SELECT e.ordinality AS ord, coalesce(e.value ->> 'workspace', 'default') AS workspace, fairpost.fold_user(coalesce(e.value ->> 'user', '')) AS user_name,
+            FROM (SELECT e.ordinality AS ord, coalesce(e.value ->> 'workspace', 'default') AS workspace, fairpost.normalize_user(coalesce(e.value ->> 'user', '')) AS user_name,
                          e.value ->> 'idempotency_key' AS key, e.value AS e,
                          row_number() OVER (PARTITION BY coalesce(e.value ->> 'workspace', 'default'), coalesce(e.value ->> 'idempotency_key', 'none ' || e.ordinality)) AS nth
                   FROM jsonb_array_elements(emails) WITH ORDINALITY e WHERE jsonb_typeof(e.value) = 'object') e
@@ -162,7 +162,7 @@ LANGUAGE sql AS $$
     INSERT INTO fairpost.submissions AS s (workspace, user_name, hour, n)
     SELECT x.workspace, x.user_name, fairpost.hour_of(p_now) + CASE x.user_name WHEN '' THEN fairpost.counter_place(x.workspace) ELSE 0 END * interval '1 microsecond', count(*)
     FROM unnest(ords, news) r(ord, new)
-    CROSS JOIN LATERAL (SELECT coalesce(e ->> 'workspace', 'default') AS workspace, fairpost.fold_user(coalesce(e ->> 'user', '')) AS user_name FROM (SELECT emails -> (r.ord - 1)) x(e)) e
+    CROSS JOIN LATERAL (SELECT coalesce(e ->> 'workspace', 'default') AS workspace, fairpost.normalize_user(coalesce(e ->> 'user', '')) AS user_name FROM (SELECT emails -> (r.ord - 1)) x(e)) e
     CROSS JOIN LATERAL (
         SELECT e.workspace, e.user_name WHERE e.user_name <> '' AND coalesce(p_daily_max, (
             SELECT s.daily_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name)) IS NOT NULL

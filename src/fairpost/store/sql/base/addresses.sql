@@ -2,27 +2,27 @@
 
 -- Without regard to case, in any script; and the domain by the name that DNS knows, müller.example being
 -- xn--mller-kva.example. What is ASCII, as nearly all is, costs no more than its lower case.
-CREATE OR REPLACE FUNCTION fairpost.fold(address text) RETURNS text
+CREATE OR REPLACE FUNCTION fairpost.normalize_address(address text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN octet_length(address) = length(address) THEN lower(address COLLATE "C") COLLATE "default"
-                ELSE fairpost.fold_letters(address) END
+                ELSE fairpost.normalize_letters(address) END
 $$;
 
 -- An address with letters beyond ASCII. What has no @ is folded as the part before it.
-CREATE OR REPLACE FUNCTION fairpost.fold_letters(address text) RETURNS text
+CREATE OR REPLACE FUNCTION fairpost.normalize_letters(address text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     at CONSTANT integer := strpos(address, '@');
 BEGIN
     IF at = 0 THEN
-        RETURN fairpost.fold_local(address);
+        RETURN fairpost.normalize_local_part(address);
     END IF;
-    RETURN fairpost.fold_local(left(address, at - 1)) || '@' || fairpost.fold_domain(substr(address, at + 1));
+    RETURN fairpost.normalize_local_part(left(address, at - 1)) || '@' || fairpost.normalize_domain(substr(address, at + 1));
 END $$;
 
 -- Two letters are one if some language takes them for the cases of one: σ and ς, whose capital is Σ; and i, ı, I and İ, for
 -- a Turk writes İ for i and I for ı. Better one mail too few than one to somebody who wanted none.
-CREATE OR REPLACE FUNCTION fairpost.fold_local(part text) RETURNS text
+CREATE OR REPLACE FUNCTION fairpost.normalize_local_part(part text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF octet_length(part) = length(part) THEN
@@ -32,7 +32,7 @@ BEGIN
 END $$;
 
 -- As UTS 46 maps it and IDNA 2008 writes it: what is only another form of a letter becomes that letter, what nobody sees goes.
-CREATE OR REPLACE FUNCTION fairpost.fold_domain(domain text) RETURNS text
+CREATE OR REPLACE FUNCTION fairpost.normalize_domain(domain text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     unseen CONSTANT text := '[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2064\u206a-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0100-\U000e01ef]';
@@ -133,13 +133,13 @@ $$;
 -- this workspace's. Two addresses may have the same. Indexes are made of them, so what they return is not to be changed without making those anew.
 CREATE OR REPLACE FUNCTION fairpost.address_mark(recipients jsonb) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT hashtext(fairpost.fold(recipients #>> '{0,address}'))
+    SELECT hashtext(fairpost.normalize_address(recipients #>> '{0,address}'))
 $$;
 
 CREATE OR REPLACE FUNCTION fairpost.address_marks(workspace text, recipients jsonb) RETURNS integer[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-    RETURN ARRAY(SELECT m FROM jsonb_array_elements(recipients) r, LATERAL (SELECT fairpost.fold(r ->> 'address') AS folded) f,
+    RETURN ARRAY(SELECT m FROM jsonb_array_elements(recipients) r, LATERAL (SELECT fairpost.normalize_address(r ->> 'address') AS folded) f,
                  LATERAL (VALUES (hashtext(f.folded)), (fairpost.own_mark(workspace, f.folded))) v(m));
 END $$;
 

@@ -70,7 +70,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_tem
 DECLARE
     t timestamptz;
     g record;
-    rule fairpost.rules;
+    rule fairpost.sender_rules;
     named bigint[];
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
@@ -80,17 +80,17 @@ BEGIN
         SELECT s.stream, x.until, x.why, x.params
         FROM fairpost.campaign_streams s JOIN fairpost.campaigns c ON c.id = s.campaign_id, fairpost.gate_of(p_workspace, s.stream, t) x
         WHERE s.workspace = p_workspace AND (p_stream IS NULL OR s.stream = p_stream) AND (c.state IN ('scheduled', 'running', 'paused') OR c.state = 'completed' AND c.reason IS NOT NULL)
-        AND NOT EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = s.stream
+        AND NOT EXISTS (SELECT FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = s.stream
                         AND (nullif(greatest(r.closed_until, t), t), CASE WHEN r.closed_until > t THEN r.closed_reason END, CASE WHEN r.closed_until > t THEN r.closed_params END) IS NOT DISTINCT FROM (x.until, x.why, x.params))
-        AND (x.until IS NOT NULL OR EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = s.stream AND r.closed_until > t))
+        AND (x.until IS NOT NULL OR EXISTS (SELECT FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = s.stream AND r.closed_until > t))
         ORDER BY s.stream
     LOOP
         named := fairpost.lock_named(p_workspace, 'stream', g.stream);
-        INSERT INTO fairpost.rules AS r (workspace, level, key, closed_until, closed_reason, closed_params)
+        INSERT INTO fairpost.sender_rules AS r (workspace, level, key, closed_until, closed_reason, closed_params)
         VALUES (p_workspace, 'stream', g.stream, g.until, g.why, g.params)
         ON CONFLICT (workspace, level, key) DO UPDATE SET closed_until = excluded.closed_until, closed_reason = excluded.closed_reason, closed_params = excluded.closed_params
         RETURNING * INTO rule;
-        PERFORM fairpost.obey(named, rule, t);
+        PERFORM fairpost.apply_rule(named, rule, t);
     END LOOP;
 END $$;
 
@@ -104,7 +104,7 @@ BEGIN
     RETURN QUERY
     SELECT DISTINCT s.workspace
     FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.campaign_id = c.id
-    LEFT JOIN LATERAL (SELECT r.closed_until FROM fairpost.rules r WHERE r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream OFFSET 0) r ON true,
+    LEFT JOIN LATERAL (SELECT r.closed_until FROM fairpost.sender_rules r WHERE r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream OFFSET 0) r ON true,
     fairpost.gate_of(s.workspace, s.stream, t) x
     WHERE c.state IN ('scheduled', 'running', 'paused')
     AND nullif(greatest(r.closed_until, t), t) IS DISTINCT FROM x.until;
@@ -131,7 +131,7 @@ BEGIN
     END IF;
     SELECT p.is_paused INTO is_paused FROM fairpost.prospects p WHERE p.id = email.prospect_id;
     IF NOT FOUND OR fairpost.is_stopped(email.prospect_id, email.campaign_id) THEN
-        stopped := (SELECT s.params FROM fairpost.stops s WHERE s.prospect_id = email.prospect_id AND s.campaign_id IN (email.campaign_id, 0) LIMIT 1);
+        stopped := (SELECT s.params FROM fairpost.opt_outs s WHERE s.prospect_id = email.prospect_id AND s.campaign_id IN (email.campaign_id, 0) LIMIT 1);
         PERFORM fairpost.finish(email.id, 'cancelled', CASE WHEN stopped IS NULL THEN 'email.prospect_removed' ELSE 'email.prospect_stopped' END, p_now,
             p_params => coalesce(stopped, '{}'));
         RETURN 'gone';
@@ -157,7 +157,7 @@ $$;
 -- What a workspace's hours and quota mean, worked out for weeks ahead from what was read at `p_revision`. `p_open`: {timezone: multirange}, the workspace's own
 -- under ''; null: no window. False: the schedule is another one by now, or a stream has a timezone that was not worked out; nothing was changed. `p_days`: [{day, starts_at, ends_at, allowed}]; null: no quota. Days that stay what they were keep their count; of others it
 -- is counted anew what was really sent.
-CREATE OR REPLACE FUNCTION fairpost.lay_calendar(
+CREATE OR REPLACE FUNCTION fairpost.materialize_calendar(
     p_workspace text, p_revision bigint, p_open jsonb, p_days jsonb, p_known_until timestamptz, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$

@@ -47,7 +47,7 @@ BEGIN
         JOIN fairpost.campaign_streams main ON main.campaign_id = c.id AND main.timezone IS NULL
         LEFT JOIN fairpost.campaign_streams mine ON mine.campaign_id = c.id AND mine.timezone = p.timezone
         WHERE p.id = ANY (batch) AND p.workspace = c.workspace AND s.campaign_id = c.id AND (left_out = '{}' OR p.id <> ALL (left_out))
-        AND NOT EXISTS (SELECT FROM fairpost.stops x WHERE x.prospect_id = p.id AND x.campaign_id IN (c.id, 0))
+        AND NOT EXISTS (SELECT FROM fairpost.opt_outs x WHERE x.prospect_id = p.id AND x.campaign_id IN (c.id, 0))
     ), begun AS (
         -- In the order of the keys, so that two who plan the same queue up instead of deadlocking.
         INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
@@ -95,7 +95,7 @@ LANGUAGE sql SET enable_nestloop = on AS $$
         JOIN fairpost.idempotency_keys k ON k.key_hash = fairpost.key_hash(c.workspace, w.id || ':' || c.sequence_id || ':1')
         JOIN fairpost.emails e ON e.id = k.email_id AND e.state = 'cancelled' AND e.attempts = 0
         JOIN fairpost.campaigns o ON o.id = e.campaign_id AND o.state = 'cancelled' AND o.id <> c.id
-        WHERE NOT EXISTS (SELECT FROM fairpost.stops s WHERE s.prospect_id = w.id AND s.campaign_id IN (c.id, 0))
+        WHERE NOT EXISTS (SELECT FROM fairpost.opt_outs s WHERE s.prospect_id = w.id AND s.campaign_id IN (c.id, 0))
     ), freed AS (
         DELETE FROM fairpost.idempotency_keys k USING unbegun u CROSS JOIN fairpost.campaign_steps s
         WHERE s.campaign_id = c.id AND k.key_hash = fairpost.key_hash(c.workspace, u.prospect_id || ':' || c.sequence_id || ':' || s.step)

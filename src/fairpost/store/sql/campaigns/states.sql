@@ -115,15 +115,15 @@ LANGUAGE plpgsql AS $$
 DECLARE
     s fairpost.campaign_streams;
     named bigint[];
-    rule fairpost.rules;
+    rule fairpost.sender_rules;
 BEGIN
     FOR s IN SELECT * FROM fairpost.campaign_streams x WHERE x.campaign_id = p_campaign ORDER BY x.stream LOOP
         named := fairpost.lock_named(s.workspace, 'stream', s.stream);
-        UPDATE fairpost.rules r SET held_until = NULL, hold_reason = NULL, hold_params = NULL, closed_until = NULL, closed_reason = NULL, closed_params = NULL
+        UPDATE fairpost.sender_rules r SET held_until = NULL, hold_reason = NULL, hold_params = NULL, closed_until = NULL, closed_reason = NULL, closed_params = NULL
         WHERE r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream RETURNING * INTO rule;
         IF FOUND THEN
-            PERFORM fairpost.obey(named, rule, p_now);
-            DELETE FROM fairpost.rules r WHERE r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream AND r.weight IS NULL;
+            PERFORM fairpost.apply_rule(named, rule, p_now);
+            DELETE FROM fairpost.sender_rules r WHERE r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream AND r.weight IS NULL;
         END IF;
     END LOOP;
 END $$;

@@ -4,7 +4,7 @@ DROP FUNCTION IF EXISTS fairpost.not_led();
 
 -- An e-mail of a campaign has just ended. If it was sent, the next step is due so long after it, and goes out through the same
 -- account; else there is none.
-CREATE OR REPLACE FUNCTION fairpost.lead_on(p_id bigint, p_state fairpost.email_state, p_account bigint, p_now timestamptz) RETURNS void
+CREATE OR REPLACE FUNCTION fairpost.schedule_next_step(p_id bigint, p_state fairpost.email_state, p_account bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     next fairpost.queue;
@@ -48,7 +48,7 @@ END $$;
 -- Whether nothing more of this campaign goes to this prospect.
 CREATE OR REPLACE FUNCTION fairpost.is_stopped(p_prospect bigint, p_campaign bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT FROM fairpost.stops s WHERE s.prospect_id = p_prospect AND s.campaign_id IN (p_campaign, 0))
+    SELECT EXISTS (SELECT FROM fairpost.opt_outs s WHERE s.prospect_id = p_prospect AND s.campaign_id IN (p_campaign, 0))
 $$;
 
 -- A prospect gets nothing more, of one campaign or (null) of any, for good; `p_reason` in the words of who asks. What is being sent just now is not called back; should it have to be
@@ -64,7 +64,7 @@ BEGIN
     IF p_campaign IS NOT NULL THEN
         PERFORM fairpost.require_own_campaign(p_campaign);
     END IF;
-    INSERT INTO fairpost.stops (prospect_id, campaign_id, reason, params, at) VALUES (p_prospect, coalesce(p_campaign, 0), 'prospect.stopped_by_hand', params, t) ON CONFLICT DO NOTHING;
+    INSERT INTO fairpost.opt_outs (prospect_id, campaign_id, reason, params, at) VALUES (p_prospect, coalesce(p_campaign, 0), 'prospect.stopped_by_hand', params, t) ON CONFLICT DO NOTHING;
     n := fairpost.cancel_prospect(p_prospect, p_campaign, 'email.prospect_stopped', params, p_now);
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
     SELECT t, 'stopped', p.workspace, 'prospect ' || p.id, jsonb_build_object('campaign', p_campaign, 'reason', 'prospect.stopped_by_hand', 'params', params, 'emails', n)
@@ -97,7 +97,7 @@ BEGIN
     PERFORM fairpost.require_own_prospects(p_ids);
     PERFORM FROM fairpost.prospects p WHERE p.id = ANY (p_ids) ORDER BY p.id FOR UPDATE;
     PERFORM fairpost.cancel_prospect(p.id, NULL, 'email.prospect_removed', '{}', p_now) FROM unnest(p_ids) p(id);
-    DELETE FROM fairpost.stops s WHERE s.prospect_id = ANY (p_ids);
+    DELETE FROM fairpost.opt_outs s WHERE s.prospect_id = ANY (p_ids);
     DELETE FROM fairpost.list_members m WHERE m.prospect_id = ANY (p_ids);
     DELETE FROM fairpost.prospects p WHERE p.id = ANY (p_ids);
 END $$;

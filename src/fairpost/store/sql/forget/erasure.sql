@@ -3,18 +3,18 @@
 -- Whether an e-mail was for this person. Nearly always it was for one alone.
 CREATE OR REPLACE FUNCTION fairpost.is_for(recipients jsonb, folded text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT fairpost.fold(recipients #>> '{0,address}') = folded
-        OR jsonb_array_length(recipients) > 1 AND EXISTS (SELECT FROM jsonb_array_elements(recipients) r WHERE fairpost.fold(r ->> 'address') = folded)
+    SELECT fairpost.normalize_address(recipients #>> '{0,address}') = folded
+        OR jsonb_array_length(recipients) > 1 AND EXISTS (SELECT FROM jsonb_array_elements(recipients) r WHERE fairpost.normalize_address(r ->> 'address') = folded)
 $$;
 
 CREATE OR REPLACE FUNCTION fairpost.others_of(recipients jsonb, folded text) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT jsonb_agg(r.value ORDER BY r.ordinality) FROM jsonb_array_elements(recipients) WITH ORDINALITY r WHERE fairpost.fold(r.value ->> 'address') <> folded
+    SELECT jsonb_agg(r.value ORDER BY r.ordinality) FROM jsonb_array_elements(recipients) WITH ORDINALITY r WHERE fairpost.normalize_address(r.value ->> 'address') <> folded
 $$;
 
 CREATE OR REPLACE FUNCTION fairpost.addresses_but(addresses text[], folded text) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT ARRAY(SELECT a.address FROM unnest(addresses) WITH ORDINALITY a(address, place) WHERE fairpost.fold(a.address) <> folded ORDER BY a.place)
+    SELECT ARRAY(SELECT a.address FROM unnest(addresses) WITH ORDINALITY a(address, place) WHERE fairpost.normalize_address(a.address) <> folded ORDER BY a.place)
 $$;
 
 -- Finds these addresses in any text: also in a link, and in JSON; but neither joann@ nor ann@example.com.au where ann@example.com is meant.
@@ -44,7 +44,7 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    person CONSTANT text := fairpost.fold(p_address);
+    person CONSTANT text := fairpost.normalize_address(p_address);
     hash CONSTANT bytea := fairpost.address_hash(person);
     known bigint[];
     waiting bigint[];
@@ -72,7 +72,7 @@ BEGIN
     cancelled := fairpost.erase_emails(waiting, p_address, written);
     DELETE FROM fairpost.soft_bounces b WHERE b.address = person AND (p_workspace IS NULL OR b.workspace = p_workspace);
     IF p_workspace IS NULL THEN
-        DELETE FROM fairpost.inbox i WHERE EXISTS (SELECT FROM unnest(i.recipients) r WHERE fairpost.fold(r) = person);
+        DELETE FROM fairpost.inbox i WHERE EXISTS (SELECT FROM unnest(i.recipients) r WHERE fairpost.normalize_address(r) = person);
         GET DIAGNOSTICS inbox_mails = ROW_COUNT;
     END IF;
     address_hash := encode(hash, 'hex');
@@ -87,7 +87,7 @@ CREATE OR REPLACE FUNCTION fairpost.erase_waiting(
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    folded CONSTANT text := fairpost.fold(p_address);
+    folded CONSTANT text := fairpost.normalize_address(p_address);
     found CONSTANT bigint[] := ARRAY(
         SELECT q.id FROM fairpost.queue q WHERE q.id > p_after AND (p_workspace IS NULL OR q.workspace = p_workspace) AND fairpost.is_for(q.recipients, folded)
         ORDER BY q.id LIMIT p_max);
@@ -131,14 +131,14 @@ END $$;
 -- How this person's address is written among the recipients.
 CREATE OR REPLACE FUNCTION fairpost.written_forms(recipients jsonb, folded text) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT ARRAY(SELECT DISTINCT r ->> 'address' FROM jsonb_array_elements(recipients) r WHERE fairpost.fold(r ->> 'address') = folded)
+    SELECT ARRAY(SELECT DISTINCT r ->> 'address' FROM jsonb_array_elements(recipients) r WHERE fairpost.normalize_address(r ->> 'address') = folded)
 $$;
 
 -- Finished e-mails: of those for him alone there remains that there was one, when, through whom and how it ended. How many.
 CREATE OR REPLACE FUNCTION fairpost.erase_emails(p_ids bigint[], p_address text, p_written text[]) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    folded CONSTANT text := fairpost.fold(p_address);
+    folded CONSTANT text := fairpost.normalize_address(p_address);
     email fairpost.emails;
     others jsonb;
     pattern text;
@@ -150,7 +150,7 @@ BEGIN
         UPDATE fairpost.emails e SET
             recipients = coalesce(others, '[{"kind": "to", "address": "[erased]"}]'), addresses = fairpost.addresses_but(e.addresses, folded),
             fields = CASE WHEN others IS NOT NULL THEN fairpost.without(e.fields, pattern) END,
-            sender = CASE WHEN fairpost.fold(e.sender ->> 'address') IS DISTINCT FROM folded THEN e.sender END,
+            sender = CASE WHEN fairpost.normalize_address(e.sender ->> 'address') IS DISTINCT FROM folded THEN e.sender END,
             reason = fairpost.without(e.reason, pattern), reason_params = fairpost.without(e.reason_params, pattern), idempotency_key = NULL, prospect_id = NULL,
             message_id = CASE WHEN others IS NOT NULL THEN e.message_id END, thread_id = CASE WHEN others IS NOT NULL THEN e.thread_id END
         WHERE e.id = email.id;
@@ -164,7 +164,7 @@ END $$;
 -- What servers said of him. Code and outcome stay.
 CREATE OR REPLACE FUNCTION fairpost.erase_attempts(p_email bigint, folded text, pattern text) RETURNS void
 LANGUAGE sql AS $$
-    UPDATE fairpost.attempts a SET recipients = (SELECT fairpost.without(jsonb_object_agg(r.key, r.value), pattern) FROM jsonb_each(a.recipients) r WHERE fairpost.fold(r.key) <> folded)
+    UPDATE fairpost.attempts a SET recipients = (SELECT fairpost.without(jsonb_object_agg(r.key, r.value), pattern) FROM jsonb_each(a.recipients) r WHERE fairpost.normalize_address(r.key) <> folded)
     WHERE a.email_id = p_email AND jsonb_typeof(a.recipients) = 'object';
     UPDATE fairpost.attempts a SET reply = '[erased]' WHERE a.email_id = p_email AND a.reply ~* pattern;
 $$;

@@ -24,7 +24,7 @@ BEGIN
     )
     SELECT s.route, s.account_id, s.account, s.workspace, s.since, nullif(s.until, 'infinity'), s.reason, s.params, w.n
     FROM stuck s CROSS JOIN LATERAL (
-        SELECT coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
+        SELECT coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n JOIN fairpost.node_state c ON c.id = n.id
                          WHERE n.workspace = s.workspace AND n.level = 'workspace' AND n.route = s.route), 0)::bigint
              + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.route = s.route AND a.workspace = s.workspace), 0)::bigint AS n) w
     WHERE w.n > 0 ORDER BY w.n DESC, 1, 4 LIMIT p_max;

@@ -16,10 +16,10 @@ BEGIN
     WITH users AS MATERIALIZED (
         SELECT x.workspace, x.user_name, sum(x.n) AS n
         FROM (SELECT d.workspace, c.key AS user_name, c.waiting::double precision AS n   -- added up faster than bigint, and as exact
-              FROM fairpost.nodes d JOIN fairpost.clocks c ON c.parent = d.id   -- what hangs on a domain is a user, and there are fewer domains
+              FROM fairpost.nodes d JOIN fairpost.node_state c ON c.parent = d.id   -- what hangs on a domain is a user, and there are fewer domains
               WHERE p_workspace IS NULL AND d.level = 'domain' AND c.waiting <> 0
               UNION ALL
-              SELECT u.workspace, u.key, c.waiting FROM fairpost.nodes u JOIN fairpost.clocks c ON c.id = u.id
+              SELECT u.workspace, u.key, c.waiting FROM fairpost.nodes u JOIN fairpost.node_state c ON c.id = u.id
               WHERE u.workspace = p_workspace AND u.level = 'user'
               UNION ALL
               SELECT a.workspace, a.user_name, a.n FROM fairpost.arrivals a WHERE p_workspace IS NULL OR a.workspace = p_workspace) x
@@ -29,16 +29,16 @@ BEGIN
     ), domains AS (
         SELECT x.workspace, x.domain, sum(x.n) AS n
         FROM (SELECT d.workspace, d.key AS domain, c.waiting AS n
-              FROM workspaces w JOIN fairpost.nodes d ON d.workspace = w.workspace AND d.level = 'domain' JOIN fairpost.clocks c ON c.id = d.id
+              FROM workspaces w JOIN fairpost.nodes d ON d.workspace = w.workspace AND d.level = 'domain' JOIN fairpost.node_state c ON c.id = d.id
               UNION ALL   -- what hangs below another domain than the one in its From
               SELECT l.workspace, x.domain, x.sign * c.waiting
-              FROM workspaces w JOIN fairpost.leaves l ON l.workspace = w.workspace AND l.domain <> l.home JOIN fairpost.clocks c ON c.id = l.node,
+              FROM workspaces w JOIN fairpost.leaves l ON l.workspace = w.workspace AND l.domain <> l.home JOIN fairpost.node_state c ON c.id = l.node,
                    LATERAL (VALUES (l.home, -1), (l.domain, 1)) x(domain, sign)
               UNION ALL
               SELECT a.workspace, a.domain, a.n FROM workspaces w JOIN fairpost.arrivals a ON a.workspace = w.workspace) x
         GROUP BY 1, 2 HAVING sum(x.n) > 0
     ), said AS MATERIALIZED (
-        SELECT r.workspace, r.level, r.key, r.tier FROM fairpost.rules r
+        SELECT r.workspace, r.level, r.key, r.tier FROM fairpost.sender_rules r
         WHERE r.tier IS NOT NULL AND r.level IN ('workspace', 'user') AND (p_workspace IS NULL OR r.workspace = p_workspace)
     )
     SELECT 'spread', NULL, NULL, x.tier, x.n::bigint, count(*)
@@ -155,5 +155,5 @@ BEGIN
     SELECT count(*) FILTER (WHERE s.is_enforced), count(*) FILTER (WHERE s.is_enforced AND s.throttled_until > t), count(*) FILTER (WHERE NOT s.is_enforced)
     INTO throttled, stopped, observed
     FROM fairpost.senders s WHERE s.throttled_since IS NOT NULL AND (p_workspace IS NULL OR s.workspace = p_workspace);
-    held := (SELECT count(*) FROM fairpost.rules r WHERE r.held_until > t AND (p_workspace IS NULL OR r.workspace = p_workspace));
+    held := (SELECT count(*) FROM fairpost.sender_rules r WHERE r.held_until > t AND (p_workspace IS NULL OR r.workspace = p_workspace));
 END $$;

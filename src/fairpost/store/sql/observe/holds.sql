@@ -12,7 +12,7 @@ BEGIN
     RETURN QUERY
     WITH held AS (
         SELECT r.workspace, r.level, r.key, s.until, s.kind, s.reason, s.params
-        FROM fairpost.rules r CROSS JOIN LATERAL fairpost.stops_by(r) WITH ORDINALITY s
+        FROM fairpost.sender_rules r CROSS JOIN LATERAL fairpost.stops_by(r) WITH ORDINALITY s
         WHERE greatest(r.held_until, r.throttled_until, r.closed_until) > t AND s.ordinality = 1 AND (p_workspace IS NULL OR r.workspace = p_workspace)
     ), noted AS MATERIALIZED (
         SELECT a.workspace, a.domain, a.user_name, a.stream, sum(a.n) AS n FROM fairpost.arrivals a
@@ -26,7 +26,7 @@ BEGIN
         FROM (SELECT n.id FROM fairpost.nodes n WHERE n.workspace = h.workspace AND h.level IN ('workspace', 'user') AND n.level = h.level
                   AND n.key = CASE h.level WHEN 'workspace' THEN h.workspace ELSE h.key END
               UNION ALL SELECT l FROM fairpost.leaves_of(h.workspace, h.level, h.key) l) n
-        JOIN fairpost.clocks c ON c.id = n.id) tree
+        JOIN fairpost.node_state c ON c.id = n.id) tree
     CROSS JOIN LATERAL (
         SELECT sum(n.n) AS n FROM noted n WHERE n.workspace = h.workspace
         AND h.key = CASE h.level WHEN 'domain' THEN n.domain WHEN 'user' THEN n.user_name WHEN 'stream' THEN n.stream ELSE '' END) notes

@@ -32,7 +32,7 @@ BEGIN
                  ORDER BY e.id DESC LIMIT p_max)) n);
     WHEN 'user' THEN
         found := ARRAY(   -- by the name as it is folded, and as it is given: that of e-mails from before names were folded
-            SELECT n.id FROM (SELECT fairpost.fold_user(p_value) AS name UNION SELECT p_value) u,
+            SELECT n.id FROM (SELECT fairpost.normalize_user(p_value) AS name UNION SELECT p_value) u,
             LATERAL (
                 (SELECT q.id FROM fairpost.queue q
                  WHERE (q.workspace, q.id) >= (p_workspace, p_from) AND (q.workspace, q.id) < (p_workspace, p_below) AND q.user_name = u.name
@@ -49,7 +49,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.led_to_by_one(p_workspace text, p_address text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    folded CONSTANT text := fairpost.fold(p_address);
+    folded CONSTANT text := fairpost.normalize_address(p_address);
     mark CONSTANT integer := hashtext(folded);
     own_mark CONSTANT integer := fairpost.own_mark(p_workspace, folded);
 BEGIN
@@ -73,7 +73,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.led_to_by_anybody(p_address text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    mark CONSTANT integer := hashtext(fairpost.fold(p_address));
+    mark CONSTANT integer := hashtext(fairpost.normalize_address(p_address));
 BEGIN
     RETURN ARRAY(WITH marked AS MATERIALIZED (
                      SELECT q.id FROM fairpost.queue q WHERE fairpost.address_mark(q.recipients) = mark
@@ -107,7 +107,7 @@ DECLARE
     wanted_user CONSTANT text := p_wanted ->> 'user';
     wanted_stream CONSTANT text := p_wanted ->> 'stream';
     wanted_key CONSTANT text := p_wanted ->> 'key';
-    person CONSTANT text := fairpost.fold(p_wanted ->> 'to');
+    person CONSTANT text := fairpost.normalize_address(p_wanted ->> 'to');
     kinds CONSTANT text[] := fairpost.both_kinds(p_states);
 BEGIN
     RETURN ARRAY(
@@ -120,10 +120,10 @@ BEGIN
         WHERE (p_workspace IS NULL OR x.workspace = p_workspace)
         AND (p_states IS NULL OR fairpost.kind_of(CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= p_now THEN 'ready' ELSE 'scheduled' END,
                                                   x.attempts) = ANY (kinds))
-        AND (wanted_user IS NULL OR x.user_name IN (wanted_user, fairpost.fold_user(wanted_user))) AND (wanted_stream IS NULL OR x.stream = wanted_stream)
+        AND (wanted_user IS NULL OR x.user_name IN (wanted_user, fairpost.normalize_user(wanted_user))) AND (wanted_stream IS NULL OR x.stream = wanted_stream)
         AND (p_account IS NULL OR x.account_id = p_account) AND (p_campaign IS NULL OR x.campaign_id = p_campaign)
         AND (wanted_key IS NULL OR x.idempotency_key = wanted_key)
-        AND (person IS NULL OR fairpost.fold(x.recipients #>> '{0,address}') = person
+        AND (person IS NULL OR fairpost.normalize_address(x.recipients #>> '{0,address}') = person
              OR CASE WHEN jsonb_array_length(x.recipients) > 1 THEN fairpost.is_for(x.recipients, person) ELSE false END)
         ORDER BY x.id DESC LIMIT p_max);
 END $$;

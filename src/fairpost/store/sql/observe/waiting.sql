@@ -7,7 +7,7 @@ LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enab
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    watched CONSTANT text[] := ARRAY(SELECT DISTINCT r.workspace FROM fairpost.rules r WHERE greatest(r.held_until, r.throttled_until, r.closed_until) > t);
+    watched CONSTANT text[] := ARRAY(SELECT DISTINCT r.workspace FROM fairpost.sender_rules r WHERE greatest(r.held_until, r.throttled_until, r.closed_until) > t);
 BEGIN
     RETURN QUERY
     WITH noted AS (
@@ -16,18 +16,18 @@ BEGIN
         FROM fairpost.unread() a GROUP BY 1
     ), tree AS (
         SELECT root.route, sum(c.waiting) AS n, bool_or(c.busy > 0 AND coalesce(c.held_until <= t, true)) AS busy
-        FROM fairpost.nodes root JOIN fairpost.nodes w ON w.parent = root.id CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[w.id]) c
+        FROM fairpost.nodes root JOIN fairpost.nodes w ON w.parent = root.id CROSS JOIN LATERAL fairpost.node_state_now(ARRAY[w.id]) c
         WHERE root.parent = 0 GROUP BY 1
     ), asleep AS (
         SELECT o.route, leaf.wake_at
         FROM (SELECT DISTINCT tree.route FROM tree) r CROSS JOIN LATERAL fairpost.routes_now(ARRAY[r.route]) o CROSS JOIN LATERAL (
             SELECT c.wake_at FROM (
-                SELECT c.wake_at, c.flow FROM fairpost.clocks c WHERE c.route = o.route AND c.wake_at >= o.woken_until
+                SELECT c.wake_at, c.flow FROM fairpost.node_state c WHERE c.route = o.route AND c.wake_at >= o.woken_until
                 ORDER BY c.wake_at LIMIT 1000) c   -- a held sender may have many, and they do not count
-            WHERE NOT EXISTS (SELECT FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.clocks_now(n.path) h WHERE n.flow = c.flow AND h.held_until > t)
+            WHERE NOT EXISTS (SELECT FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.node_state_now(n.path) h WHERE n.flow = c.flow AND h.held_until > t)
             ORDER BY c.wake_at LIMIT 1) leaf
     ), freed AS (
-        SELECT DISTINCT c.route FROM fairpost.clocks c WHERE c.held_until <= t AND c.busy > 0   -- the next staging wakes it
+        SELECT DISTINCT c.route FROM fairpost.node_state c WHERE c.held_until <= t AND c.busy > 0   -- the next staging wakes it
     )
     SELECT x.route, x.n::bigint, coalesce(x.busy, false) OR x.freed OR coalesce(x.at <= t, false), CASE WHEN x.at > t THEN x.at END
     FROM (SELECT r.route, coalesce(tree.n, 0) + coalesce(noted.n, 0) AS n, tree.busy, freed.route IS NOT NULL AS freed,
@@ -49,8 +49,8 @@ BEGIN
     RETURN QUERY
     WITH leaves AS MATERIALIZED (
         SELECT n.route, n.flow, c.waiting::bigint AS n,
-               EXISTS (SELECT FROM fairpost.clocks_now(n.path) h WHERE h.held_until > t) AS held
-        FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[n.id]) c WHERE n.workspace = p_workspace AND n.level = 'stream'
+               EXISTS (SELECT FROM fairpost.node_state_now(n.path) h WHERE h.held_until > t) AS held
+        FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.node_state_now(ARRAY[n.id]) c WHERE n.workspace = p_workspace AND n.level = 'stream'
         UNION ALL
         SELECT a.route, a.flow, sum(a.n)::bigint, bool_and(fairpost.is_held(a.workspace, a.domain, a.user_name, a.stream, t))
         FROM fairpost.unread() a WHERE a.workspace = p_workspace GROUP BY 1, 2
@@ -75,7 +75,7 @@ BEGIN
     RETURN QUERY
     SELECT k.class::text, coalesce(sum(x.n), 0)::bigint
     FROM unnest(enum_range(NULL::fairpost.email_class)) k(class) LEFT JOIN (
-        SELECT n.class, c.waiting AS n FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[n.id]) c
+        SELECT n.class, c.waiting AS n FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.node_state_now(ARRAY[n.id]) c
         WHERE n.level = 'workspace' AND (p_workspace IS NULL OR n.workspace = p_workspace)
         UNION ALL
         SELECT a.class, a.n FROM fairpost.unread() a WHERE p_workspace IS NULL OR a.workspace = p_workspace) x ON x.class = k.class

@@ -69,7 +69,7 @@ BEGIN
         RETURN;
     END IF;
     DELETE FROM fairpost.blocks b WHERE b.account_id = p_account AND b.workspace = ANY (p_workspaces);
-    UPDATE fairpost.tallies d SET sent = 0, bounced = 0, refused = 0, refused_since = NULL, streak = 0, refusal = NULL
+    UPDATE fairpost.counters d SET sent = 0, bounced = 0, refused = 0, refused_since = NULL, streak = 0, refusal = NULL
     WHERE d.account_id = p_account AND d.workspace = ANY (p_workspaces);
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
     SELECT p_now, 'unblocked', a.workspace, a.name, jsonb_build_object('sender', w.name)
@@ -106,9 +106,9 @@ BEGIN
                      left(max(o.refusal), 500) AS refusal
               FROM jsonb_to_recordset(p_outcomes) o(workspace text, handled integer, bounces integer, sent integer, refused integer, refusal text) GROUP BY o.workspace) o
         LEFT JOIN LATERAL (
-            SELECT d.ctid AS spot FROM fairpost.tallies d WHERE d.account_id = account AND d.workspace = o.workspace ORDER BY d.turn DESC LIMIT 1) newest ON true
+            SELECT d.ctid AS spot FROM fairpost.counters d WHERE d.account_id = account AND d.workspace = o.workspace ORDER BY d.turn DESC LIMIT 1) newest ON true
     ), added AS (
-        UPDATE fairpost.tallies d SET
+        UPDATE fairpost.counters d SET
             day = today,
             sent = o.handled + CASE WHEN (d.day, d.sample) = (today, lease.sample) THEN d.sent ELSE 0 END,
             bounced = o.bounces + CASE WHEN (d.day, d.sample) = (today, lease.sample) THEN d.bounced ELSE 0 END,
@@ -124,12 +124,12 @@ BEGIN
             turn = d.turn + 1
         FROM told o WHERE d.ctid = o.spot
     )
-    INSERT INTO fairpost.tallies (account_id, workspace, day, sent, bounced, since, accepted, sample, refused, refused_since, refused_mark, streak, streak_mark, refusal)
+    INSERT INTO fairpost.counters (account_id, workspace, day, sent, bounced, since, accepted, sample, refused, refused_since, refused_mark, streak, streak_mark, refusal)
     SELECT account, o.workspace, today, o.handled, o.bounces, p_now, o.accepted, lease.sample,
            o.refused, CASE WHEN o.refused > 0 THEN p_now END, mark, o.refused, mark, o.refusal
     FROM told o WHERE o.spot IS NULL;
 
-    IF (SELECT true FROM fairpost.tallies d WHERE d.account_id = account AND d.sample = lease.sample AND (d.bounced > 0 OR d.refused > 0) ORDER BY d.turn DESC LIMIT 1) IS NULL THEN
+    IF (SELECT true FROM fairpost.counters d WHERE d.account_id = account AND d.sample = lease.sample AND (d.bounced > 0 OR d.refused > 0) ORDER BY d.turn DESC LIMIT 1) IS NULL THEN
         RETURN;   -- the usual case: the index of those in trouble is empty
     END IF;
     RETURN QUERY
@@ -143,9 +143,9 @@ BEGIN
         FROM served d WHERE (d.bounced > 0 OR d.refused > 0) AND NOT d.is_blocked
     ), waiting AS MATERIALIZED (
         SELECT w.key FROM fairpost.accounts a CROSS JOIN LATERAL fairpost.roots_on(ARRAY[a.pool, '@' || a.name]) root(id)
-        CROSS JOIN LATERAL (SELECT c.v FROM fairpost.clocks c WHERE c.id = root.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) now_at
+        CROSS JOIN LATERAL (SELECT c.v FROM fairpost.node_state c WHERE c.id = root.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) now_at
         CROSS JOIN LATERAL (
-            SELECT c.key FROM fairpost.clocks c WHERE c.parent = root.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= now_at.v ORDER BY c.vtime LIMIT 2) w
+            SELECT c.key FROM fairpost.node_state c WHERE c.parent = root.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= now_at.v ORDER BY c.vtime LIMIT 2) w
         WHERE a.id = account
     )
     SELECT (SELECT jsonb_agg(to_jsonb(x)) FROM troubled x WHERE x.bounced > 0 OR x.refused > 0),
@@ -157,12 +157,12 @@ BEGIN
 END $$;
 
 -- What is counted of each sender on an account: from one to the next along the index, by the newest version of each.
-CREATE OR REPLACE FUNCTION fairpost.tallies_of(p_account bigint) RETURNS SETOF fairpost.tallies
+CREATE OR REPLACE FUNCTION fairpost.tallies_of(p_account bigint) RETURNS SETOF fairpost.counters
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE newest(tally) AS (
-        (SELECT d FROM fairpost.tallies d WHERE d.account_id = p_account ORDER BY d.workspace DESC, d.turn DESC LIMIT 1)
+        (SELECT d FROM fairpost.counters d WHERE d.account_id = p_account ORDER BY d.workspace DESC, d.turn DESC LIMIT 1)
         UNION ALL
-        SELECT (SELECT d FROM fairpost.tallies d WHERE d.account_id = p_account AND d.workspace < (n.tally).workspace ORDER BY d.workspace DESC, d.turn DESC LIMIT 1)
+        SELECT (SELECT d FROM fairpost.counters d WHERE d.account_id = p_account AND d.workspace < (n.tally).workspace ORDER BY d.workspace DESC, d.turn DESC LIMIT 1)
         FROM newest n WHERE (n.tally).workspace IS NOT NULL
     )
     SELECT (n.tally).* FROM newest n WHERE (n.tally).workspace IS NOT NULL
@@ -180,9 +180,9 @@ BEGIN
     JOIN fairpost.accounts a ON a.id = b.account_id
     WHERE NOT EXISTS (SELECT FROM fairpost.unread() n WHERE n.route IN (a.pool, '@' || a.name) AND n.due_at <= t AND n.workspace <> ALL (b.names))
     AND NOT EXISTS (
-        SELECT FROM fairpost.roots_on(ARRAY[a.pool, '@' || a.name]) root(id) JOIN fairpost.clocks c ON c.parent = root.id
+        SELECT FROM fairpost.roots_on(ARRAY[a.pool, '@' || a.name]) root(id) JOIN fairpost.node_state c ON c.parent = root.id
         WHERE c.busy > 0 AND c.held_until IS NULL AND c.key <> ALL (b.names))
     AND NOT EXISTS (
-        SELECT FROM fairpost.clocks c JOIN fairpost.nodes n ON n.id = c.id
+        SELECT FROM fairpost.node_state c JOIN fairpost.nodes n ON n.id = c.id
         WHERE c.route IN (a.pool, '@' || a.name) AND (c.wake_at <= t OR c.held_until <= t) AND n.workspace <> ALL (b.names));
 END $$;

@@ -3,13 +3,13 @@
 -- in line for an account that may serve them.
 CREATE OR REPLACE FUNCTION fairpost.take_along(roots fairpost.branch[], blocked text[]) RETURNS void
 LANGUAGE sql AS $$
-    UPDATE fairpost.clocks c SET vtime = behind.first, turn = c.turn + 1
+    UPDATE fairpost.node_state c SET vtime = behind.first, turn = c.turn + 1
     FROM (SELECT c.spot, first.vtime AS first
           FROM unnest(roots) r CROSS JOIN LATERAL (
-              SELECT c.vtime FROM fairpost.clocks c
+              SELECT c.vtime FROM fairpost.node_state c
               WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.key <> ALL (blocked) ORDER BY c.vtime LIMIT 1) first
           CROSS JOIN LATERAL (
-              SELECT c.ctid AS spot FROM fairpost.clocks c
+              SELECT c.ctid AS spot FROM fairpost.node_state c
               WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.vtime < first.vtime - 1 AND c.key = ANY (blocked)
               FOR UPDATE SKIP LOCKED) c) behind
     WHERE c.ctid = behind.spot
@@ -31,7 +31,7 @@ BEGIN
     SELECT array_agg(n.id), n.edge INTO first_ids, edge
     FROM (SELECT w.id, w.lag, min(w.lag) OVER () + greatest(1, max(w.quota) OVER () / sum(w.weight) OVER ()) + 1e-6 AS edge
           FROM unnest(branches) r CROSS JOIN LATERAL (
-              SELECT c.id, c.vtime - r.v AS lag, c.weight, r.quota FROM fairpost.clocks c
+              SELECT c.id, c.vtime - r.v AS lag, c.weight, r.quota FROM fairpost.node_state c
               WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.key <> ALL (blocked)
               ORDER BY c.vtime LIMIT r.quota) w) n
     WHERE n.lag < n.edge - 1e-9 GROUP BY n.edge;
@@ -40,7 +40,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT array_agg(w.spot), array_agg(w.id) INTO workspaces, our_ids FROM unnest(branches) r CROSS JOIN LATERAL (
-        SELECT c.ctid AS spot, c.id FROM fairpost.clocks c
+        SELECT c.ctid AS spot, c.id FROM fairpost.node_state c
         WHERE c.parent = r.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= r.v AND c.vtime <= r.v + edge AND c.key <> ALL (blocked)
         ORDER BY c.vtime LIMIT r.quota FOR UPDATE SKIP LOCKED) w;
     skipped := NOT coalesce(first_ids <@ our_ids, false);
@@ -62,5 +62,5 @@ BEGIN
             -- the key as one row: the index by name, which knows keys as well, cannot serve that
             CROSS JOIN LATERAL (SELECT n.id, n.route FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (0, r.key) AND (0, r.key) LIMIT 1) n
             -- v only grows: the newest version of the row comes first, and nobody walks the old ones
-            CROSS JOIN LATERAL (SELECT c.v FROM fairpost.clocks c WHERE c.id = n.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) c);
+            CROSS JOIN LATERAL (SELECT c.v FROM fairpost.node_state c WHERE c.id = n.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) c);
 END $$;

@@ -81,7 +81,7 @@ BEGIN
     -- comes after. So nobody has to wait for the disk while a workspace is locked.
     PERFORM set_config('synchronous_commit', 'off', true);
 
-    again := fairpost.stage(routes, t);
+    again := fairpost.absorb_arrivals(routes, t);
     SELECT * INTO f FROM fairpost.fairness;
     served := lease.lanes_served;
 

@@ -63,9 +63,9 @@ BEGIN
         SELECT a.route, min(a.due_at) AS at FROM fairpost.unread() a WHERE a.due_at < 'infinity' GROUP BY 1
     ), tree AS (
         SELECT root.route, bool_or(first.is_there IS NOT NULL) AS busy FROM fairpost.nodes root
-        CROSS JOIN LATERAL (SELECT c.v FROM fairpost.clocks c WHERE c.id = root.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) now_at
+        CROSS JOIN LATERAL (SELECT c.v FROM fairpost.node_state c WHERE c.id = root.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) now_at
         LEFT JOIN LATERAL (   -- from where scans begin: what was served before may still be in the index
-            SELECT true AS is_there FROM fairpost.clocks c
+            SELECT true AS is_there FROM fairpost.node_state c
             WHERE c.parent = root.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= now_at.v ORDER BY c.vtime LIMIT 1) first ON true
         WHERE root.parent = 0 GROUP BY 1
     ), known AS (
@@ -74,9 +74,9 @@ BEGIN
         SELECT k.route, coalesce(tree.busy, false) AS busy, least(noted.at, asleep.at, freed.at) AS at
         FROM known k LEFT JOIN noted USING (route) LEFT JOIN tree USING (route)
         LEFT JOIN LATERAL (   -- where nothing can be sent now; from somewhat before the place up to which all were woken, for one that was not
-            SELECT c.wake_at AS at FROM fairpost.routes_now(ARRAY[k.route]) o, fairpost.clocks c
+            SELECT c.wake_at AS at FROM fairpost.routes_now(ARRAY[k.route]) o, fairpost.node_state c
             WHERE c.route = k.route AND c.wake_at >= o.woken_until - interval '5 minutes' AND tree.busy IS NOT TRUE ORDER BY c.wake_at LIMIT 1) asleep ON true
-        LEFT JOIN LATERAL (SELECT c.held_until AS at FROM fairpost.clocks c
+        LEFT JOIN LATERAL (SELECT c.held_until AS at FROM fairpost.node_state c
                            WHERE c.route = k.route AND c.held_until < 'infinity' AND c.busy > 0 ORDER BY c.held_until LIMIT 1) freed ON true
     )
     SELECT s.route, s.busy OR coalesce(s.at <= t, false), CASE WHEN s.at > t THEN s.at END FROM seen s WHERE (s.busy OR s.at IS NOT NULL)

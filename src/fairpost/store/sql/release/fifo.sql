@@ -13,9 +13,9 @@ BEGIN
     SELECT array_agg(h.id), array_agg(DISTINCT h.workspace) INTO heads, workspaces
     FROM (SELECT c.id, n.path[1] AS workspace, c.head_due, c.head_id
           FROM unnest(roots) r CROSS JOIN LATERAL (
-              SELECT c.id, c.head_due, c.head_id FROM fairpost.clocks c CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes n WHERE n.id = c.id OFFSET 0) n
+              SELECT c.id, c.head_due, c.head_id FROM fairpost.node_state c CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes n WHERE n.id = c.id OFFSET 0) n
               WHERE c.fifo_root = r.node AND c.busy > 0 AND n.workspace <> ALL (blocked)
-              AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) CROSS JOIN LATERAL (SELECT h.held_until FROM fairpost.clocks h WHERE h.id = w.id ORDER BY h.turn DESC LIMIT 1) h WHERE h.held_until IS NOT NULL)
+              AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) CROSS JOIN LATERAL (SELECT h.held_until FROM fairpost.node_state h WHERE h.id = w.id ORDER BY h.turn DESC LIMIT 1) h WHERE h.held_until IS NOT NULL)
               ORDER BY c.head_due, c.head_id LIMIT p_limit) c
           CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes n WHERE n.id = c.id OFFSET 0) n ORDER BY c.head_due, c.head_id LIMIT p_limit) h;
     ours := fairpost.lock_free(workspaces);
@@ -23,9 +23,9 @@ BEGIN
     WITH leaf AS MATERIALIZED (   -- looked at again, under the lock
         SELECT c.id, c.v, c.flow, c.head_due, c.head_id, n.path, n.route, c.spot
         FROM fairpost.nodes n   -- LIMIT 1: what is asked outside may not choose the index of all that is busy in this lane
-        CROSS JOIN LATERAL (SELECT c.*, c.ctid AS spot FROM fairpost.clocks c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) c
+        CROSS JOIN LATERAL (SELECT c.*, c.ctid AS spot FROM fairpost.node_state c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) c
         WHERE n.id = ANY (heads) AND n.path[1] = ANY (ours) AND c.busy > 0 AND c.fifo_root IS NOT NULL
-        AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) CROSS JOIN LATERAL (SELECT h.held_until FROM fairpost.clocks h WHERE h.id = w.id ORDER BY h.turn DESC LIMIT 1) h WHERE h.held_until IS NOT NULL)
+        AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) CROSS JOIN LATERAL (SELECT h.held_until FROM fairpost.node_state h WHERE h.id = w.id ORDER BY h.turn DESC LIMIT 1) h WHERE h.held_until IS NOT NULL)
     ), won AS (
         SELECT q.leaf, greatest(1, count(*) FILTER (WHERE q.turn <= p_limit AND q.due_at <= p_now))::integer AS quota
         FROM (SELECT l.id AS leaf, q.due_at, row_number() OVER (ORDER BY q.due_at, q.id) AS turn
@@ -42,7 +42,7 @@ BEGIN
     FROM won w JOIN leaf l ON l.id = w.leaf
     CROSS JOIN LATERAL (
         SELECT array_agg(c.spot ORDER BY p.depth) AS spots FROM unnest(l.path) WITH ORDINALITY p(id, depth)
-        CROSS JOIN LATERAL (SELECT c.ctid AS spot FROM fairpost.clocks c WHERE c.id = p.id ORDER BY c.turn DESC LIMIT 1) c) s
+        CROSS JOIN LATERAL (SELECT c.ctid AS spot FROM fairpost.node_state c WHERE c.id = p.id ORDER BY c.turn DESC LIMIT 1) c) s
     JOIN (SELECT x.id, x.dense, ARRAY[x.w, 100000 + x.d, 200000 + x.u, 400000 + x.dense]::integer[] AS groups
           FROM (SELECT l.id, dense_rank() OVER (ORDER BY l.id)::integer AS dense, dense_rank() OVER (ORDER BY l.path[1]) AS w,
                        dense_rank() OVER (ORDER BY l.path[2]) AS d, dense_rank() OVER (ORDER BY l.path[3]) AS u FROM leaf l) x) g ON g.id = l.id;

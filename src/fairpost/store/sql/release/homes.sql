@@ -18,7 +18,7 @@ $$;
 -- The domain that a workspace has shown to be its own and that covers this one: itself, or one above it. Null: none.
 CREATE OR REPLACE FUNCTION fairpost.proven_domain(p_workspace text, p_domain text) RETURNS text
 LANGUAGE sql STABLE AS $$
-    SELECT d.domain FROM fairpost.domains d, split_part(fairpost.fold('x@' || p_domain), '@', 2) given   -- as the DNS writes it
+    SELECT d.domain FROM fairpost.domains d, split_part(fairpost.normalize_address('x@' || p_domain), '@', 2) given   -- as the DNS writes it
     WHERE d.workspace = p_workspace AND d.proven_at IS NOT NULL AND p_domain <> '' AND (given = d.domain OR right(given, length(d.domain) + 1) = '.' || d.domain)
     ORDER BY length(d.domain) DESC LIMIT 1
 $$;
@@ -96,8 +96,8 @@ LANGUAGE sql STABLE AS $$
     FROM fairpost.nodes n
     LEFT JOIN fairpost.leaves l ON l.node = n.id
     LEFT JOIN fairpost.nodes above ON above.id = n.path[2] AND l.node IS NULL
-    LEFT JOIN fairpost.rules s ON s.workspace = n.workspace AND s.level = 'stream' AND s.key = coalesce(l.stream, n.key)
-    LEFT JOIN fairpost.rules d ON d.workspace = n.workspace AND d.level = 'domain' AND d.key = coalesce(l.domain, above.key),
+    LEFT JOIN fairpost.sender_rules s ON s.workspace = n.workspace AND s.level = 'stream' AND s.key = coalesce(l.stream, n.key)
+    LEFT JOIN fairpost.sender_rules d ON d.workspace = n.workspace AND d.level = 'domain' AND d.key = coalesce(l.domain, above.key),
     fairpost.fairness f
     WHERE f.single AND n.id = ANY (ids) AND n.level = 'stream'
 $$;
@@ -107,9 +107,9 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.weigh(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE fairpost.clocks c SET weight = x.weight
+    UPDATE fairpost.node_state c SET weight = x.weight
     FROM (SELECT n.id, fairpost.weight_of(r.weight, r.tier, f) AS weight
-          FROM fairpost.nodes n LEFT JOIN fairpost.rules r ON r.workspace = n.workspace AND r.level = n.level AND r.key = CASE n.level WHEN 'workspace' THEN '' ELSE n.key END,
+          FROM fairpost.nodes n LEFT JOIN fairpost.sender_rules r ON r.workspace = n.workspace AND r.level = n.level AND r.key = CASE n.level WHEN 'workspace' THEN '' ELSE n.key END,
                fairpost.fairness f
           WHERE f.single AND n.id = ANY (ids) AND n.level IN ('workspace', 'user')
           UNION ALL
@@ -121,15 +121,15 @@ END $$;
 
 CREATE OR REPLACE FUNCTION fairpost.weigh_domains(ids bigint[]) RETURNS void
 LANGUAGE sql SET plan_cache_mode = force_custom_plan AS $$
-    UPDATE fairpost.clocks c SET weight = x.weight, turn = c.turn + 1
+    UPDATE fairpost.node_state c SET weight = x.weight, turn = c.turn + 1
     FROM (SELECT newest.spot, newest.weight AS before, coalesce(r.weight, 1) * CASE
-                     WHEN (SELECT true FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.clocks k WHERE k.id = u.id ORDER BY k.turn DESC LIMIT 1) k
+                     WHEN (SELECT true FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.node_state k WHERE k.id = u.id ORDER BY k.turn DESC LIMIT 1) k
                            WHERE u.parent = n.id AND k.weight >= 1 LIMIT 1) THEN 1   -- the usual case, found soon
-                     ELSE coalesce((SELECT max(k.weight) FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.clocks k WHERE k.id = u.id ORDER BY k.turn DESC LIMIT 1) k
+                     ELSE coalesce((SELECT max(k.weight) FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.node_state k WHERE k.id = u.id ORDER BY k.turn DESC LIMIT 1) k
                                     WHERE u.parent = n.id), 1) END AS weight
           FROM fairpost.nodes n
-          LEFT JOIN LATERAL (SELECT r.weight FROM fairpost.rules r WHERE r.workspace = n.workspace AND r.level = 'domain' AND r.key = n.key OFFSET 0) r ON true
-          CROSS JOIN LATERAL (SELECT c.ctid AS spot, c.weight FROM fairpost.clocks c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) newest
+          LEFT JOIN LATERAL (SELECT r.weight FROM fairpost.sender_rules r WHERE r.workspace = n.workspace AND r.level = 'domain' AND r.key = n.key OFFSET 0) r ON true
+          CROSS JOIN LATERAL (SELECT c.ctid AS spot, c.weight FROM fairpost.node_state c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) newest
           WHERE n.id = ANY (ids)) x
     WHERE c.ctid = x.spot AND x.before <> x.weight
 $$;
@@ -169,7 +169,7 @@ DECLARE
     left_behind bigint[];
     active bigint[];
 BEGIN
-    PERFORM c.id FROM fairpost.clocks c
+    PERFORM c.id FROM fairpost.node_state c
     WHERE c.id IN (SELECT n.path[1] FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'user' AND n.key = p_user) ORDER BY c.id FOR UPDATE;
     FOR g IN
         SELECT u.route, u.class, u.path[1] AS above, array_agg(n.id) AS leaves
@@ -182,12 +182,12 @@ BEGIN
         parents := parents || array_fill(to_user, ARRAY[cardinality(g.leaves)]);
     END LOOP;
     left_behind := ARRAY(SELECT DISTINCT w.id FROM fairpost.nodes n, unnest(n.path[2:3]) w(id) WHERE n.id = ANY (moved));
-    active := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.clocks c WHERE c.id = ANY (moved) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
+    active := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.node_state c WHERE c.id = ANY (moved) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
     PERFORM fairpost.deactivate(active);
     PERFORM fairpost.count_above(moved, -1);
     UPDATE fairpost.leaves l SET home = now_at WHERE l.node = ANY (moved);
     UPDATE fairpost.nodes n SET parent = u.id, path = u.path || n.id FROM unnest(moved, parents) m(id, parent) JOIN fairpost.nodes u ON u.id = m.parent WHERE n.id = m.id;
-    UPDATE fairpost.clocks c SET parent = m.parent, vtime = 0, key = fairpost.leaf_name(l.stream, l.domain, l.home)
+    UPDATE fairpost.node_state c SET parent = m.parent, vtime = 0, key = fairpost.leaf_name(l.stream, l.domain, l.home)
     FROM unnest(moved, parents) m(id, parent) JOIN fairpost.leaves l ON l.node = m.id WHERE c.id = m.id;
     PERFORM fairpost.count_above(moved, 1);
     PERFORM fairpost.activate(active);

@@ -32,7 +32,7 @@ $$;
 -- they take up their leases.
 CREATE OR REPLACE FUNCTION fairpost.begin_new_life(p_now timestamptz) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
-    DELETE FROM fairpost.witnesses;
+    DELETE FROM fairpost.identity_checks;
     DELETE FROM fairpost.identity;
     SELECT fairpost.remember_identity(NULL, p_now);
     UPDATE fairpost.leases SET server = NULL WHERE server IS NOT NULL;
@@ -52,7 +52,7 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.witness(p_life uuid, p_engine uuid, p_name text, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (beats bigint, at timestamptz)
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
-    INSERT INTO fairpost.witnesses AS w (engine, name, beats, at)
+    INSERT INTO fairpost.identity_checks AS w (engine, name, beats, at)
     SELECT p_engine, left(p_name, 200), 1, coalesce(p_now, clock_timestamp()) FROM fairpost.identity i WHERE i.life = p_life
     ON CONFLICT (engine) DO UPDATE SET beats = w.beats + 1, name = excluded.name, at = excluded.at
     RETURNING w.beats, w.at

@@ -23,8 +23,8 @@ $$;
 CREATE OR REPLACE FUNCTION fairpost.tier_of(p_workspace text, p_user text) RETURNS smallint
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(least(
-        (SELECT r.tier FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'workspace' AND r.key = ''),
-        (SELECT r.tier FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'user' AND r.key = p_user)), 1::smallint)
+        (SELECT r.tier FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'workspace' AND r.key = ''),
+        (SELECT r.tier FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'user' AND r.key = p_user)), 1::smallint)
 $$;
 
 -- Whether the fair queue serves a workspace: always the same ones for a share, and those of a smaller share are among them.
@@ -58,9 +58,9 @@ BEGIN
         INSERT INTO fairpost.nodes (id, parent, level, route, class, workspace, key, path)
         SELECT found, p_parent, p_level, p_route, p_class, p_workspace, p_key,
                CASE p_level WHEN 'route' THEN '{}' ELSE (SELECT p.path FROM fairpost.nodes p WHERE p.id = p_parent) || found END;
-        INSERT INTO fairpost.clocks (id, parent, key, route, weight, held_until)
+        INSERT INTO fairpost.node_state (id, parent, key, route, weight, held_until)
         SELECT found, p_parent, p_key, p_route, fairpost.weight_of(r.weight, r.tier, f), CASE WHEN p_level <> 'domain' THEN fairpost.held_until(r, p_now) END
-        FROM fairpost.fairness f LEFT JOIN fairpost.rules r ON r.workspace = p_workspace AND r.level = p_level
+        FROM fairpost.fairness f LEFT JOIN fairpost.sender_rules r ON r.workspace = p_workspace AND r.level = p_level
             AND r.key = CASE p_level WHEN 'workspace' THEN '' ELSE p_key END
         WHERE f.single;
     END IF;
@@ -81,7 +81,7 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
     SELECT * INTO f FROM fairpost.fairness;
-    PERFORM c.id FROM fairpost.clocks c
+    PERFORM c.id FROM fairpost.node_state c
     WHERE c.id IN (SELECT n.id FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'workspace') ORDER BY c.id FOR UPDATE;
     PERFORM FROM fairpost.routes r   -- nobody makes roots meanwhile
     WHERE r.route IN (SELECT n.route FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'workspace') ORDER BY r.route FOR UPDATE;
@@ -106,14 +106,14 @@ BEGIN
     END IF;
 
     left_behind := ARRAY(SELECT DISTINCT w.id FROM fairpost.nodes n, unnest(n.path[1:2]) w(id) WHERE n.id = ANY (users));
-    active := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.clocks c WHERE c.id = ANY (users) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
+    active := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.node_state c WHERE c.id = ANY (users) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
     PERFORM fairpost.deactivate(active);
     PERFORM fairpost.count_above(users, -1);
     UPDATE fairpost.nodes n SET parent = m.domain, path = ARRAY[m.workspace, m.domain, n.id]
     FROM unnest(users, domains, workspaces) m(id, domain, workspace) WHERE n.id = m.id;
     UPDATE fairpost.nodes n SET path = u.path || n.id FROM fairpost.nodes u WHERE u.id = ANY (users) AND n.parent = u.id;
-    UPDATE fairpost.clocks c SET parent = m.domain, vtime = 0 FROM unnest(users, domains) m(id, domain) WHERE c.id = m.id;
-    UPDATE fairpost.clocks c SET fifo_root = m.root
+    UPDATE fairpost.node_state c SET parent = m.domain, vtime = 0 FROM unnest(users, domains) m(id, domain) WHERE c.id = m.id;
+    UPDATE fairpost.node_state c SET fifo_root = m.root
     FROM unnest(users, fifo_roots) m(id, root) JOIN fairpost.nodes n ON n.parent = m.id WHERE c.id = n.id AND c.fifo_root IS DISTINCT FROM m.root;
     PERFORM fairpost.count_above(users, 1);
     PERFORM fairpost.activate(active);
@@ -129,7 +129,7 @@ BEGIN
         WITH gone AS (
             DELETE FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth
             AND NOT EXISTS (SELECT FROM fairpost.nodes child WHERE child.parent = n.id) RETURNING n.id)
-        DELETE FROM fairpost.clocks c USING gone WHERE c.id = gone.id;
+        DELETE FROM fairpost.node_state c USING gone WHERE c.id = gone.id;
     END LOOP;
 END $$;
 
@@ -137,8 +137,8 @@ END $$;
 DROP FUNCTION IF EXISTS fairpost.count_above(bigint[], integer);
 CREATE OR REPLACE FUNCTION fairpost.count_above(ids bigint[], sign integer) RETURNS void
 LANGUAGE sql AS $$
-    UPDATE fairpost.clocks c SET waiting = c.waiting + sign * above.n
-    FROM (SELECT w.id, sum(own.waiting) AS n FROM fairpost.nodes n JOIN fairpost.clocks own ON own.id = n.id, unnest(n.path[1:cardinality(n.path) - 1]) w(id)
+    UPDATE fairpost.node_state c SET waiting = c.waiting + sign * above.n
+    FROM (SELECT w.id, sum(own.waiting) AS n FROM fairpost.nodes n JOIN fairpost.node_state own ON own.id = n.id, unnest(n.path[1:cardinality(n.path) - 1]) w(id)
           WHERE n.id = ANY (ids) GROUP BY w.id HAVING sum(own.waiting) <> 0) above
     WHERE c.id = above.id
 $$;
@@ -241,7 +241,7 @@ BEGIN
         FOR w IN SELECT DISTINCT n.workspace FROM fairpost.nodes n WHERE n.level = 'workspace' ORDER BY 1 LOOP
             PERFORM fairpost.change_lanes(w, NULL, t);
             PERFORM fairpost.weigh(ARRAY(
-                SELECT n.id FROM fairpost.rules r JOIN fairpost.nodes n ON n.workspace = r.workspace AND n.level = r.level AND (r.level = 'workspace' OR n.key = r.key)
+                SELECT n.id FROM fairpost.sender_rules r JOIN fairpost.nodes n ON n.workspace = r.workspace AND n.level = r.level AND (r.level = 'workspace' OR n.key = r.key)
                 WHERE r.workspace = w AND r.level IN ('workspace', 'user')));   -- who have a tier
         END LOOP;
     END IF;

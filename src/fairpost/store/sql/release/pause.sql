@@ -94,7 +94,7 @@ CREATE OR REPLACE FUNCTION fairpost.pause_workspace(
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     before CONSTANT boolean := EXISTS (
-        SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'workspace' AND r.held_until > coalesce(p_now, clock_timestamp()));
+        SELECT FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'workspace' AND r.held_until > coalesce(p_now, clock_timestamp()));
 BEGIN
     PERFORM fairpost.hold(p_workspace, 'workspace', '', p_until, 'hold.by_hand', jsonb_build_object('note', p_reason), p_now);
     PERFORM fairpost.await_begins();

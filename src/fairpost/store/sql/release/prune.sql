@@ -10,7 +10,7 @@ DECLARE
 BEGIN
     PERFORM FROM fairpost.routes r WHERE r.route = p_route FOR UPDATE;   -- nobody stages meanwhile
     gone := ARRAY(
-        SELECT n.id FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
+        SELECT n.id FROM fairpost.nodes n JOIN fairpost.node_state c ON c.id = n.id
         WHERE n.route = p_route AND n.level = 'stream' AND c.waiting = 0 AND c.busy = 0 AND c.wake_at IS NULL AND (c.head_due < p_before OR c.head_due = 'infinity')
         AND NOT EXISTS (SELECT FROM fairpost.arrivals a WHERE a.flow = n.flow)
         LIMIT p_max);
@@ -19,7 +19,7 @@ BEGIN
     pruned := cardinality(gone);
     SELECT array_agg(x.workspace), array_agg(x.key) INTO w, u FROM fairpost.nodes x WHERE x.id IN (SELECT n.parent FROM fairpost.nodes n WHERE n.id = ANY (gone));
     WHILE cardinality(gone) > 0 LOOP
-        DELETE FROM fairpost.clocks c WHERE c.id = ANY (gone);
+        DELETE FROM fairpost.node_state c WHERE c.id = ANY (gone);
         WITH left_behind AS (DELETE FROM fairpost.nodes n WHERE n.id = ANY (gone) RETURNING n.parent)
         SELECT array_agg(DISTINCT l.parent) INTO gone FROM left_behind l;
         gone := ARRAY(SELECT n.id FROM fairpost.nodes n WHERE n.id = ANY (gone) AND n.level <> 'route'

@@ -16,7 +16,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
     named := ARRAY(SELECT n.id FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = p_level AND (p_level = 'workspace' OR n.key = p_key)
                    UNION SELECT l FROM fairpost.leaves_of(p_workspace, p_level, p_key) l);
-    PERFORM c.id FROM fairpost.clocks c
+    PERFORM c.id FROM fairpost.node_state c
     WHERE c.id IN (SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (named)) ORDER BY c.id FOR UPDATE;
     RETURN named;
 END $$;
@@ -28,13 +28,13 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- When nothing stands in the way any more; null: nothing does.
-CREATE OR REPLACE FUNCTION fairpost.held_until(r fairpost.rules, p_now timestamptz) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION fairpost.held_until(r fairpost.sender_rules, p_now timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT nullif(greatest(r.held_until, r.throttled_until, r.closed_until, p_now), p_now)
 $$;
 
 -- What a rule stops its name by, what lasts longest first: held (by a person, or with its campaign), throttled, closed (the window of a campaign).
-CREATE OR REPLACE FUNCTION fairpost.stops_by(r fairpost.rules) RETURNS TABLE (kind text, until timestamptz, reason text, params jsonb)
+CREATE OR REPLACE FUNCTION fairpost.stops_by(r fairpost.sender_rules) RETURNS TABLE (kind text, until timestamptz, reason text, params jsonb)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT s.kind, s.until, s.reason, s.params
     FROM (VALUES (1, 'held', r.held_until, r.hold_reason, r.hold_params), (2, 'throttled', r.throttled_until, r.throttle_reason, r.throttle_params),
@@ -44,7 +44,7 @@ $$;
 
 -- Makes these nodes, whose workspaces the caller has locked, what the rule says, and leaves what all rules about them say. The next staging wakes what is
 -- free again.
-CREATE OR REPLACE FUNCTION fairpost.obey(named bigint[], r fairpost.rules, p_now timestamptz) RETURNS void
+CREATE OR REPLACE FUNCTION fairpost.apply_rule(named bigint[], r fairpost.sender_rules, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     g record;
@@ -57,10 +57,10 @@ BEGIN
               SELECT l.id, l.until FROM fairpost.said_of_leaves(named, p_now) l) x GROUP BY x.until
     LOOP
         IF g.until IS NULL THEN
-            UPDATE fairpost.clocks c SET held_until = p_now WHERE c.id = ANY (g.ids) AND c.held_until > p_now;
+            UPDATE fairpost.node_state c SET held_until = p_now WHERE c.id = ANY (g.ids) AND c.held_until > p_now;
         ELSE
-            stopped := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.clocks c WHERE c.id = ANY (g.ids) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
-            UPDATE fairpost.clocks c SET held_until = g.until WHERE c.id = ANY (g.ids) AND c.held_until IS DISTINCT FROM g.until;
+            stopped := ARRAY(SELECT c.id FROM (SELECT * FROM fairpost.node_state c WHERE c.id = ANY (g.ids) OFFSET 0) c WHERE c.busy > 0 AND c.held_until IS NULL);
+            UPDATE fairpost.node_state c SET held_until = g.until WHERE c.id = ANY (g.ids) AND c.held_until IS DISTINCT FROM g.until;
             PERFORM fairpost.deactivate(stopped);
         END IF;
     END LOOP;
@@ -77,16 +77,16 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_tem
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
     named bigint[];
-    rule fairpost.rules;
+    rule fairpost.sender_rules;
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
     p_key := CASE p_level WHEN 'user' THEN fairpost.user_named(p_workspace, p_key) ELSE p_key END;
     named := fairpost.lock_named(p_workspace, p_level, p_key);
-    INSERT INTO fairpost.rules AS r (workspace, level, key, held_until, hold_reason, hold_params)
+    INSERT INTO fairpost.sender_rules AS r (workspace, level, key, held_until, hold_reason, hold_params)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_until, p_reason, fairpost.shortened(p_params))
     ON CONFLICT (workspace, level, key) DO UPDATE SET held_until = excluded.held_until, hold_reason = excluded.hold_reason, hold_params = excluded.hold_params
     RETURNING * INTO rule;
-    PERFORM fairpost.obey(named, rule, t);
+    PERFORM fairpost.apply_rule(named, rule, t);
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
     VALUES (t, 'held', p_workspace, p_level || ' ' || p_key, jsonb_build_object('until', p_until, 'reason', p_reason, 'params', p_params));
 END $$;
@@ -99,18 +99,18 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_tem
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
     named bigint[];
-    rule fairpost.rules;
+    rule fairpost.sender_rules;
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
     p_key := CASE p_level WHEN 'user' THEN fairpost.user_named(p_workspace, p_key) ELSE p_key END;
     named := fairpost.lock_named(p_workspace, p_level, p_key);
-    UPDATE fairpost.rules r SET held_until = NULL, hold_reason = NULL, hold_params = NULL
+    UPDATE fairpost.sender_rules r SET held_until = NULL, hold_reason = NULL, hold_params = NULL
     WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = CASE p_level WHEN 'workspace' THEN '' ELSE p_key END AND r.held_until > t
     RETURNING * INTO rule;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM fairpost.obey(named, rule, t);
+    PERFORM fairpost.apply_rule(named, rule, t);
     INSERT INTO fairpost.events (at, kind, workspace, subject) VALUES (t, 'released', p_workspace, p_level || ' ' || p_key);
     RETURN true;
 END $$;
@@ -121,7 +121,7 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqs
 DECLARE
     named CONSTANT bigint[] := fairpost.lock_named(p_workspace, p_level, p_key);
 BEGIN
-    INSERT INTO fairpost.rules AS r (workspace, level, key, weight)
+    INSERT INTO fairpost.sender_rules AS r (workspace, level, key, weight)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, p_weight)
     ON CONFLICT (workspace, level, key) DO UPDATE SET weight = excluded.weight;
     PERFORM fairpost.weigh(named);
@@ -138,19 +138,19 @@ DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
     has_lanes boolean;
     named bigint[];
-    rule fairpost.rules;
+    rule fairpost.sender_rules;
 BEGIN
     IF p_level NOT IN ('workspace', 'user') OR p_tier NOT BETWEEN -1 AND 2 THEN
         RAISE EXCEPTION 'tier: must be -1 to 2, of a workspace or a user, got % of a %', p_tier, p_level USING ERRCODE = 'FP002';
     END IF;
     SELECT f.lanes INTO has_lanes FROM fairpost.fairness f FOR SHARE;   -- first of all: whoever lays it anew waits for us, or we for him
     named := fairpost.lock_named(p_workspace, p_level, p_key);
-    INSERT INTO fairpost.rules AS r (workspace, level, key, tier, throttled_until, throttle_reason, throttle_params)
+    INSERT INTO fairpost.sender_rules AS r (workspace, level, key, tier, throttled_until, throttle_reason, throttle_params)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, nullif(p_tier, 1), p_throttled_until, p_reason, p_params)
     ON CONFLICT (workspace, level, key) DO UPDATE SET
         tier = excluded.tier, throttled_until = excluded.throttled_until, throttle_reason = excluded.throttle_reason, throttle_params = excluded.throttle_params
     RETURNING * INTO rule;
-    PERFORM fairpost.obey(named, rule, t);
+    PERFORM fairpost.apply_rule(named, rule, t);
     IF has_lanes THEN
         PERFORM fairpost.change_lanes(p_workspace, CASE p_level WHEN 'user' THEN p_key END, t);
     END IF;

@@ -20,10 +20,10 @@ BEGIN
         RAISE EXCEPTION 'home: must be a domain, of a user, got %', left(p_home, 100) USING ERRCODE = 'FP001';
     END IF;
     INSERT INTO fairpost.senders AS s (workspace, level, name, plan, since, look_at)
-    VALUES (p_workspace, CASE WHEN p_user IS NULL THEN 'workspace' ELSE 'user' END::fairpost.node_level, fairpost.fold_user(coalesce(p_user, '')), p_plan, p_since, '-infinity')
+    VALUES (p_workspace, CASE WHEN p_user IS NULL THEN 'workspace' ELSE 'user' END::fairpost.node_level, fairpost.normalize_user(coalesce(p_user, '')), p_plan, p_since, '-infinity')
     ON CONFLICT (workspace, level, name) DO UPDATE SET plan = excluded.plan, since = excluded.since, look_at = '-infinity', revision = s.revision + 1;
     INSERT INTO fairpost.homes AS h (workspace, user_name, is_given, domain, is_proven, is_settled)
-    SELECT p_workspace, fairpost.fold_user(p_user), true, lower(p_home), true, false WHERE p_home IS NOT NULL
+    SELECT p_workspace, fairpost.normalize_user(p_user), true, lower(p_home), true, false WHERE p_home IS NOT NULL
     ON CONFLICT (workspace, user_name, is_given) DO UPDATE SET domain = excluded.domain, is_settled = false WHERE h.domain <> excluded.domain;
 END $$;
 
@@ -64,10 +64,10 @@ BEGIN
         INSERT INTO fairpost.offences (workspace, user_name, at) SELECT p_workspace, p_name, p_offended_at WHERE p_new AND p_offended_at IS NOT NULL;
     END IF;
     IF NOT EXISTS (
-        SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = p_name
+        SELECT FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = p_name
         AND (r.tier, r.throttled_until, r.throttle_reason, r.throttle_params) IS NOT DISTINCT FROM (nullif(p_tier, 1), stop_until, why ->> 'code', why -> 'params')
     ) AND (p_tier <> 1 OR stop_until IS NOT NULL OR EXISTS (
-        SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = p_name AND (r.tier IS NOT NULL OR r.throttled_until IS NOT NULL))) THEN
+        SELECT FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = p_level AND r.key = p_name AND (r.tier IS NOT NULL OR r.throttled_until IS NOT NULL))) THEN
         PERFORM fairpost.set_tier(p_workspace, p_level, p_name, p_tier, stop_until, why ->> 'code', why -> 'params', t);
         INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
         VALUES (t, CASE WHEN stop_until > t THEN 'throttled' ELSE 'tier' END, p_workspace, p_level || ' ' || p_name,
@@ -172,10 +172,10 @@ BEGIN
         SELECT s AS known FROM fairpost.senders s WHERE s.workspace = w.workspace AND s.level = w.level::fairpost.node_level AND s.name = w.name OFFSET 0) s ON true;
 END $$;
 
--- Users with something planned for this hour count as stirred when it begins.
+-- Users with something planned for this hour count as dirty when it begins.
 CREATE OR REPLACE FUNCTION fairpost.stir_hour(p_hour timestamptz) RETURNS void
 LANGUAGE sql AS $$
-    INSERT INTO fairpost.stirs (workspace, user_name, at)
+    INSERT INTO fairpost.dirty_senders (workspace, user_name, at)
     SELECT DISTINCT a.workspace, a.user_name, fairpost.hour_of(p_hour) FROM fairpost.activity a WHERE a.hour = fairpost.hour_of(p_hour) AND a.volume > 0
 $$;
 
@@ -210,11 +210,11 @@ BEGIN
     END IF;
     PERFORM set_config('synchronous_commit', 'off', true);   -- counters: what a crash of the server forgets of them hurts nobody
     WITH told AS MATERIALIZED (
-        SELECT o.workspace, fairpost.fold_user(o."user") AS user_name, w.writer, o.sent, o.bounced, o.rejected, newest.spot
+        SELECT o.workspace, fairpost.normalize_user(o."user") AS user_name, w.writer, o.sent, o.bounced, o.rejected, newest.spot
         FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, is_fair boolean, sent integer, bounced integer, rejected integer)
         CROSS JOIN LATERAL (SELECT fairpost.writer_of(p_account, o.is_fair) AS writer OFFSET 0) w
         LEFT JOIN LATERAL (
-            SELECT a.ctid AS spot FROM fairpost.activity a WHERE a.workspace = o.workspace AND a.user_name = fairpost.fold_user(o."user") AND a.hour = hour_now AND a.writer = w.writer
+            SELECT a.ctid AS spot FROM fairpost.activity a WHERE a.workspace = o.workspace AND a.user_name = fairpost.normalize_user(o."user") AND a.hour = hour_now AND a.writer = w.writer
             ORDER BY a.turn DESC LIMIT 1) newest ON true
     ), added AS (
         UPDATE fairpost.activity a SET sent = a.sent + o.sent, bounced = a.bounced + o.bounced, rejected = a.rejected + o.rejected, turn = a.turn + 1
@@ -222,8 +222,8 @@ BEGIN
     )
     INSERT INTO fairpost.activity (workspace, user_name, hour, writer, sent, bounced, rejected)
     SELECT o.workspace, o.user_name, hour_now, o.writer, o.sent, o.bounced, o.rejected FROM told o WHERE o.spot IS NULL;
-    INSERT INTO fairpost.stirs (workspace, user_name, at)
-    SELECT o.workspace, fairpost.fold_user(o."user"), coalesce(o.offended_at, t)
+    INSERT INTO fairpost.dirty_senders (workspace, user_name, at)
+    SELECT o.workspace, fairpost.normalize_user(o."user"), coalesce(o.offended_at, t)
     FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, bounced integer, rejected integer, offended_at timestamptz), fairpost.fairness f
     WHERE f.single AND f.is_scoring AND o.bounced + o.rejected > 0;   -- what went well breaks no rule
     WITH told AS MATERIALIZED (
@@ -283,10 +283,10 @@ BEGIN
     queued := (SELECT coalesce(sum(w.waiting), 0) FROM fairpost.waiting_by_route(t) w);
     oldest_at := (
         WITH RECURSIVE active(id, v, flow, head_due) AS (
-            SELECT n.id, c.v, NULL::uuid, NULL::timestamptz FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[n.id]) c WHERE n.parent = 0
+            SELECT n.id, c.v, NULL::uuid, NULL::timestamptz FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.node_state_now(ARRAY[n.id]) c WHERE n.parent = 0
             UNION ALL
             SELECT c.id, c.v, c.flow, c.head_due FROM active a CROSS JOIN LATERAL (
-                SELECT * FROM fairpost.clocks c WHERE c.parent = a.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= a.v ORDER BY c.vtime) c
+                SELECT * FROM fairpost.node_state c WHERE c.parent = a.id AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= a.v ORDER BY c.vtime) c
         )
         SELECT min(q.due_at)
         FROM (SELECT a.flow, a.head_due FROM active a WHERE a.flow IS NOT NULL ORDER BY a.head_due LIMIT 1000) a

@@ -12,14 +12,14 @@ BEGIN
                min(c.vtime) OVER (PARTITION BY p.node) AS first
         FROM unnest(parents) p CROSS JOIN LATERAL (
             SELECT x.id, x.ctid AS spot, x.key, x.flow, x.head_due, x.head_id, x.weight, x.vtime, x.v, x.waiting
-            FROM fairpost.clocks x
+            FROM fairpost.node_state x
             WHERE x.parent = p.node AND x.busy > 0 AND x.held_until IS NULL AND x.vtime >= p.v
             ORDER BY x.vtime LIMIT p.quota) c
         WHERE mine IS NULL
         UNION ALL
         SELECT p.grp, p.quota, p.pinned, p.path, p.spots, p.groups, p.starts, x.id, x.ctid, x.key, x.flow, x.head_due, x.head_id,
                x.weight, x.vtime, x.v, x.waiting, x.vtime - p.v, x.vtime
-        FROM unnest(mine) m(spot) CROSS JOIN LATERAL (SELECT x.ctid, x.* FROM fairpost.clocks x WHERE x.ctid = m.spot OFFSET 0) x
+        FROM unnest(mine) m(spot) CROSS JOIN LATERAL (SELECT x.ctid, x.* FROM fairpost.node_state x WHERE x.ctid = m.spot OFFSET 0) x
         JOIN unnest(parents) p ON p.node = x.parent
         WHERE x.busy > 0 AND x.held_until IS NULL
     ), named AS MATERIALIZED (

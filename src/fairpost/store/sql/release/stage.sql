@@ -44,8 +44,8 @@ $$;
 
 -- The nodes that arrivals need and that do not exist yet, level by level, with what the rules say of them; each user below the home that comes with the
 -- arrival. Leaves are what is missing in any case: a leaf bears its flow as its key.
-DROP FUNCTION IF EXISTS fairpost.grow(fairpost.arrivals[], timestamptz);
-CREATE OR REPLACE FUNCTION fairpost.grow(arrived fairpost.arrivals[], homes text[], p_now timestamptz) RETURNS void
+DROP FUNCTION IF EXISTS fairpost.ensure_nodes(fairpost.arrivals[], timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.ensure_nodes(arrived fairpost.arrivals[], homes text[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     levels CONSTANT fairpost.node_level[] := '{route,workspace,domain,user,stream}';
@@ -76,10 +76,10 @@ BEGIN
             FROM wanted w
             RETURNING n.*
         ), ticking AS (
-            INSERT INTO fairpost.clocks (id, parent, key, route, weight, held_until)
+            INSERT INTO fairpost.node_state (id, parent, key, route, weight, held_until)
             SELECT g.id, g.parent, g.key, g.route, fairpost.weight_of(r.weight, r.tier, f), CASE WHEN depth <> 2 THEN fairpost.held_until(r, p_now) END
             FROM grown g LEFT JOIN LATERAL (
-                SELECT * FROM fairpost.rules r
+                SELECT * FROM fairpost.sender_rules r
                 WHERE r.workspace = g.workspace AND r.level = g.level AND r.key = CASE g.level WHEN 'workspace' THEN '' ELSE g.key END OFFSET 0) r ON true
         )
         SELECT array_agg(g.id) INTO users FROM grown g;
@@ -105,7 +105,7 @@ BEGIN
     ), labelled AS (
         INSERT INTO fairpost.leaves (node, workspace, home, domain, stream) SELECT w.id, w.workspace, w.home, w.domain, w.stream FROM wanted w
     )
-    INSERT INTO fairpost.clocks (id, parent, key, route, flow, head_due, weight, held_until, fifo_root)
+    INSERT INTO fairpost.node_state (id, parent, key, route, flow, head_due, weight, held_until, fifo_root)
     SELECT g.id, g.parent, fairpost.leaf_name(w.stream, w.domain, w.home), g.route, g.flow, 'infinity',
            fairpost.weight_of(s.weight, s.tier, f) * coalesce(d.weight, 1),
            nullif(greatest(s.held_until, s.throttled_until, s.closed_until, d.held_until, d.throttled_until, p_now), p_now),
@@ -113,8 +113,8 @@ BEGIN
                (SELECT root.id FROM fairpost.nodes w CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes root WHERE root.id = w.parent OFFSET 0) root
                 WHERE w.id = g.path[1] AND root.key = fairpost.root_key(g.route, g.class, 'fifo')) END
     FROM grown g JOIN wanted w ON w.id = g.id
-    LEFT JOIN LATERAL (SELECT * FROM fairpost.rules s WHERE s.workspace = w.workspace AND s.level = 'stream' AND s.key = w.stream OFFSET 0) s ON true
-    LEFT JOIN LATERAL (SELECT * FROM fairpost.rules d WHERE d.workspace = w.workspace AND d.level = 'domain' AND d.key = w.domain OFFSET 0) d ON true;
+    LEFT JOIN LATERAL (SELECT * FROM fairpost.sender_rules s WHERE s.workspace = w.workspace AND s.level = 'stream' AND s.key = w.stream OFFSET 0) s ON true
+    LEFT JOIN LATERAL (SELECT * FROM fairpost.sender_rules d WHERE d.workspace = w.workspace AND d.level = 'domain' AND d.key = w.domain OFFSET 0) d ON true;
 END $$;
 
 -- Of these arrivals, those in whose workspace nobody is at work; it is locked. What grows may change the weight of a domain that is there already.
@@ -138,20 +138,20 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.move_on(p_route text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE fairpost.clocks o SET v = first.vtime, turn = o.turn + 1
+    UPDATE fairpost.node_state o SET v = first.vtime, turn = o.turn + 1
     FROM (SELECT b.* FROM fairpost.fairness f, unnest(fairpost.lane_names(), fairpost.lane_shares(f)) l(name, share),
                  unnest(fairpost.roots_of(ARRAY[p_route], 'urgent', l.name) || fairpost.roots_of(ARRAY[p_route], 'bulk', l.name)) b WHERE f.single AND l.share > 0) root
     CROSS JOIN LATERAL (
-        SELECT c.vtime FROM fairpost.clocks c
+        SELECT c.vtime FROM fairpost.node_state c
         WHERE c.parent = root.node AND c.busy > 0 AND c.held_until IS NULL AND c.vtime >= root.v
         ORDER BY c.vtime LIMIT 1) first
-    CROSS JOIN LATERAL (SELECT c.ctid AS spot FROM fairpost.clocks c WHERE c.id = root.node AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) newest
+    CROSS JOIN LATERAL (SELECT c.ctid AS spot FROM fairpost.node_state c WHERE c.id = root.node AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) newest
     WHERE o.ctid = newest.spot AND first.vtime > root.v;
 END $$;
 
 -- Everything for one route, whose row the caller holds. True when something was left for the next time, because
 -- somebody holds its workspace.
-CREATE OR REPLACE FUNCTION fairpost.stage_route(r fairpost.routes, p_now timestamptz) RETURNS boolean
+CREATE OR REPLACE FUNCTION fairpost.absorb_route(r fairpost.routes, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     arrivals_max CONSTANT integer := 5000;
@@ -192,10 +192,10 @@ BEGIN
           LIMIT arrivals_max) x;
     more := more OR cardinality(notes) = arrivals_max;
     SELECT array_agg(c.id) INTO asleep FROM (
-        SELECT c.id FROM fairpost.clocks c WHERE c.route = r.route AND c.wake_at >= CASE WHEN sweep THEN '-infinity' ELSE r.woken_until END AND c.wake_at <= p_now
+        SELECT c.id FROM fairpost.node_state c WHERE c.route = r.route AND c.wake_at >= CASE WHEN sweep THEN '-infinity' ELSE r.woken_until END AND c.wake_at <= p_now
         ORDER BY c.wake_at LIMIT arrivals_max) c;
     SELECT array_agg(c.id) INTO ended FROM (
-        SELECT c.id FROM fairpost.clocks c WHERE c.route = r.route AND c.held_until <= p_now ORDER BY c.held_until LIMIT arrivals_max) c;
+        SELECT c.id FROM fairpost.node_state c WHERE c.route = r.route AND c.held_until <= p_now ORDER BY c.held_until LIMIT arrivals_max) c;
 
     IF notes IS NULL AND asleep IS NULL AND ended IS NULL AND NOT sweep THEN
         PERFORM fairpost.move_on(r.route);
@@ -206,7 +206,7 @@ BEGIN
         DELETE FROM fairpost.arrivals a WHERE a.ctid = ANY (notes) RETURNING a.*
     ), planned AS MATERIALIZED (
         SELECT g.*, newest.spot
-        FROM (SELECT g.workspace, fairpost.fold_user(g.user_name) AS user_name, greatest(fairpost.hour_of(g.due_at), fairpost.hour_of(p_now)) AS hour, sum(g.fresh) AS n,
+        FROM (SELECT g.workspace, fairpost.normalize_user(g.user_name) AS user_name, greatest(fairpost.hour_of(g.due_at), fairpost.hour_of(p_now)) AS hour, sum(g.fresh) AS n,
                      coalesce(sum(g.fresh) FILTER (WHERE g.class = 'urgent'), 0) AS urgent, min(g.due_at) AS since
               FROM gone g WHERE g.fresh > 0 GROUP BY 1, 2, 3) g
         LEFT JOIN LATERAL (   -- the route's own counter, and we hold the route
@@ -217,8 +217,8 @@ BEGIN
     ), newly_booked AS (
         INSERT INTO fairpost.activity (workspace, user_name, hour, writer, volume, urgent)
         SELECT p.workspace, p.user_name, p.hour, r.route, p.n, p.urgent FROM planned p WHERE p.spot IS NULL
-    ), stirred AS (
-        INSERT INTO fairpost.stirs (workspace, user_name, at)
+    ), dirty_senders AS (
+        INSERT INTO fairpost.dirty_senders (workspace, user_name, at)
         SELECT p.workspace, p.user_name, least(p.since, p_now) FROM planned p, fairpost.fairness f WHERE f.single AND f.is_scoring AND p.hour <= p_now
     )
     SELECT array_agg(ROW(r.route, pg_current_xact_id(), g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, g.n, g.due_at, g.id, -g.unserved)::fairpost.arrivals)
@@ -235,7 +235,7 @@ BEGIN
         strangers := fairpost.whose_workspace_is_free(r.route, strangers);
         SELECT h.arrived, h.homes INTO strangers, homes FROM fairpost.find_homes(strangers) h;
         IF strangers IS NOT NULL THEN
-            PERFORM fairpost.grow(strangers, homes, p_now);
+            PERFORM fairpost.ensure_nodes(strangers, homes, p_now);
         END IF;
     END IF;
 
@@ -261,14 +261,14 @@ BEGIN
     ), news AS (
         SELECT c.id, c.spot, c.busy, c.held_until, l.n, l.first_id, l.due_at, least(c.wake_at, l.due_at) AS wake_at
         FROM (SELECT l.id, sum(l.n) AS n, min(l.due_at) AS due_at, min(l.first_id) AS first_id FROM leaf l GROUP BY l.id) l
-        CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[l.id]) c
+        CROSS JOIN LATERAL fairpost.node_state_now(ARRAY[l.id]) c
     ), counted AS (
-        UPDATE fairpost.clocks c SET waiting = c.waiting + up.n, turn = c.turn + 1
+        UPDATE fairpost.node_state c SET waiting = c.waiting + up.n, turn = c.turn + 1
         FROM (SELECT o.spot, w.n FROM (SELECT node, sum(l.n) AS n FROM leaf l, unnest(l.path[1:3]) node GROUP BY node HAVING sum(l.n) <> 0) w
-              CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[w.node]) o) up
+              CROSS JOIN LATERAL fairpost.node_state_now(ARRAY[w.node]) o) up
         WHERE c.ctid = up.spot
     ), noted AS (
-        UPDATE fairpost.clocks c SET
+        UPDATE fairpost.node_state c SET
             waiting = c.waiting + x.n,
             head_id = CASE WHEN x.due_at < c.head_due THEN coalesce(x.first_id, 0) WHEN x.due_at = c.head_due THEN least(c.head_id, x.first_id) ELSE c.head_id END,
             head_due = least(c.head_due, x.due_at),
@@ -280,18 +280,18 @@ BEGIN
     SELECT array_agg(x.id) INTO awake FROM news x WHERE x.busy = 0 AND x.wake_at <= p_now AND x.held_until IS NULL;
 
     -- Turns that led to nothing are given back, on every level; nobody goes back behind the place where scans begin.
-    UPDATE fairpost.clocks c SET vtime = greatest(back.v, c.vtime - back.n / c.weight), turn = c.turn + 1
+    UPDATE fairpost.node_state c SET vtime = greatest(back.v, c.vtime - back.n / c.weight), turn = c.turn + 1
     FROM (SELECT own.spot, above.v, x.n
           FROM (SELECT node, sum(-a.fresh) AS n FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow, unnest(n.path) node
                 WHERE a.fresh < 0 AND n.flow = ANY (flows) AND n.path[1] = ANY (mine) GROUP BY node) x
-          CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[x.node]) own CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[own.parent]) above) back
+          CROSS JOIN LATERAL fairpost.node_state_now(ARRAY[x.node]) own CROSS JOIN LATERAL fairpost.node_state_now(ARRAY[own.parent]) above) back
     WHERE c.ctid = back.spot;
     PERFORM fairpost.move_on(r.route);
 
     -- A held node kept its count of what it has to serve; with the hold gone it is active again.
     WITH freed AS (
-        UPDATE fairpost.clocks c SET held_until = NULL, turn = c.turn + 1
-        FROM (SELECT o.spot FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.clocks_now(ARRAY[n.id]) o WHERE n.id = ANY (ended) AND n.path[1] = ANY (mine)) free
+        UPDATE fairpost.node_state c SET held_until = NULL, turn = c.turn + 1
+        FROM (SELECT o.spot FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.node_state_now(ARRAY[n.id]) o WHERE n.id = ANY (ended) AND n.path[1] = ANY (mine)) free
         WHERE c.ctid = free.spot RETURNING c.id, c.busy)
     SELECT awake || array_agg(f.id) INTO awake FROM freed f WHERE f.busy > 0;
 
@@ -309,7 +309,7 @@ BEGIN
 END $$;
 
 -- Stages the routes nobody else is staging. True when something was left behind.
-CREATE OR REPLACE FUNCTION fairpost.stage(p_routes text[], p_now timestamptz DEFAULT NULL) RETURNS boolean
+CREATE OR REPLACE FUNCTION fairpost.absorb_arrivals(p_routes text[], p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     r fairpost.routes;
@@ -319,7 +319,7 @@ BEGIN
     FOR r IN SELECT o.* FROM (SELECT w.route FROM unnest(p_routes) w(route) ORDER BY w.route) w   -- as lock_free does it
              CROSS JOIN LATERAL (SELECT o.turn FROM fairpost.routes o WHERE o.route = w.route ORDER BY o.turn DESC LIMIT 1) newest
              CROSS JOIN LATERAL (SELECT * FROM fairpost.routes o WHERE o.route = w.route AND o.turn >= newest.turn FOR UPDATE SKIP LOCKED) o LOOP
-        behind := fairpost.stage_route(r, coalesce(p_now, clock_timestamp())) OR behind;
+        behind := fairpost.absorb_route(r, coalesce(p_now, clock_timestamp())) OR behind;
         staged := staged + 1;
     END LOOP;
     RETURN behind OR staged < cardinality(p_routes);

@@ -5,11 +5,11 @@ BEGIN
     RETURN ARRAY(
         SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (ids) AND (q.expires_at <= p_now OR NOT EXISTS (
             SELECT FROM unnest(q.addresses) a WHERE (
-                SELECT true FROM fairpost.suppressions s WHERE s.address = fairpost.fold(a) AND s.workspace IN (q.workspace, '*')
+                SELECT true FROM fairpost.suppressions s WHERE s.address = fairpost.normalize_address(a) AND s.workspace IN (q.workspace, '*')
                 AND fairpost.stops_mail(s.kind, s.also_urgent, q.class) LIMIT 1) IS NULL
             AND (
                 SELECT true FROM fairpost.suppression_hashes h
-                WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(fairpost.fold(a), 'UTF8')) FROM fairpost.salts s WHERE s.single) AND h.workspace IN (q.workspace, '*')
+                WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(fairpost.normalize_address(a), 'UTF8')) FROM fairpost.salts s WHERE s.single) AND h.workspace IN (q.workspace, '*')
                 AND fairpost.stops_mail(h.kind, h.also_urgent, q.class) LIMIT 1) IS NULL)));
 END $$;
 
@@ -60,7 +60,7 @@ BEGIN
         FROM stock s, unnest(s.path, s.spots, s.groups, s.starts[2:4]) AS w(node, spot, grp, next_start), charge g
         WHERE g.grp = w.grp GROUP BY w.node, w.spot
     ), moved AS (
-        UPDATE fairpost.clocks c SET
+        UPDATE fairpost.node_state c SET
             vtime = c.vtime + CASE WHEN p_fifo THEN 0 ELSE t.live / c.weight END,
             waiting = c.waiting - t.n,
             v = greatest(c.v, t.v),

@@ -2,11 +2,11 @@
 -- its parent's `busy` counts the active children. Callers hold the locks of the workspaces concerned.
 
 -- The clocks of these nodes, each by its newest version (see migration 0033): `spot` is where it lies, for an update by the holder of its workspace.
-CREATE OR REPLACE FUNCTION fairpost.clocks_now(ids bigint[])
+CREATE OR REPLACE FUNCTION fairpost.node_state_now(ids bigint[])
 RETURNS TABLE (spot tid, id bigint, parent bigint, route text, vtime double precision, v double precision, busy integer, waiting bigint, wake_at timestamptz, held_until timestamptz)
 LANGUAGE sql STABLE AS $$
     SELECT c.* FROM unnest(ids) n(id) CROSS JOIN LATERAL (
-        SELECT c.ctid, c.id, c.parent, c.route, c.vtime, c.v, c.busy, c.waiting, c.wake_at, c.held_until FROM fairpost.clocks c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) c
+        SELECT c.ctid, c.id, c.parent, c.route, c.vtime, c.v, c.busy, c.waiting, c.wake_at, c.held_until FROM fairpost.node_state c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) c
 $$;
 
 -- Locks those of these nodes that nobody else holds, and says which. From the newest version on: one that is locked is skipped, and all older ones would be walked.
@@ -14,8 +14,8 @@ CREATE OR REPLACE FUNCTION fairpost.lock_free(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN ARRAY(SELECT c.id FROM unnest(ids) n(id)
-                 CROSS JOIN LATERAL (SELECT c.turn FROM fairpost.clocks c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) newest
-                 CROSS JOIN LATERAL (SELECT c.id FROM fairpost.clocks c WHERE c.id = n.id AND c.turn >= newest.turn FOR UPDATE SKIP LOCKED) c);
+                 CROSS JOIN LATERAL (SELECT c.turn FROM fairpost.node_state c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) newest
+                 CROSS JOIN LATERAL (SELECT c.id FROM fairpost.node_state c WHERE c.id = n.id AND c.turn >= newest.turn FOR UPDATE SKIP LOCKED) c);
 END $$;
 
 -- These nodes have just become active: each starts at its parent's present virtual time (a sleeper gains no
@@ -32,15 +32,15 @@ BEGIN
         SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above   -- OFFSET 0: what is made distinct outside may not choose the index inside
         FROM (SELECT n.id, n.parent FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth OFFSET 0) n;
         CONTINUE WHEN now_at IS NULL;
-        UPDATE fairpost.clocks c SET vtime = s.start, turn = c.turn + 1
+        UPDATE fairpost.node_state c SET vtime = s.start, turn = c.turn + 1
         FROM (SELECT own.spot, own.vtime, p.v + (own.id % 1000000) * 1e-9 AS start
-              FROM fairpost.clocks_now(now_at) own CROSS JOIN LATERAL (SELECT p.v FROM fairpost.clocks p WHERE p.id = own.parent ORDER BY p.turn DESC LIMIT 1) p) s
+              FROM fairpost.node_state_now(now_at) own CROSS JOIN LATERAL (SELECT p.v FROM fairpost.node_state p WHERE p.id = own.parent ORDER BY p.turn DESC LIMIT 1) p) s
         WHERE c.ctid = s.spot AND s.vtime < s.start;
         EXIT WHEN depth = 1;
         WITH woken AS (
-            UPDATE fairpost.clocks p SET busy = p.busy + up.n, turn = p.turn + 1
-            FROM (SELECT o.spot, child.n FROM fairpost.clocks_now(above) o
-                  JOIN (SELECT c.parent, count(*)::integer AS n FROM fairpost.clocks_now(now_at) c GROUP BY c.parent) child ON child.parent = o.id) up
+            UPDATE fairpost.node_state p SET busy = p.busy + up.n, turn = p.turn + 1
+            FROM (SELECT o.spot, child.n FROM fairpost.node_state_now(above) o
+                  JOIN (SELECT c.parent, count(*)::integer AS n FROM fairpost.node_state_now(now_at) c GROUP BY c.parent) child ON child.parent = o.id) up
             WHERE p.ctid = up.spot
             RETURNING p.id, p.busy = up.n AND p.held_until IS NULL AS first
         )
@@ -61,9 +61,9 @@ BEGIN
         FROM (SELECT n.id, n.parent FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth OFFSET 0) n;
         CONTINUE WHEN now_at IS NULL;
         WITH left_over AS (
-            UPDATE fairpost.clocks p SET busy = p.busy - up.n, turn = p.turn + 1
-            FROM (SELECT o.spot, child.n FROM fairpost.clocks_now(above) o
-                  JOIN (SELECT c.parent, count(*)::integer AS n FROM fairpost.clocks_now(now_at) c GROUP BY c.parent) child ON child.parent = o.id) up
+            UPDATE fairpost.node_state p SET busy = p.busy - up.n, turn = p.turn + 1
+            FROM (SELECT o.spot, child.n FROM fairpost.node_state_now(above) o
+                  JOIN (SELECT c.parent, count(*)::integer AS n FROM fairpost.node_state_now(now_at) c GROUP BY c.parent) child ON child.parent = o.id) up
             WHERE p.ctid = up.spot
             RETURNING p.id, p.busy = 0 AND p.held_until IS NULL AS last
         )

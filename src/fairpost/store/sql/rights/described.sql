@@ -8,7 +8,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
         CASE p_role
         WHEN 'fairpost_app' THEN '{enqueue,enqueue_many,put_content,status,cancel,set_sender,public_id,private_id}'::text[]
         WHEN 'fairpost_tenant' THEN
-            '{add_account,address_hash,cancel,cancel_campaign,change_account,enqueue,enqueue_many,hold,launch_campaign,lay_calendar,list_emails,measured_since,own_outcomes,own_queue,
+            '{add_account,address_hash,cancel,cancel_campaign,change_account,enqueue,enqueue_many,hold,launch_campaign,materialize_calendar,list_emails,measured_since,own_outcomes,own_queue,
             pause_campaign,pause_prospect,pictures_of,plan_anew,plan_batch,private_id,public_id,put_content,receipts,release,remove_account,remove_prospects,resolve,resume_campaign,retry,search_emails,
             set_gates,set_sender,show_email,status,stop_prospect,submit,suppress,transport_of,transports_of,unsuppress,waiting_behind,waiting_by_sender}' END)
 $$;
@@ -30,11 +30,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT format('%s ON fairpost.%I', asked, name), has_table_privilege('fairpost_tenant', format('fairpost.%I', name), asked)
     FROM (VALUES
         ('{SELECT}'::text[],
-            '{queue,emails,attempts,contents,leases,tallies,blocks,campaigns,campaign_steps,campaign_streams,campaign_course,campaign_standings,schedules,quotas,templates,sequences,
-              sequence_steps,prospects,lists,list_members,stops,suppressions,soft_bounces,senders,homes,rules,activity,activity_days,submissions,events,workspaces,loans,domains,mailboxes,audit,api_keys,
+            '{queue,emails,attempts,contents,leases,counters,blocks,campaigns,campaign_steps,campaign_streams,campaign_progress,campaign_snapshots,schedules,quotas,templates,sequences,
+              sequence_steps,prospects,lists,list_members,opt_outs,suppressions,soft_bounces,senders,homes,sender_rules,activity,activity_days,submissions,events,workspaces,loans,domains,mailboxes,audit,api_keys,
               pauses,engines,server,fairness,patience,offences,portal_overrides,suppression_hashes}'::text[]),
         ('{INSERT,UPDATE,DELETE}',
-            '{templates,sequences,sequence_steps,campaigns,schedules,prospects,lists,list_members,stops,suppressions,soft_bounces,senders,domains,mailboxes,api_keys,portal_overrides,suppression_hashes}'),
+            '{templates,sequences,sequence_steps,campaigns,schedules,prospects,lists,list_members,opt_outs,suppressions,soft_bounces,senders,domains,mailboxes,api_keys,portal_overrides,suppression_hashes}'),
         ('{INSERT}', '{audit,events}')) AS described (rights, tables), unnest(rights) asked, unnest(tables) name
     UNION ALL   -- of the operator's accounts too, but neither where they send nor whose e-mail it was
     SELECT format('SELECT (%s) ON fairpost.%I', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum), c.relname),

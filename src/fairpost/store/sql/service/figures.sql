@@ -9,7 +9,7 @@ BEGIN
     IF p_user IS NOT NULL THEN
         RETURN fairpost.waiting_of(p_workspace, p_user);
     END IF;
-    RETURN coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id WHERE n.workspace = p_workspace AND n.level = 'workspace'), 0)
+    RETURN coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n JOIN fairpost.node_state c ON c.id = n.id WHERE n.workspace = p_workspace AND n.level = 'workspace'), 0)
          + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace), 0);
 END $$;
 
@@ -33,7 +33,7 @@ BEGIN
         SELECT q.class, q.state FROM (SELECT q.class, q.state, q.workspace FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) q WHERE q.workspace = p_workspace
     )
     SELECT k.class::text,
-           (coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n JOIN fairpost.clocks c ON c.id = n.id
+           (coalesce((SELECT sum(c.waiting) FROM fairpost.nodes n JOIN fairpost.node_state c ON c.id = n.id
                       WHERE n.workspace = p_workspace AND n.level = 'workspace' AND n.class = k.class), 0)
             + coalesce((SELECT sum(a.n) FROM noted a WHERE a.class = k.class), 0))::bigint,
            (SELECT count(*) FROM (SELECT FROM flows f CROSS JOIN LATERAL (

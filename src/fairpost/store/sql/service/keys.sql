@@ -11,11 +11,11 @@ DECLARE
     next timestamptz;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    INSERT INTO fairpost.paces AS p (caller, full_at) VALUES (p_caller, t + each)
+    INSERT INTO fairpost.rate_buckets AS p (caller, full_at) VALUES (p_caller, t + each)
     ON CONFLICT (caller) DO UPDATE SET full_at = greatest(p.full_at, t) + each WHERE greatest(p.full_at, t) + each <= t + interval '60 seconds 1 millisecond'
     RETURNING p.full_at INTO next;
     IF next IS NULL THEN
-        next := (SELECT p.full_at FROM fairpost.paces p WHERE p.caller = p_caller);
+        next := (SELECT p.full_at FROM fairpost.rate_buckets p WHERE p.caller = p_caller);
         wait_s := greatest(0.001, extract(epoch FROM next + each - t) - 60);
     END IF;
     reset_s := greatest(0, extract(epoch FROM next - t));

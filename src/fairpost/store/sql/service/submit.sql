@@ -19,7 +19,7 @@ LANGUAGE sql STABLE AS $$
         WHEN starts_with(p_route, p_workspace || '/') OR starts_with(p_route, '@' || p_workspace || '/')
             THEN p_address IS NULL OR fairpost.may_write_as(p_workspace, p_address, p_now)
         ELSE EXISTS (
-            SELECT FROM fairpost.loans l, fairpost.fold(p_address) given, split_part(given, '@', 2) domain
+            SELECT FROM fairpost.loans l, fairpost.normalize_address(p_address) given, split_part(given, '@', 2) domain
             WHERE l.workspace = p_workspace AND l.pool = p_route AND CASE
                 WHEN p_address IS NULL THEN 'account' = ANY (l.senders)
                 ELSE given = ANY (l.senders) OR 'proven' = ANY (l.senders) AND fairpost.may_write_as(p_workspace, p_address, p_now)
@@ -31,7 +31,7 @@ DROP FUNCTION IF EXISTS fairpost.may_write_as(text, text);
 CREATE OR REPLACE FUNCTION fairpost.may_write_as(p_workspace text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT fairpost.proven_domain(p_workspace, split_part(p_address, '@', 2)) IS NOT NULL
-        OR EXISTS (SELECT FROM fairpost.mailboxes m WHERE m.workspace = p_workspace AND m.address = fairpost.fold(p_address)
+        OR EXISTS (SELECT FROM fairpost.mailboxes m WHERE m.workspace = p_workspace AND m.address = fairpost.normalize_address(p_address)
                    AND coalesce(m.failed_since > coalesce(p_now, clock_timestamp()) - interval '7 days', true))
 $$;
 
@@ -64,15 +64,15 @@ BEGIN
     IF (e ->> 'from' IS NULL OR address IS NOT NULL) AND NOT fairpost.may_be_from(p_workspace, route, address, p_now) THEN   -- of what is no address, whoever checks e-mails says so
         wrong := fairpost.complaint('from', CASE
             WHEN address IS NULL THEN format('is needed: through the pool %s, which is the operator''s, mail does not go out in the operator''s name', route)
-            WHEN strpos(route, '/') > 0 THEN format('%s is not a domain that this workspace has shown to be its own, nor a mailbox of its accounts', split_part(fairpost.fold(address), '@', 2))
+            WHEN strpos(route, '/') > 0 THEN format('%s is not a domain that this workspace has shown to be its own, nor a mailbox of its accounts', split_part(fairpost.normalize_address(address), '@', 2))
             ELSE format('%s is not allowed through the pool %s, which is the operator''s: see GET /v1/pools', address, route) END);
         RETURN;
     END IF;
-    IF fairpost.is_reserved_user(fairpost.fold_user(e ->> 'user')) THEN
+    IF fairpost.is_reserved_user(fairpost.normalize_user(e ->> 'user')) THEN
         wrong := fairpost.complaint('user', 'must not begin with key:, login: or person:, which are for mail that names no user');
         RETURN;
     END IF;
-    email := (e - '{pool,account}'::text[]) || CASE WHEN p_caller IS NOT NULL AND coalesce(fairpost.fold_user(e ->> 'user'), '') = '' AND coalesce(jsonb_typeof(e -> 'user'), 'null') IN ('string', 'null')
+    email := (e - '{pool,account}'::text[]) || CASE WHEN p_caller IS NOT NULL AND coalesce(fairpost.normalize_user(e ->> 'user'), '') = '' AND coalesce(jsonb_typeof(e -> 'user'), 'null') IN ('string', 'null')
         THEN jsonb_build_object('user', p_caller) ELSE '{}' END || jsonb_build_object('workspace', p_workspace,
         CASE WHEN left(route, 1) = '@' THEN 'account' ELSE 'pool' END, CASE WHEN left(route, 1) = '@' THEN substr(route, 2) ELSE route END);
 END $$;

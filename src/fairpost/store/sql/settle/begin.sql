@@ -103,10 +103,10 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.is_held(p_workspace text, p_domain text, p_user text, p_stream text, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'workspace' AND r.key = '' AND greatest(r.held_until, r.throttled_until, r.closed_until) > p_now)
-        OR EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'domain' AND r.key = p_domain AND greatest(r.held_until, r.throttled_until, r.closed_until) > p_now)
-        OR EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'user' AND r.key = p_user AND greatest(r.held_until, r.throttled_until, r.closed_until) > p_now)
-        OR EXISTS (SELECT FROM fairpost.rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = p_stream AND greatest(r.held_until, r.throttled_until, r.closed_until) > p_now);
+    RETURN EXISTS (SELECT FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'workspace' AND r.key = '' AND greatest(r.held_until, r.throttled_until, r.closed_until) > p_now)
+        OR EXISTS (SELECT FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'domain' AND r.key = p_domain AND greatest(r.held_until, r.throttled_until, r.closed_until) > p_now)
+        OR EXISTS (SELECT FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'user' AND r.key = p_user AND greatest(r.held_until, r.throttled_until, r.closed_until) > p_now)
+        OR EXISTS (SELECT FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = p_stream AND greatest(r.held_until, r.throttled_until, r.closed_until) > p_now);
 END $$;
 
 -- Whether it is held, or everything is paused.

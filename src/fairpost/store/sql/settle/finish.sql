@@ -29,7 +29,7 @@ DECLARE
 BEGIN
     SELECT m.campaign, m.account INTO moved FROM fairpost.move_to_history(ARRAY[p_id], p_state, p_reason, p_params, p_now, p_message_id, p_thread_id) m;
     IF moved.campaign IS NOT NULL THEN
-        PERFORM fairpost.lead_on(p_id, p_state, moved.account, p_now);
+        PERFORM fairpost.schedule_next_step(p_id, p_state, moved.account, p_now);
     END IF;
 END $$;
 

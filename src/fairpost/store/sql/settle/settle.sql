@@ -94,10 +94,10 @@ BEGIN
         PERFORM fairpost.refund_quota(email);
     END IF;
     IF jsonb_array_length(p_detail -> 'bounced') > 0 OR jsonb_array_length(p_detail -> 'soft_bounced') > 0 THEN
-        PERFORM fairpost.heed_bounces(email, p_outcome, p_detail, t);
+        PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
     ELSIF p_outcome IN ('sent', 'retry') THEN   -- apart: only now a query, and nearly always one look that finds nothing
         IF EXISTS (SELECT FROM fairpost.soft_bounces b WHERE b.workspace = email.workspace) THEN
-            PERFORM fairpost.heed_bounces(email, p_outcome, p_detail, t);
+            PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
         END IF;
     END IF;
     RETURN 'settled';

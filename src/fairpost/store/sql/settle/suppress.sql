@@ -26,7 +26,7 @@ BEGIN
     -- One by one along the key: as one query, a planner without figures may read all of a workspace's list. Folded before,
     -- because an assignment is cheaper than the same in a query.
     FOREACH a IN ARRAY addresses LOOP
-        folded := fairpost.fold(a);
+        folded := fairpost.normalize_address(a);
         IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*') AND fairpost.stops_mail(s.kind, s.also_urgent, p_class))
         OR has_erased AND EXISTS (SELECT FROM fairpost.suppression_hashes h WHERE h.address_hash = (SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s WHERE s.single)
                    AND h.workspace IN (p_workspace, '*') AND fairpost.stops_mail(h.kind, h.also_urgent, p_class)) THEN
@@ -48,26 +48,26 @@ BEGIN
     PERFORM fairpost.require_own(p_workspace);
     INSERT INTO fairpost.suppression_hashes AS h (workspace, address_hash, kind, created_at)
     SELECT p_workspace, known.address_hash, p_kind::fairpost.suppression_kind, coalesce(p_now, clock_timestamp()) FROM fairpost.suppression_hashes known
-    WHERE known.address_hash = fairpost.address_hash(fairpost.fold(p_address)) AND known.workspace IN (p_workspace, '*') LIMIT 1
+    WHERE known.address_hash = fairpost.address_hash(fairpost.normalize_address(p_address)) AND known.workspace IN (p_workspace, '*') LIMIT 1
     ON CONFLICT (address_hash, workspace) DO UPDATE SET kind = greatest(h.kind, excluded.kind),
         also_urgent = fairpost.stops_mail(h.kind, h.also_urgent, 'urgent') OR fairpost.stops_mail(excluded.kind, excluded.also_urgent, 'urgent');
     IF FOUND THEN
         RETURN false;
     END IF;
     INSERT INTO fairpost.suppressions (workspace, address, kind, reason, created_at)
-    VALUES (p_workspace, fairpost.fold(p_address), p_kind::fairpost.suppression_kind, left(p_reason, 500), coalesce(p_now, clock_timestamp()))
+    VALUES (p_workspace, fairpost.normalize_address(p_address), p_kind::fairpost.suppression_kind, left(p_reason, 500), coalesce(p_now, clock_timestamp()))
     ON CONFLICT DO NOTHING;
     IF FOUND THEN
         IF p_kind IN ('manual', 'unsubscribe', 'complaint') THEN   -- who bounced is met when his turn comes
             PERFORM fairpost.cancel_prospect(p.id, NULL, 'email.recipient_suppressed', jsonb_build_object('kind', p_kind, 'note', p_reason), p_now)
-            FROM fairpost.prospects p WHERE p.workspace = p_workspace AND p.folded = fairpost.fold(p_address);
+            FROM fairpost.prospects p WHERE p.workspace = p_workspace AND p.folded = fairpost.normalize_address(p_address);
         END IF;
         RETURN true;
     END IF;
     UPDATE fairpost.suppressions s SET kind = greatest(s.kind, p_kind::fairpost.suppression_kind),
         reason = CASE WHEN s.kind < p_kind::fairpost.suppression_kind THEN left(p_reason, 500) ELSE s.reason END,
         also_urgent = fairpost.stops_mail(s.kind, s.also_urgent, 'urgent') OR p_kind <> 'unsubscribe'
-    WHERE s.workspace = p_workspace AND s.address = fairpost.fold(p_address)
+    WHERE s.workspace = p_workspace AND s.address = fairpost.normalize_address(p_address)
     AND (s.kind < p_kind::fairpost.suppression_kind OR p_kind <> 'unsubscribe' AND NOT fairpost.stops_mail(s.kind, s.also_urgent, 'urgent'));
     RETURN false;
 END $$;
@@ -79,10 +79,10 @@ DECLARE
     was_hashed boolean;
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
-    DELETE FROM fairpost.soft_bounces b WHERE b.workspace = p_workspace AND b.address = fairpost.fold(p_address);
-    DELETE FROM fairpost.suppression_hashes h WHERE h.workspace = p_workspace AND h.address_hash = fairpost.address_hash(fairpost.fold(p_address));
+    DELETE FROM fairpost.soft_bounces b WHERE b.workspace = p_workspace AND b.address = fairpost.normalize_address(p_address);
+    DELETE FROM fairpost.suppression_hashes h WHERE h.workspace = p_workspace AND h.address_hash = fairpost.address_hash(fairpost.normalize_address(p_address));
     was_hashed := FOUND;
-    DELETE FROM fairpost.suppressions s WHERE s.workspace = p_workspace AND s.address = fairpost.fold(p_address);
+    DELETE FROM fairpost.suppressions s WHERE s.workspace = p_workspace AND s.address = fairpost.normalize_address(p_address);
     RETURN FOUND OR was_hashed;
 END $$;
 
@@ -90,7 +90,7 @@ END $$;
 -- the e-mail was given up: counted, and suppressed when there were too many in a row within the window. Who got it is no
 -- longer counted. First the counts, then the list, each by the alphabet: two who settle for the same people at once may
 -- wait for each other, but never in a circle.
-CREATE OR REPLACE FUNCTION fairpost.heed_bounces(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
+CREATE OR REPLACE FUNCTION fairpost.apply_bounces(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     window_length CONSTANT interval := interval '30 days';
@@ -101,9 +101,9 @@ DECLARE
     times integer;
 BEGIN
     FOR mailbox IN
-        SELECT fairpost.fold(a) AS address, true AS is_soft FROM jsonb_array_elements_text(p_detail -> 'soft_bounced') a
+        SELECT fairpost.normalize_address(a) AS address, true AS is_soft FROM jsonb_array_elements_text(p_detail -> 'soft_bounced') a
         UNION
-        SELECT fairpost.fold(a), false FROM unnest(email.addresses) a
+        SELECT fairpost.normalize_address(a), false FROM unnest(email.addresses) a
         WHERE is_accepted AND coalesce(p_detail #>> ARRAY['recipients', a, 'code'], '2') LIKE '2%'
         AND NOT coalesce((p_detail -> 'bounced') ? a OR (p_detail -> 'soft_bounced') ? a OR (p_detail -> 'remaining') ? a, false)
         ORDER BY address
@@ -125,12 +125,12 @@ BEGIN
     END LOOP;
 
     PERFORM fairpost.suppress(email.workspace, s.address, s.reason, p_now, s.kind)
-    FROM (SELECT fairpost.fold(a) AS address, 'hard_bounce' AS kind, 'hard bounce: ' || fairpost.reply_to(p_detail, a) AS reason
+    FROM (SELECT fairpost.normalize_address(a) AS address, 'hard_bounce' AS kind, 'hard bounce: ' || fairpost.reply_to(p_detail, a) AS reason
           FROM jsonb_array_elements_text(p_detail -> 'bounced') a
           UNION ALL
           SELECT b.address, 'soft_bounces', format('%s e-mails in a row were not taken, the last: %s', b.count, fairpost.reply_to(p_detail, a))
           FROM jsonb_array_elements_text(p_detail -> 'soft_bounced') a
-          CROSS JOIN LATERAL (SELECT * FROM fairpost.soft_bounces b WHERE b.workspace = email.workspace AND b.address = fairpost.fold(a) OFFSET 0) b
+          CROSS JOIN LATERAL (SELECT * FROM fairpost.soft_bounces b WHERE b.workspace = email.workspace AND b.address = fairpost.normalize_address(a) OFFSET 0) b
           WHERE b.address = ANY (too_often)
           ORDER BY address) s;
 
@@ -150,9 +150,9 @@ DO $$
 DECLARE
     s fairpost.suppressions;
 BEGIN
-    FOR s IN SELECT * FROM fairpost.suppressions o WHERE octet_length(o.address) <> length(o.address) AND o.address <> fairpost.fold(o.address) LOOP
+    FOR s IN SELECT * FROM fairpost.suppressions o WHERE octet_length(o.address) <> length(o.address) AND o.address <> fairpost.normalize_address(o.address) LOOP
         DELETE FROM fairpost.suppressions o WHERE o.workspace = s.workspace AND o.address = s.address;
-        s.address := fairpost.fold(s.address);
+        s.address := fairpost.normalize_address(s.address);
         INSERT INTO fairpost.suppressions VALUES (s.*) ON CONFLICT DO NOTHING;
     END LOOP;
 END $$;

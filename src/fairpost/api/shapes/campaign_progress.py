@@ -13,7 +13,7 @@ class ExpectedPoint(ResponseModel):
     sent: Annotated[int, Field(description="How many by then.")]
 
 
-class ExpectedCourse(ResponseModel):
+class ExpectedProgress(ResponseModel):
     """At most 200 points, to be joined by straight lines."""
 
     made_at: Moment
@@ -50,7 +50,7 @@ class AccountCourse(ResponseModel):
     waiting: int
 
 
-class CampaignCourse(ResponseModel):
+class CampaignProgress(ResponseModel):
     """`missed`: failed, bounced, suppressed or cancelled. `waiting`: all others, including those claimed, being sent or in doubt."""
 
     id: str
@@ -62,15 +62,15 @@ class CampaignCourse(ResponseModel):
     sent: int
     missed: int
     waiting: int
-    forecast: Annotated[ExpectedCourse | None, Field(description="The forecast made at the launch. Null: none yet.")]
+    forecast: Annotated[ExpectedProgress | None, Field(description="The forecast made at the launch. Null: none yet.")]
     expected: Annotated[
         int | None, Field(description="How many the launch forecast expected to be sent by `counted_at`.")
     ]
-    outlook: Annotated[
-        ExpectedCourse | None, Field(description="The revised forecast for the rest. Null: it is not running.")
+    revised_forecast: Annotated[
+        ExpectedProgress | None, Field(description="The revised forecast for the rest. Null: it is not running.")
     ]
     done_at: Annotated[Moment | None, Field(description="When it ended, or is expected to by now.")]
     drift_s: Annotated[float | None, Field(description="How much later than forecast at the launch. Negative: sooner.")]
-    course: Annotated[list[RealPoint], Field(description="At most 602, from the launch on.")]
+    points: Annotated[list[RealPoint], Field(description="At most 602, from the launch on.")]
     steps: list[StepCourse]
     accounts: list[AccountCourse]

@@ -1,4 +1,4 @@
-"""The course of a campaign: what was foreseen, what came, and what is to be expected, as lines to draw."""
+"""The progress of a campaign: the forecast at launch, what was sent, and the revised forecast, as lines to draw."""
 
 from collections import Counter
 
@@ -9,16 +9,16 @@ from fairpost.api.answers import Answer, failures
 from fairpost.api.conditions import shown
 from fairpost.api.names import SHARED, as_known, own_account, own_words
 from fairpost.api.routes.campaigns import named, state_word
-from fairpost.api.shapes.campaign_course import (
+from fairpost.api.shapes.campaign_progress import (
     AccountCourse,
-    CampaignCourse,
-    ExpectedCourse,
+    CampaignProgress,
     ExpectedPoint,
+    ExpectedProgress,
     RealPoint,
     StepCourse,
 )
 from fairpost.api.shapes.campaigns import CampaignName
-from fairpost.observe.courses import CourseView, view_course
+from fairpost.observe.campaign_progress import ProgressView, view_progress
 from fairpost.policy.forecast import Foreseen, Unforeseen
 
 router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"])
@@ -27,51 +27,51 @@ MISSED = ("failed", "bounced", "suppressed", "cancelled")
 
 
 @router.get(
-    "/{id}/course",
+    "/{id}/progress",
     summary="Get forecast and actual progress as points over time",
     description="An engine counts every minute, less often for very large campaigns.",
     responses=failures("not_found"),
 )
-async def get_campaign_course(name: CampaignName, caller: Reads) -> Answer[CampaignCourse]:
+async def get_campaign_course(name: CampaignName, caller: Reads) -> Answer[CampaignProgress]:
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
-        view = await view_course(one, campaign, now=await one.now(), called=lambda account: as_known(account, caller))
-    return Answer(data=course_of(view, caller))
+        view = await view_progress(one, campaign, now=await one.now(), called=lambda account: as_known(account, caller))
+    return Answer(data=progress_of(view, caller))
 
 
-def course_of(view: CourseView, caller: Caller) -> CampaignCourse:
-    standing = view.standing
-    return CampaignCourse(
+def progress_of(view: ProgressView, caller: Caller) -> CampaignProgress:
+    snapshot = view.snapshot
+    return CampaignProgress(
         id=view.campaign.name,
         state=view.campaign.state,
         waits_for=shown(view.waiting, caller, zone=view.timezone).text,
         condition=view.waiting.code,
         waits_until=view.waiting.until,
-        counted_at=standing.at if standing else None,
-        sent=standing.sent if standing else 0,
-        missed=standing.missed if standing else 0,
-        waiting=standing.waiting if standing else 0,
+        counted_at=snapshot.at if snapshot else None,
+        sent=snapshot.sent if snapshot else 0,
+        missed=snapshot.missed if snapshot else 0,
+        waiting=snapshot.waiting if snapshot else 0,
         forecast=_expected(view.foretold, caller),
         expected=view.expected,
-        outlook=_expected(view.outlook, caller),
+        revised_forecast=_expected(view.revised_forecast, caller),
         done_at=view.ends_at,
         drift_s=view.drift_s,
-        course=[RealPoint(at=point.at, sent=point.sent, missed=point.missed) for point in view.points],
+        points=[RealPoint(at=point.at, sent=point.sent, missed=point.missed) for point in view.points],
         steps=_steps(view),
         accounts=_accounts(view, caller),
     )
 
 
-def _expected(kept: Foreseen | Unforeseen | None, caller: Caller) -> ExpectedCourse | None:
+def _expected(kept: Foreseen | Unforeseen | None, caller: Caller) -> ExpectedProgress | None:
     match kept:
         case None:
             return None
         case Unforeseen():
-            return ExpectedCourse(
+            return ExpectedProgress(
                 made_at=kept.made_at, emails=None, points=[], done_at=None, why_none=_why(kept, caller)
             )
         case Foreseen():
-            return ExpectedCourse(
+            return ExpectedProgress(
                 made_at=kept.made_at,
                 emails=kept.emails,
                 points=[ExpectedPoint(at=at, sent=n) for at, n in kept.points],
@@ -90,8 +90,8 @@ def _why(none: Unforeseen, caller: Caller) -> str:
     return own_words(words.replace('"', ""), caller)
 
 
-def _steps(view: CourseView) -> list[StepCourse]:
-    counted = view.standing.by_step if view.standing else {}
+def _steps(view: ProgressView) -> list[StepCourse]:
+    counted = view.snapshot.by_step if view.snapshot else {}
     shown = []
     for number, step in enumerate(view.campaign.steps, 1):
         counts = counted.get(number, {})
@@ -109,7 +109,7 @@ def _steps(view: CourseView) -> list[StepCourse]:
     return shown
 
 
-def _accounts(view: CourseView, caller: Caller) -> list[AccountCourse]:
+def _accounts(view: ProgressView, caller: Caller) -> list[AccountCourse]:
     """Its own by their names; those of the operator are one."""
     figures: dict[tuple[str | None, bool], Counter[str]] = {}
     for share in view.by_account:

@@ -1,15 +1,15 @@
-"""The course of a campaign as a chart, on the workspace's clock. Drawn once for all who watch on such a screen."""
+"""The progress of a campaign as a chart, on the workspace's clock. Drawn once for all who watch on such a screen."""
 
 from fairpost.api.live import Screen
 from fairpost.api.topics.drawings import WIDTHS
 from fairpost.charts import Axis, Kind, Mark, Series, Unit, line_chart
-from fairpost.observe.courses import CourseView
+from fairpost.observe.campaign_progress import ProgressView
 from fairpost.policy.forecast import Foreseen, Unforeseen
 
 SEEN_STEPS = 600
 
 
-def course_chart(view: CourseView, screen: Screen) -> str:
+def course_chart(view: ProgressView, screen: Screen) -> str:
     """What was foreseen at the launch, what came, and what is to be expected from now on."""
     is_open = view.campaign.finished_at is None and view.campaign.launched_at is not None
     now = _now_of(view)
@@ -20,7 +20,7 @@ def course_chart(view: CourseView, screen: Screen) -> str:
     lines = [
         Series("foreseen at the launch", _foreseen(view.foretold), tint="forecast", dashed=True),
         Series("sent", sent, kind=Kind.AREA, tint="good"),
-        Series("expected from now on", _foreseen(view.outlook), tint=1, dashed=True),
+        Series("expected from now on", _foreseen(view.revised_forecast), tint=1, dashed=True),
         Series("missed", missed if any(n for _, n in missed) else [], tint="bad"),
     ]
     return str(
@@ -35,10 +35,10 @@ def course_chart(view: CourseView, screen: Screen) -> str:
     )
 
 
-def _now_of(view: CourseView) -> float:
+def _now_of(view: ProgressView) -> float:
     """As far on as can be seen: a line that moves by less than a pixel would be told to everybody as news."""
     now = view.now.timestamp()
-    ends = [each.ends_at.timestamp() for each in (view.foretold, view.outlook) if isinstance(each, Foreseen)]
+    ends = [each.ends_at.timestamp() for each in (view.foretold, view.revised_forecast) if isinstance(each, Foreseen)]
     begun = view.campaign.launched_at.timestamp() if view.campaign.launched_at else now
     step = max(0.01, (max([now, *ends]) - begun) / SEEN_STEPS)
     return begun + (now - begun) // step * step

@@ -1,4 +1,4 @@
-"""Reads the course of a campaign: what was foreseen, what came, and what it waits for. Costs the same for ten e-mails and for a million."""
+"""Reads the progress of a campaign: the forecast, what was sent, and what it waits for. Costs the same for ten e-mails and for a million."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaigns import Counts, why_it_waits
 from fairpost.policy.conditions import Condition
 from fairpost.policy.forecast import Foreseen, Unforeseen, foreseen_by, read_kept
-from fairpost.store import campaigns, courses, schedules
-from fairpost.store.courses import CountedStanding, CoursePoint
+from fairpost.store import campaign_progress, campaigns, schedules
+from fairpost.store.campaign_progress import ProgressPoint, Snapshot
 from fairpost.store.store import Store
 
 UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
@@ -30,30 +30,32 @@ class AccountShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CourseView:
+class ProgressView:
     campaign: Campaign
     now: datetime
     timezone: str
-    standing: CountedStanding | None  # None: not counted yet
-    points: list[CoursePoint]  # the last is the standing
+    snapshot: Snapshot | None  # None: not counted yet
+    points: list[ProgressPoint]  # the last is the snapshot
     by_account: list[AccountShare]
     foretold: Foreseen | Unforeseen | None  # at the launch
-    outlook: Foreseen | Unforeseen | None  # of what is left; None: nothing is under way, or nobody has looked yet
+    revised_forecast: (
+        Foreseen | Unforeseen | None
+    )  # of what is left; None: nothing is under way, or nobody has looked yet
     waiting: Condition
 
     @property
     def expected(self) -> int | None:
         """So many should have been sent when it was counted, by the forecast at the launch."""
-        if not isinstance(self.foretold, Foreseen) or self.standing is None:
+        if not isinstance(self.foretold, Foreseen) or self.snapshot is None:
             return None
-        return foreseen_by(self.foretold, self.standing.at)
+        return foreseen_by(self.foretold, self.snapshot.at)
 
     @property
     def ends_at(self) -> datetime | None:
         """When it ended, or is expected to end by now."""
         if self.campaign.finished_at is not None:
             return self.campaign.finished_at
-        return self.outlook.ends_at if isinstance(self.outlook, Foreseen) else None
+        return self.revised_forecast.ends_at if isinstance(self.revised_forecast, Foreseen) else None
 
     @property
     def drift_s(self) -> float | None:
@@ -63,59 +65,61 @@ class CourseView:
         return (self.ends_at - self.foretold.ends_at).total_seconds()
 
 
-async def view_course(
+async def view_progress(
     store: Store,
     campaign: Campaign,
     *,
     now: datetime | None = None,
     called: Callable[[Account], Account] = lambda account: account,
     at_once: bool = False,
-) -> CourseView:
+) -> ProgressView:
     """`called`: the accounts as whoever looks may know them. `at_once`: where it is a small one it is counted now, not when an engine did it last."""
     now = now or await store.now()
-    standing = await courses.standing_now(store, campaign, emails_max=AT_ONCE_MAX) if at_once else None
-    standing = standing or await courses.standing(store, campaign)
-    points = await courses.points(store, campaign)
+    snapshot = await campaign_progress.snapshot_now(store, campaign, emails_max=AT_ONCE_MAX) if at_once else None
+    snapshot = snapshot or await campaign_progress.snapshot(store, campaign)
+    points = await campaign_progress.points(store, campaign)
     if at_once and not points and campaign.launched_at is not None:
-        points.append(CoursePoint(at=campaign.launched_at, sent=0, missed=0))
-    if standing is not None and points and campaign.finished_at is None and points[-1].at < standing.at:
-        points.append(CoursePoint(at=standing.at, sent=standing.sent, missed=standing.missed))
+        points.append(ProgressPoint(at=campaign.launched_at, sent=0, missed=0))
+    if snapshot is not None and points and campaign.finished_at is None and points[-1].at < snapshot.at:
+        points.append(ProgressPoint(at=snapshot.at, sent=snapshot.sent, missed=snapshot.missed))
     kept = await campaigns.kept_forecast(store, campaign)
     is_under_way = campaign.state in UNDER_WAY
     schedule = await schedules.schedule_of(store, campaign.workspace)
-    return CourseView(
+    return ProgressView(
         campaign=campaign,
         now=now,
         timezone=schedule.schedule.timezone,
-        standing=standing,
+        snapshot=snapshot,
         points=points,
-        by_account=await _shares(store, standing) if standing else [],
+        by_account=await _shares(store, snapshot) if snapshot else [],
         foretold=read_kept(kept) if kept is not None else None,
-        outlook=read_kept(standing.outlook) if standing and standing.outlook and is_under_way else None,
-        waiting=await waiting_of(store, campaign, standing, now=now, called=called),
+        revised_forecast=read_kept(snapshot.revised_forecast)
+        if snapshot and snapshot.revised_forecast and is_under_way
+        else None,
+        waiting=await waiting_of(store, campaign, snapshot, now=now, called=called),
     )
 
 
 async def waiting_of(
     store: Store,
     campaign: Campaign,
-    standing: CountedStanding | None,
+    snapshot: Snapshot | None,
     *,
     now: datetime,
     called: Callable[[Account], Account],
 ) -> Condition:
-    counts = await _counts(store, campaign, standing, now)
+    counts = await _counts(store, campaign, snapshot, now)
     return await why_it_waits(store, campaign, counts, now=now, called=called)
 
 
-async def _shares(store: Store, standing: CountedStanding) -> list[AccountShare]:
+async def _shares(store: Store, snapshot: Snapshot) -> list[AccountShare]:
     """Accounts that are gone are taken together with what no account has."""
     rows = await store.fetch(
-        "SELECT id, name FROM fairpost.accounts WHERE id = ANY ($1)", [a for a in standing.by_account if a is not None]
+        "SELECT id, name FROM fairpost.accounts WHERE id = ANY ($1)", [a for a in snapshot.by_account if a is not None]
     )
     names: dict[int | None, str] = {row["id"]: row["name"] for row in rows}
     shares: dict[str | None, AccountShare] = {}
-    for account, counts in standing.by_account.items():
+    for account, counts in snapshot.by_account.items():
         name = names.get(account)
         before = shares.get(name) or AccountShare(account=name, sent=0, missed=0, waiting=0)
         shares[name] = AccountShare(
@@ -127,7 +131,7 @@ async def _shares(store: Store, standing: CountedStanding) -> list[AccountShare]
     return sorted(shares.values(), key=lambda each: (each.account is None, each.account or ""))
 
 
-async def _counts(store: Store, campaign: Campaign, standing: CountedStanding | None, now: datetime) -> Counts:
+async def _counts(store: Store, campaign: Campaign, snapshot: Snapshot | None, now: datetime) -> Counts:
     """What is due is looked up, what is held was counted: the words need no more than that there is some."""
     row = await store.row(
         """SELECT EXISTS (SELECT FROM (SELECT q.campaign_id, q.state FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) h
@@ -142,8 +146,8 @@ async def _counts(store: Store, campaign: Campaign, standing: CountedStanding | 
         planned=row["planned"],
         ready=len(row["routes"]),
         in_hand=int(row["is_in_hand"]),
-        in_doubt=standing.count("in_doubt") if standing else 0,
-        parked=standing.count("parked") if standing else 0,
-        to_follow=standing.count("to follow") if standing else 0,
+        in_doubt=snapshot.count("in_doubt") if snapshot else 0,
+        parked=snapshot.count("parked") if snapshot else 0,
+        to_follow=snapshot.count("to follow") if snapshot else 0,
         routes=tuple(row["routes"]),
     )

@@ -9,46 +9,46 @@ from fairpost.cli.output import plain, print_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairpost.observe.courses import CourseView
+    from fairpost.observe.campaign_progress import ProgressView
 
 ROWS_MAX = 12
 EVEN = 0.02  # of what was foreseen: nobody calls that late
 
 
-def course_facts(view: "CourseView") -> dict[str, Any]:
+def course_facts(view: "ProgressView") -> dict[str, Any]:
     """For JSON."""
     from fairpost.reasons.rendering import sentence
 
-    standing = view.standing
+    snapshot = view.snapshot
     return {
         "campaign": view.campaign.name,
         "state": view.campaign.state,
         "waits_for": sentence(view.waiting.reason, view.timezone),
         "condition": view.waiting.code,
         "waits_until": view.waiting.until,
-        "counted_at": standing.at if standing else None,
-        "sent": standing.sent if standing else 0,
-        "missed": standing.missed if standing else 0,
-        "waiting": standing.waiting if standing else 0,
+        "counted_at": snapshot.at if snapshot else None,
+        "sent": snapshot.sent if snapshot else 0,
+        "missed": snapshot.missed if snapshot else 0,
+        "waiting": snapshot.waiting if snapshot else 0,
         "forecast": view.foretold,
         "expected": view.expected,
-        "outlook": view.outlook,
+        "revised_forecast": view.revised_forecast,
         "done_at": view.ends_at,
         "drift_s": view.drift_s,
-        "course": view.points,
+        "points": view.points,
         "steps": [
-            {"step": number, "template": step.template, "emails": standing.by_step.get(number, {}) if standing else {}}
+            {"step": number, "template": step.template, "emails": snapshot.by_step.get(number, {}) if snapshot else {}}
             for number, step in enumerate(view.campaign.steps, 1)
         ],
         "accounts": view.by_account,
     }
 
 
-def print_course(view: "CourseView") -> None:
+def print_course(view: "ProgressView") -> None:
     typer.secho(plain(f"{view.campaign.name}: {view.campaign.state}"), bold=True)
     for line in course_in_words(view):
         typer.echo(plain(line))
-    if view.standing is None:
+    if view.snapshot is None:
         return
     typer.echo()
     _print_points(view)
@@ -60,35 +60,35 @@ def print_course(view: "CourseView") -> None:
         )
 
 
-def course_in_words(view: "CourseView") -> "Iterator[str]":
+def course_in_words(view: "ProgressView") -> "Iterator[str]":
     """Sent 420 of 1,000; the forecast at the launch said 500 by then."""
     from fairpost.policy.forecast import Unforeseen
     from fairpost.reasons.rendering import local, sentence
 
     yield sentence(view.waiting.reason, view.timezone)
-    standing = view.standing
-    if standing is None:
+    snapshot = view.snapshot
+    if snapshot is None:
         yield (
             "not counted yet"
             if view.campaign.launched_at is None
             else "not counted yet: an engine does that (fairpost work)"
         )
         return
-    emails = standing.sent + standing.missed + standing.waiting
-    missed = f", missed {standing.missed:,}" if standing.missed else ""
+    emails = snapshot.sent + snapshot.missed + snapshot.waiting
+    missed = f", missed {snapshot.missed:,}" if snapshot.missed else ""
     said = f"; the forecast at the launch said {view.expected:,} by then" if view.expected is not None else ""
-    counted = f", counted {local(standing.at, view.timezone)}" if view.campaign.finished_at is None else ""
-    yield f"sent {standing.sent:,} of {emails:,}{missed}{counted}{said}"
+    counted = f", counted {local(snapshot.at, view.timezone)}" if view.campaign.finished_at is None else ""
+    yield f"sent {snapshot.sent:,} of {emails:,}{missed}{counted}{said}"
     if isinstance(view.foretold, Unforeseen):
         yield f"nothing was foreseen at the launch: {view.foretold.why}"
-    if isinstance(view.outlook, Unforeseen):
-        yield f"nothing can be foreseen now: {view.outlook.why}"
+    if isinstance(view.revised_forecast, Unforeseen):
+        yield f"nothing can be foreseen now: {view.revised_forecast.why}"
     if view.ends_at is not None:
         verb = "ended" if view.campaign.finished_at is not None else "done is now expected"
         yield f"{verb} {local(view.ends_at, view.timezone)}{_drift(view)}"
 
 
-def _drift(view: "CourseView") -> str:
+def _drift(view: "ProgressView") -> str:
     from fairpost.model.durations import say_duration
     from fairpost.policy.forecast import Foreseen
 
@@ -102,7 +102,7 @@ def _drift(view: "CourseView") -> str:
     )
 
 
-def _print_points(view: "CourseView") -> None:
+def _print_points(view: "ProgressView") -> None:
     from fairpost.cli.forecast_view import bar
     from fairpost.policy.forecast import Foreseen, foreseen_by
     from fairpost.reasons.rendering import local

@@ -14,10 +14,10 @@ from fairpost.maintenance.progress import CourseWatch
 from fairpost.model.account import Limits
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.model.ids import EmailId
+from fairpost.observe.campaign_progress import ProgressView, view_progress
 from fairpost.observe.campaigns import view_campaign
-from fairpost.observe.courses import CourseView, view_course
 from fairpost.policy.forecast import Foreseen, Unforeseen, foreseen_by
-from fairpost.store import campaigns, courses
+from fairpost.store import campaign_progress, campaigns
 from fairpost.store.store import Store
 from tests.campaigns.answers import BAD_MESSAGE
 from tests.campaigns.world import MONDAY, World, office_hours
@@ -49,8 +49,8 @@ async def run(world: World, *, days: float, every: timedelta = 30 * MINUTE) -> N
         drive.wake_all()
 
 
-async def course_of(world: World, campaign: Campaign) -> CourseView:
-    return await view_course(world.store, await world.again(campaign), now=world.clock.now)
+async def progress_of(world: World, campaign: Campaign) -> ProgressView:
+    return await view_progress(world.store, await world.again(campaign), now=world.clock.now)
 
 
 async def finish(store: Store, campaign: Campaign, state: str, most: int) -> int:
@@ -74,7 +74,7 @@ async def launched(world: World, people: int = 100) -> Campaign:
 
 
 async def count(world: World) -> int:
-    return await courses.count(world.store, seconds_max=60)
+    return await campaign_progress.count(world.store, seconds_max=60)
 
 
 # ── reality ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -87,7 +87,7 @@ async def test_every_point_is_what_had_been_sent_by_then(world: World) -> None:
     campaign = await world.draft(delays=(DAY,))
     await world.launch(campaign)
     await run(world, days=1.5)
-    view = await course_of(world, campaign)
+    view = await progress_of(world, campaign)
     assert view.campaign.state is CampaignState.COMPLETED
     assert (view.points[0].at, view.points[0].sent) == (MONDAY, 0)
     assert (view.points[-1].at, view.points[-1].sent) == (view.campaign.finished_at, 30)
@@ -107,20 +107,20 @@ async def test_reality_keeps_to_what_was_foreseen_and_the_outlook_to_what_comes(
     campaign = await world.draft()
     await world.launch(campaign)
     await run(world, days=0.03)
-    half = await course_of(world, campaign)
-    assert half.standing is not None
+    half = await progress_of(world, campaign)
+    assert half.snapshot is not None
     assert half.expected is not None
     assert isinstance(half.foretold, Foreseen)
-    assert isinstance(half.outlook, Foreseen)
-    assert abs(half.standing.sent - half.expected) <= 3
-    assert half.outlook.points[0][1] == half.outlook.sent > 0
-    assert half.outlook.points[-1][1] == 60
-    assert half.outlook.made_at > half.foretold.made_at
+    assert isinstance(half.revised_forecast, Foreseen)
+    assert abs(half.snapshot.sent - half.expected) <= 3
+    assert half.revised_forecast.points[0][1] == half.revised_forecast.sent > 0
+    assert half.revised_forecast.points[-1][1] == 60
+    assert half.revised_forecast.made_at > half.foretold.made_at
     assert abs(half.drift_s or 0) < 120
     await run(world, days=0.2)
-    whole = await course_of(world, campaign)
-    assert whole.outlook is None
-    assert abs((world.post.sent[-1].at - half.outlook.ends_at).total_seconds()) < 120
+    whole = await progress_of(world, campaign)
+    assert whole.revised_forecast is None
+    assert abs((world.post.sent[-1].at - half.revised_forecast.ends_at).total_seconds()) < 120
     assert abs(whole.drift_s or 0) < 180
     assert all(abs(foreseen_by(half.foretold, point.at) - point.sent) <= 5 for point in whole.points)
 
@@ -135,8 +135,8 @@ async def test_who_falls_behind_is_told_so(world: World) -> None:
     world.clock.move_to(MONDAY + DAY)
     await campaigns.resume(world.store, await world.again(campaign), by="test")
     await mind(world)()
-    view = await course_of(world, campaign)
-    assert (view.standing and view.standing.sent, view.expected) == (0, 100)
+    view = await progress_of(world, campaign)
+    assert (view.snapshot and view.snapshot.sent, view.expected) == (0, 100)
     assert view.drift_s is not None
     assert abs(view.drift_s - DAY.total_seconds()) < 120
 
@@ -148,12 +148,12 @@ async def test_steps_and_accounts_add_up(world: World) -> None:
     world.post.answers = {"p3@there.test": [BAD_MESSAGE], "p4@there.test": [BAD_MESSAGE]}
     await world.launch(campaign)
     await run(world, days=0.03)
-    view = await course_of(world, campaign)
-    standing = view.standing
-    assert standing is not None
+    view = await progress_of(world, campaign)
+    snapshot = view.snapshot
+    assert snapshot is not None
     progress = (await view_campaign(world.store, await world.again(campaign), now=world.clock.now)).progress
-    assert {step: dict(states) for step, states in progress.by_step.items()} == standing.by_step
-    assert (standing.sent, standing.missed, standing.waiting) == (38, 4, 38)
+    assert {step: dict(states) for step, states in progress.by_step.items()} == snapshot.by_step
+    assert (snapshot.sent, snapshot.missed, snapshot.waiting) == (38, 4, 38)
     assert [share.account for share in view.by_account] == ["anna", "bert", None]
     assert sum(share.sent for share in view.by_account) == 38
     assert sum(share.waiting for share in view.by_account[:2]) == 38  # follow-ups are their account's
@@ -172,7 +172,7 @@ async def test_what_it_waits_for_is_said_as_elsewhere(world: World) -> None:
         world.clock.move_to(max(world.clock.now, moment))
         campaign = await world.again(campaign)
         told = (await view_campaign(world.store, campaign, now=world.clock.now)).waiting
-        assert (await course_of(world, campaign)).waiting == told
+        assert (await progress_of(world, campaign)).waiting == told
 
 
 # ── totals ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -195,11 +195,11 @@ async def test_no_count_misses_or_doubles_an_email_that_moves_meanwhile(world: W
         looks = 0
         while not is_done:
             await world.store.value("SELECT fairpost.count_campaign($1, $2)", campaign.id, MONDAY + looks * MINUTE)
-            standing = await courses.standing(world.store, campaign)
-            assert standing is not None
-            assert standing.sent + standing.missed + standing.waiting == people
-            assert sum(sum(states.values()) for states in standing.by_step.values()) == people
-            assert sum(sum(kinds.values()) for kinds in standing.by_account.values()) == people
+            snapshot = await campaign_progress.snapshot(world.store, campaign)
+            assert snapshot is not None
+            assert snapshot.sent + snapshot.missed + snapshot.waiting == people
+            assert sum(sum(states.values()) for states in snapshot.by_step.values()) == people
+            assert sum(sum(kinds.values()) for kinds in snapshot.by_account.values()) == people
             looks += 1
         return looks
 
@@ -212,16 +212,16 @@ async def test_a_count_that_is_cut_off_leaves_nothing(world: World) -> None:
     await count(world)
     await finish(world.store, campaign, "sent", 30)
     world.clock.move_to(MONDAY + 2 * MINUTE)
-    before = await course_of(world, campaign)
+    before = await progress_of(world, campaign)
     async with world.store.connection() as conn:
         transaction = conn.transaction()
         await transaction.start()
         assert await conn.fetchval("SELECT fairpost.count_campaigns(60, $1)", world.clock.now) == 1
         assert await count(world) == 0, "one counts at a time"
         await transaction.rollback()
-    assert (await course_of(world, campaign)).points == before.points
+    assert (await progress_of(world, campaign)).points == before.points
     assert await count(world) == 1
-    assert [point.sent for point in (await course_of(world, campaign)).points] == [0, 30]
+    assert [point.sent for point in (await progress_of(world, campaign)).points] == [0, 30]
     assert await count(world) == 0, "not before a minute is over"
 
 
@@ -232,7 +232,7 @@ async def test_what_was_sent_is_not_unsent_when_history_is_dropped(world: World)
     await world.store.value("DELETE FROM fairpost.emails WHERE campaign_id = $1", campaign.id)
     world.clock.move_to(MONDAY + 2 * MINUTE)
     await count(world)
-    assert [point.sent for point in (await course_of(world, campaign)).points] == [0, 30]
+    assert [point.sent for point in (await progress_of(world, campaign)).points] == [0, 30]
     await world.store.value("DELETE FROM fairpost.queue")
     await world.store.value("DELETE FROM fairpost.arrivals")
 
@@ -241,14 +241,14 @@ async def test_a_retry_goes_on_with_the_course(world: World) -> None:
     campaign = await launched(world, 10)
     world.post.answers = {"p3@there.test": [BAD_MESSAGE]}
     await run(world, days=0.1)
-    ended = await course_of(world, campaign)
+    ended = await progress_of(world, campaign)
     assert (ended.campaign.state, ended.points[-1].sent, ended.points[-1].missed) == (CampaignState.COMPLETED, 9, 1)
     world.clock.move_to(MONDAY + 2 * DAY)
     failed = [r async for r in campaigns.receipts(world.store, campaign, states=["failed", "bounced"])]
     await world.store.value("SELECT fairpost.unsuppress('acme', 'p3@there.test')")
     assert await campaigns.retry(world.store, [EmailId(each.email_id) for each in failed]) == 1
     await run(world, days=0.1)
-    again = await course_of(world, campaign)
+    again = await progress_of(world, campaign)
     assert (again.points[-1].sent, again.points[-1].missed) == (10, 0)
     assert again.points[-1].at == again.campaign.finished_at
     assert ended.points == again.points[: len(ended.points)]
@@ -267,7 +267,7 @@ async def test_a_long_course_is_thinned_evenly(world: World) -> None:
                 PERFORM fairpost.count_campaign({campaign.id}, '{MONDAY.isoformat()}'::timestamptz + minute * interval '1 minute');
             END LOOP; END $$"""
     )
-    view = await course_of(world, campaign)
+    view = await progress_of(world, campaign)
     assert POINTS_MAX / 4 < len(view.points) <= POINTS_MAX + 1
     assert (view.points[0].at, view.points[-1].sent) == (MONDAY, 650)
     assert all(point.sent == 1 + (point.at - MONDAY) // MINUTE for point in view.points[1:])
@@ -279,9 +279,9 @@ async def test_nothing_is_written_where_nothing_changes(world: World) -> None:
     for minute in range(20):
         world.clock.move_to(MONDAY + minute * MINUTE)
         await count(world)
-    rows = await courses.points(world.store, campaign)
+    rows = await campaign_progress.points(world.store, campaign)
     assert [(point.at, point.sent) for point in rows] == [(MONDAY, 0)]
-    assert [point.at for point in (await course_of(world, campaign)).points] == [MONDAY, MONDAY + 19 * MINUTE]
+    assert [point.at for point in (await progress_of(world, campaign)).points] == [MONDAY, MONDAY + 19 * MINUTE]
 
 
 async def test_one_that_is_over_is_counted_once_more_and_then_left_alone(world: World) -> None:
@@ -296,8 +296,8 @@ async def test_the_course_goes_with_its_campaign(world: World) -> None:
     campaign = await launched(world, 5)
     await run(world, days=0.1)
     await world.store.value("DELETE FROM fairpost.campaigns WHERE id = $1", campaign.id)
-    assert await courses.points(world.store, campaign) == []
-    assert await courses.standing(world.store, campaign) is None
+    assert await campaign_progress.points(world.store, campaign) == []
+    assert await campaign_progress.snapshot(world.store, campaign) is None
 
 
 # ── foreseen at the launch ────────────────────────────────────────────────────────────────────────────────
@@ -309,7 +309,7 @@ async def test_a_launch_that_cannot_be_foreseen_goes_on_and_says_why(world: Worl
     await world.add_people(5)
     campaign = await world.draft()
     assert (await world.launch(campaign)).scheduled == 5
-    view = await course_of(world, campaign)
+    view = await progress_of(world, campaign)
     assert isinstance(view.foretold, Unforeseen)
     assert "account" in view.foretold.why
     assert (view.expected, view.drift_s) == (None, None)
@@ -318,7 +318,7 @@ async def test_a_launch_that_cannot_be_foreseen_goes_on_and_says_why(world: Worl
 async def test_a_forecast_that_takes_too_long_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forecasting, "SECONDS_MAX", -1.0)
     campaign = await launched(world, 5)
-    view = await course_of(world, campaign)
+    view = await progress_of(world, campaign)
     assert isinstance(view.foretold, Unforeseen)
     assert "of 5 " in view.foretold.why
 
@@ -329,10 +329,10 @@ async def test_an_engine_foresees_what_a_launch_that_was_cut_off_did_not(world: 
     campaign = await world.draft(starts_at=MONDAY + DAY)
     await launching.set_going(world.store, campaign, skip_incomplete=False, by="test", now=MONDAY)
     await mind(world)()
-    assert (await course_of(world, campaign)).foretold is None, "the launch may still be at it"
+    assert (await progress_of(world, campaign)).foretold is None, "the launch may still be at it"
     world.clock.move_to(MONDAY + 2 * MINUTE)
     await mind(world)()
-    foretold = (await course_of(world, campaign)).foretold
+    foretold = (await progress_of(world, campaign)).foretold
     assert isinstance(foretold, Foreseen)
     assert (foretold.emails, foretold.points[-1]) == (50, (foretold.ends_at, 50))
     assert foretold.points[0] == (MONDAY + DAY, 0)
@@ -344,7 +344,7 @@ async def test_what_was_kept_in_hours_is_still_read(world: World) -> None:
         """UPDATE fairpost.campaigns SET forecast = '{"made_at": "2030-01-07T08:00:00+00:00", "ends_at": "2030-01-07T10:30:00+00:00", "emails": 30,
            "per_hour": [["2030-01-07T08:00:00+00:00", 10], ["2030-01-07T10:00:00+00:00", 20]]}'"""
     )
-    foretold = (await course_of(world, campaign)).foretold
+    foretold = (await progress_of(world, campaign)).foretold
     assert isinstance(foretold, Foreseen)
     hours = [foreseen_by(foretold, MONDAY + n * timedelta(minutes=30)) for n in range(7)]
     assert hours == [0, 5, 10, 10, 10, 30, 30]

@@ -16,7 +16,7 @@ BEGIN
         RETURN 0;
     END IF;
     FOR due IN
-        SELECT c.id FROM fairpost.campaigns c LEFT JOIN fairpost.campaign_standings s ON s.campaign_id = c.id
+        SELECT c.id FROM fairpost.campaigns c LEFT JOIN fairpost.campaign_snapshots s ON s.campaign_id = c.id
         WHERE c.launched_at IS NOT NULL
         AND (s.campaign_id IS NULL OR s.next_at <= coalesce(p_now, begun_at) OR s.state <> c.state OR s.finished_at IS DISTINCT FROM c.finished_at)
         ORDER BY s.next_at NULLS FIRST, c.id
@@ -58,9 +58,9 @@ CREATE OR REPLACE FUNCTION fairpost.count_campaign(p_campaign bigint, p_now time
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     c CONSTANT fairpost.campaigns := (SELECT x FROM fairpost.campaigns x WHERE x.id = p_campaign);
-    before CONSTANT fairpost.campaign_standings := (SELECT s FROM fairpost.campaign_standings s WHERE s.campaign_id = p_campaign);
+    before CONSTANT fairpost.campaign_snapshots := (SELECT s FROM fairpost.campaign_snapshots s WHERE s.campaign_id = p_campaign);
     begun_at CONSTANT timestamptz := clock_timestamp();
-    after fairpost.campaign_standings;
+    after fairpost.campaign_snapshots;
     is_over boolean;
 BEGIN
     IF c.id IS NULL THEN
@@ -78,7 +78,7 @@ BEGIN
     IF is_over AND after.waiting = 0 THEN
         after.next_at := 'infinity';
     END IF;
-    INSERT INTO fairpost.campaign_standings AS s (campaign_id, at, sent, missed, waiting, steps, accounts, state, finished_at, next_at)
+    INSERT INTO fairpost.campaign_snapshots AS s (campaign_id, at, sent, missed, waiting, steps, accounts, state, finished_at, next_at)
     VALUES (c.id, after.at, after.sent, after.missed, after.waiting, after.steps, after.accounts, after.state, after.finished_at, after.next_at)
     ON CONFLICT (campaign_id) DO UPDATE SET at = excluded.at, sent = excluded.sent, missed = excluded.missed, waiting = excluded.waiting, steps = excluded.steps,
         accounts = excluded.accounts, state = excluded.state, finished_at = excluded.finished_at, next_at = excluded.next_at;
@@ -86,21 +86,21 @@ BEGIN
 END $$;
 
 -- A point of the course where something has changed and the last one is long enough ago; and the end of a rest before it, or a night would look like slow work.
-CREATE OR REPLACE FUNCTION fairpost.draw_course(c fairpost.campaigns, before fairpost.campaign_standings, after fairpost.campaign_standings, is_over boolean) RETURNS void
+CREATE OR REPLACE FUNCTION fairpost.draw_course(c fairpost.campaigns, before fairpost.campaign_snapshots, after fairpost.campaign_snapshots, is_over boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     every CONSTANT interval := make_interval(secs => coalesce(before.every_s, 60));
-    last fairpost.campaign_course;
+    last fairpost.campaign_progress;
 BEGIN
     IF before.campaign_id IS NULL THEN
-        INSERT INTO fairpost.campaign_course VALUES (c.id, least(c.launched_at, after.at), 0, 0);
+        INSERT INTO fairpost.campaign_progress VALUES (c.id, least(c.launched_at, after.at), 0, 0);
     END IF;
-    SELECT * INTO last FROM fairpost.campaign_course p WHERE p.campaign_id = c.id ORDER BY p.at DESC LIMIT 1;
+    SELECT * INTO last FROM fairpost.campaign_progress p WHERE p.campaign_id = c.id ORDER BY p.at DESC LIMIT 1;
     IF (after.sent, after.missed) IS DISTINCT FROM (last.sent, last.missed) AND (before.sent, before.missed) = (last.sent, last.missed) AND before.at >= last.at + every THEN
-        INSERT INTO fairpost.campaign_course VALUES (c.id, before.at, before.sent, before.missed) RETURNING * INTO last;
+        INSERT INTO fairpost.campaign_progress VALUES (c.id, before.at, before.sent, before.missed) RETURNING * INTO last;
     END IF;
     IF is_over OR (after.sent, after.missed) IS DISTINCT FROM (last.sent, last.missed) AND after.at >= last.at + every THEN
-        INSERT INTO fairpost.campaign_course AS p VALUES (c.id, greatest(CASE WHEN is_over THEN c.finished_at ELSE after.at END, last.at), after.sent, after.missed)
+        INSERT INTO fairpost.campaign_progress AS p VALUES (c.id, greatest(CASE WHEN is_over THEN c.finished_at ELSE after.at END, last.at), after.sent, after.missed)
         ON CONFLICT (campaign_id, at) DO UPDATE SET sent = excluded.sent, missed = excluded.missed;
         PERFORM fairpost.thin_course(c.id);
     END IF;
@@ -113,11 +113,11 @@ DECLARE
     most CONSTANT integer := 600;
     wider_s bigint;
 BEGIN
-    WHILE (SELECT count(*) FROM fairpost.campaign_course p WHERE p.campaign_id = p_campaign) > most LOOP
-        UPDATE fairpost.campaign_standings s SET every_s = 2 * s.every_s WHERE s.campaign_id = p_campaign RETURNING s.every_s INTO wider_s;
-        DELETE FROM fairpost.campaign_course p USING (
+    WHILE (SELECT count(*) FROM fairpost.campaign_progress p WHERE p.campaign_id = p_campaign) > most LOOP
+        UPDATE fairpost.campaign_snapshots s SET every_s = 2 * s.every_s WHERE s.campaign_id = p_campaign RETURNING s.every_s INTO wider_s;
+        DELETE FROM fairpost.campaign_progress p USING (
             SELECT o.at, row_number() OVER (PARTITION BY floor(extract(epoch FROM o.at) / wider_s) ORDER BY o.at) AS place, max(o.at) OVER () AS last_at
-            FROM fairpost.campaign_course o WHERE o.campaign_id = p_campaign) o
+            FROM fairpost.campaign_progress o WHERE o.campaign_id = p_campaign) o
         WHERE p.campaign_id = p_campaign AND p.at = o.at AND o.place > 1 AND o.at < o.last_at;
     END LOOP;
 END $$;

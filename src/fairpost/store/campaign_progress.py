@@ -19,14 +19,14 @@ _LAUNCHED_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoursePoint:
+class ProgressPoint:
     at: datetime
     sent: int
     missed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountedStanding:
+class Snapshot:
     """`waiting`: all that is neither sent nor missed, also what is in hand, in doubt or parked."""
 
     at: datetime
@@ -35,7 +35,7 @@ class CountedStanding:
     waiting: int
     by_step: Mapping[int, Mapping[str, int]]  # step: state: how many
     by_account: Mapping[int | None, Mapping[Kind, int]]  # None: nobody's yet, or never anybody's
-    outlook: str | None  # as it was written
+    revised_forecast: str | None  # as it was written
 
     def count(self, *states: str) -> int:
         return sum(counts.get(state, 0) for counts in self.by_step.values() for state in states)
@@ -46,20 +46,20 @@ async def count(store: "Store", *, seconds_max: float) -> int:
     return int(await store.value("SELECT fairpost.count_campaigns($1, $2)", seconds_max, clock.stated()))
 
 
-async def standing(store: "Store", campaign: Campaign) -> CountedStanding | None:
+async def snapshot(store: "Store", campaign: Campaign) -> Snapshot | None:
     """None: it has not been counted yet."""
     row = await store.row(
-        "SELECT at, sent, missed, waiting, steps, accounts, outlook FROM fairpost.campaign_standings WHERE campaign_id = $1",
+        "SELECT at, sent, missed, waiting, steps, accounts, revised_forecast FROM fairpost.campaign_snapshots WHERE campaign_id = $1",
         campaign.id,
     )
     return _standing(row) if row else None
 
 
-async def standing_now(store: "Store", campaign: Campaign, *, emails_max: int) -> CountedStanding | None:
+async def snapshot_now(store: "Store", campaign: Campaign, *, emails_max: int) -> Snapshot | None:
     """Counted at this moment. None: it has more e-mails than so many, or is not launched."""
     row = await store.row(
-        """SELECT t.at, greatest(n.sent, s.sent) AS sent, n.missed, n.waiting, n.steps, n.accounts, s.outlook
-           FROM fairpost.campaigns c LEFT JOIN fairpost.campaign_standings s ON s.campaign_id = c.id
+        """SELECT t.at, greatest(n.sent, s.sent) AS sent, n.missed, n.waiting, n.steps, n.accounts, s.revised_forecast
+           FROM fairpost.campaigns c LEFT JOIN fairpost.campaign_snapshots s ON s.campaign_id = c.id
            CROSS JOIN (SELECT coalesce($3::timestamptz, clock_timestamp()) AS at) t CROSS JOIN LATERAL fairpost.standing_of(c.id, t.at) n
            WHERE c.id = $1 AND c.launched_at IS NOT NULL AND c.scheduled <= $2""",
         *(campaign.id, emails_max, clock.stated()),
@@ -67,29 +67,29 @@ async def standing_now(store: "Store", campaign: Campaign, *, emails_max: int) -
     return _standing(row) if row else None
 
 
-def _standing(row: Any) -> CountedStanding:
+def _standing(row: Any) -> Snapshot:
     by_step: dict[int, dict[str, int]] = {}
     for step, state, n in json.loads(row["steps"]):
         by_step.setdefault(step, {})[state] = n
     by_account: dict[int | None, dict[Kind, int]] = {}
     for account, kind, n in json.loads(row["accounts"]):
         by_account.setdefault(account, {})[kind] = n
-    return CountedStanding(
+    return Snapshot(
         at=row["at"],
         sent=row["sent"],
         missed=row["missed"],
         waiting=row["waiting"],
         by_step=by_step,
         by_account=by_account,
-        outlook=row["outlook"],
+        revised_forecast=row["revised_forecast"],
     )
 
 
-async def points(store: "Store", campaign: Campaign) -> list[CoursePoint]:
+async def points(store: "Store", campaign: Campaign) -> list[ProgressPoint]:
     rows = await store.fetch(
-        "SELECT at, sent, missed FROM fairpost.campaign_course WHERE campaign_id = $1 ORDER BY at", campaign.id
+        "SELECT at, sent, missed FROM fairpost.campaign_progress WHERE campaign_id = $1 ORDER BY at", campaign.id
     )
-    return [CoursePoint(**row) for row in rows]
+    return [ProgressPoint(**row) for row in rows]
 
 
 async def launched_unforeseen(store: "Store", *, now: datetime) -> list[int]:
@@ -105,15 +105,15 @@ async def launched_unforeseen(store: "Store", *, now: datetime) -> list[int]:
 async def take_turn(store: "Store", *, now: datetime, turn_s: float) -> int | None:
     """A campaign under way that is to be foreseen anew; nobody else takes it for so long. None: there is none."""
     found: int | None = await store.value(
-        """UPDATE fairpost.campaign_standings s SET outlook_next_at = $1::timestamptz + make_interval(secs => $2) WHERE s.campaign_id = (
-               SELECT o.campaign_id FROM fairpost.campaign_standings o
-               WHERE o.state IN ('scheduled', 'running') AND o.outlook_next_at <= $1 ORDER BY o.outlook_next_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+        """UPDATE fairpost.campaign_snapshots s SET revised_next_at = $1::timestamptz + make_interval(secs => $2) WHERE s.campaign_id = (
+               SELECT o.campaign_id FROM fairpost.campaign_snapshots o
+               WHERE o.state IN ('scheduled', 'running') AND o.revised_next_at <= $1 ORDER BY o.revised_next_at LIMIT 1 FOR UPDATE SKIP LOCKED)
            RETURNING s.campaign_id""",
         *(now, turn_s),
     )
     return found
 
 
-async def keep_outlook(store: "Store", campaign: Campaign, written: str, *, next_at: datetime) -> None:
-    sql = "UPDATE fairpost.campaign_standings SET outlook = $2, outlook_next_at = $3 WHERE campaign_id = $1"
+async def keep_revised_forecast(store: "Store", campaign: Campaign, written: str, *, next_at: datetime) -> None:
+    sql = "UPDATE fairpost.campaign_snapshots SET revised_forecast = $2, revised_next_at = $3 WHERE campaign_id = $1"
     await store.value(sql, campaign.id, written, next_at)
