@@ -42,7 +42,7 @@ export default {
       heading(campaign.id, state(campaign.state), actions(ctx, campaign)),
       headline(campaign.headline),
       tabs("Parts of the campaign", [[path, "Progress"], [`${path}/recipients`, "Recipients"], [`${path}/preview`, "Preview"]], params.part ? `${path}/${params.part}` : path),
-      params.part === "recipients" ? recipients(ctx, campaign) : params.part === "preview" ? preview(ctx, campaign) : progress(ctx, campaign),
+      params.part === "recipients" ? recipients(ctx, campaign) : params.part === "preview" ? preview(ctx, campaign) : progressPart(ctx, campaign),
     ];
   },
 };
@@ -121,7 +121,7 @@ async function removed(ctx, campaign) {
 
 // ── its progress ──────────────────────────────────────────────────────────────────────────────────────────
 
-function progress(ctx, campaign) {
+function progressPart(ctx, campaign) {
   const { states } = campaign;
   const all = campaign.sent + campaign.missed + campaign.waiting;
   const path = `/campaigns/${segment(campaign.id)}/recipients`;
