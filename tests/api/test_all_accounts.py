@@ -80,7 +80,7 @@ async def test_an_admin_sees_and_stops_the_accounts_of_all(api: Api) -> None:
 async def suspend(api: Api, name: str) -> None:
     """As an engine does it."""
     done = await api.store.value(
-        "SELECT fairpost.set_status(a.id, NULL, 'suspended', 'wrong password') FROM fairpost.accounts a WHERE a.name = $1",
+        "SELECT fairpost.set_status(a.id, NULL, 'suspended', 'account.authentication_failed', '{}') FROM fairpost.accounts a WHERE a.name = $1",
         name,
     )
     assert done

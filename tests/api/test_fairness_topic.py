@@ -67,7 +67,7 @@ async def test_an_admin_sees_all_and_a_workspace_its_own(api: Api) -> None:
         assert (own["mode"], own["queue"], own["served"]["emails"]) == (None, None, 4)
         assert {each["name"]: each["emails"] for each in own["served_users"]} == {"ann": 3, "bob": 1}
         assert [(each["name"], each["score"], each["reasons"]) for each in own["throttling"]["latest"]] == [
-            ("ann", 0, ["a burst"])
+            ("ann", 0, ["9 e-mails in 24 hours, more than 5 times the usual 1 a day"])
         ]
         assert [(each["level"], each["reason"]) for each in own["holds"]] == [("domain", "a complaint")]
 

@@ -223,7 +223,9 @@ async def test_a_proof_is_void_when_nobody_could_log_in_for_a_week(
 ) -> None:
     assert await _add(client, provider.account()) == (201, None)
     account = await api.store.account_named("acme/ann")
-    await api.store.value("SELECT fairpost.set_status($1, NULL, 'suspended', 'the login was refused')", account.id)
+    await api.store.value(
+        "SELECT fairpost.set_status($1, NULL, 'suspended', 'account.authentication_failed', '{}')", account.id
+    )
     assert (await client.post("/v1/accounts/ann/resume")).json()["data"]["status"] == AccountStatus.ACTIVE
     for days, is_valid in ((6, True), (8, False)):
         sql = "UPDATE fairpost.mailboxes SET failed_since = $1 WHERE failed_since IS NOT NULL"

@@ -189,7 +189,7 @@ async def test_events_are_the_workspaces_own_the_newest_first(api: Api, client: 
             break
     assert [each["subject"] for each in found] == ["user u1", *(f"user u{n}" for n in reversed(range(5)))]
     assert found[0]["kind"] == "released"
-    assert found[1]["detail"]["reason"] == "because"
+    assert (found[1]["detail"]["reason"], found[1]["detail"]["params"]) == ("hold.by_hand", {"note": "because"})
     held = (await client.get("/v1/events", params={"kind": "held"})).json()["data"]["items"]
     assert len(held) == 5
     assert (await client.get("/v1/events", params={"kind": "a\x00"})).status_code == 422

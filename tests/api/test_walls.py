@@ -28,7 +28,7 @@ POINTS_TO = {
     "list_members": {"list_id": "lists", "prospect_id": "prospects"},
     "sequence_steps": {"sequence_id": "sequences", "template_id": "templates"},
     "campaigns": {"sequence_id": "sequences"},
-    "stops": {"prospect_id": "prospects"},
+    "opt_outs": {"prospect_id": "prospects"},
 }
 
 EMAIL = {"to": "x@example.com", "subject": "Hello", "text": "Hi"}
@@ -81,7 +81,7 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
         ("$1", [json.dumps([[{**EMAIL, "workspace": B}]])]),
     ],
     "hold": lambda n: [
-        (f"$1, '{level}', '{key}', 'infinity', 'mine'", [whose])
+        (f"$1, '{level}', '{key}', 'infinity', 'hold.by_hand', '{{}}'", [whose])
         for whose, level, key in ((B, "workspace", ""), (B, "user", "ann"), ("*", "workspace", ""))
     ],
     "launch_campaign": lambda n: [

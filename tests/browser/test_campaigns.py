@@ -202,7 +202,7 @@ async def test_what_is_paused_stays_until_it_is_resumed_and_one_prospect_can_be_
         await button(page, "Resume").click()
         await expect(badge(page)).to_have_text("running")
         assert await send(api.store, relay, most=2) == 2
-        await page.get_by_role("link", name="Course").click()
+        await page.get_by_role("link", name="Progress").click()
         await expect(figure(page, "sent").first).to_have_text(re.compile("^3"))
         await button(page, "Cancel the campaign").click()
         await button(page, "Cancel it for good").click()

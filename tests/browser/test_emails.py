@@ -316,7 +316,7 @@ async def test_who_may_only_look_has_nothing_to_press(office: Office, page: Page
 
 
 async def test_who_runs_the_service_opens_emails_of_all_workspaces(office: Office, page: Page, faults: Faults) -> None:
-    faults.allow(r"status of 404 .*/(api/admin/emails|api/emails)/(em_[0-9a-z]{13}|\d+)(/life|\?pictures=true)?$")
+    faults.allow(r"status of 404 .*/(v1/admin/emails|v1/emails)/(em_[0-9a-z]{13}|\d+)(/life|\?pictures=true)?$")
     own = await office.accept(to="bob@example.com", subject="Of acme")
     (row,) = await office.api.store.enqueue_many(
         [{"workspace": "other", "to": "bob@example.com", "subject": "Of the other", "text": "Hi"}]

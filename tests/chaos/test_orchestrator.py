@@ -236,7 +236,7 @@ OFFICES = ("acme", "bolt")
 async def gates(store: Store) -> dict[str, bool]:
     """Whether each office may send now."""
     rows = await store.fetch(
-        """SELECT s.workspace, r.throttled_until > $1 AS is_shut FROM fairpost.campaign_streams s
+        """SELECT s.workspace, r.closed_until > $1 AS is_shut FROM fairpost.campaign_streams s
            LEFT JOIN fairpost.sender_rules r ON r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream""",
         clock.now(),
     )

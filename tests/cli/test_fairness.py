@@ -78,11 +78,11 @@ def test_the_two_queues_stand_side_by_side(cli: Cli, url: str, db: Db) -> None:
 def test_throttled_senders_are_named_with_the_reason(cli: Cli, db: Db) -> None:
     db.execute(
         """SELECT fairpost.decide('acme', 'user', 'eve', 0, -1::smallint, NULL, clock_timestamp(), clock_timestamp() + interval '4 hours',
-           true, false, NULL, 55::smallint, 0.9, ARRAY['12 % bounced'], clock_timestamp(), true)"""
+           true, false, NULL, 55::smallint, 0.9, '[{"code": "sender.too_many_bounces", "params": {"bounced": 3, "total": 9}}]', clock_timestamp(), true)"""
     )
     throttling = cli.json("fairness")["throttling"]
     assert [throttling[name] for name in ("throttled", "stopped", "observed", "held")] == [1, 1, 0, 0]
-    assert missing(cli.ok("fairness"), "user eve", "12 % bounced") == []
+    assert missing(cli.ok("fairness"), "user eve", "3 of 9 e-mails bounced") == []
 
 
 def test_a_window_that_was_not_kept_says_why(cli: Cli) -> None:

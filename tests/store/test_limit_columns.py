@@ -11,7 +11,17 @@ from fairpost.model.limit import Limit
 from fairpost.store.store import Store
 
 NUMBERS = [each for each in LIMITS if not each.choices and not each.parts]
-ABOUT = {"address", "display_name", "pool", "provider", "transport", "status", "status_reason", "status_until"}
+ABOUT = {
+    "address",
+    "display_name",
+    "pool",
+    "provider",
+    "transport",
+    "status",
+    "status_reason",
+    "status_params",
+    "status_until",
+}
 
 
 @pytest.fixture
@@ -74,10 +84,12 @@ async def test_a_change_reaches_no_other_account_and_none_of_what_is_kept_for_us
     ben = await ann.account_named("ben")
     before = await ann.account_named("ann")
     changes = {"id": ben.id, "name": "eve", "revision": 99, "is_stopped_by_operator": True, "created_at": "2001-01-01Z"}
+    changes |= {"status_reason": "account.worker_died", "status_params": {"times": 3}}  # only ever with a status
     await ann.value("SELECT fairpost.change_account('ann', $1)", json.dumps({**changes, "daily_max": 7}))
     after = await ann.account_named("ann")
     assert (after.id, after.name, after.limits.daily_max) == (before.id, before.name, 7)
     assert after.revision == before.revision + 1
+    assert after.status_reason == before.status_reason
     assert await ann.account_named("ben") == ben
 
 

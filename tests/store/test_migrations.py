@@ -323,7 +323,7 @@ async def test_sentences_about_campaigns_holds_and_pauses_become_codes(blank: An
            INSERT INTO fairpost.pauses (since, until, reason, paused_by, restored) VALUES (now(), 'infinity', 'wrong prices', 'me', false)"""
     )
     await migrate(blank)
-    stream, user = await blank.fetch("SELECT * FROM fairpost.rules ORDER BY level DESC")
+    stream, user = await blank.fetch("SELECT * FROM fairpost.sender_rules ORDER BY level DESC")
     assert (stream["hold_reason"], json.loads(stream["hold_params"])) == ("hold.campaign_paused", {"campaign": "a"})
     assert (stream["throttled_until"], stream["throttle_reason"]) == (None, None), "a window is no throttle"
     assert (stream["closed_reason"], json.loads(stream["closed_params"])) == (
@@ -332,7 +332,7 @@ async def test_sentences_about_campaigns_holds_and_pauses_become_codes(blank: An
     )
     assert (user["hold_reason"], json.loads(user["hold_params"])) == ("hold.by_hand", {"note": "too many complaints"})
     assert (user["throttle_reason"], user["closed_until"]) == ("legacy.text", None)
-    stop = await blank.fetchrow("SELECT reason, params FROM fairpost.stops")
+    stop = await blank.fetchrow("SELECT reason, params FROM fairpost.opt_outs")
     assert (stop["reason"], json.loads(stop["params"])) == ("prospect.stopped_by_hand", {"note": "has replied"})
     pause = await blank.fetchrow("SELECT reason, params FROM fairpost.pauses")
     assert (pause["reason"], json.loads(pause["params"])) == ("everything.paused_by_hand", {"note": "wrong prices"})

@@ -13,6 +13,7 @@ from fairpost.observe.fairness import (
     Portion,
     Queue,
     Served,
+    ThrottledSender,
     Throttling,
     Took,
     Waiting,
@@ -22,10 +23,44 @@ from fairpost.observe.fairness import (
 )
 from fairpost.observe.status import read_holds
 from fairpost.policy.facts import Hold
+from fairpost.reasons.rendering import brief, brief_or_none
 from fairpost.store.store import Store
 
 HOURS_EVERY = timedelta(minutes=1)  # what changes by the hour is looked at so often
 ALL_TIERS = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldShown:
+    workspace: str
+    level: str
+    key: str
+    until: datetime | None
+    reason: str | None
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottledShown:
+    workspace: str
+    level: str
+    name: str
+    since: datetime
+    until: datetime
+    is_enforced: bool
+    is_by_hand: bool
+    score: int
+    reasons: Sequence[str]
+    found_after_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottlingShown:
+    throttled: int
+    stopped: int
+    observed: int
+    held: int
+    latest: Sequence[ThrottledShown]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +75,8 @@ class FairnessShown:
     served_workspaces: Sequence[Portion]
     served_users: Sequence[Portion]
     waits: Mapping[str, Mapping[str, Took]]
-    throttling: Throttling
-    holds: Sequence[Hold]
+    throttling: ThrottlingShown
+    holds: Sequence[HoldShown]
     chart: str = ""
 
 
@@ -71,7 +106,7 @@ class FairnessLook:
             served_workspaces=found.top_workspaces,
             served_users=found.top_users,
             waits={queue: found.waits[queue] for queue in found.queues},
-            throttling=found.throttling,
+            throttling=_throttling(found.throttling),
             holds=await self._held(now),
         )
 
@@ -85,12 +120,12 @@ class FairnessLook:
             served_workspaces=(),
             served_users=found.served_users,
             waits={"fair": {ALL_TIERS: found.waits}} if found.waits else {},
-            throttling=_as_known(found.throttling),
+            throttling=_throttling(_as_known(found.throttling)),
             holds=await self._held(now),
         )
 
-    async def _held(self, now: datetime) -> list[Hold]:
-        return await read_holds(self._store, now=now, workspace=self._workspace, by_hand=True)
+    async def _held(self, now: datetime) -> list[HoldShown]:
+        return [_hold(each) for each in await read_holds(self._store, now=now, workspace=self._workspace, by_hand=True)]
 
     async def _read_hours(self, now: datetime) -> tuple[list[EvenHour], datetime]:
         if self._hours_at is None or now >= self._hours_at + HOURS_EVERY:
@@ -100,6 +135,42 @@ class FairnessLook:
 
 
 def _as_known(throttling: Throttling) -> Throttling:
-    """Whom nothing goes out of, and why; not how suspend_reason is counted, nor who is only watched."""
+    """The senders that are stopped, and why; neither their scores nor those only observed."""
     stopped = [replace(each, score=0, found_after_s=None) for each in throttling.latest if each.is_enforced]
     return replace(throttling, observed=0, latest=stopped)
+
+
+def _hold(hold: Hold) -> HoldShown:
+    return HoldShown(
+        workspace=hold.workspace,
+        level=hold.level,
+        key=hold.key,
+        until=hold.until,
+        reason=brief_or_none(hold.reason),
+        waiting=hold.waiting,
+    )
+
+
+def _throttling(found: Throttling) -> ThrottlingShown:
+    return ThrottlingShown(
+        throttled=found.throttled,
+        stopped=found.stopped,
+        observed=found.observed,
+        held=found.held,
+        latest=[_throttled(each) for each in found.latest],
+    )
+
+
+def _throttled(sender: ThrottledSender) -> ThrottledShown:
+    return ThrottledShown(
+        workspace=sender.workspace,
+        level=sender.level,
+        name=sender.name,
+        since=sender.since,
+        until=sender.until,
+        is_enforced=sender.is_enforced,
+        is_by_hand=sender.is_by_hand,
+        score=sender.score,
+        reasons=[brief(reason) for reason in sender.reasons],
+        found_after_s=sender.found_after_s,
+    )
