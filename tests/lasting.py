@@ -74,6 +74,9 @@ class LastingConnection(asyncpg.Connection):  # type: ignore[misc]
                 await self.reset(timeout=RESET_S_MAX)
             except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
                 pass
+            except BaseException:  # cancelled, say: the driver lets go of it then, too
+                self.terminate()
+                raise
             else:
                 self.is_lent = False
                 loop.free[self.key].append(self)

@@ -101,6 +101,6 @@ def test_status_shouts_while_everything_is_redirected(cli: Cli) -> None:
 
 def test_who_paused_is_kept_with_the_events(cli: Cli, db: Db) -> None:
     cli.ok("pause", "--all", "--reason", "wrong prices")
-    [(reason, by)] = db.execute("SELECT detail ->> 'reason', detail ->> 'by' FROM fairpost.events").fetchall()
+    [(reason, by)] = db.execute("SELECT detail -> 'params' ->> 'note', detail ->> 'by' FROM fairpost.events").fetchall()
     assert reason == "wrong prices"
     assert " on " in by

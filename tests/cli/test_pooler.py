@@ -145,7 +145,7 @@ def let_people_in(walk: Walk, url: str, folder: Path) -> None:
     walk("member add acme b@x.test")
     walk("member list acme")
     walk("member code acme nobody@post.test", code=1)  # nobody signs in
-    for verb, more in (("role", "viewer"), ("disable", ""), ("enable", ""), ("reset", "")):
+    for verb, more in (("role", "viewer"), ("sessions", ""), ("disable", ""), ("enable", ""), ("reset", "")):
         walk(f"member {verb} acme b@x.test {more}")
 
 
@@ -177,8 +177,8 @@ def send_mail(walk: Walk, url: str, folder: Path) -> None:
     walk("portal send hub tfa --to ann@example.com --field code=482913")
     walk("portal override hub tfa --workspace acme --subject 'Your code: {{ code }}'")
     walk("portal reset hub tfa --workspace acme")
-    walk("person export ann@example.com")
-    walk("person erase ann@example.com --yes")
+    walk("privacy export ann@example.com")
+    walk("privacy erase ann@example.com --yes")
 
 
 def write_campaigns(walk: Walk, url: str, folder: Path) -> None:
@@ -205,7 +205,14 @@ def write_campaigns(walk: Walk, url: str, folder: Path) -> None:
     walk("campaign schedule spring")
     walk("forecast spring")
     deliver(url, FAILED, FAILED, FAILED, FAILED, FAILED)
-    for verb in ("list", "show spring", "course spring", "who spring", "retry spring", "stop spring bob@example.com"):
+    for verb in (
+        "list",
+        "show spring",
+        "progress spring",
+        "recipients spring",
+        "retry spring",
+        "stop spring bob@example.com",
+    ):
         walk(f"campaign {verb}")
     for verb in ("pause spring", "resume spring", "cancel spring", "remove summer"):
         walk(f"campaign {verb}")

@@ -131,7 +131,7 @@ MISUSED: list[Case] = [
     (["set", "new", "--text", "a", "--text-file", "b"], ["--text, --text-file", "--no-text"]),
     (["set", "new", "--subject", "a", "--text-file", "-", "--html-file", "-"], []),
     (["set", "new"], ["--subject"]),
-    (["set", "spring:1", *BODY], ["1..100", ". _ -"]),
+    (["set", "spring:1", *BODY], ["1..100", "._-"]),
     (["set", "-", *BODY], ["1..100"]),
     (["set", "a" * 101, *BODY], ["1..100"]),
     (["set", "new", *BODY, "--workspace", "*"], ["--workspace"]),

@@ -22,7 +22,7 @@ async def test_a_workspace_is_placed_once_and_found_again(store: Store) -> None:
     with pytest.raises(Refusal, match=r"workspace\.placed_elsewhere"):
         await place(store, "acme", region="us")
     assert await region_of(store, "acme") == "eu"
-    with pytest.raises(NotFound, match=r"'nobody'.*fairpost region place"):
+    with pytest.raises(NotFound, match=r"region\.unknown"):
         await region_of(store, "nobody")
 
 

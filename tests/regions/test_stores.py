@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
+import asyncpg
 import pytest
 
 from fairpost.model.errors import DatabaseUnavailable, MigrationError, NotFound, RegionUnavailable
@@ -162,3 +163,25 @@ async def test_a_database_that_is_not_there_is_a_region_that_does_not_answer(reg
     async with RegionStores(Directory([Region("eu", missing)])) as stores:
         with pytest.raises(DatabaseUnavailable, match="absent_"):
             await ask(stores, "eu")
+
+
+async def test_one_that_is_being_opened_while_all_are_closed_is_closed_as_well(
+    regions: Regions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections, go_on = [], asyncio.Event()
+
+    async def slowly(conn: asyncpg.Connection) -> list[str]:
+        connections.append(conn)
+        await go_on.wait()
+        return []
+
+    monkeypatch.setattr(region_stores, "pending", slowly)
+    async with RegionStores(Directory([Region("eu", regions.urls["eu"])])) as stores:
+        asking = asyncio.create_task(ask(stores, "eu"))
+        async with asyncio.timeout(HANG_S):
+            while not connections:
+                await asyncio.sleep(0.01)
+    go_on.set()
+    with pytest.raises((asyncpg.InterfaceError, RegionUnavailable)):
+        await asking
+    assert [conn.is_closed() for conn in connections] == [True]

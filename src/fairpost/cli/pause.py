@@ -34,7 +34,7 @@ def pause(
     from fairpost.actions import senders
 
     name = _name(everything, workspace)
-    done: dict[str, Any] = {"paused": name, "until": until, "reason": reason}
+    done: dict[str, Any] = {"paused": name, "until": until and iso(until), "reason": reason}
     if workspace is not None:
         request = senders.PauseWorkspace(workspace=workspace, reason=reason, until=until)
         done["was_paused"] = act(senders.pause_workspace, request)
@@ -45,7 +45,7 @@ def pause(
         print_json(done)
         return
     again = "already paused" if done["was_paused"] else "paused"
-    typer.echo(f"{again}: {name}, until {iso(done['until']) if done['until'] else 'resumed'} ({plain(done['reason'])})")
+    typer.echo(f"{again}: {name}, until {done['until'] or 'resumed'} ({plain(done['reason'])})")
     typer.echo(f"next: {_command(workspace)}")
 
 

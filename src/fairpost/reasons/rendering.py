@@ -14,6 +14,8 @@ from fairpost.reasons.catalogue import CATALOGUE, Meaning
 
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _NAME = re.compile(r"\{(\w+)\}")
+_LAST = re.compile(r"\{(\w+)\}\.(?=\s|$)")  # of a sentence
+_STOPS = (".", "!", "?", "…")
 
 
 def sentence(reason: Reason, zone: str | None = None) -> str:
@@ -125,7 +127,11 @@ def _filled(template: str, words: Mapping[str, str]) -> str:
     def kept(found: re.Match[str]) -> str:
         return found[1] if all(words.get(name) for name in _NAME.findall(found[1])) else ""
 
-    return _OPTIONAL.sub(kept, template).format_map(_Words(words))
+    def stopped(found: re.Match[str]) -> str:
+        """Somebody's own words may have a full stop already."""
+        return found[0].removesuffix(".") if words.get(found[1], "").endswith(_STOPS) else found[0]
+
+    return _LAST.sub(stopped, _OPTIONAL.sub(kept, template)).format_map(_Words(words))
 
 
 class _Words(dict[str, str]):

@@ -62,6 +62,7 @@ class _Door:
         self._is_for_tenants = is_for_tenants
         self._log = log
         self._store: Store | None = None
+        self._is_closed = False
         self._opening = asyncio.Lock()
         self._shut_until_s = 0.0  # by the monotonic clock
         self._refusal: Callable[[], FairpostError] | None = None  # None: nothing is wrong, as far as anybody knows
@@ -108,6 +109,9 @@ class _Door:
         except BaseException:
             await connections.close()
             raise
+        if self._is_closed:  # in the meantime, by those who did not wait for it
+            await connections.close()
+            raise asyncpg.InterfaceError("the connections are closed")
         return Store(connections)
 
     async def _require_ready(self, conn: asyncpg.Connection) -> None:
@@ -147,6 +151,7 @@ class _Door:
             self._log(Reason("region.answers_again", region=self._region.name))
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._store is not None:
             with suppress(*DRIVER_ERRORS):  # it is gone, and so are its connections
                 async with asyncio.timeout(ANSWER_S_MAX):

@@ -254,7 +254,7 @@ async def test_a_refused_token_is_about_the_account(when: int) -> None:
     async with google() as server, transport_to(server, tokens) as transport:
         report = await transport.send(ACCOUNT, EMAIL, permission=yes)
         assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.AUTH)
-        assert report.reply == (401, "invalid_grant: no token new key")
+        assert report.reply == (401, "invalid_grant: no token")
         assert server.sent == []
 
 

@@ -17,7 +17,7 @@ const valueOf = ({ name }, limits) => name.split(".").reduce((part, key) => part
 const isPart = ({ name }) => name.includes(".");
 
 // What stands in its field. A part of a plan that is 0 is not in it.
-export const typed = (each, value) => (value === null || (isPart(each) && !value) ? "" : each.options.length ? value : value / each.scale);
+const typed = (each, value) => (value === null || (isPart(each) && !value) ? "" : each.options.length ? value : value / each.scale);
 
 // What the API is given: only what is not as it was. A plan of which nothing is typed is none.
 export function limitsOf(described, entered, before) {
