@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpost.model.errors import FairpostError, NotFound, Refusal
+from fairpost.model.errors import FairpostError, NotFound, Refusal, Unknown
 from fairpost.model.names import WORKSPACE_NAME
+from fairpost.model.reason import Reason
 from fairpost.store.directory import place, placements, region_of
 from fairpost.store.store import Store
 from tests.regions.conftest import Regions
@@ -22,8 +23,9 @@ async def test_a_workspace_is_placed_once_and_found_again(store: Store) -> None:
     with pytest.raises(Refusal, match=r"workspace\.placed_elsewhere"):
         await place(store, "acme", region="us")
     assert await region_of(store, "acme") == "eu"
-    with pytest.raises(NotFound, match=r"region\.unknown"):
+    with pytest.raises(Unknown) as error:
         await region_of(store, "nobody")
+    assert error.value.reason == Reason("region.unknown", workspace="nobody")
 
 
 async def test_ten_who_place_it_at_once_agree(store: Store) -> None:

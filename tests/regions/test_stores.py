@@ -168,10 +168,11 @@ async def test_a_database_that_is_not_there_is_a_region_that_does_not_answer(reg
 async def test_one_that_is_being_opened_while_all_are_closed_is_closed_as_well(
     regions: Regions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connections, go_on = [], asyncio.Event()
+    connections, is_there, go_on = [], asyncio.Event(), asyncio.Event()
 
     async def slowly(conn: asyncpg.Connection) -> list[str]:
         connections.append(conn)
+        is_there.set()
         await go_on.wait()
         return []
 
@@ -179,8 +180,7 @@ async def test_one_that_is_being_opened_while_all_are_closed_is_closed_as_well(
     async with RegionStores(Directory([Region("eu", regions.urls["eu"])])) as stores:
         asking = asyncio.create_task(ask(stores, "eu"))
         async with asyncio.timeout(HANG_S):
-            while not connections:
-                await asyncio.sleep(0.01)
+            await is_there.wait()
     go_on.set()
     with pytest.raises((asyncpg.InterfaceError, RegionUnavailable)):
         await asking
