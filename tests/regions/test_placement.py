@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpost.model.errors import FairpostError, NotFound, Refusal, Unknown
+from fairpost.model.errors import FairpostError, Refusal, Unknown
 from fairpost.model.names import WORKSPACE_NAME
 from fairpost.model.reason import Reason
 from fairpost.store.directory import place, placements, region_of
