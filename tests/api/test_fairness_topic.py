@@ -6,12 +6,15 @@ from fairpost.model.account import Limits
 from fairpost.model.person import Role
 from fairpost.model.reason import Reason
 from fairpost.model.sender import Sender, SenderId, Throttle, Tier
+from fairpost.reasons.rendering import brief
 from fairpost.store import senders
 from fairpost.system import clock
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 from tests.api.test_live import watching
 from tests.engine.test_runner import deliver
+
+BURST = Reason("sender.unusual_volume", volume=9, factor=5, usual=1)
 
 
 async def enqueue(api: Api, workspace: str, user: str, n: int) -> None:
@@ -27,7 +30,7 @@ async def throttle(api: Api, workspace: str, user: str, *, is_enforced: bool = T
         throttle=Throttle(since=now, until=now + timedelta(hours=2)),
         is_enforced=is_enforced,
         score=77,
-        reasons=(Reason("sender.unusual_volume", volume=9, factor=5, usual=1),),
+        reasons=(BURST,),
     )
     assert await senders.decide(api.store, sender, is_new=True)
 
@@ -67,7 +70,7 @@ async def test_an_admin_sees_all_and_a_workspace_its_own(api: Api) -> None:
         assert (own["mode"], own["queue"], own["served"]["emails"]) == (None, None, 4)
         assert {each["name"]: each["emails"] for each in own["served_users"]} == {"ann": 3, "bob": 1}
         assert [(each["name"], each["score"], each["reasons"]) for each in own["throttling"]["latest"]] == [
-            ("ann", 0, ["9 e-mails in 24 hours, more than 5 times the usual 1 a day"])
+            ("ann", 0, [brief(BURST)])
         ]
         assert [(each["level"], each["reason"]) for each in own["holds"]] == [("domain", "a complaint")]
 
