@@ -212,9 +212,8 @@ async def doubted(world: World) -> set[Doubt]:
 
 
 def all_but_a_moment_is_known(after: Aftermath, doubts: set[Doubt]) -> None:
-    """Between the note and the dot there are a few microseconds."""
+    """Between the note and the dot there are a few microseconds. Without notes, all that was cut before its dot would be in doubt."""
     assert after.offences() == []
-    assert after.cut
     assert len([after.story(doubt.email_id) for doubt in doubts if doubt.is_needless(after)]) <= 1
 
 
@@ -245,6 +244,7 @@ async def test_workers_killed_together_leave_in_doubt_only_what_arrived(url: str
         f"with notes: {killed} killed, {len(doubts)} in doubt, {needless} of them never arrived; {len(after.cut)} cut\n"
     )
     all_but_a_moment_is_known(after, doubts)
+    assert after.cut  # in several rounds; in a single one all may have been past their dots
     if LONG_KILLS:  # how many were between their dot and the answer to it is left to chance
         assert 10 * needless <= needless_before
         assert 5 * len(doubts) <= len(doubts_before)
