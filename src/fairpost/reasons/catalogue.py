@@ -189,7 +189,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "email.worker_died": _why("its worker died before the message was complete"),
     "email.server_unreachable": _why("the server could not be reached[: {error}]"),
     "email.connection_lost": _why("the connection broke before the message was complete[: {error}]"),
-    "email.outcome_unknown": _why("nobody knows whether it was sent[: {error}]"),
+    "email.outcome_unknown": _why("it is unknown whether it was sent[: {error}]"),
     "email.unsendable": _why("this server cannot take such a message[: {error}]"),
     "email.resolved_as_sent": _why("resolved by {by}"),
     "email.resolved_as_failed": _why("outcome unknown, given up by {by}"),
