@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairpost.engine.channel import Channel, Message
+from fairpost.engine.group import StepGroup
 from fairpost.engine.handover import NOWHERE, Handover
 from fairpost.engine.lease import LEASE_S
 from fairpost.engine.steps import Steps
@@ -63,6 +64,7 @@ class WorkerProcess:
         self._make_transport = make_transport
         self._handover = NOWHERE
         self._steps: Steps | None = None
+        self._group = StepGroup.of(store)
         self._exit_with = exit_with
         self._workers: dict[AccountId, AccountWorker] = {}
         self._tasks: dict[AccountId, asyncio.Task[None]] = {}
@@ -142,6 +144,7 @@ class WorkerProcess:
             holding=lambda epoch: self._send({"holds": account_id, "epoch": epoch}),
             handover=self._handover,
             steps=steps,
+            take_step=self._group.take_step,
         )
         if self._over.is_set():  # told to finish while the account was being looked up
             worker.finish()

@@ -16,6 +16,7 @@ from typing import assert_never
 from fairpost.engine.blame import BOOK_S_MAX, Books
 from fairpost.engine.claim import Batch
 from fairpost.engine.doubts import Doubts
+from fairpost.engine.group import StepGroup
 from fairpost.engine.handover import NOWHERE, Handover
 from fairpost.engine.lease import LEASE_S, HeldLease
 from fairpost.engine.pace import Exhausted, Pace, Paced
@@ -132,7 +133,15 @@ class Runner:
             return None
         account = await store.account(account_id)
         usage = await _stored_usage(store, account)
-        runner = cls(store, transport, lease, account, usage, handover=handover, take_step=take_step or store.take_step)
+        runner = cls(
+            store,
+            transport,
+            lease,
+            account,
+            usage,
+            handover=handover,
+            take_step=take_step or StepGroup.of(store).take_step,
+        )
         await handover.believe(store, account_id)
         await runner._doubts.resolve()
         return runner

@@ -1,37 +1,46 @@
--- Out of the queue, into history, with the code and the parameters of the reason: the one place that names its columns. Of each e-mail its campaign and account.
+-- Out of the queue, into history, with the code and the parameters of the reason: the one place that names its columns. `p_sent`: the e-mails that were sent,
+-- each with its Message-ID and thread, where there is one.
 DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, timestamptz, text, text);
+DROP FUNCTION IF EXISTS fairpost.move_to_history(bigint[], fairpost.email_state, text, jsonb, timestamptz, text, text);
 CREATE OR REPLACE FUNCTION fairpost.move_to_history(
-    p_ids bigint[], p_state fairpost.email_state, p_reason text, p_params jsonb, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL
-) RETURNS TABLE (campaign bigint, account bigint)
+    p_ids bigint[], p_state fairpost.email_state, p_reason text, p_params jsonb, p_now timestamptz,
+    p_sent bigint[] DEFAULT NULL, p_message_ids text[] DEFAULT NULL, p_thread_ids text[] DEFAULT NULL
+) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN QUERY
     WITH gone AS (DELETE FROM fairpost.queue q WHERE q.id = ANY (p_ids) RETURNING q.*)
     INSERT INTO fairpost.emails AS e (id, state, reason, reason_params, finished_at, created_at, due_at, expires_at, attempts, attempts_max, account_id, content_id,
         class, on_doubt, flow, route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, message_id, thread_id, follows,
         campaign_id, prospect_id, step)
     SELECT g.id, p_state, p_reason, CASE WHEN p_reason IS NOT NULL THEN p_params END, p_now, g.created_at, g.due_at, g.expires_at, g.attempts, g.attempts_max, g.account_id, g.content_id,
         g.class, g.on_doubt, g.flow, g.route, g.workspace, g.domain, g.user_name, g.stream, g.sender, g.recipients, g.addresses, g.fields,
-        g.idempotency_key, p_message_id, p_thread_id, g.follows, g.campaign_id, g.prospect_id, g.step
-    FROM gone g
-    RETURNING e.campaign_id, e.account_id;
+        g.idempotency_key, p_message_ids[array_position(p_sent, g.id)], p_thread_ids[array_position(p_sent, g.id)], g.follows, g.campaign_id, g.prospect_id, g.step
+    FROM gone g;
 END $$;
 
 -- One e-mail is over. What follows it in a campaign learns of it in the same commit.
 DROP FUNCTION IF EXISTS fairpost.finish(bigint, fairpost.email_state, text, timestamptz, text, text);
 CREATE OR REPLACE FUNCTION fairpost.finish(
-    p_id bigint, p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL, p_params jsonb DEFAULT '{}'
+    email fairpost.queue, p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL, p_params jsonb DEFAULT '{}'
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    moved record;
+    moved text;   -- an assignment: PERFORM would be a whole query
 BEGIN
-    SELECT m.campaign, m.account INTO moved FROM fairpost.move_to_history(ARRAY[p_id], p_state, p_reason, p_params, p_now, p_message_id, p_thread_id) m;
-    IF moved.campaign IS NOT NULL THEN
-        PERFORM fairpost.schedule_next_step(p_id, p_state, moved.account, p_now);
+    moved := fairpost.move_to_history(ARRAY[email.id], p_state, p_reason, p_params, p_now, ARRAY[email.id], ARRAY[p_message_id], ARRAY[p_thread_id]);
+    IF email.campaign_id IS NOT NULL THEN
+        moved := fairpost.schedule_next_step(email.id, p_state, email.account_id, p_now);
     END IF;
 END $$;
+
+-- The same, of an e-mail that is known by its id.
+CREATE OR REPLACE FUNCTION fairpost.finish(
+    p_id bigint, p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL, p_params jsonb DEFAULT '{}'
+) RETURNS void
+LANGUAGE sql AS $$
+    SELECT fairpost.finish(q, p_state, p_reason, p_now, p_message_id, p_thread_id, p_params) FROM fairpost.queue q WHERE q.id = p_id
+$$;
 
 -- Ends what must never be sent: past its time, or everybody it is for is on the suppression list.
 CREATE OR REPLACE FUNCTION fairpost.finish_unsendable(p_id bigint, p_now timestamptz) RETURNS void

@@ -37,10 +37,16 @@ LANGUAGE plpgsql AS $$
 DECLARE
     email fairpost.queue;
     t timestamptz;
-    why CONSTANT text := coalesce(p_detail ->> 'reason', CASE p_outcome WHEN 'in_doubt' THEN 'email.outcome_unknown' ELSE 'email.refused' END);
-    params CONSTANT jsonb := fairpost.shortened(coalesce(p_detail -> 'params', jsonb_strip_nulls(jsonb_build_object('code', p_detail -> 'code', 'reply', p_detail -> 'reply'))));
-    said CONSTANT text := CASE WHEN p_outcome <> 'untouched' OR p_detail ? 'reason' THEN fairpost.in_one(why, params) END;   -- one that was never handed over has none
+    why text;
+    params jsonb;
+    said text;   -- both in one
+    done text;   -- for calls: an assignment is cheaper than PERFORM, which is a whole query
 BEGIN
+    IF p_outcome <> 'sent' THEN
+        why := coalesce(p_detail ->> 'reason', CASE p_outcome WHEN 'in_doubt' THEN 'email.outcome_unknown' ELSE 'email.refused' END);
+        params := fairpost.shortened(coalesce(p_detail -> 'params', jsonb_strip_nulls(jsonb_build_object('code', p_detail -> 'code', 'reply', p_detail -> 'reply'))));
+        said := CASE WHEN p_outcome <> 'untouched' OR p_detail ? 'reason' THEN fairpost.in_one(why, params) END;   -- one that was never handed over has none
+    END IF;
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id FOR UPDATE;
     t := coalesce(p_now, clock_timestamp());
     IF NOT FOUND THEN
@@ -49,11 +55,11 @@ BEGIN
         RETURN 'stale';
     ELSIF lease_epoch IS DISTINCT FROM p_epoch OR email.state <> 'sending' THEN
         IF p_outcome = 'sent' AND (email.state = 'in_doubt' OR email.state = 'waiting' AND email.begun_at IS NOT NULL) THEN
-            PERFORM fairpost.log_attempt(email, 'sent', p_detail, t);
+            done := fairpost.log_attempt(email, 'sent', p_detail, t);
             IF email.state = 'waiting' THEN
                 PERFORM fairpost.note(ARRAY[p_id], -1);
             END IF;
-            PERFORM fairpost.finish(p_id, 'sent', NULL, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
+            done := fairpost.finish(email, 'sent', NULL, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
             RETURN 'evidence';
         END IF;
         RETURN 'stale';
@@ -61,11 +67,11 @@ BEGIN
 
     CASE p_outcome
     WHEN 'sent' THEN
-        PERFORM fairpost.log_attempt(email, p_outcome, p_detail, t);
-        PERFORM fairpost.finish(p_id, 'sent', NULL, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
+        done := fairpost.log_attempt(email, p_outcome, p_detail, t);
+        done := fairpost.finish(email, 'sent', NULL, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
     WHEN 'failed', 'bounced' THEN
-        PERFORM fairpost.log_attempt(email, p_outcome, p_detail, t);
-        PERFORM fairpost.finish(p_id, p_outcome::fairpost.email_state, why, t, p_params => params);
+        done := fairpost.log_attempt(email, p_outcome, p_detail, t);
+        done := fairpost.finish(email, p_outcome::fairpost.email_state, why, t, p_params => params);
     WHEN 'retry' THEN
         PERFORM fairpost.log_attempt(email, p_outcome, p_detail, t);
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = (p_detail ->> 'due_at')::timestamptz, begun_at = NULL, claimed_at = NULL, last_error = said,
@@ -111,14 +117,15 @@ $$;
 
 -- One line in the log for good, numbered by its attempts; only an e-mail that was put off is looked up there, for every send comes by here. A second word on the same attempt (late proof) replaces the doubt.
 CREATE OR REPLACE FUNCTION fairpost.log_attempt(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE plpgsql AS $$
+BEGIN
     INSERT INTO fairpost.attempts (email_id, n, account_id, epoch, begun_at, ended_at, outcome, code, reply, response_ms, recipients)
     VALUES (email.id, email.attempts + CASE WHEN email.last_error IS NULL THEN 0 ELSE fairpost.deferrals(email) END, email.account_id, email.epoch, coalesce(email.begun_at, p_now), p_now, p_outcome, (p_detail ->> 'code')::smallint,
             left(p_detail ->> 'reply', 2000), (p_detail ->> 'response_ms')::integer, p_detail -> 'recipients')
     ON CONFLICT (email_id, n) DO UPDATE SET
         ended_at = excluded.ended_at, outcome = excluded.outcome, code = excluded.code, reply = excluded.reply,
-        response_ms = excluded.response_ms, recipients = excluded.recipients
-$$;
+        response_ms = excluded.response_ms, recipients = excluded.recipients;
+END $$;
 
 -- Claimed e-mails that will not be begun now wait again. Only this lease's own, and not those that somebody is cancelling
 -- just now: waiting for one of them could be waiting for each other. Returns the ones given back.

@@ -1,0 +1,102 @@
+"""One commit for all accounts of a process that are ready: each settles its last e-mail and begins its next.
+
+Keeps the steps that were asked for and not yet committed. Promises: a step waits only while a commit is under way, and then
+for that one; one that cannot be taken together with others (not ordinary, locked by another, poisoned) is taken alone, with
+the same number; where the database is in trouble, everyone who asked hears of it and takes its lease up.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from fairpost.engine.settle import TakeStep
+from fairpost.model.step import StepAnswer, StepRequest
+from fairpost.store.step_groups import is_ordinary, take_steps
+from fairpost.store.store import Store
+from fairpost.store.trouble import is_trouble
+
+TakeSteps = Callable[[Sequence[StepRequest]], Awaitable[list[StepAnswer | None]]]
+Asked = tuple[StepRequest, "asyncio.Future[StepAnswer]"]
+
+STREAMS = 2  # commits under way at once; the second only for two accounts or more
+TOGETHER_MAX = 64  # in one commit
+ALONE_MAX = 4  # at once: each may have to wait for a lock, and others need connections, too
+
+
+class StepGroup:
+    def __init__(self, together: TakeSteps, alone: TakeStep) -> None:
+        self._together = together
+        self._alone = alone
+        self._asked: list[Asked] = []
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._left_out: set[asyncio.Task[None]] = set()
+        self._places_alone = asyncio.Semaphore(ALONE_MAX)
+        self._is_called = False
+
+    @classmethod
+    def of(cls, store: Store) -> "StepGroup":
+        async def together(requests: Sequence[StepRequest]) -> list[StepAnswer | None]:
+            return await take_steps(store, requests)
+
+        return cls(together, store.take_step)
+
+    async def take_step(self, request: StepRequest) -> StepAnswer:
+        if not is_ordinary(request):
+            return await self._take_alone(request)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[StepAnswer] = loop.create_future()
+        self._asked.append((request, answer))
+        if not self._is_called:  # once those that are ready in the same turn of the loop have asked, too
+            self._is_called = True
+            loop.call_soon(self._commit_next)
+        return await answer
+
+    def _commit_next(self) -> None:
+        self._is_called = False
+        if not self._asked or len(self._under_way) >= STREAMS or (self._under_way and len(self._asked) < 2):
+            return
+        asked, self._asked = self._asked[:TOGETHER_MAX], self._asked[TOGETHER_MAX:]
+        task = asyncio.create_task(self._commit(asked))
+        self._under_way.add(task)
+        task.add_done_callback(self._committed)
+
+    def _committed(self, task: "asyncio.Task[None]") -> None:
+        self._under_way.discard(task)
+        self._commit_next()
+
+    async def _commit(self, asked: list[Asked]) -> None:
+        asked = [(request, answer) for request, answer in asked if not answer.done()]
+        try:
+            answers = await self._together([request for request, _ in asked])
+        except BaseException as error:
+            if not isinstance(error, Exception) or is_trouble(error):
+                for _, answer in asked:
+                    _fail(answer, error)
+                return
+            answers = [None] * len(asked)  # one of them is poisoned: alone, only that one fails
+        for (request, answer), taken in zip(asked, answers, strict=True):
+            if taken is not None:
+                _give(answer, taken)
+            elif not answer.done():
+                task = asyncio.create_task(self._answer_alone(request, answer))
+                self._left_out.add(task)
+                task.add_done_callback(self._left_out.discard)
+
+    async def _answer_alone(self, request: StepRequest, answer: "asyncio.Future[StepAnswer]") -> None:
+        try:
+            _give(answer, await self._take_alone(request))
+        except BaseException as error:
+            _fail(answer, error)
+
+    async def _take_alone(self, request: StepRequest) -> StepAnswer:
+        async with self._places_alone:
+            return await self._alone(request)
+
+
+def _give(answer: "asyncio.Future[StepAnswer]", taken: StepAnswer) -> None:
+    if not answer.done():
+        answer.set_result(taken)
+
+
+def _fail(answer: "asyncio.Future[StepAnswer]", error: BaseException) -> None:
+    if not answer.done():
+        answer.set_exception(error)

@@ -1,0 +1,187 @@
+-- The ordinary steps of many accounts in one commit: each settles the e-mail that it has sent, begins its next one, or both.
+--
+-- A step is ordinary when every check of `settle` and `begin_send` says yes: the outcome is `sent`, the next one may begin as it is. It is taken as a whole or
+-- not at all, with the same numbers as the single way. What is not ordinary (a recipient is suppressed, the sender is held, the quota is used up …) or locked
+-- by somebody is left out and changes nothing: its worker takes it the single way. So a group waits for nothing but the pause's lock and quotas, whose rows
+-- are locked in one order, and what it costs (a few statements and one write to disk) is shared by all accounts in it.
+--
+-- Order of locks: leases (skipped where locked), the pause, quotas, e-mails (skipped), those that follow them (skipped).
+--
+-- Of each account: its epoch and the number of this step; `s_…`: the e-mail that was sent, and what the server said; `b_…`: the e-mail to begin, and what the
+-- account has used once it has begun. `stepped`: the accounts whose step was taken, with the `attempt` that was begun; `now`: the moment.
+CREATE OR REPLACE FUNCTION fairpost.step_group(
+    a_id bigint[], a_epoch bigint[], a_step bigint[],
+    s_id bigint[], s_code smallint[], s_reply text[], s_ms integer[], s_message_id text[], s_thread_id text[], s_recipients jsonb[],
+    b_id bigint[], b_hour timestamptz[], b_hour_used integer[], b_day timestamptz[], b_day_used integer[], b_gap double precision[], b_warm integer[], b_units integer[],
+    p_now timestamptz DEFAULT NULL, OUT stepped bigint[], OUT attempt integer[], OUT now timestamptz
+)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    locked text;
+    ready bigint[];        -- the places of those whose lease is ours and at the right step
+    places bigint[];       -- of those whose step is taken
+    settled bigint[];
+    followed bigint[];     -- settled, and something follows them
+    charged text[];        -- workspaces whose quota was used
+    has_erased boolean;
+    is_paused boolean;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'step_group: needs the isolation level read committed, got %', current_setting('transaction_isolation') USING ERRCODE = 'FP002';
+    END IF;
+    IF current_setting('synchronous_commit') = 'off' THEN   -- left behind in the session by another client of a pooler
+        locked := set_config('synchronous_commit', 'on', true);
+    END IF;
+    ready := ARRAY(
+        SELECT k.place FROM (SELECT * FROM unnest(a_id, a_epoch, a_step) WITH ORDINALITY k(account, epoch, step, place) ORDER BY k.account) k
+        CROSS JOIN LATERAL (SELECT l.epoch, l.step, l.server FROM fairpost.leases l WHERE l.account_id = k.account ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) l
+        WHERE l.epoch = k.epoch AND l.step = k.step - 1 AND l.server = pg_postmaster_start_time());
+    IF ready = '{}' THEN
+        now := coalesce(p_now, clock_timestamp());
+        RETURN;
+    END IF;
+    locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());   -- as an assignment: PERFORM would be a whole query
+    IF EXISTS (SELECT FROM unnest(b_id) b(id) CROSS JOIN LATERAL (SELECT q.campaign_id FROM fairpost.queue q WHERE q.id = b.id OFFSET 0) q WHERE q.campaign_id IS NOT NULL) THEN
+        charged := fairpost.lock_quotas(b_id, coalesce(p_now, clock_timestamp()));
+    END IF;
+    now := coalesce(p_now, clock_timestamp());
+    is_paused := EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > step_group.now);
+    has_erased := EXISTS (SELECT FROM fairpost.suppression_hashes);
+
+    -- Lock first, look after: the leases, the pause and the quotas are ours, and this is a new statement.
+    WITH judged AS MATERIALIZED (
+        SELECT k.place, k.account, k.settles, s.follower, b.attempts + 1 AS attempt, b.quota_of, b.allowed
+        FROM unnest(ready) r(place)
+        CROSS JOIN LATERAL (SELECT r.place, a_id[r.place] AS account, a_epoch[r.place] AS epoch, s_id[r.place] AS settles, b_id[r.place] AS begins) k
+        LEFT JOIN LATERAL (
+            SELECT q.id, f.id AS follower
+            FROM (SELECT q.id, q.workspace, q.addresses, q.campaign_id FROM fairpost.queue q
+                  WHERE q.id = k.settles AND q.account_id = k.account AND q.epoch = k.epoch AND q.state = 'sending' AND q.last_error IS NULL FOR UPDATE SKIP LOCKED) q
+            LEFT JOIN LATERAL (
+                SELECT f.id FROM fairpost.queue f JOIN fairpost.prospects p ON p.id = f.prospect_id AND NOT p.is_paused
+                WHERE f.follows = q.id AND f.campaign_id IS NOT NULL AND f.state = 'waiting' AND f.due_at = 'infinity' LIMIT 1 FOR UPDATE OF f SKIP LOCKED) f ON q.campaign_id IS NOT NULL
+            WHERE (q.campaign_id IS NULL OR f.id IS NOT NULL OR NOT EXISTS (
+                      SELECT FROM fairpost.queue f WHERE f.follows = q.id AND f.campaign_id IS NOT NULL AND f.state = 'waiting' AND f.due_at = 'infinity'))
+            AND NOT EXISTS (   -- whose mailbox had taken nothing of late: that is forgotten the single way
+                SELECT FROM unnest(q.addresses) x(address) CROSS JOIN LATERAL (
+                    SELECT FROM fairpost.soft_bounces o WHERE o.workspace = q.workspace AND o.address = fairpost.normalize_address(x.address) OFFSET 0) o)) s ON true
+        LEFT JOIN LATERAL (
+            SELECT q.id, q.attempts, c.quota_of, c.allowed
+            FROM (SELECT q.* FROM fairpost.queue q
+                  WHERE q.id = k.begins AND q.account_id = k.account AND q.epoch = k.epoch AND q.state = 'claimed' FOR UPDATE SKIP LOCKED) q
+            CROSS JOIN LATERAL (
+                SELECT FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id
+                WHERE l.account_id = k.account AND l.step = a_step[k.place] - 1 AND l.until > step_group.now AND a.status = 'active' AND a.revision = l.revision
+                AND NOT EXISTS (SELECT FROM fairpost.blocks o WHERE o.account_id = k.account AND o.workspace = q.workspace AND o.until > step_group.now)) l
+            LEFT JOIN LATERAL fairpost.open_campaign(q.campaign_id, q.workspace, q.stream, q.prospect_id, step_group.now) c ON q.campaign_id IS NOT NULL
+            WHERE NOT is_paused AND (q.expires_at IS NULL OR q.expires_at > step_group.now) AND (q.campaign_id IS NULL OR c.is_open)
+            AND NOT EXISTS (
+                SELECT FROM unnest(q.addresses) x(address) CROSS JOIN LATERAL (
+                    SELECT FROM fairpost.suppressions o WHERE o.address = fairpost.normalize_address(x.address) AND o.workspace IN (q.workspace, '*')
+                    AND fairpost.stops_mail(o.kind, o.also_urgent, q.class) OFFSET 0) o)
+            AND (NOT has_erased OR fairpost.suppressed(q.workspace, q.addresses, q.class) = '{}')
+            AND NOT EXISTS (
+                SELECT FROM (VALUES ('workspace'::fairpost.node_level, ''), ('domain', q.domain), ('user', q.user_name), ('stream', q.stream)) v(level, key) CROSS JOIN LATERAL (
+                    SELECT FROM fairpost.sender_rules o WHERE o.workspace = q.workspace AND o.level = v.level AND o.key = v.key
+                    AND greatest(o.held_until, o.throttled_until, o.closed_until) > step_group.now OFFSET 0) o)) b ON true
+        WHERE (k.settles IS NULL OR s.id IS NOT NULL) AND (k.begins IS NULL OR b.id IS NOT NULL)
+    ), taken AS (   -- a quota that has room for some of them goes to the first
+        SELECT * FROM (SELECT j.*, row_number() OVER (PARTITION BY j.quota_of ORDER BY j.place) AS nth FROM judged j) j
+        WHERE j.quota_of IS NULL OR j.nth <= j.allowed AND j.quota_of = ANY (charged)
+    )
+    SELECT array_agg(t.place), array_agg(t.account), array_agg(t.attempt), array_agg(t.settles) FILTER (WHERE t.settles IS NOT NULL),
+           array_agg(t.settles) FILTER (WHERE t.follower IS NOT NULL), array_agg(t.quota_of) FILTER (WHERE t.quota_of IS NOT NULL)
+    INTO places, stepped, attempt, settled, followed, charged FROM taken t;
+    IF places IS NULL THEN
+        RETURN;
+    END IF;
+
+    WITH step AS MATERIALIZED (
+        SELECT p.place, a_id[p.place] AS account, s_id[p.place] AS settles, b_id[p.place] AS begins FROM unnest(places) p(place)
+    ), logged AS (
+        INSERT INTO fairpost.attempts (email_id, n, account_id, epoch, begun_at, ended_at, outcome, code, reply, response_ms, recipients)
+        SELECT q.id, q.attempts, q.account_id, q.epoch, q.begun_at, step_group.now, 'sent', s_code[t.place], left(s_reply[t.place], 2000), s_ms[t.place], s_recipients[t.place]
+        FROM step t CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = t.settles OFFSET 0) q
+        ON CONFLICT (email_id, n) DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome, code = excluded.code, reply = excluded.reply,
+            response_ms = excluded.response_ms, recipients = excluded.recipients
+    ), begun AS (
+        UPDATE fairpost.queue q SET state = 'sending', attempts = q.attempts + 1, begun_at = step_group.now, evidence = NULL FROM step t WHERE q.id = t.begins
+    ), charge AS (
+        INSERT INTO fairpost.charges (account_id, at, email_id, units)
+        SELECT t.account, step_group.now, t.begins, b_units[t.place] FROM step t WHERE b_units[t.place] IS NOT NULL AND t.begins IS NOT NULL
+    )
+    UPDATE fairpost.leases l SET
+        step = l.step + 1,
+        deaths = CASE WHEN t.settles IS NOT NULL THEN 0 ELSE l.deaths END,
+        sent_total = l.sent_total + (t.settles IS NOT NULL)::integer,
+        day_bounces = CASE WHEN t.begins IS NOT NULL AND l.day_started_at IS DISTINCT FROM b_day[t.place] THEN 0 ELSE l.day_bounces END,
+        day_errors = CASE WHEN t.begins IS NOT NULL AND l.day_started_at IS DISTINCT FROM b_day[t.place] THEN 0 ELSE l.day_errors END,
+        hour_started_at = CASE WHEN t.begins IS NOT NULL THEN b_hour[t.place] ELSE l.hour_started_at END,
+        hour_used = CASE WHEN t.begins IS NOT NULL THEN b_hour_used[t.place] ELSE l.hour_used END,
+        day_started_at = CASE WHEN t.begins IS NOT NULL THEN b_day[t.place] ELSE l.day_started_at END,
+        day_used = CASE WHEN t.begins IS NOT NULL THEN b_day_used[t.place] ELSE l.day_used END,
+        gap_roll = CASE WHEN t.begins IS NOT NULL THEN coalesce(b_gap[t.place], 0) ELSE l.gap_roll END,
+        warm_day = CASE WHEN t.begins IS NOT NULL THEN coalesce(b_warm[t.place], l.warm_day) ELSE l.warm_day END,
+        last_begun_at = CASE WHEN t.begins IS NOT NULL THEN step_group.now ELSE l.last_begun_at END
+    FROM step t WHERE l.account_id = t.account AND l.step = a_step[t.place] - 1;
+
+    IF charged IS NOT NULL THEN
+        locked := fairpost.use_quotas(charged, now);
+    END IF;
+    IF settled IS NOT NULL THEN
+        locked := fairpost.move_to_history(settled, 'sent', NULL, NULL, now, s_id, s_message_id, s_thread_id);
+    END IF;
+    IF followed IS NOT NULL THEN
+        PERFORM fairpost.schedule_next_step(f.id, 'sent', e.account_id, step_group.now) FROM unnest(followed) f(id) CROSS JOIN LATERAL (SELECT e.account_id FROM fairpost.emails e WHERE e.id = f.id OFFSET 0) e;
+    END IF;
+END $$;
+
+-- What `admit_to_campaign` asks, of a campaign's e-mail that may begin as it is: whether it is open, its prospect there and neither stopped nor paused. `quota_of`: the
+-- workspace, where it has a quota, and how many more the day allows.
+CREATE OR REPLACE FUNCTION fairpost.open_campaign(
+    p_campaign bigint, p_workspace text, p_stream text, p_prospect bigint, p_now timestamptz, OUT is_open boolean, OUT quota_of text, OUT allowed integer
+)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    today fairpost.quotas;
+BEGIN
+    SELECT c.state IN ('scheduled', 'running', 'completed') AND coalesce(s.open @> p_now, true), CASE WHEN w.daily_max IS NOT NULL THEN p_workspace END
+    INTO is_open, quota_of
+    FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.workspace = p_workspace AND s.stream = p_stream
+    LEFT JOIN fairpost.schedules w ON w.workspace = c.workspace
+    WHERE c.id = p_campaign;
+    is_open := coalesce(is_open, false) AND coalesce((SELECT NOT p.is_paused FROM fairpost.prospects p WHERE p.id = p_prospect), false) AND NOT fairpost.is_stopped(p_prospect, p_campaign);
+    IF is_open AND quota_of IS NOT NULL THEN
+        today := fairpost.quota_at(p_workspace, p_now);
+        allowed := today.allowed - today.used;
+    END IF;
+END $$;
+
+-- Locks today's quotas of the workspaces whose campaigns these e-mails belong to, in one order for all. The workspaces that have one.
+CREATE OR REPLACE FUNCTION fairpost.lock_quotas(p_ids bigint[], p_now timestamptz) RETURNS text[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    each text;
+    found text[] := '{}';
+BEGIN
+    FOR each IN
+        SELECT DISTINCT q.workspace FROM unnest(p_ids) i(id) CROSS JOIN LATERAL (SELECT q.workspace, q.campaign_id FROM fairpost.queue q WHERE q.id = i.id OFFSET 0) q
+        JOIN fairpost.schedules w ON w.workspace = q.workspace AND w.daily_max IS NOT NULL WHERE q.campaign_id IS NOT NULL ORDER BY q.workspace
+    LOOP
+        PERFORM FROM fairpost.quotas t WHERE t.workspace = each AND t.starts_at <= p_now AND t.ends_at > p_now ORDER BY t.starts_at DESC, t.turn DESC LIMIT 1 FOR NO KEY UPDATE;
+        found := found || each;
+    END LOOP;
+    RETURN found;
+END $$;
+
+-- One of today's quota for each entry; their rows are locked and have room.
+CREATE OR REPLACE FUNCTION fairpost.use_quotas(p_workspaces text[], p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE fairpost.quotas q SET used = q.used + x.n, turn = q.turn + 1
+    FROM (SELECT w.workspace, count(*)::integer AS n FROM unnest(p_workspaces) w(workspace) GROUP BY w.workspace) x
+    CROSS JOIN LATERAL (SELECT t.starts_at, t.turn FROM fairpost.quotas t WHERE t.workspace = x.workspace AND t.starts_at <= p_now AND t.ends_at > p_now
+                        ORDER BY t.starts_at DESC, t.turn DESC LIMIT 1) t
+    WHERE q.workspace = x.workspace AND q.starts_at = t.starts_at AND q.turn = t.turn;
+END $$;
