@@ -7,7 +7,7 @@ FRONT_ENDS = ("api", "cli")
 # What a front end may call beside actions, and why. This list only ever gets shorter.
 ALLOWED = {
     "fairpost.api.intake.submit_json": "enqueues",
-    "fairpost.store.store.Store.enqueue_many": "enqueues a test e-mail",
+    "fairpost.store.emails.EmailStore.enqueue_many": "enqueues a test e-mail",
     "fairpost.portals.WorkspacePortals.send": "enqueues an e-mail of the product's own",
     "fairpost.store.workspaces.enter": "counts the requests of a key, and notes when it was last used",
     "fairpost.store.workspaces.take_turn": "counts requests",
@@ -37,6 +37,10 @@ from fairpost.vault.rotation import rotate
 
 async def by_a_method(given: "Store"):
     await given.hold("a", "user")
+
+async def by_what_is_opened(url):
+    async with Store.open(url) as opened, opened.together() as one:
+        await one.retry(1)
 
 by_a_name = lambda store: store.cancel(1)
 
@@ -76,8 +80,9 @@ def test_what_is_allowed_is_still_needed_and_never_more() -> None:
 
 def test_a_front_end_that_writes_is_found() -> None:
     assert set(_used(by_more=True)) == {
-        "fairpost.store.store.Store.hold",
-        "fairpost.store.store.Store.cancel",
+        "fairpost.store.nodes.NodeStore.hold",
+        "fairpost.store.emails.EmailStore.cancel",
+        "fairpost.store.emails.EmailStore.retry",
         "fairpost.store.pauses.resume_everything",
         "fairpost.vault.rotation.rotate",
         "fairpost.cli.more.Command.by_sql",
@@ -89,7 +94,7 @@ def test_what_only_reads_is_no_writer() -> None:
     assert {"fairpost.store.pauses.pause_everything", "fairpost.actions.senders.hold"} <= known
     reading = {
         "fairpost.store.pauses.pause_now",
-        "fairpost.store.store.Store.accounts",
+        "fairpost.store.accounts.AccountStore.accounts",
         "fairpost.observe.now._at_work",
     }
     assert not reading & known

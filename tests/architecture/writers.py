@@ -93,18 +93,24 @@ class House:
 
     def does_write(self, name: str) -> bool:
         """Of a class: whether making one does. Of a protocol: whether one of those that fit it does."""
-        function = self.functions.get(f"{name}.__init__" if name in self.classes else name)
+        function = self.functions.get((self.method(name, "__init__") or "") if name in self.classes else name)
         if function is None:
             return False
         class_, _, method = name.rpartition(".")
-        return function.does_write or any(self.does_write(f"{each}.{method}") for each in self._fitting(class_))
+        return function.does_write or any(self.does_write(each) for each in self._fitting(class_, method))
 
-    def _fitting(self, protocol: str) -> list[str]:
+    @cache  # noqa: B019 - there is one house
+    def _fitting(self, protocol: str, method: str) -> list[str]:
+        """This method of every class that fits, by its whole name."""
         asked = self.classes.get(protocol)
         if asked is None or not asked.is_protocol:
             return []
-        others = [(name, each) for name, each in self.classes.items() if not each.is_protocol]
-        return [name for name, each in others if asked.methods <= each.methods]
+        fitting = [
+            name
+            for name, each in self.classes.items()
+            if not each.is_protocol and all(self.method(name, wanted) for wanted in asked.methods)
+        ]
+        return [found for name in fitting if (found := self.method(name, method))]
 
     def method(self, class_: str, name: str) -> str | None:
         """By its whole name, of the class or one it is made from."""
@@ -122,7 +128,8 @@ class House:
         if name in found.fields:
             return found.fields[name]
         if (method := self.method(class_, name)) is not None:
-            return self.returns.get(method)
+            returned = self.returns.get(method)
+            return class_ if returned == "typing.Self" else returned
         return next((each for base in found.bases if (each := self.field(base, name))), None)
 
 
@@ -316,7 +323,8 @@ class _Walk(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         match node.value:
             case ast.Name(id=name) if name not in self.types and name in self.module.names:
-                self._call(f"{self.module.names[name]}.{node.attr}", node.lineno)
+                target = self.module.names[name]
+                self._call(self.known.method(target, node.attr) or f"{target}.{node.attr}", node.lineno)
                 return
         self._note(node.attr in COPIES)
         receiver = self.type_of(node.value) or self._named_like(node.value)
@@ -347,8 +355,10 @@ class _Walk(ast.NodeVisitor):
             case ast.Call(func=ast.Name(id=name)):
                 target = self.module.names.get(name, "")
                 return target if target in self.known.classes else self.known.returns.get(target)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr=name)) if module in self.module.names:
-                target = f"{self.module.names[module]}.{name}"
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owned), attr=name)) if owned in self.module.names:
+                if (class_ := self.module.names[owned]) in self.known.classes:
+                    return self.known.field(class_, name)
+                target = f"{self.module.names[owned]}.{name}"
                 return target if target in self.known.classes else self.known.returns.get(target)
             case ast.Call(func=ast.Attribute(value=value, attr=name)):
                 owner = self.type_of(value)

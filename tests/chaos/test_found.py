@@ -8,8 +8,9 @@ import pytest
 
 from fairpost.engine.runner import Runner
 from fairpost.model.account import Lease, Limits
+from fairpost.model.engine import Claim
 from fairpost.model.report import Reached, Report
-from fairpost.store.store import Claim, Store
+from fairpost.store.store import Store
 from fairpost.transports.scripted.send import ScriptedTransport
 from tests.simulation.world import draft
 

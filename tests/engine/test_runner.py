@@ -13,6 +13,7 @@ from fairpost.engine.lease import LEASE_S, MARGIN
 from fairpost.engine.runner import Handled, Idle, Rested, Runner
 from fairpost.model.account import Account, Lease, Limits
 from fairpost.model.email import Earlier, Outgoing
+from fairpost.model.engine import Claim
 from fairpost.model.errors import Unknown
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.reason import Reason
@@ -20,7 +21,7 @@ from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.report import Step as Stage
 from fairpost.model.step import StepAnswer, StepRequest
 from fairpost.observe.emails import show_email
-from fairpost.store.store import Claim, Store
+from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.transports.port import Permission, Transport
 from fairpost.transports.scripted.send import OK, ScriptedTransport

@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 
 from fairpost.model.account import Limits
+from fairpost.model.engine import Confirmation
 from fairpost.model.ids import AccountId
 from fairpost.model.reason import Reason
-from fairpost.store.store import Confirmation, Store
+from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.system.clock import ManualClock
 

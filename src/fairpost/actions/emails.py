@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import asyncpg
 
 from fairpost.actions.acting import Actor, action
 from fairpost.model.errors import NotFound, Refusal
 from fairpost.model.ids import EmailId
-from fairpost.model.states import State
+from fairpost.model.states import Decision, State
 from fairpost.observe.emails import ShownEmail, show_email
 from fairpost.store import pinned
 from fairpost.store.store import Store
@@ -17,7 +16,6 @@ from fairpost.store.store import Store
 NOT_OWN = "FP004"  # the database's word for another workspace's e-mail
 RETRIED_AT_ONCE = 500
 
-Decision = Literal["sent", "failed", "resend"]
 DECIDED = {"sent": (State.SENT,), "failed": (State.FAILED,), "resend": (State.READY, State.SCHEDULED)}
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from fairpost.actions.acting import Actor, action
 from fairpost.model.errors import Refusal
-from fairpost.model.sender import Sender, SenderId, SenderLevel
+from fairpost.model.sender import NodeLevel, Sender, SenderId, SenderLevel
 from fairpost.policy.senders import IMMUNE_FOR, Decided, SenderPolicy, impose, look
 from fairpost.policy.senders import lift as lifted
 from fairpost.store import pauses, senders
 from fairpost.store.senders import Active
-from fairpost.store.store import Level, Store
+from fairpost.store.store import Store
 
 THROTTLED_FOR = timedelta(days=1)
 EVERYTHING = "everything"
@@ -44,7 +44,7 @@ class Name:
     """What may be held: a workspace, or one domain, user or stream in it."""
 
     workspace: str
-    level: Level = "workspace"
+    level: NodeLevel = "workspace"
     key: str = ""
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from fairpost.cli.arguments import moment, span
 
 if TYPE_CHECKING:
     from fairpost.actions.senders import Name
-    from fairpost.store.store import Level
+    from fairpost.model.sender import NodeLevel
 
 Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
 Domain = Annotated[str | None, typer.Option(metavar="NAME", help="Only this sending domain.")]
@@ -65,7 +65,7 @@ def release(workspace: Workspace, domain: Domain = None, user: User = None, stre
 def _name(workspace: str, domain: str | None, user: str | None, stream: str | None) -> "Name":
     from fairpost.actions.senders import Name
 
-    given: list[tuple[Level, str]] = []
+    given: list[tuple[NodeLevel, str]] = []
     if domain is not None:
         given.append(("domain", domain.lower()))
     if user is not None:

@@ -12,11 +12,12 @@ from fairpost.engine.blame import Books
 from fairpost.engine.lease import HeldLease
 from fairpost.engine.personalize import personal
 from fairpost.model.email import Outgoing
+from fairpost.model.engine import Claim
 from fairpost.model.ids import EmailId
 from fairpost.model.reason import Reason
 from fairpost.model.states import EmailClass
 from fairpost.policy.ledger import Measure
-from fairpost.store.store import Claim, Store
+from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 from fairpost.templates.reader import TemplateError

@@ -12,9 +12,10 @@ from typing import Self, assert_never
 
 from fairpost.engine.steps import Steps
 from fairpost.model.account import Lease
+from fairpost.model.engine import TakenUp
 from fairpost.model.errors import Unconfirmed
 from fairpost.model.ids import AccountId, EmailId
-from fairpost.store.store import Store, TakenUp
+from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 

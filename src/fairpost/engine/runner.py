@@ -25,6 +25,7 @@ from fairpost.engine.settle import Draft, Intent, Outcome, TakeStep, UnderWay
 from fairpost.engine.steps import NO_STEPS, Steps
 from fairpost.model.account import Account, AccountStatus, Rest, Usage
 from fairpost.model.email import Outgoing
+from fairpost.model.engine import Claim, TakenUp
 from fairpost.model.errors import Unconfirmed
 from fairpost.model.ids import AccountId, EmailId, Epoch
 from fairpost.model.report import Report
@@ -45,7 +46,7 @@ from fairpost.policy.ledger import Measure
 from fairpost.policy.limits import Go, NotBefore
 from fairpost.policy.troubles import Weighed, weigh
 from fairpost.policy.verdicts import judge
-from fairpost.store.store import Claim, Store, TakenUp
+from fairpost.store.store import Store
 from fairpost.system import chance, clock
 from fairpost.system.failpoints import failpoint
 from fairpost.transports.port import Transport

@@ -298,3 +298,14 @@ class Lease:
     epoch: Epoch
     until: datetime
     step: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """Refused while an account has something in hand or waiting for it alone."""
+
+    known: bool
+    removed: bool
+    in_hand: int
+    in_doubt: int
+    pinned: int

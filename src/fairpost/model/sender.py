@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
+from typing import Literal
 from unicodedata import normalize
 
 from fairpost.model.reason import Reason
@@ -34,6 +35,9 @@ RESERVED_USERS = ("key:", "login:", "person:")  # of mail that names no user: wh
 def normalize_user(name: str) -> str:
     """As the database folds names in ASCII, and nearly so all others (sql/base/users.sql has the last word)."""
     return normalize("NFKC", normalize("NFKC", name).casefold()).strip()
+
+
+NodeLevel = Literal["workspace", "domain", "user", "stream"]  # of the tree by which mail is released
 
 
 class SenderLevel(StrEnum):

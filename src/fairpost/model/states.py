@@ -7,7 +7,7 @@ the enum and the CHECK constraints of the schema; a test compares them.
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import assert_never
+from typing import Literal, assert_never
 
 
 class State(StrEnum):
@@ -32,6 +32,8 @@ class DoubtPolicy(StrEnum):
     RESEND = "resend"
     HOLD = "hold"
 
+
+Decision = Literal["sent", "failed", "resend"]  # on an e-mail in doubt
 
 MEANING: Mapping[State, str] = {
     State.SCHEDULED: "due later, for the first time or again",

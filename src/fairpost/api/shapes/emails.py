@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 from fastapi import Header, Path, Query
 from pydantic import Field, JsonValue, StringConstraints
 
-from fairpost.actions import emails as actions
 from fairpost.api.answers import (
     Id,
     Moment,
@@ -29,7 +28,7 @@ from fairpost.model.email_fields import (
     MEDIA_TYPE,
     RECIPIENTS_MAX,
 )
-from fairpost.model.states import SequenceWord, State
+from fairpost.model.states import Decision, SequenceWord, State
 from fairpost.observe.search import Understood
 
 EmailIdPath = Annotated[Text, Path(max_length=100, description="The e-mail's id.")]
@@ -288,4 +287,4 @@ class EmailNow(ResponseModel):
 
 
 class Resolution(RequestModel):
-    decision: Annotated[actions.Decision, Field(description="What happened to it, or what to do with it.")]
+    decision: Annotated[Decision, Field(description="What happened to it, or what to do with it.")]

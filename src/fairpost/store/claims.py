@@ -1,0 +1,52 @@
+"""What a lease claims before it sends: e-mails in fair order, given back or failed while nothing of them has begun.
+
+The order itself is decided in sql/release/.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from fairpost.model.account import Lease
+from fairpost.model.engine import Claim, RouteWithWork
+from fairpost.model.ids import EmailId
+from fairpost.model.reason import Reason, write_params
+from fairpost.store.database import Database, at
+from fairpost.system import clock
+
+
+class ClaimStore(Database):
+    async def routes_with_work(self) -> list[RouteWithWork]:
+        return [
+            RouteWithWork(**row)
+            for row in await self.fetch("SELECT * FROM fairpost.routes_with_work($1)", clock.stated())
+        ]
+
+    async def claim(self, lease: Lease, *, limit: int, now: datetime | None = None) -> Claim:
+        sql = "SELECT * FROM fairpost.claim($1, $2, $3, $4)"
+        row = await self.row(sql, lease.account_id, lease.epoch, limit, at(now))
+        return Claim(verdict=row["verdict"], ids=tuple(row["ids"]), again=row["again"], next_at=row["next_at"])
+
+    async def held(self, lease: Lease, *, now: datetime | None = None) -> tuple[EmailId, ...] | None:
+        """What this lease has claimed and not begun; None when it is gone. For after an answer that was lost."""
+        sql = "SELECT fairpost.held($1, $2, $3)"
+        ids = await self.value(sql, lease.account_id, lease.epoch, at(now))
+        return None if ids is None else tuple(ids)
+
+    async def await_turn(self, lease: Lease) -> None:
+        await self.value("SELECT fairpost.await_turn($1)", lease.account_id)
+
+    async def give_back(self, lease: Lease, ids: Sequence[EmailId]) -> tuple[EmailId, ...]:
+        """Those that wait again; what somebody was cancelling just now is not among them."""
+        sql = "SELECT fairpost.give_back($1, $2, $3)"
+        return tuple(await self.value(sql, lease.account_id, lease.epoch, list(ids)))
+
+    async def fail_claimed(self, lease: Lease, email_id: EmailId, reason: Reason) -> bool:
+        """One that can never be sent as it is ends before it is begun, and costs the account nothing. False: it is not ours any more."""
+        sql = "SELECT fairpost.fail_claimed($1, $2, $3, $4, $5, $6)"
+        why = (reason.code, write_params(reason))
+        return bool(await self.value(sql, lease.account_id, lease.epoch, email_id, *why, clock.stated()))
+
+    async def next_urgent(self, lease: Lease, *, before: datetime) -> datetime | None:
+        """When the next urgent e-mail becomes due that this account might send."""
+        moment: datetime | None = await self.value("SELECT fairpost.next_urgent($1, $2)", lease.account_id, before)
+        return moment

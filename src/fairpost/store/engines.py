@@ -1,0 +1,82 @@
+"""Engines: which there are, what became of their workers, and whether they know the server that answers.
+
+What a single worker does is in leases.py, claims.py and steps.py.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from uuid import UUID
+
+from fairpost.model.engine import Confirmation
+from fairpost.model.ids import AccountId, Epoch
+from fairpost.model.reason import Reason, write_params
+from fairpost.store.database import Database
+from fairpost.system import clock
+from fairpost.system.vitals import Vitals
+
+
+class EngineStore(Database):
+    async def engine_here(self, engine: str, *, asleep: bool) -> int:
+        """How many engines there are, this one among them."""
+        sql = "SELECT fairpost.engine_here($1, $2, $3)"
+        return int(await self.value(sql, engine, asleep, clock.stated()))
+
+    async def engine_uses(self, engine: str, vitals: Vitals | None) -> None:
+        """What its processes use; None: nobody knows."""
+        sql = "UPDATE fairpost.engines SET vitals = $2 WHERE id = $1"
+        await self.value(sql, engine, json.dumps(asdict(vitals)) if vitals else None)
+
+    async def engine_gone(self, engine: str) -> None:
+        await self.value("SELECT fairpost.engine_gone($1)", engine)
+
+    async def bury_engine(self, engine: str, *, heir: str | None = None) -> int:
+        """All its processes are gone: what it drove is free at once. How many accounts. `heir`: has what it remembered."""
+        return int(await self.value("SELECT fairpost.bury_engine($1, $2)", engine, heir))
+
+    async def worker_died(self, account_id: AccountId, epoch: Epoch | None, *, is_alone: bool, deaths_max: int) -> int:
+        """How many died in a row, over all engines; at `deaths_max` the account is suspended. `is_alone`: it drove no other."""
+        sql = "SELECT fairpost.worker_died($1, $2, $3, $4, $5)"
+        return int(await self.value(sql, account_id, epoch, is_alone, deaths_max, clock.stated()))
+
+    async def accounts_of_engines(self, engines: Sequence[str]) -> list[str]:
+        """The names of the accounts that they hold."""
+        sql = """SELECT a.name FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id
+                 WHERE l.owner = ANY ($1) ORDER BY a.name"""
+        return [row["name"] for row in await self.fetch(sql, list(engines))]
+
+    async def handover_key(self) -> UUID:
+        """By what notes about this database are known."""
+        return UUID(str(await self.value("SELECT fairpost.handover_key()")))
+
+    async def newest_migration(self) -> int:
+        return int(await self.value("SELECT max(version) FROM fairpost.migrations"))
+
+    async def current_life(self) -> UUID | None:
+        """Of the database. None: no engine has ever worked on it."""
+        life: UUID | None = await self.value("SELECT fairpost.current_life()")
+        return life
+
+    async def ask_about_server(self) -> bool:
+        """Whether the engines have confirmed this server. If not, they are asked."""
+        return bool(await self.value("SELECT fairpost.ask_about_server($1)", clock.stated()))
+
+    async def confirm_server(self, engine: str, *, life: UUID | None, steps: Mapping[AccountId, int]) -> Confirmation:
+        """This engine's word: the last step it knows of each account."""
+        sql = "SELECT * FROM fairpost.confirm_server($1, $2, $3, $4, $5)"
+        row = await self.row(sql, engine, life, list(steps), list(steps.values()), clock.stated())
+        return Confirmation(
+            verdict=row["verdict"],
+            waits_for=tuple(row["waits_for"] or ()),
+            behind=dict(zip(row["behind"], row["behind_at"], strict=True)),
+        )
+
+    async def pause_restored(self, reason: Reason, by: str, *, life: UUID | None) -> None:
+        """Nothing is sent until a person resumes: commits were missing here, in this life of the database."""
+        sql = "SELECT fairpost.pause_restored($1, $2, $3, $4, $5)"
+        await self.value(sql, reason.code, write_params(reason), by, life, clock.stated())
+
+    async def pause_for_engines(self, reason: Reason, by: str, engines: Sequence[str]) -> None:
+        """Nothing is sent until these engines have answered, or a person resumes."""
+        sql = "SELECT fairpost.pause_for_engines($1, $2, $3, $4, $5)"
+        await self.value(sql, reason.code, write_params(reason), by, list(engines), clock.stated())

@@ -1,0 +1,100 @@
+"""Leases on accounts: taken, renewed, given back; and what the holder of one writes about its account.
+
+What it does with e-mails is in claims.py and steps.py.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from fairpost.model.account import AccountStatus, Charge, Lease, Rest
+from fairpost.model.engine import TakenUp
+from fairpost.model.fault import Sample, Suspect
+from fairpost.model.ids import AccountId, EmailId, Epoch
+from fairpost.model.reason import Reason, write_params
+from fairpost.model.troubles import Troubles
+from fairpost.store.account_rows import write_troubles
+from fairpost.store.database import Database, at
+from fairpost.system import clock
+
+
+class LeaseStore(Database):
+    async def take_lease(
+        self, account_id: AccountId, *, owner: str, seconds: float, again: bool = False, now: datetime | None = None
+    ) -> Lease | None:
+        """None: another holds it. `again`: asked for before by the same worker, which got no answer."""
+        sql = "SELECT * FROM fairpost.take_lease($1, $2, $3, $4, $5)"
+        row = await self.row(sql, account_id, owner, seconds, at(now), again)
+        if not row["taken"]:
+            return None
+        return Lease(account_id=account_id, epoch=Epoch(row["epoch"]), until=row["until"], step=row["step"])
+
+    async def take_up(self, lease: Lease, *, seconds: float, life: UUID | None, now: datetime | None = None) -> TakenUp:
+        """Where the lease was when the database went away, as long as no other has taken it. What it had claimed waits again."""
+        sql = "SELECT * FROM fairpost.take_up($1, $2, $3, $4, $5, $6)"
+        row = await self.row(sql, lease.account_id, lease.epoch, seconds, life, lease.step, at(now))
+        return TakenUp(**row)
+
+    async def renew_lease(self, lease: Lease, *, seconds: float, now: datetime | None = None) -> Lease | None:
+        """None: it is gone; stop."""
+        until = await self.value(
+            "SELECT fairpost.renew_lease($1, $2, $3, $4)", lease.account_id, lease.epoch, seconds, at(now)
+        )
+        return until and replace(lease, until=until)
+
+    async def drop_lease(self, lease: Lease, *, now: datetime | None = None) -> bool:
+        sql = "SELECT fairpost.drop_lease($1, $2, $3)"
+        return bool(await self.value(sql, lease.account_id, lease.epoch, at(now)))
+
+    async def reap_leases(self, *, now: datetime | None = None) -> int:
+        return int(await self.value("SELECT fairpost.reap_leases($1)", at(now)))
+
+    async def set_status(
+        self, lease: Lease, status: AccountStatus, *, reason: Reason, until: datetime | None = None
+    ) -> bool:
+        """Until then it is active again by itself; None: until a person says so. False: the lease is gone."""
+        sql = "SELECT fairpost.set_status($1, $2, $3, $4, $5, $6, $7)"
+        whose, why = (lease.account_id, lease.epoch), (reason.code, write_params(reason))
+        return bool(await self.value(sql, *whose, status, *why, until, clock.stated()))
+
+    async def rest(self, lease: Lease, rest: Rest) -> bool:
+        """The account sends nothing until then. False: the lease is gone."""
+        sql = "SELECT fairpost.rest($1, $2, $3, $4, $5)"
+        return bool(await self.value(sql, lease.account_id, lease.epoch, rest.until, rest.reason, rest.detail))
+
+    async def set_troubles(self, lease: Lease, troubles: Troubles, *, forgiven: Sequence[EmailId] = ()) -> bool:
+        """Remembers them with the account, and gives a try back to the e-mails forgiven. False: the lease is gone."""
+        stored = write_troubles(troubles)
+        sql = "SELECT fairpost.set_troubles($1, $2, $3, $4, $5)"
+        return bool(await self.value(sql, lease.account_id, lease.epoch, stored, list(forgiven), clock.stated()))
+
+    async def charges(self, account_id: AccountId) -> tuple[Charge, ...]:
+        """The single sends of the last day, where the account's limits need them; oldest first."""
+        rows = await self.fetch("SELECT at, units FROM fairpost.charges_of($1)", account_id)
+        return tuple(Charge(row["at"], row["units"]) for row in rows)
+
+    async def book(
+        self, lease: Lease, outcomes: Sequence[Mapping[str, Any]], measures: Sequence[Mapping[str, Any]]
+    ) -> Sample | None:
+        """Writes down what the account did, and says what somebody may be blamed for; None: nothing bounced or was refused."""
+        sql = "SELECT * FROM fairpost.book($1, $2, $3, $4, $5)"
+        written = json.dumps(outcomes), json.dumps(measures)
+        row = await self.row(sql, lease.account_id, lease.epoch, *written, clock.stated())
+        return _sample(row) if row is not None else None
+
+
+def _sample(row: Any) -> Sample:
+    return Sample(
+        suspects=[_suspect(each) for each in json.loads(row["suspects"])],
+        others_sent=row["others_sent"],
+        is_shared=row["senders"] > 1,
+        blocks=row["blocks"],
+    )
+
+
+def _suspect(given: dict[str, Any]) -> Suspect:
+    moments = {name: datetime.fromisoformat(given[name]) for name in ("since", "refused_since") if given[name]}
+    return Suspect(**{**given, **moments})

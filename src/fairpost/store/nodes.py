@@ -1,0 +1,38 @@
+"""The tree of senders by which mail is released: which of its nodes are held, how much each weighs, which campaigns are shut.
+
+What is known of senders is in senders.py; the pause of everything, in pauses.py.
+"""
+
+from datetime import datetime
+
+from fairpost.model.reason import Reason, write_params
+from fairpost.model.sender import NodeLevel
+from fairpost.store.database import Database, at
+from fairpost.system import clock
+
+
+class NodeStore(Database):
+    async def hold(
+        self,
+        workspace: str,
+        level: NodeLevel,
+        key: str = "",
+        *,
+        until: datetime | None = None,
+        reason: str,
+        now: datetime | None = None,
+    ) -> None:
+        """Nothing below this name goes out until then; without a moment, until released."""
+        sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
+        why = Reason("hold.by_hand", note=reason)
+        await self.value(sql, workspace, level, key, until, why.code, write_params(why), at(now))
+
+    async def release(self, workspace: str, level: NodeLevel, key: str = "", *, now: datetime | None = None) -> bool:
+        return bool(await self.value("SELECT fairpost.release($1, $2, $3, $4)", workspace, level, key, at(now)))
+
+    async def set_weight(self, workspace: str, level: NodeLevel, key: str = "", *, weight: float) -> None:
+        await self.value("SELECT fairpost.set_weight($1, $2, $3, $4)", workspace, level, key, weight)
+
+    async def set_gates(self, workspace: str, stream: str | None = None) -> None:
+        """Shuts or opens the campaigns of a workspace as their hours and their quota say now."""
+        await self.value("SELECT fairpost.set_gates($1, $2, $3)", workspace, stream, clock.stated())
