@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from fairpost.model.account import Limits
 from fairpost.model.reason import Reason, write_params
 from fairpost.reasons.catalogue import CATALOGUE
 from fairpost.reasons.rendering import brief
@@ -51,3 +52,14 @@ async def test_a_reply_that_looks_like_json_stays_what_it_is(store: Store, reply
 async def test_long_replies_are_cut_and_numbers_are_not(store: Store) -> None:
     kept = json.loads(await store.value("SELECT fairpost.shortened($1)", json.dumps({"reply": "x" * 5000, "n": 7})))
     assert kept == {"reply": "x" * 1000, "n": 7}
+
+
+async def test_what_a_person_says_is_cut_as_a_reply_is(store: Store) -> None:
+    await store.add_account("news", address="news@acme.example", pool="default", limits=Limits())
+    note = Reason("account.paused_by_hand", note="x" * 1_000_000)
+    await store.change_account("news", {"status": "paused", "status_reason": note})
+    await store.hold("acme", "user", "ann", reason="x" * 1_000_000)
+    kept = await store.fetch(
+        "SELECT status_params AS params FROM fairpost.accounts UNION ALL SELECT detail -> 'params' FROM fairpost.events"
+    )
+    assert [json.loads(row["params"]) for row in kept] == [{"note": "x" * 1000}] * 3

@@ -56,7 +56,7 @@ BEGIN
         CASE WHEN p_changes ? 'secret' THEN p_changes -> 'secret' ELSE was.transport -> 'secret' END));
     IF has_status THEN
         becomes.status_reason := p_changes ->> 'status_reason';
-        becomes.status_params := nullif(p_changes -> 'status_params', 'null');
+        becomes.status_params := fairpost.shortened(nullif(p_changes -> 'status_params', 'null'));
         becomes.status_until := (p_changes ->> 'status_until')::timestamptz;
         IF fairpost.tenant() IS NOT NULL AND was.is_stopped_by_operator AND was.status <> 'active' THEN
             RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';

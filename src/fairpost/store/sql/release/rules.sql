@@ -88,7 +88,7 @@ BEGIN
     RETURNING * INTO rule;
     PERFORM fairpost.apply_rule(named, rule, t);
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
-    VALUES (t, 'held', p_workspace, p_level || ' ' || p_key, jsonb_build_object('until', p_until, 'reason', p_reason, 'params', p_params));
+    VALUES (t, 'held', p_workspace, p_level || ' ' || p_key, jsonb_build_object('until', p_until, 'reason', p_reason, 'params', rule.hold_params));
 END $$;
 
 -- Ends a hold. A throttle that stands beside it stays.
