@@ -180,7 +180,7 @@ WRONG_DRAFTS: list[tuple[dict[str, Any], str]] = [
     ({"sequence": None}, "sequence"),
     ({"steps": [{"template": "hello"}]}, "sequence"),
     ({"lists": []}, "lists"),
-    ({"lists": ["customers", "nobody"]}, "lists.1"),
+    ({"lists": ["customers", "nobody"]}, "lists[1]"),
     ({"lists": ["customers", "customers"]}, "lists"),
     ({"pool": "unlent"}, "pool"),
     ({"pool": "other/default"}, "pool"),
@@ -198,12 +198,12 @@ WRONG_DRAFTS: list[tuple[dict[str, Any], str]] = [
     ({"starts_at": 12345}, "starts_at"),
     ({"by_recipients_clock": "yes"}, "by_recipients_clock"),
     ({"colour": "red"}, "colour"),
-    ({"sequence": None, "steps": [{"template": "nothing"}]}, "steps.0.template"),
-    ({"sequence": None, "steps": [{"template": "hello", "text": "x"}]}, "steps.0.text"),
-    ({"sequence": None, "steps": [{"text": "x"}]}, "steps.0.subject"),
-    ({"sequence": None, "steps": [{"subject": "x"}]}, "steps.0.text"),
-    ({"sequence": None, "steps": [{"subject": "{{", "text": "x"}]}, "steps.0.subject"),
-    ({"sequence": None, "steps": [{"template": "hello"}, {"template": "hello"}]}, "steps.1.delay"),
+    ({"sequence": None, "steps": [{"template": "nothing"}]}, "steps[0].template"),
+    ({"sequence": None, "steps": [{"template": "hello", "text": "x"}]}, "steps[0].text"),
+    ({"sequence": None, "steps": [{"text": "x"}]}, "steps[0].subject"),
+    ({"sequence": None, "steps": [{"subject": "x"}]}, "steps[0].text"),
+    ({"sequence": None, "steps": [{"subject": "{{", "text": "x"}]}, "steps[0].subject"),
+    ({"sequence": None, "steps": [{"template": "hello"}, {"template": "hello"}]}, "steps[1].delay"),
 ]
 
 

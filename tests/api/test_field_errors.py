@@ -1,5 +1,7 @@
 """What is wrong with a request is said in our own words, for each field by the name that the client knows."""
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,9 +9,11 @@ import httpx2 as httpx
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from fairpost import InvalidEmail, enqueue
 from fairpost.api.answers import RequestModel
 from fairpost.api.field_errors import EXPECTED, WORDS, mistakes, words_for
 from fairpost.api.shapes.emails import EmailIn
+from tests.api.conftest import Api
 from tests.api.served import document
 
 ODD: tuple[Any, ...] = (
@@ -59,8 +63,9 @@ def test_every_kind_of_error_that_a_request_can_make_has_words_of_ours() -> None
                 for theirs in ("Input", "input", "Value error", "Field required", "valid ", "not permitted"):
                     assert theirs not in said.replace("valid Unicode", ""), (each["type"], said)
             for told in mistakes(errors, body, model):
-                assert not {"str", "Mailbox", "int", "float"} & set(told["field"].split(".")), told
-                assert "[" not in told["field"], told
+                parts = re.split(r"\.|\[\d+\]", told["field"])
+                assert not {"str", "Mailbox", "int", "float"} & set(parts), told
+                assert not any("[" in part or part.isdigit() for part in parts), told
     assert seen <= set(EXPECTED) | set(WORDS)
     assert len(seen) > 20
 
@@ -71,11 +76,11 @@ def test_every_kind_of_error_that_a_request_can_make_has_words_of_ours() -> None
         ({**GOOD, "to": ["a@b.example"] * 51}, "to", ("50 recipients", "51")),
         ({**GOOD, "to": 5}, "to", ("a string", "an object", "a list")),
         ({**GOOD, "to": {"address": 5}}, "to.address", ("a string",)),
-        ({**GOOD, "to": ["a@b.example", {"address": 5}]}, "to.1.address", ("a string",)),
-        ({**GOOD, "to": ["a@b.example", 5]}, "to.1", ("a string", "an object")),
+        ({**GOOD, "to": ["a@b.example", {"address": 5}]}, "to[1].address", ("a string",)),
+        ({**GOOD, "to": ["a@b.example", 5]}, "to[1]", ("a string", "an object")),
         ({**GOOD, "subjcet": "s"}, "subjcet", ("`subject`",)),
         ({**GOOD, "to": {"adress": "a@b.example"}}, "to.address", ("required",)),
-        ({**GOOD, "attachments": [{"filename": "f", "data": "", "file": 1}]}, "attachments.0.file", ("`filename`",)),
+        ({**GOOD, "attachments": [{"filename": "f", "data": "", "file": 1}]}, "attachments[0].file", ("`filename`",)),
         ({**GOOD, "zzz": 1}, "zzz", ("known",)),
         ({"to": "a@b.example", "text": "t"}, "subject", ("required",)),
         ({**GOOD, "subject": "s" * 1_200}, "subject", ("998", "1,200")),
@@ -91,6 +96,38 @@ def test_a_mistake_is_named_where_it_is(body: Any, field: str, words: tuple[str,
     assert field in told
     for word in words:
         assert word in told[field]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"to": ["a@b.example", "nobody"]}, "to[1]"),
+        ({"to": ["a@b.example", {"address": "nobody"}]}, "to[1].address"),
+        ({"to": ["a@b.example", {"address": 5}]}, "to[1].address"),
+        ({"to": ["a@b.example", {"address": "c@d.example", "name": "a\nb"}]}, "to[1].name"),
+        ({"cc": [{"address": "c@d.example", "nickname": "Ann"}]}, "cc[0].nickname"),
+        ({"to": {"address": "nobody"}}, "to.address"),
+        ({"reply_to": {"address": "nobody"}}, "reply_to.address"),
+        ({"headers": {"X-Order": "a\nb"}}, "headers.X-Order"),
+        ({"attachments": [{"filename": "a/b", "data": ""}]}, "attachments[0].filename"),
+        ({"attachments": [{"filename": "f", "data": "%"}]}, "attachments[0].data"),
+    ],
+)
+async def test_a_field_has_the_same_path_over_http_in_python_and_in_sql(
+    api: Api, client: httpx.AsyncClient, wrong: Any, field: str
+) -> None:
+    email = {**GOOD, **wrong}
+    answer = (await client.post("/v1/emails", json=email)).json()["error"]
+    assert (answer["details"][0]["field"], answer["message"].partition(":")[0]) == (field, field)
+    by_line = {"Content-Type": "application/x-ndjson"}
+    lines = (await client.post("/v1/emails/bulk", content=json.dumps(email), headers=by_line)).json()["data"]["results"]
+    assert [each["error"]["field"] for each in lines] == [field]
+    async with api.store.connection() as conn:
+        with pytest.raises(InvalidEmail) as refused:
+            await enqueue(conn, **email)
+        assert refused.value.field == field
+        judged = await conn.fetchval("SELECT fairpost.check_email($1::text::jsonb, now())", json.dumps(email))
+        assert json.loads(judged)["field"] == field
 
 
 def test_a_mistake_is_told_once() -> None:
@@ -118,4 +155,4 @@ def test_the_validator_of_a_list_is_walked_too() -> None:
     with pytest.raises(ValidationError) as caught:
         TypeAdapter(list[EmailIn]).validate_python(body)
     errors = [{**each, "loc": ("body", *each["loc"])} for each in caught.value.errors()]
-    assert {each["field"] for each in mistakes(errors, body)} == {"0.to", "0.subject"}
+    assert {each["field"] for each in mistakes(errors, body)} == {"[0].to", "[0].subject"}

@@ -120,7 +120,7 @@ async def test_an_admin_lends_over_http_and_never_the_services_own_pool(api: Api
         ours = [{"pool": "default", "from": [each]} for each in (ACCOUNT, PROVEN, "acme.example")]
         for wrong in (*ours, {"pool": "fast", "from": ["not a domain"]}, "a=b"):
             answer = await admin.put(path, json={"pools": [wrong]})
-            assert (answer.status_code, answer.json()["error"]["details"][0]["field"]) == (422, "pools.0"), wrong
+            assert (answer.status_code, answer.json()["error"]["details"][0]["field"]) == (422, "pools[0]"), wrong
         listed = (await admin.get("/v1/portals", headers={"X-Workspace": "acme"})).json()["data"]
         assert "admin" in {item["portal"] for item in listed}
 

@@ -34,7 +34,7 @@ async def test_many_at_once_or_none(api: Api, client: httpx.AsyncClient) -> None
     wrong = {"addresses": ["q@example.com", "nobody", "r@example.com"], **STOP}
     refused = await client.post("/v1/suppressions", json=wrong)
     assert refused.status_code == 422
-    assert refused.json()["error"]["details"][0]["field"] == "addresses.1"
+    assert refused.json()["error"]["details"][0]["field"] == "addresses[1]"
     assert (await client.get("/v1/suppressions/q@example.com")).status_code == 404
     skipped = (await client.post("/v1/suppressions", json=wrong, params={"skip_bad": "true"})).json()["data"]
     assert (skipped["added"], skipped["bad"], skipped["bad_addresses"][0]["place"]) == (2, 1, 1)

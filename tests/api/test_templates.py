@@ -186,15 +186,15 @@ async def test_a_sequence_is_new_once_and_then_changed_or_the_same(api: Api, cli
 
 WRONG_SEQUENCES: list[tuple[list[dict[str, Any]], str]] = [
     ([], "steps"),
-    ([{"template": "a", "delay": "3d"}], "steps.0.delay"),
-    ([{"template": "a"}, {"template": "a"}], "steps.1.delay"),
-    ([{"template": "a"}, {"template": "a", "delay": "soon"}], "steps.1.delay"),
-    ([{"template": "a"}, {"template": "a", "delay": "900d"}], "steps.1.delay"),
-    ([{"template": "a"}, {"template": "a", "delay": "3d", "delay_s": 5}], "steps.1.delay"),
-    ([{"template": "a"}, {"template": "a", "delay_s": -1}], "steps.1.delay_s"),
-    ([{"template": "a"}, {"template": "a", "delay_s": 10**9}], "steps.1.delay_s"),
-    ([{"template": "a"}, {"template": "nobody", "delay": "1d"}], "steps.1.template"),
-    ([{"template": "../etc"}], "steps.0.template"),
+    ([{"template": "a", "delay": "3d"}], "steps[0].delay"),
+    ([{"template": "a"}, {"template": "a"}], "steps[1].delay"),
+    ([{"template": "a"}, {"template": "a", "delay": "soon"}], "steps[1].delay"),
+    ([{"template": "a"}, {"template": "a", "delay": "900d"}], "steps[1].delay"),
+    ([{"template": "a"}, {"template": "a", "delay": "3d", "delay_s": 5}], "steps[1].delay"),
+    ([{"template": "a"}, {"template": "a", "delay_s": -1}], "steps[1].delay_s"),
+    ([{"template": "a"}, {"template": "a", "delay_s": 10**9}], "steps[1].delay_s"),
+    ([{"template": "a"}, {"template": "nobody", "delay": "1d"}], "steps[1].template"),
+    ([{"template": "../etc"}], "steps[0].template"),
     ([{"template": "a"}] * 101, "steps"),
 ]
 
@@ -221,7 +221,7 @@ async def test_two_workspaces_with_the_same_names_never_meet(api: Api) -> None:
         assert (await other.get("/v1/templates/hello")).status_code == 404
         assert (await other.delete("/v1/templates/hello")).status_code == 404
         answer = await other.put("/v1/sequences/spring", json={"steps": [{"template": "hello"}]})
-        assert answer.json()["error"]["details"][0]["field"] == "steps.0.template"
+        assert answer.json()["error"]["details"][0]["field"] == "steps[0].template"
         assert (await other.put("/v1/templates/hello", json={"subject": "x", "text": "y"})).status_code == 201
         assert (await acme.get("/v1/templates/hello")).json()["data"]["subject"] == HELLO["subject"]
         assert (await other.delete("/v1/templates/hello")).status_code == 200

@@ -45,7 +45,7 @@ async def own_steps(given: CampaignIn) -> tuple[FileStep, ...] | None:
             FileStep(
                 delay_s=delay_s,
                 template_name=step.template,
-                content=await _content(step, f"steps.{number}.", is_first=number == 0),
+                content=await _content(step, f"steps[{number}].", is_first=number == 0),
                 own_subject=number > 0 and (step.own_subject or step.subject is not None),
             )
             for number, (step, delay_s) in enumerate(zip(given.steps, delays_s(given.steps), strict=True))

@@ -110,7 +110,12 @@ def mistakes(errors: Sequence[Error], body: JSON, model: Any = None) -> list[dic
     for path, error in found:
         if not (error["type"] in EXPECTED and _is_settled(path, found)):
             told.setdefault(path, []).append(_suggested(error, path, model))
-    return [{"field": ".".join(map(str, path)), "message": _joined(words)} for path, words in told.items()]
+    return [{"field": _written(path), "message": _joined(words)} for path, words in told.items()]
+
+
+def _written(path: Path) -> str:
+    """`to[1].address`, as the database names it, too."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
 def _path(error: Error, body: JSON) -> Path:

@@ -92,7 +92,7 @@ def new(
         user=user,
         starts_at=start,
     )
-    fields = {f"lists.{number}": "--list" for number in range(len(list_))}
+    fields = {f"lists[{number}]": "--list" for number in range(len(list_))}
     made = act(put, PutDraft(draft=draft, template=template), fields=fields).campaign
     typer.echo(f"campaign {made.name} is a draft with {count(len(made.steps), 'step')} for {', '.join(made.lists)}")
     tell_next(f"fairpost campaign preview {_named(made)}", f"fairpost campaign launch {_named(made)}")

@@ -51,7 +51,7 @@ def set_(
     from fairpost.actions.templates import PutSequence, put_sequence
 
     request = PutSequence(workspace=chosen(workspace), name=name, steps=_steps(step))
-    done = act(put_sequence, request, fields={f"steps.{n}.template": "--step" for n in range(len(step))})
+    done = act(put_sequence, request, fields={f"steps[{n}].template": "--step" for n in range(len(step))})
     stored, is_new = done.sequence, done.is_new
     if as_json:
         print_json({**_facts(stored), "is_new": is_new})

@@ -231,7 +231,7 @@ def _lent(written: "Sequence[str]") -> "list[Lent]":
 
 
 def _fields(pools: "Sequence[str] | None") -> dict[str, str]:
-    return {**ARGUMENTS, **{f"pools.{number}": "--pool" for number in range(len(pools or ()))}}
+    return {**ARGUMENTS, **{f"pools[{number}]": "--pool" for number in range(len(pools or ()))}}
 
 
 def _operator(settings: "Settings") -> "Operator":

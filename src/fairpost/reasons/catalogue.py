@@ -315,7 +315,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Campaign {name} is {state}. You cannot {action} it.", "fairpost campaign show {name} --workspace {workspace}"
     ),
     "campaign.unknown_list": _invalid(
-        "lists.{number}",
+        "lists[{number}]",
         "names list {list}, which workspace {workspace} does not have",
         "fairpost prospects import --help",
     ),
@@ -372,7 +372,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "There is no sequence {name} in workspace {workspace}.", "fairpost sequence list --workspace {workspace}"
     ),
     "sequence.unknown_template": _invalid(
-        "steps.{number}.template", "names template {template}, which workspace {workspace} does not have"
+        "steps[{number}].template", "names template {template}, which workspace {workspace} does not have"
     ),
     "sequence.in_use": _conflict(
         "Sequence {name} belongs to {campaigns}. Remove those campaigns first.",
@@ -404,15 +404,15 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "workspace.not_suspended": _conflict("Workspace {name} is not suspended.", "fairpost workspace show {name}"),
     "loan.bad_pool": _invalid(
-        "pools.{number}",
+        "pools[{number}]",
         "must name a pool of yours, 1 to 100 characters without = , ; / and without @ at the beginning, got {pool}",
     ),
-    "loan.bad_count": _invalid("pools.{number}", "must name 1 to {most} senders, got {count}"),
+    "loan.bad_count": _invalid("pools[{number}]", "must name 1 to {most} senders, got {count}"),
     "loan.bad_sender": _invalid(
-        "pools.{number}", "must name addresses, domains, proven or account as senders, got {sender}"
+        "pools[{number}]", "must name addresses, domains, proven or account as senders, got {sender}"
     ),
     "loan.service_pool": _invalid(
-        "pools.{number}",
+        "pools[{number}]",
         "must not be {pool}, which sends the service's own e-mails, such as sign-in codes. "
         "Lend another pool, or give the service one of its own (FAIRPOST_SERVICE_POOL)",
     ),

@@ -80,7 +80,7 @@ def _asked(given: ScheduleIn, workspace: str) -> actions.SetSchedule:
     window, quota = given.window or WindowIn(), given.quota
     for number, day in enumerate(window.holidays):
         if day.year not in YEARS:
-            raise invalid(f"window.holidays.{number}", f"must lie in the years {YEARS[0]}..{YEARS[-1]}")
+            raise invalid(f"window.holidays[{number}]", f"must lie in the years {YEARS[0]}..{YEARS[-1]}")
     return actions.SetSchedule(
         workspace=workspace,
         timezone=given.timezone,

@@ -69,7 +69,7 @@ async def delete_sequence(name: SequenceName, caller: Manages) -> Answer[Removed
 
 def delays_s(steps: Sequence[Delayed]) -> list[int]:
     """Raises ApiError: the first step has none, and each of the others has one."""
-    return [_delay_s(step, f"steps.{number}", is_first=number == 0) for number, step in enumerate(steps)]
+    return [_delay_s(step, f"steps[{number}]", is_first=number == 0) for number, step in enumerate(steps)]
 
 
 def _delay_s(step: Delayed, place: str, *, is_first: bool) -> int:

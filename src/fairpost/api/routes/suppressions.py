@@ -62,7 +62,7 @@ async def suppress_addresses(
         for line, address in enumerate(given.addresses)
     ]
     asked = actions.ImportSuppressions(lines=entries, kind=given.kind, reason=given.reason, skip_bad=skip_bad)
-    imported = await act(caller, actions.import_, asked, fields={"line": "addresses.{line}"})
+    imported = await act(caller, actions.import_, asked, fields={"line": "addresses[{line}]"})
     return Answer(
         data=ManyOut(
             added=imported.added,

@@ -59,10 +59,10 @@ function refuse(box, said, error) {
   placed[0]?.[1].querySelector("input, select, textarea").focus();
 }
 
-// "window.holidays.3" is said at "window.holidays".
+// "window.holidays[3]" is said at "window.holidays".
 function placeOf(box, name) {
-  for (let parts = name.split("."); parts.length; parts = parts.slice(0, -1)) {
-    const place = [...box.querySelectorAll("[data-field]")].find((each) => each.dataset.field === parts.join("."));
+  for (let path = name; path; path = path.replace(/(^|\.)[^.[]*$|\[\d+\]$/, "")) {
+    const place = [...box.querySelectorAll("[data-field]")].find((each) => each.dataset.field === path);
     if (place) return place;
   }
   return null;

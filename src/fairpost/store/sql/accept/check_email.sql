@@ -72,7 +72,7 @@ BEGIN
     FOR item IN SELECT jsonb_array_elements(given) LOOP
         parsed := fairpost.parse_address(item);
         IF parsed IS NULL THEN
-            wrong := fairpost.complaint(concat(kind, '[' || place || ']'), format('%s is not an e-mail address', left(item::text, 300)));
+            wrong := fairpost.no_address(concat(kind, '[' || place || ']'), item);
             RETURN;
         END IF;
         recipients := recipients || jsonb_build_array(parsed || jsonb_build_object('kind', kind));
@@ -84,6 +84,23 @@ CREATE OR REPLACE FUNCTION fairpost.complaint(field text, message text) RETURNS 
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT jsonb_build_object('field', field, 'message', message)
 $$;
+
+-- What parse_address makes nothing of, or which part of it where it is an object.
+CREATE OR REPLACE FUNCTION fairpost.no_address(field text, given jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    unknown CONSTANT text := CASE jsonb_typeof(given) WHEN 'object' THEN (SELECT min(k) FROM jsonb_object_keys(given - ARRAY['address', 'name']) k) END;
+BEGIN
+    IF unknown IS NOT NULL THEN
+        RETURN fairpost.complaint(field || '.' || left(unknown, 100), 'is not a known field');
+    ELSIF jsonb_typeof(given) = 'object' AND fairpost.parse_address(given - 'name') IS NOT NULL THEN
+        RETURN fairpost.complaint(field || '.name', 'must be at most 256 characters on one line');
+    ELSIF jsonb_typeof(given) = 'object' THEN
+        field := field || '.address';
+        given := coalesce(given -> 'address', 'null');
+    END IF;
+    RETURN fairpost.complaint(field, format('%s is not an e-mail address', left(given::text, 300)));
+END $$;
 
 -- What is wrong with a short text, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_word(field text, value jsonb, chars_max integer, may_be_empty boolean) RETURNS jsonb
@@ -270,7 +287,7 @@ BEGIN
     ELSIF e ->> 'text' IS NULL AND e ->> 'html' IS NULL THEN
         RETURN fairpost.complaint('text', 'text or html is needed (it may be empty)');
     ELSIF e ->> 'reply_to' IS NOT NULL AND fairpost.parse_address(e -> 'reply_to') IS NULL THEN
-        RETURN fairpost.complaint('reply_to', format('%s is not an e-mail address', left((e -> 'reply_to')::text, 300)));
+        RETURN fairpost.no_address('reply_to', e -> 'reply_to');
     END IF;
     IF e ->> 'headers' IS NOT NULL THEN
         wrong := fairpost.check_headers(e -> 'headers');
@@ -306,7 +323,7 @@ BEGIN
     IF recipients = '[]' THEN
         RETURN fairpost.complaint('to', 'at least one recipient is needed');
     ELSIF e ->> 'from' IS NOT NULL AND fairpost.parse_address(e -> 'from') IS NULL THEN
-        RETURN fairpost.complaint('from', format('%s is not an e-mail address', left((e -> 'from')::text, 300)));
+        RETURN fairpost.no_address('from', e -> 'from');
     END IF;
     wrong := fairpost.check_content(e);
     IF wrong IS NULL AND (e ->> 'expires_at')::timestamptz <= greatest((e ->> 'due_at')::timestamptz, p_now) THEN
