@@ -36,6 +36,13 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
+class RequestLog(StrEnum):
+    ALL = "all"
+    API = "api"
+    FAILED = "failed"
+    OFF = "off"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """`also`: other names of its variable, each with a kind of its own; the first that is set counts, where its own variable is not."""
@@ -218,6 +225,11 @@ class Settings:
         kinds.one_of(LogFormat),
         None,
         "How long-running commands write their log. Where it is not set: for people on a terminal, text elsewhere.",
+    )
+    log_requests: RequestLog = setting(
+        kinds.one_of(RequestLog),
+        "api",
+        "Which HTTP requests `fairpost api` logs: with api, all but reads of pages and health checks that went well; with failed, those with a status of 400 and more.",
     )
     smtp_host: str | None = setting(
         kinds.HOST,

@@ -15,7 +15,7 @@ from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
 from fairpost.api.service import Service
 from fairpost.auth.mails import ServiceMail
-from fairpost.model.reason import Reason
+from fairpost.model.reason import Log, Reason
 from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
 from fairpost.portals import built_in_portals
 from fairpost.regions.directory import MAIN, Directory, Region
@@ -32,10 +32,17 @@ ANSWER_S_MAX = 120  # of the database and of the service: only against waiting f
 
 
 @cache
-def _app() -> tuple[FastAPI, list[Reason]]:
-    """One for all tests of a process, and its log: at its first request it spends half a second on what it may be asked."""
+def _app() -> tuple[FastAPI, list[Reason], list[Reason]]:
+    """One for all tests of a process, its log, and the lines of it that are about requests: at its first request it spends half a second on
+    what it may be asked."""
     log: list[Reason] = []
-    return build_app(None, log=log.append), log
+    answered: list[Reason] = []
+    return build_app(None, log=split(log, answered)), log, answered
+
+
+def split(log: list[Reason], answered: list[Reason]) -> Log:
+    """What goes wrong, and the lines about requests."""
+    return lambda event: (answered if event.code == "request.answered" else log).append(event)
 
 
 async def _resolve(host: str, port: int) -> list[str]:
@@ -54,6 +61,7 @@ class Api:
     store: Store  # sees everything
     log: list[Reason]
     service: Service
+    answered: list[Reason]  # requests
 
     async def workspace(
         self, name: str = "acme", *, domains: Sequence[str] = ("acme.example",), pool: bool = True
@@ -97,9 +105,10 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, url: str) -> Settin
 async def answering(settings: Settings) -> AsyncIterator[Api]:
     """A service on the database that the settings name."""
     assert settings.database_url
-    app, log = _app()
+    app, log, answered = _app()
     assert app.state.service is None  # one at a time
     log.clear()
+    answered.clear()
     directory = Directory([Region(MAIN, settings.database_url)])
     async with (
         Store.open(settings.database_url) as store,
@@ -119,7 +128,7 @@ async def answering(settings: Settings) -> AsyncIterator[Api]:
         app.state.service = service
         try:
             async with serving(app, listener_on("127.0.0.1", 0)) as port:
-                yield Api(f"http://127.0.0.1:{port}", store, log, service)
+                yield Api(f"http://127.0.0.1:{port}", store, log, service, answered)
         finally:
             app.state.service = None
     assert log == []  # no request was a fault of ours

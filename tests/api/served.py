@@ -18,6 +18,7 @@ from fairpost.settings import Settings
 from fairpost.startup.service import client_limits, open_service
 from fairpost.store.store import Store
 from tests.api.asking import Operation, operations
+from tests.api.conftest import split
 
 T = TypeVar("T")
 
@@ -69,7 +70,7 @@ def served(settings: Settings, *, prepare: Callable[[FastAPI], None] = lambda ap
             settings, answer_s_max=ANSWER_S_MAX, resolver=_without_network(), log=it.log.append
         ) as service:
             it.store = service.home
-            it.app = build_app(service, log=it.log.append)
+            it.app = build_app(service, log=split(it.log, []))
             prepare(it.app)
             async with serving(it.app, listener_on("127.0.0.1", 0), limits=client_limits(settings)) as port:
                 it.port = port

@@ -24,6 +24,7 @@ from fairpost.regions.stores import ANSWER_S_MAX
 from fairpost.settings import read_settings
 from fairpost.startup.service import open_service
 from fairpost.store.store import Store
+from tests.api.conftest import split
 from tests.chaos.driver import eventually
 from tests.cli.conftest import Cli
 from tests.regions.conftest import NAMES, Regions
@@ -80,7 +81,7 @@ async def serve(regions: Regions) -> AsyncIterator[World]:
     settings = read_settings(regions.environment())
     async with (
         open_service(settings, log=log.append) as service,
-        serving(build_app(service, log=log.append), listener_on("127.0.0.1", 0)) as port,
+        serving(build_app(service, log=split(log, [])), listener_on("127.0.0.1", 0)) as port,
     ):
         yield World(regions, f"http://127.0.0.1:{port}", service, log, keys)
     assert [each for each in log if each.code == "request.failed"] == []  # no request was a fault of ours

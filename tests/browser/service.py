@@ -25,7 +25,7 @@ from fairpost.smtp.guard import NetworkGuard
 from fairpost.startup.parts import vault_of
 from fairpost.store.store import Store
 from fairpost.templates.portals import Portals
-from tests.api.conftest import Api
+from tests.api.conftest import Api, split
 
 ANSWER_S_MAX = 120  # of the database and of the service: only against waiting for ever
 PUBLIC = "198.41.0.4"
@@ -115,7 +115,7 @@ class House:
         )
         self.app.state.service = service
         try:
-            yield Api(self.url, self.store, self.log, service)
+            yield Api(self.url, self.store, self.log, service, [])
         finally:
             await self.requests.over()
         assert self.log == []  # no request was a fault of ours
@@ -124,7 +124,7 @@ class House:
 @asynccontextmanager
 async def opened(database_url: str) -> AsyncIterator[House]:
     log, requests = list[Reason](), Requests()
-    app = build_app(None, log=log.append)
+    app = build_app(None, log=split(log, []))
     app.add_middleware(Counting, requests=requests)
     directory = Directory([Region(MAIN, database_url)])
     async with (

@@ -60,13 +60,14 @@ def test_what_was_sent_is_in_the_figures(cli: Cli, url: str, db: Db) -> None:
     )
     text = cli.ok("metrics")
     labels = {label for family in families(text).values() for s in family.samples for label in s.labels.values()}
-    assert not {"ann", "bob", 'ac"me'} & labels, "no label names a sender"
+    assert not {"ann", "bob", 'ac"me', "sales"} & labels, "no label names a sender or an account"
     found = families(text)
     assert value(found, "fairpost_queue_emails", tier="normal") == 1
     assert value(found, "fairpost_served_emails", outcome="sent", queue="fair") == 3
     assert value(found, "fairpost_largest_share", of="users", queue="fair") == 2 / 3
-    assert value(found, "fairpost_sent_total", account="sales") == 3
+    assert value(found, "fairpost_sent_total", transport="other") == 3
     assert found["fairpost_sent"].type == "counter"
+    assert value(families(cli.ok("metrics", "--by-account")), "fairpost_account_sent_total", account="sales") == 3
     assert value(found, "fairpost_wait_seconds_bucket", tier="normal", queue="fair", le="+Inf") == 3
     assert value(found, "fairpost_wait_seconds_gcount", tier="normal", queue="fair") == 3
     counts = [s.value for s in found["fairpost_send_seconds"].samples]
@@ -80,7 +81,22 @@ def test_what_was_sent_is_in_the_figures(cli: Cli, url: str, db: Db) -> None:
     assert_by_convention(found)
 
 
-LABELS = {"account", "code", "engine", "le", "of", "operation", "outcome", "queue", "scope", "tier", "version"}
+LABELS = {
+    "code",
+    "engine",
+    "le",
+    "method",
+    "of",
+    "operation",
+    "outcome",
+    "queue",
+    "route",
+    "scope",
+    "status",
+    "tier",
+    "transport",
+    "version",
+}
 
 
 def assert_by_convention(found: dict[str, Metric]) -> None:

@@ -100,6 +100,7 @@ async def _by_key(request: Request, service: Service, authorization: str) -> Cal
         raise _unknown()
     async with service.auth_store(parts[1]) as store:
         entry = await workspaces.enter(store, parts[2], parts[3])
+    _note_actor(request, "key", entry.workspace)
     _require_entry(entry, request)
     _require_workspace(request, entry.workspace)
     owner = await service.store_of(parts[1])
@@ -179,6 +180,7 @@ async def signed_in_of(
         if session is None or (session.person.workspace is None) != (region == HOME):
             raise _nobody()
         turn = await workspaces.take_turn(store, f"person {session.person.id}", PERSON_PER_MINUTE)
+    _note_actor(request, "admin" if session.person.role is Role.ADMIN else "person", session.person.workspace)
     _tell_turn(request, turn)
     if turn.wait_s is not None:
         raise _too_often(turn)
@@ -211,6 +213,7 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
         if chosen == SERVICE_WORKSPACE:  # its e-mails have the links and codes of other people
             raise _not_yours()
         workspace, region = chosen, await service.region_of(chosen)
+        _note_actor(request, "admin", workspace)
     elif chosen is not None and chosen != workspace:
         raise _not_yours()
     is_admin = signed_in.person.role is Role.ADMIN
@@ -247,6 +250,11 @@ async def place_of(service: Service, workspace: str | None) -> str:
 
 def client_of(request: Request) -> str:
     return request.client.host if request.client else "unknown"
+
+
+def _note_actor(request: Request, actor: Literal["key", "person", "admin"], workspace: str | None) -> None:
+    """For the log of requests."""
+    request.state.actor = {"actor": actor} if workspace is None else {"actor": actor, "workspace": workspace}
 
 
 # ── who may ───────────────────────────────────────────────────────────────────────────────────────────────

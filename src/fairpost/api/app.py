@@ -8,9 +8,11 @@ import asyncpg
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from fairpost import __version__
 from fairpost.api.acting import refused
+from fairpost.api.answered import tell
 from fairpost.api.answers import failure
 from fairpost.api.document import condensed, name_operations
 from fairpost.api.errors import CODES, DETAILS_MAX, ApiError
@@ -159,8 +161,11 @@ def build_app(service: Service | None, *, log: Log) -> FastAPI:
         told = "".join(traceback.format_exception(error)).rstrip()
         log(Reason("request.failed", request_id=request_id, error=told))
 
+    def answered(scope: Scope, status: int, duration_s: float) -> None:
+        tell(scope, app.state.service, log, status=status, duration_s=duration_s)
+
     app.add_middleware(PreAuth, answer=answer)
-    app.add_middleware(RequestMiddleware, report=report)
+    app.add_middleware(RequestMiddleware, report=report, answered=answered)
     return app
 
 

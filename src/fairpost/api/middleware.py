@@ -27,6 +27,7 @@ BODIES: tuple[tuple[re.Pattern[str], int], ...] = (
 )
 CHUNK_S_MAX = 20.0  # from one piece of a body to the next
 BODY_S_MAX = 120.0
+CLIENT_LEFT = 499  # before it had an answer
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 SECURITY_HEADERS: Mapping[str, str] = {
@@ -38,9 +39,17 @@ SECURITY_HEADERS: Mapping[str, str] = {
 
 
 class RequestMiddleware:
-    def __init__(self, app: ASGIApp, *, report: Callable[[str, BaseException], None]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        report: Callable[[str, BaseException], None],
+        answered: Callable[[Scope, int, float], None],
+    ) -> None:
+        """`answered` hears of every request, with its status and how many seconds it took."""
         self._app = app
         self._report = report
+        self._answered = answered
         self._requests = Requests()
 
     async def __call__(self, asked: Scope, receive: Receive, send: Send) -> None:
@@ -52,16 +61,16 @@ class RequestMiddleware:
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         state["headers"] = deprecation(asked, scope)
-        has_begun = False
+        began_s, status, has_begun = clock.monotonic(), CLIENT_LEFT, False
 
         body = _Body(receive, most=_body_max(scope))
 
         async def answer(message: Message) -> None:
-            nonlocal has_begun
+            nonlocal has_begun, status
             if body.refused is not None and not has_begun:
                 return  # whoever read it makes something else of that
             if message["type"] == "http.response.start":
-                has_begun = True
+                has_begun, status = True, message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
                 for name, value in (*SECURITY_HEADERS.items(), *state["headers"].items()):
@@ -91,6 +100,8 @@ class RequestMiddleware:
                 details={"request_id": request_id},
             )
             await failure(fault)(scope, receive, answer)
+        finally:
+            self._answered(scope, status, clock.monotonic() - began_s)
 
 
 class _Body:

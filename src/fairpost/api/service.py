@@ -16,6 +16,7 @@ from fairpost.auth import sessions
 from fairpost.auth.mails import ServiceMail
 from fairpost.model.errors import DatabaseUnavailable, FairpostError, NotFound
 from fairpost.model.reason import Log
+from fairpost.observe.http_durations import HttpDurations
 from fairpost.observe.recent import Recents
 from fairpost.policy.senders import SenderPolicy
 from fairpost.portals import Kept
@@ -52,6 +53,7 @@ class Service:
     resolver: Resolver | None = None  # of domains; None: the system's
     live: Live = field(init=False)
     stream_revoker: StreamRevoker = field(init=False)
+    durations: HttpDurations = field(default_factory=HttpDurations)  # of requests, since they were last written down
     recents: Recents = field(default_factory=lambda: Recents(kept_s=RECENT_S, kept_max=RECENTS_MAX))
     long: ConcurrencyLimit = field(default_factory=ConcurrencyLimit)  # requests that keep the database busy
     # requests that wait for another server
@@ -63,8 +65,8 @@ class Service:
         object.__setattr__(self, "live", Live(self.log))
         object.__setattr__(self, "stream_revoker", StreamRevoker(self._still_open, log=self.log))
 
-    async def inbox_store(self) -> Store:
-        """The database that `fairpost inbox` and `fairpost up` work on: of the region that is set, else of the first or only one."""
+    async def own_store(self) -> Store:
+        """The database that `fairpost inbox`, `up` and `metrics` work on: of the region that is set, else of the first or only one."""
         chosen = self.settings.region
         return await self.store_of(chosen if chosen in self.regions else self.regions[0])
 

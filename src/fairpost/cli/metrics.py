@@ -24,11 +24,15 @@ def metrics(
         str | None, typer.Option(metavar="HOST:PORT", help="Serve them on /metrics until Ctrl-C, instead of printing.")
     ] = None,
     window: Annotated[str, typer.Option(metavar="SPAN", help="What counts as served: 1h to 24h.")] = "1h",
+    by_account: Annotated[
+        bool,
+        typer.Option("--by-account", help="Count what each account sent. For a number of accounts that is bounded."),
+    ] = False,
     log_format: LogFormatOption = None,
 ) -> None:
     """Print or serve metrics for Prometheus.
 
-    The same that `fairpost fairness` shows, without names of senders; it names accounts, so keep it inside your network. However many scrapers ask, it
+    The same that `fairpost fairness` shows, without names of senders, and how long HTTP requests took. Keep it inside your network. However many scrapers ask, it
     looks once a second. Where there are several regions and none is chosen, it shows all of them, each with the label `region`.
 
     \b
@@ -38,19 +42,19 @@ def metrics(
 
     length = span(window)
     if listen is None:
-        asyncio.run(_print(length))
+        asyncio.run(_print(length, by_account=by_account))
     else:
         host, port = host_and_port(listen, default="127.0.0.1:9464")
-        asyncio.run(_serve(host, port, window=length, log_format=log_format))
+        asyncio.run(_serve(host, port, window=length, by_account=by_account, log_format=log_format))
 
 
-async def _look(store: "Store", reader: "FiguresReader") -> bytes:
+async def _look(store: "Store", reader: "FiguresReader", *, by_account: bool) -> bytes:
     from fairpost.observe.exposition import exposition
 
-    return exposition(await reader.read(store))
+    return exposition(await reader.read(store), by_account=by_account)
 
 
-async def _look_at_all(stores: "RegionStores", readers: "Mapping[str, FiguresReader]") -> bytes:
+async def _look_at_all(stores: "RegionStores", readers: "Mapping[str, FiguresReader]", *, by_account: bool) -> bytes:
     """Each with the label `region`; one that does not answer has no other figures."""
     import asyncio
 
@@ -67,11 +71,14 @@ async def _look_at_all(stores: "RegionStores", readers: "Mapping[str, FiguresRea
             return None
 
     names = stores.directory.names
-    return exposition_of_regions(dict(zip(names, await asyncio.gather(*map(look, names)), strict=True)))
+    found = dict(zip(names, await asyncio.gather(*map(look, names)), strict=True))
+    return exposition_of_regions(found, by_account=by_account)
 
 
 @asynccontextmanager
-async def _opened(settings: Settings, window: timedelta) -> "AsyncIterator[Callable[[], Awaitable[bytes]]]":
+async def _opened(
+    settings: Settings, window: timedelta, *, by_account: bool
+) -> "AsyncIterator[Callable[[], Awaitable[bytes]]]":
     """A look at the region that is chosen, or at all of them where none is."""
     from fairpost.observe.figures import FiguresReader
     from fairpost.regions.stores import RegionStores
@@ -80,19 +87,19 @@ async def _opened(settings: Settings, window: timedelta) -> "AsyncIterator[Calla
     if settings.regions is not None and settings.region is None:
         async with RegionStores(settings.regions, answer_s_max=FIGURES_S_MAX) as stores:
             readers = {name: FiguresReader(window) for name in stores.directory.names}
-            yield lambda: _look_at_all(stores, readers)
+            yield lambda: _look_at_all(stores, readers, by_account=by_account)
     else:
         async with open_store(settings, connections_max=1) as store:
             reader = FiguresReader(window)
-            yield lambda: _look(store, reader)
+            yield lambda: _look(store, reader, by_account=by_account)
 
 
-async def _print(window: timedelta) -> None:
-    async with _opened(read_settings(), window) as look:
+async def _print(window: timedelta, *, by_account: bool) -> None:
+    async with _opened(read_settings(), window, by_account=by_account) as look:
         typer.echo(await look(), nl=False)
 
 
-async def _serve(host: str, port: int, *, window: timedelta, log_format: LogFormat | None) -> None:
+async def _serve(host: str, port: int, *, window: timedelta, by_account: bool, log_format: LogFormat | None) -> None:
     import asyncio
     import signal
 
@@ -104,7 +111,7 @@ async def _serve(host: str, port: int, *, window: timedelta, log_format: LogForm
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, over.set)
     settings = read_settings()
-    async with _opened(settings, window) as look:
+    async with _opened(settings, window, by_account=by_account) as look:
         await look()  # what is wrong is said here, and not to Prometheus
         async with served(look, host=host, port=port) as bound:
             shown = f"[{host}]" if ":" in host else host

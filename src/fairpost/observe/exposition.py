@@ -1,10 +1,11 @@
-"""The figures as Prometheus reads them. No label names a sender: there may be any number of them.
+"""The figures as Prometheus reads them. No label names a sender, an account or a path: there may be any number of them.
 
 Counters end in `_total` and histograms only grow. What is of a window comes as gauges.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -20,6 +21,7 @@ from fairpost import __version__
 from fairpost.model.sender import Tier
 from fairpost.observe.fairness import FAIR, FIFO, TIERS, Evenness, FairnessReport
 from fairpost.observe.figures import Figures, Histograms
+from fairpost.observe.http_durations import BOUNDS_S, HttpSeries
 from fairpost.policy.conditions import Condition
 from fairpost.policy.inequality import BUCKET_ENDS_US, Waits
 from fairpost.policy.ledger import Measure
@@ -29,24 +31,27 @@ BOUNDS = range(0, 225, 8)  # of the 301 buckets, those that are told: each ends 
 Values = Mapping[tuple[str, ...], float]
 
 
-def exposition(figures: Figures) -> bytes:
-    registry = CollectorRegistry()
-    registry.register(_BuildInfo())
-    registry.register(_Collector(figures))
-    return generate_latest(registry)
+def exposition(figures: Figures, *, by_account: bool = False) -> bytes:
+    """`by_account`: with a counter for each account, for those who have a bounded number of them."""
+    return _written(_Collector(figures, by_account=by_account))
 
 
-def exposition_of_regions(figures: Mapping[str, Figures | None]) -> bytes:
+def exposition_of_regions(figures: Mapping[str, Figures | None], *, by_account: bool = False) -> bytes:
     """All of them with the label `region`. None: this one does not answer."""
+    return _written(_RegionsCollector(figures, by_account=by_account))
+
+
+def _written(collector: Collector) -> bytes:
     registry = CollectorRegistry()
     registry.register(_BuildInfo())
-    registry.register(_RegionsCollector(figures))
+    registry.register(collector)
     return generate_latest(registry)
 
 
 class _RegionsCollector(Collector):
-    def __init__(self, figures: Mapping[str, Figures | None]) -> None:
+    def __init__(self, figures: Mapping[str, Figures | None], *, by_account: bool) -> None:
         self._figures = figures
+        self._by_account = by_account
 
     def collect(self) -> Iterator[Metric]:
         answers: Values = {(region,): float(figures is not None) for region, figures in self._figures.items()}
@@ -54,7 +59,8 @@ class _RegionsCollector(Collector):
         yield _gauge("fairpost_region_answers", "Old name of fairpost_region_up.", ("region",), answers)
         families: dict[str, Metric] = {}
         for region, figures in self._figures.items():
-            for each in _Collector(figures).collect() if figures is not None else ():
+            found = _Collector(figures, by_account=self._by_account).collect() if figures is not None else ()
+            for each in found:
                 whole = families.setdefault(each.name, Metric(each.name, each.documentation, each.type))
                 whole.samples += [
                     sample._replace(labels={"region": region, **sample.labels}) for sample in each.samples
@@ -68,17 +74,24 @@ class _BuildInfo(Collector):
 
 
 class _Collector(Collector):
-    def __init__(self, figures: Figures) -> None:
+    def __init__(self, figures: Figures, *, by_account: bool) -> None:
         self._figures = figures
+        self._by_account = by_account
 
     def collect(self) -> Iterator[Metric]:
         report = self._figures.report
         yield from _queue(report)
         yield from _conditions(self._figures.conditions)
         yield from _served(report)
+        sent: Values = {(kind,): n for kind, n in self._figures.sent.items()}
+        yield _counter("fairpost_sent", "E-mails sent.", ("transport",), sent)
+        if self._by_account:
+            of_accounts: Values = {(account,): n for account, n in report.sent_total.items()}
+            yield _counter("fairpost_account_sent", "E-mails sent by the account.", ("account",), of_accounts)
         yield from _grown(self._figures.grown)
         yield from _histograms(report)
         yield from _engines(report)
+        yield _http(self._figures.http)
 
 
 def _conditions(conditions: Iterable[Condition]) -> Iterator[Metric]:
@@ -167,10 +180,6 @@ def _served(report: FairnessReport) -> Iterator[Metric]:
         ("queue",),
         {(queue,): served.per_hour for queue, served in by_queue.items()},
     )
-    sent = CounterMetricFamily("fairpost_sent", "E-mails sent by the account.", labels=("account",))
-    for account, total in report.sent_total.items():
-        sent.add_metric((account,), total)
-    yield sent
 
 
 def _grown(measured: Histograms) -> Iterator[Metric]:
@@ -230,11 +239,8 @@ def _engines(report: FairnessReport) -> Iterator[Metric]:
         engine,
         {(e.id,): e.processes for e in engines if e.processes is not None},
     )
-    cpu_s = {(e.id,): e.cpu_s for e in engines if e.cpu_s is not None}
-    used = CounterMetricFamily("fairpost_engine_cpu_seconds", "CPU time of the engine's processes.", labels=engine)
-    for key, value in cpu_s.items():
-        used.add_metric(key, value)
-    yield used
+    cpu_s: Values = {(e.id,): e.cpu_s for e in engines if e.cpu_s is not None}
+    yield _counter("fairpost_engine_cpu_seconds", "CPU time of the engine's processes.", engine, cpu_s)
     yield _gauge(
         "fairpost_engine_memory_bytes",
         "Resident memory of the processes of the engine.",
@@ -243,12 +249,32 @@ def _engines(report: FairnessReport) -> Iterator[Metric]:
     )
 
 
+def _http(series: Iterable[HttpSeries]) -> Metric:
+    family = HistogramMetricFamily(
+        "fairpost_http_request_duration_seconds",
+        "How long requests over HTTP took.",
+        labels=("route", "method", "status"),
+    )
+    for each in series:
+        within = accumulate(each.counts)
+        buckets = [(str(bound), float(n)) for bound, n in zip((*BOUNDS_S, "+Inf"), within, strict=True)]
+        family.add_metric((each.route, each.method, each.status), buckets, each.total_s)
+    return family
+
+
 def _plain(name: str, words: str, value: float) -> Metric:
     return GaugeMetricFamily(name, words, value=value)
 
 
 def _gauge(name: str, words: str, labels: tuple[str, ...], values: Values) -> Metric:
     family = GaugeMetricFamily(name, words, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
+def _counter(name: str, words: str, labels: tuple[str, ...], values: Values) -> Metric:
+    family = CounterMetricFamily(name, words, labels=labels)
     for key, value in values.items():
         family.add_metric(key, value)
     return family

@@ -6,11 +6,13 @@ from datetime import datetime, timedelta
 
 from fairpost.model.sender import Tier
 from fairpost.observe.fairness import FairnessReport, read_fairness, read_histograms
+from fairpost.observe.http_durations import OTHER, HttpSeries, read_http_durations
 from fairpost.observe.status import read_facts
 from fairpost.policy.conditions import Condition, diagnose
 from fairpost.policy.inequality import Waits
 from fairpost.policy.ledger import Measure
 from fairpost.store.store import Store
+from fairpost.transports.registry import KINDS
 
 ANCHOR_AGE_MAX = timedelta(hours=2)  # what is read at each look; the database keeps days of it
 
@@ -22,21 +24,42 @@ class Figures:
     report: FairnessReport
     conditions: Sequence[Condition]
     grown: Histograms
+    sent: Mapping[str, int]  # by kind of transport
+    http: Sequence[HttpSeries]
 
 
 class FiguresReader:
-    """Of one database. The histograms begin with the window before the first look, and fall only when the process begins anew, as counters do."""
+    """Of one database. The histograms begin with the window before the first look. They and the counters fall only when the process begins
+    anew: what an account has sent stays counted when it is removed."""
 
     def __init__(self, window: timedelta) -> None:
         self._window = window
         self._since: datetime | None = None
         self._before: dict[tuple[Measure, Tier], Waits] = {}  # what came before `_since`
         self._told: dict[tuple[Measure, Tier], Waits] = {}
+        self._sent: dict[str, int] = {}
+        self._sent_by: dict[int, int] = {}  # account, at the look before
 
     async def read(self, store: Store) -> Figures:
         report = await read_fairness(store, window=self._window)
         facts = await read_facts(store, with_finished=False)
-        return Figures(report=report, conditions=diagnose(facts), grown=await self._grown(store, report.now))
+        return Figures(
+            report=report,
+            conditions=diagnose(facts),
+            grown=await self._grown(store, report.now),
+            sent=await self._sent_now(store),
+            http=await read_http_durations(store),
+        )
+
+    async def _sent_now(self, store: Store) -> Mapping[str, int]:
+        now: dict[int, int] = {}
+        for row in await store.fetch(_SENT):
+            kind = row["kind"] if row["kind"] in KINDS else OTHER
+            more = max(0, row["sent_total"] - self._sent_by.get(row["id"], 0))
+            self._sent[kind] = self._sent.get(kind, 0) + more
+            now[row["id"]] = row["sent_total"]
+        self._sent_by = now
+        return dict(self._sent)
 
     async def _grown(self, store: Store, now: datetime) -> Histograms:
         if self._since is None:
@@ -49,6 +72,10 @@ class FiguresReader:
             self._before, self._since = _difference(told, newer), now
         self._told = told
         return told
+
+
+_SENT = """
+    SELECT a.id, a.transport ->> 'kind' AS kind, l.sent_total FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id"""
 
 
 def _sum(one: Histograms, other: Histograms) -> dict[tuple[Measure, Tier], Waits]:

@@ -104,6 +104,7 @@ EVENTS: Mapping[str, Event] = {
     # ── the service ──
     "service.started": _info("Ready: the service answers at {url} (see /docs)."),
     "service.failed": _error("{why}"),
+    "request.answered": _info("{method} {route}: {status} in {duration_ms} ms[, {actor}][ of {workspace}]."),
     "request.failed": _error("Request {request_id} failed: {error}"),
     "live.failed": _error("A live page failed: {error}"),
     "task.failed": _error("{task} failed: {error}"),

@@ -5,12 +5,12 @@ The parent of these processes only waits: what answers requests is imported wher
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from fairpost.api.clients import ClientLimits
 from fairpost.api.serve import ServerOptions, app_of_a_process, listener_on, run_processes
-from fairpost.model.errors import MigrationError, RegionUnavailable
+from fairpost.model.errors import FairpostError, MigrationError, RegionUnavailable
 from fairpost.model.reason import Log, Reason
 from fairpost.regions.stores import ANSWER_S_MAX, RegionStores
 from fairpost.settings import Settings, read_settings
@@ -28,7 +28,7 @@ from fairpost.startup.parts import (
 from fairpost.store.outage import patiently
 from fairpost.store.store import Store
 from fairpost.store.tenants import require_tenant
-from fairpost.store.trouble import in_plain_words
+from fairpost.store.trouble import DRIVER_ERRORS, in_plain_words
 
 if TYPE_CHECKING:
     from dns.asyncresolver import Resolver
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 CONNECTIONS_MAX = 10  # of one process, to each database
 ENTRANCES_MAX = 3  # beside those: to see who asks
 HOME_CONNECTIONS_MAX = 4
+DURATIONS_EVERY_S = 5.0  # how long HTTP requests took is written down
 
 
 @asynccontextmanager
@@ -69,7 +70,7 @@ async def open_service(
                 log=log,
             ) as auth_stores,
         ):
-            yield Service(
+            service = Service(
                 settings=settings,
                 home=home,
                 stores=stores,
@@ -81,6 +82,25 @@ async def open_service(
                 resolver=resolver,
                 log=log,
             )
+            writing = asyncio.create_task(_write_durations(service))
+            try:
+                yield service
+            finally:
+                writing.cancel()
+                await _write_once(service)
+
+
+async def _write_durations(service: "Service") -> None:
+    while True:
+        await asyncio.sleep(DURATIONS_EVERY_S)
+        await _write_once(service)
+
+
+async def _write_once(service: "Service") -> None:
+    """Figures wait for a database that is away; nobody waits for them."""
+    with suppress(FairpostError, *DRIVER_ERRORS):
+        async with asyncio.timeout(ANSWER_S_MAX):
+            await service.durations.write(await service.own_store())
 
 
 def create() -> "FastAPI":

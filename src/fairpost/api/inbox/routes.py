@@ -54,7 +54,7 @@ async def list_inbox_mails(
     words = q.split()
     if len(words) > mails.WORDS_MAX:
         raise invalid("q", f"has at most {mails.WORDS_MAX} words")
-    store = await service.inbox_store()
+    store = await service.own_store()
     ids = await store.public_ids()
     before = number_at(cursor, ids)
     found = await mails.list_mails(
@@ -70,7 +70,7 @@ async def list_inbox_mails(
 
 @router.get("/{mail_id}", summary="Get a mail, and what is good or bad about it", responses=failures("not_found"))
 async def get_inbox_mail(mail_id: MailPath, _: Admin, service: TheService) -> Answer[MailOut]:
-    mail, raw = await mails.open_mail(await service.inbox_store(), MailId(mail_id))
+    mail, raw = await mails.open_mail(await service.own_store(), MailId(mail_id))
     return Answer(data=await asyncio.to_thread(_whole, mail, raw))  # a large one takes seconds
 
 
@@ -86,7 +86,7 @@ async def get_inbox_source(
     service: TheService,
     download: Annotated[bool, Query(description="Download it as a file.")] = False,
 ) -> Response:
-    _mail, raw = await mails.open_mail(await service.inbox_store(), MailId(mail_id))
+    _mail, raw = await mails.open_mail(await service.own_store(), MailId(mail_id))
     if download:
         return _file(raw, f"mail-{mail_id}.eml", "message/rfc822")
     return _file(raw, f"mail-{mail_id}.txt", "text/plain; charset=utf-8", disposition="inline")
@@ -99,7 +99,7 @@ async def get_inbox_source(
     responses={**_content(ANY_TYPE, *sorted(PICTURE_TYPES)), **failures("not_found")},
 )
 async def get_inbox_attachment(mail_id: MailPath, index: FilePath, _: Admin, service: TheService) -> Response:
-    _mail, raw = await mails.open_mail(await service.inbox_store(), MailId(mail_id))
+    _mail, raw = await mails.open_mail(await service.own_store(), MailId(mail_id))
     files = (await asyncio.to_thread(read, raw)).attachments
     if index >= len(files):
         raise not_found("attachment", index, where=f" in mail {mail_id}")
@@ -129,7 +129,7 @@ async def _deleted(service: Service, admin: SignedIn, request: Request, ids: lis
     """The entry goes to the home database, where admins look for it."""
     home = None if service.settings.regions is None else service.home
     asked = DeleteMails(ids=ids, home=home)
-    return (await act_as_admin(admin, request, await service.inbox_store(), delete_mails, asked)).count
+    return (await act_as_admin(admin, request, await service.own_store(), delete_mails, asked)).count
 
 
 def _item(mail: Mail) -> MailItem:

@@ -11,7 +11,7 @@ INBOX_MAILS = 50
 
 def inbox_look(watcher: Watcher) -> Look:
     async def look() -> InboxShown:
-        store = await watcher.service.inbox_store()
+        store = await watcher.service.own_store()
         found = await mails.glimpses(store, INBOX_MAILS + 1)
         ids = await store.public_ids()
         page = page_of(
