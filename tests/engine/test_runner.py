@@ -1,7 +1,7 @@
 """The whole way of an e-mail on a real database: accepted, claimed, begun, sent by a script, settled."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from fairpost.compose.message import message_id_of
+from fairpost.engine.claims import ClaimGroup
+from fairpost.engine.group import StepGroup
 from fairpost.engine.lease import LEASE_S, MARGIN
 from fairpost.engine.runner import Handled, Idle, Rested, Runner
+from fairpost.engine.together import Together
 from fairpost.model.account import Account, Lease, Limits
 from fairpost.model.email import Earlier, Outgoing
 from fairpost.model.engine import Claim
@@ -703,10 +706,14 @@ async def test_every_step_of_an_account_is_one_request_that_another_may_commit(
         requests.append(request)
         return await store.take_step(request)
 
+    async def nobody_together(requests: Sequence[StepRequest]) -> list[StepAnswer | None]:
+        return [None for _ in requests]
+
     emails = await enqueue(store, n=3)
     now_s = clock.monotonic()
     monkeypatch.setattr(clock, "monotonic", lambda: now_s)
-    runner = await Runner.start(store, ScriptedTransport(()), account, owner="test", take_step=take_step)
+    together = Together(ClaimGroup(store), StepGroup(nobody_together, take_step))
+    runner = await Runner.start(store, ScriptedTransport(()), account, owner="test", together=together)
     assert runner is not None
     assert [handled.email_id for handled in await runner.run_until_idle()] == emails
     first, second, third = emails

@@ -390,12 +390,25 @@ async def test_those_who_are_ready_together_go_together_and_the_next_share_a_sec
     first = await asked(group, 1, 2, 3)
     alone = await asked(group, 4)
     assert database.groups == [[1, 2, 3]], "a single one waits for the commit under way"
-    second = await asked(group, 5)
-    assert database.groups == [[1, 2, 3], [4, 5]]
-    third = await asked(group, 6, 7)
+    second = await asked(group, 5, 6)
+    assert database.groups == [[1, 2, 3], [4, 5, 6]]
+    third = await asked(group, 7, 8)
     database.may_answer.set()
     await asyncio.gather(*first, *alone, *second, *third)
-    assert database.groups == [[1, 2, 3], [4, 5], [6, 7]]
+    assert database.groups == [[1, 2, 3], [4, 5, 6], [7, 8]]
+
+
+async def test_who_is_ready_early_waits_a_moment_for_half_of_those_at_work() -> None:
+    database = Database()
+    database.may_answer.set()
+    group = StepGroup(database.together, database.single)
+    await asyncio.gather(*await asked(group, 1, 2, 3, 4))
+    first = await asked(group, 1)
+    assert database.groups == [[1, 2, 3, 4]]
+    await asyncio.gather(*first, *await asked(group, 2))
+    assert database.groups[1:] == [[1, 2]]
+    await asyncio.gather(*await asked(group, 3))
+    assert database.groups[2:] == [[3]], "nobody came"
 
 
 async def test_what_is_left_out_is_taken_alone_with_the_same_number() -> None:

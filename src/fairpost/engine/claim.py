@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from fairpost.engine.blame import Books
+from fairpost.engine.claims import ClaimGroup
 from fairpost.engine.lease import HeldLease
 from fairpost.engine.personalize import personal
 from fairpost.model.email import Outgoing
@@ -25,8 +26,10 @@ from fairpost.templates.rendering import Unrenderable
 
 
 class Batch:
-    def __init__(self, store: Store, lease: HeldLease, books: Books) -> None:
+    def __init__(self, store: Store, lease: HeldLease, books: Books, *, pool: str, claims: ClaimGroup) -> None:
         self._store = store
+        self._pool = pool
+        self._claims = claims
         self._lease = lease
         self._books = books
         self._emails: deque[Outgoing] = deque()
@@ -47,10 +50,9 @@ class Batch:
 
     async def claim(self, most: int) -> Claim:
         asked_at_s = clock.monotonic()
-        claim = await self._store.claim(self._lease.now_held, limit=most)
+        claim, emails = await self._claims.claim(self._lease.now_held, pool=self._pool, limit=most)
         self._books.measure(Measure.CLAIM, asked_at_s)
-        failpoint("after_claim")
-        self._take(await self._store.load(claim.ids))
+        self._take(emails)
         failpoint("after_load")
         return claim
 

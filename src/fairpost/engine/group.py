@@ -1,7 +1,7 @@
 """One commit for all accounts of a process that are ready: each settles its last e-mail and begins its next.
 
-Keeps the steps that were asked for and not yet committed. Promises: a step waits only while a commit is under way, and then
-for that one; one that cannot be taken together with others (not ordinary, locked by another, poisoned) is taken alone, with
+Keeps the steps that were asked for and not yet committed. Promises: a step waits for half of the accounts that are at work,
+but no longer than a moment, and for a commit under way; one that cannot be taken together with others (not ordinary, locked by another, poisoned) is taken alone, with
 the same number; where the database is in trouble, everyone who asked hears of it and takes its lease up.
 """
 
@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from fairpost.engine.settle import TakeStep
+from fairpost.model.ids import AccountId
 from fairpost.model.step import StepAnswer, StepRequest
 from fairpost.store.step_groups import is_ordinary, take_steps
 from fairpost.store.store import Store
@@ -19,6 +20,8 @@ Asked = tuple[StepRequest, "asyncio.Future[StepAnswer]"]
 
 STREAMS = 2  # commits under way at once; the second only for two accounts or more
 TOGETHER_MAX = 64  # in one commit
+GATHER_S = 0.002  # half of those at work are worth waiting for, for so long
+AT_WORK_S = 1.0  # who took a step since then is at work
 ALONE_MAX = 4  # at once: each may have to wait for a lock, and others need connections, too
 
 
@@ -31,6 +34,8 @@ class StepGroup:
         self._left_out: set[asyncio.Task[None]] = set()
         self._places_alone = asyncio.Semaphore(ALONE_MAX)
         self._is_called = False
+        self._alarm: asyncio.TimerHandle | None = None  # set while some wait for others
+        self._at_work: dict[AccountId, float] = {}  # and when each asked last, the latest at the end
 
     @classmethod
     def of(cls, store: Store) -> "StepGroup":
@@ -45,15 +50,39 @@ class StepGroup:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[StepAnswer] = loop.create_future()
         self._asked.append((request, answer))
+        self._works(request.lease.account_id, loop.time())
         if not self._is_called:  # once those that are ready in the same turn of the loop have asked, too
             self._is_called = True
             loop.call_soon(self._commit_next)
         return await answer
 
+    def _works(self, account_id: AccountId, now_s: float) -> None:
+        self._at_work.pop(account_id, None)
+        self._at_work[account_id] = now_s
+        while self._at_work[first := next(iter(self._at_work))] < now_s - AT_WORK_S:
+            del self._at_work[first]
+
     def _commit_next(self) -> None:
         self._is_called = False
-        if not self._asked or len(self._under_way) >= STREAMS or (self._under_way and len(self._asked) < 2):
+        if not self._asked or len(self._under_way) >= STREAMS:
             return
+        if len(self._asked) * 2 < len(self._at_work):
+            if self._alarm is None:
+                self._alarm = asyncio.get_running_loop().call_later(GATHER_S, self._gathered)
+            return
+        if not self._under_way or len(self._asked) > 1:
+            self._commit_asked()
+
+    def _gathered(self) -> None:
+        """Nobody else came in time."""
+        self._alarm = None
+        if self._asked and not self._under_way:
+            self._commit_asked()
+
+    def _commit_asked(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
         asked, self._asked = self._asked[:TOGETHER_MAX], self._asked[TOGETHER_MAX:]
         task = asyncio.create_task(self._commit(asked))
         self._under_way.add(task)
@@ -61,7 +90,8 @@ class StepGroup:
 
     def _committed(self, task: "asyncio.Task[None]") -> None:
         self._under_way.discard(task)
-        self._commit_next()
+        if not self._is_called:
+            self._commit_next()
 
     async def _commit(self, asked: list[Asked]) -> None:
         asked = [(request, answer) for request, answer in asked if not answer.done()]

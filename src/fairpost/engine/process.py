@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from fairpost.engine.channel import Channel, Message
-from fairpost.engine.group import StepGroup
 from fairpost.engine.handover import NOWHERE, Handover
 from fairpost.engine.lease import LEASE_S
 from fairpost.engine.steps import Steps
+from fairpost.engine.together import Together
 from fairpost.engine.worker import IDLE_S_MAX, AccountWorker, Ending, Progress
 from fairpost.model.account import Account
 from fairpost.model.errors import FairpostError
@@ -64,7 +64,7 @@ class WorkerProcess:
         self._make_transport = make_transport
         self._handover = NOWHERE
         self._steps: Steps | None = None
-        self._group = StepGroup.of(store)
+        self._together = Together.over(store)
         self._exit_with = exit_with
         self._workers: dict[AccountId, AccountWorker] = {}
         self._tasks: dict[AccountId, asyncio.Task[None]] = {}
@@ -144,7 +144,7 @@ class WorkerProcess:
             holding=lambda epoch: self._send({"holds": account_id, "epoch": epoch}),
             handover=self._handover,
             steps=steps,
-            take_step=self._group.take_step,
+            together=self._together,
         )
         if self._over.is_set():  # told to finish while the account was being looked up
             worker.finish()

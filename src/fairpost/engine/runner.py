@@ -16,13 +16,13 @@ from typing import assert_never
 from fairpost.engine.blame import BOOK_S_MAX, Books
 from fairpost.engine.claim import Batch
 from fairpost.engine.doubts import Doubts
-from fairpost.engine.group import StepGroup
 from fairpost.engine.handover import NOWHERE, Handover
 from fairpost.engine.lease import LEASE_S, HeldLease
 from fairpost.engine.pace import Exhausted, Pace, Paced
 from fairpost.engine.send import Sender
-from fairpost.engine.settle import Draft, Intent, Outcome, TakeStep, UnderWay
+from fairpost.engine.settle import Draft, Intent, Outcome, UnderWay
 from fairpost.engine.steps import NO_STEPS, Steps
+from fairpost.engine.together import Together
 from fairpost.model.account import Account, AccountStatus, Rest, Usage
 from fairpost.model.email import Outgoing
 from fairpost.model.engine import Claim, TakenUp
@@ -94,7 +94,7 @@ class Runner:
         usage: Usage,
         *,
         handover: Handover,
-        take_step: TakeStep,
+        together: Together,
     ) -> None:
         note = handover.note(account.id)
         self._store = store
@@ -102,8 +102,8 @@ class Runner:
         self._lease = lease
         self._books = Books(store, lease, account)
         self._pace = Pace(account, usage)
-        self._batch = Batch(store, lease, self._books)
-        self._under_way = UnderWay(store, lease, note, take_step)
+        self._batch = Batch(store, lease, self._books, pool=account.pool, claims=together.claims)
+        self._under_way = UnderWay(store, lease, note, together.steps.take_step)
         self._sender = Sender(transport, account, lease=lease, note=note, batch=self._batch, books=self._books)
         self._doubts = Doubts(
             store, account, self._sender.drafting, permission=self._sender.may_complete, now=lease.now
@@ -122,12 +122,12 @@ class Runner:
         lease_s: float = LEASE_S,
         handover: Handover = NOWHERE,
         steps: Steps = NO_STEPS,
-        take_step: TakeStep | None = None,
+        together: Together | None = None,
         again: bool = False,
     ) -> "Runner | None":
         """Takes the account's lease and settles what its last holder left in doubt. None: another drives it.
 
-        `take_step`: commits this account's steps, with those of others if it likes. `again`: this worker has tried before,
+        `together`: claims and commits with other accounts. `again`: this worker has tried before,
         and got no answer."""
         lease = await HeldLease.take(store, account_id, owner=owner, lease_s=lease_s, steps=steps, again=again)
         if lease is None:
@@ -141,7 +141,7 @@ class Runner:
             account,
             usage,
             handover=handover,
-            take_step=take_step or StepGroup.of(store).take_step,
+            together=together or Together.over(store),
         )
         await handover.believe(store, account_id)
         await runner._doubts.resolve()

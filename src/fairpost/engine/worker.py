@@ -14,8 +14,8 @@ from enum import StrEnum
 from fairpost.engine.handover import NOWHERE, Handover
 from fairpost.engine.lease import LEASE_S
 from fairpost.engine.runner import Handled, Idle, Rested, Runner, Step
-from fairpost.engine.settle import TakeStep
 from fairpost.engine.steps import NO_STEPS, Steps
+from fairpost.engine.together import Together
 from fairpost.model.ids import AccountId, Epoch
 from fairpost.store.store import Store
 from fairpost.store.trouble import is_trouble
@@ -62,9 +62,9 @@ class AccountWorker:
         holding: Callable[[Epoch], None] = lambda _: None,
         handover: Handover = NOWHERE,
         steps: Steps = NO_STEPS,
-        take_step: TakeStep | None = None,
+        together: Together | None = None,
     ) -> None:
-        self._take_step = take_step
+        self._together = together
         self._store = store
         self._transport = transport
         self._account_id = account_id
@@ -130,7 +130,7 @@ class AccountWorker:
                     lease_s=self._lease_s,
                     handover=self._handover,
                     steps=self._steps,
-                    take_step=self._take_step,
+                    together=self._together,
                     again=tries > 0,
                 )
             except Exception as error:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from fairpost.model.account import Lease
 from fairpost.model.engine import Claim, RouteWithWork
-from fairpost.model.ids import EmailId
+from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.reason import Reason, write_params
 from fairpost.store.database import Database, at
 from fairpost.system import clock
@@ -25,6 +25,19 @@ class ClaimStore(Database):
         sql = "SELECT * FROM fairpost.claim($1, $2, $3, $4)"
         row = await self.row(sql, lease.account_id, lease.epoch, limit, at(now))
         return Claim(verdict=row["verdict"], ids=tuple(row["ids"]), again=row["again"], next_at=row["next_at"])
+
+    async def claim_together(
+        self, pool: str, leases: Sequence[Lease], limits: Sequence[int], *, now: datetime | None = None
+    ) -> dict[AccountId, Claim]:
+        """One claim for accounts of one pool. Who is not in the answer claims alone: something about it is not ordinary."""
+        sql = "SELECT * FROM fairpost.claim_group($1, $2, $3, $4, $5)"
+        accounts, epochs = [lease.account_id for lease in leases], [lease.epoch for lease in leases]
+        return {
+            AccountId(row["account"]): Claim(
+                verdict="ok", ids=tuple(row["ids"]), again=row["again"], next_at=row["next_at"]
+            )
+            for row in await self.fetch(sql, pool, accounts, epochs, list(limits), at(now))
+        }
 
     async def held(self, lease: Lease, *, now: datetime | None = None) -> tuple[EmailId, ...] | None:
         """What this lease has claimed and not begun; None when it is gone. For after an answer that was lost."""

@@ -6,16 +6,15 @@ else the machine does meets all of them. The last case has a transaction held op
 
 import asyncio
 import itertools
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 
 import asyncpg
 
 from fairpost.dev.bench.compose import HTML, SUBJECT, TEXT
+from fairpost.dev.bench.cpu import since, spent_by_database
 from fairpost.dev.bench.engine import add_accounts, running_engine
 from fairpost.dev.bench.sink import running_sink
 from fairpost.dev.bench.workload import bench_database, fill
@@ -49,7 +48,7 @@ async def bench_plans(
     figures: dict[str, float] = {}
     turns = len(CASES) * rounds
     total_s = turns * (seconds + 5) + held_s + 3 * seconds
-    async with running_sink() as (host, port), AsyncExitStack() as stack:
+    async with running_sink() as (host, port, _), AsyncExitStack() as stack:
         cases = [await stack.enter_async_context(_case(url, name, host=host, port=port)) for name in CASES]
         for turn, case in zip(range(turns), itertools.cycle(cases), strict=False):
             reached(f"{case.name}, round {turn // len(CASES) + 1}", turn * (seconds + 5) / total_s)
@@ -59,7 +58,7 @@ async def bench_plans(
     for case in cases[1:]:
         figures[f"{case.name}_rate"] = figures[f"{case.name}_per_s"] / figures["fresh_per_s"]
         figures[f"{case.name}_cpu"] = figures[f"{case.name}_cpu_us"] / figures["fresh_cpu_us"]
-    async with running_sink() as (host, port), _case(url, "held", host=host, port=port) as case:
+    async with running_sink() as (host, port, _), _case(url, "held", host=host, port=port) as case:
         needed = round(1.5 * max(figures["fresh_per_s"], 500) * (held_s + 3 * seconds)) + WARM
         await _enqueue(
             case.store,
@@ -160,12 +159,11 @@ async def _measure(case: Case, seconds: float) -> None:
     while before < first + WARM:
         await asyncio.sleep(0.05)
         before = await _sent(case.store)
-    cpu_before, started_s = await _cpu_s(case.store), clock.monotonic()
+    cpu_before, started_s = await spent_by_database(case.store), clock.monotonic()
     await asyncio.sleep(seconds)
-    after, cpu_after, ended_s = await _sent(case.store), await _cpu_s(case.store), clock.monotonic()
-    spent_s = sum(cpu_after[pid] - cpu_before[pid] for pid in cpu_after.keys() & cpu_before.keys())
+    after, cpu_after, ended_s = await _sent(case.store), await spent_by_database(case.store), clock.monotonic()
     case.rates.append((after - before) / (ended_s - started_s))
-    case.cpu_us.append(1e6 * spent_s / max(1, after - before))
+    case.cpu_us.append(1e6 * since(cpu_before, cpu_after) / max(1, after - before))
 
 
 async def _sent(store: Store) -> int:
@@ -178,24 +176,6 @@ async def _until_sent_all(store: Store) -> None:
         while not is_empty:
             await asyncio.sleep(0.05)
             is_empty = not await store.value("SELECT EXISTS (SELECT FROM fairpost.queue)")
-
-
-async def _cpu_s(store: Store) -> dict[int, float]:
-    """What each process of the database's clients has used; empty where they run on another machine."""
-    pids = [
-        row["pid"] for row in await store.fetch("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
-    ]
-    return {pid: spent_s for pid in pids if (spent_s := _spent_s(pid)) is not None}
-
-
-def _spent_s(pid: int) -> float | None:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    if "(postgres" not in stat:  # the database is on another machine, and this is some other process
-        return None
-    return sum(int(ticks) for ticks in stat.rpartition(")")[2].split()[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
 async def _analyse(store: Store) -> None:

@@ -7,33 +7,39 @@ processes, without composing and sending.
 import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from fairpost.dev.bench.compose import HTML, SUBJECT, TEXT
-from fairpost.dev.bench.engine import add_accounts, running_engine
+from fairpost.dev.bench.cpu import Spent, since, spent_by_database, spent_s
+from fairpost.dev.bench.engine import add_accounts, children, running_engine
 from fairpost.dev.bench.sink import running_sink
 from fairpost.dev.bench.workload import Progress, bench_database
 from fairpost.store.store import Store
 from fairpost.system import clock
 
 ACCOUNTS = 8
-EMAILS = 15_000
+EMAILS = 20_000
 WARM = 300
+SENT = "SELECT sum(sent_total) FROM fairpost.leases"
 NAIVE_CONNECTIONS = 8
 
 
-async def bench_send(url: str, progress: Progress, *, seconds: float = 6) -> dict[str, float]:
-    figures = {}
-    async with running_sink() as (host, port):
+async def bench_send(
+    url: str, progress: Progress, *, seconds: float = 6, accounts: int = ACCOUNTS, options: Sequence[str] = ()
+) -> dict[str, float]:
+    """`options`: for the engine."""
+    figures: dict[str, float] = {}
+    async with running_sink() as (host, port, sink):
         async with bench_database(url) as own, Store.open(own) as store:
-            accounts = await add_accounts(store, ACCOUNTS, host=host, port=port)
+            ids = await add_accounts(store, accounts, host=host, port=port)
             await _enqueue(store, progress)
             progress("emails_per_s: the engine at work")
-            async with running_engine(own):
-                figures["emails_per_s"] = await _rate(store, seconds)
+            async with running_engine(own, *options) as parent:
+                figures |= await _measured(store, seconds, engine=parent, sink=sink)
             progress("ceiling_emails_per_s: the same without composing and sending")
             await store.reap_leases()
-            drivers = [await _start("fairpost.dev.bench.ceiling", own, str(id_)) for id_ in accounts]
+            drivers = [await _start("fairpost.dev.bench.ceiling", own, str(id_)) for id_ in ids]
             figures["ceiling_emails_per_s"] = await _rate(store, seconds)
             await _end(drivers)
         async with bench_database(url) as own, Store.open(own) as store:
@@ -44,6 +50,25 @@ async def bench_send(url: str, progress: Progress, *, seconds: float = 6) -> dic
     figures["times_naive"] = figures["emails_per_s"] / figures["naive_emails_per_s"]
     figures["share_of_ceiling"] = figures["emails_per_s"] / figures["ceiling_emails_per_s"]
     return figures
+
+
+async def _measured(store: Store, seconds: float, *, engine: int, sink: int) -> dict[str, float]:
+    """E-mails a second, and the CPU that one of them takes, by kind of process."""
+    await _warmed_up(store, SENT)
+    before, spent_before, started_s = await _done(store, SENT), await _spent(store, engine, sink), clock.monotonic()
+    await asyncio.sleep(seconds)
+    after, spent, ended_s = await _done(store, SENT), await _spent(store, engine, sink), clock.monotonic()
+    emails = max(1, after - before)
+    each = {f"cpu_us_{kind}": 1e6 * since(spent_before[kind], spent[kind]) / emails for kind in spent}
+    return {"emails_per_s": emails / (ended_s - started_s), "cpu_us_per_email": sum(each.values()), **each}
+
+
+async def _spent(store: Store, engine: int, sink: int) -> dict[str, Spent]:
+    return {
+        "database": await spent_by_database(store),
+        "engine": spent_s([engine, *children(engine)]),
+        "sink": spent_s([sink]),
+    }
 
 
 async def _enqueue(store: Store, progress: Progress) -> None:
@@ -64,15 +89,21 @@ def _email(n: int) -> dict[str, Any]:
     }
 
 
-async def _rate(store: Store, seconds: float, done: str = "SELECT sum(sent_total) FROM fairpost.leases") -> float:
-    """From when it has warmed up."""
-    before = first = int(await store.value(done) or 0)
-    while before < first + WARM:
-        await asyncio.sleep(0.05)
-        before = int(await store.value(done) or 0)
-    started_s = clock.monotonic()
+async def _rate(store: Store, seconds: float, done: str = SENT) -> float:
+    await _warmed_up(store, done)
+    before, started_s = await _done(store, done), clock.monotonic()
     await asyncio.sleep(seconds)
-    return (int(await store.value(done)) - before) / (clock.monotonic() - started_s)
+    return (await _done(store, done) - before) / (clock.monotonic() - started_s)
+
+
+async def _warmed_up(store: Store, done: str) -> None:
+    first = await _done(store, done)
+    while await _done(store, done) < first + WARM:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0.05)
+
+
+async def _done(store: Store, done: str) -> int:
+    return int(await store.value(done) or 0)
 
 
 async def _naive(store: Store, url: str, host: str, port: int, processes: int, seconds: float) -> float:

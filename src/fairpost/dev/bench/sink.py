@@ -28,8 +28,8 @@ def find_sink() -> tuple[str, dict[str, str]] | None:
 
 
 @asynccontextmanager
-async def running_sink() -> AsyncIterator[tuple[str, int]]:
-    """Its host and port."""
+async def running_sink() -> AsyncIterator[tuple[str, int, int]]:
+    """Its host, port and pid."""
     found = find_sink()
     if found is None:
         raise FairpostError(
@@ -44,7 +44,7 @@ async def running_sink() -> AsyncIterator[tuple[str, int]]:
     )
     try:
         await _listening(port, process)
-        yield "127.0.0.1", port
+        yield "127.0.0.1", port, process.pid
     finally:
         with suppress(ProcessLookupError):
             process.kill()

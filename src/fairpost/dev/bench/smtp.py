@@ -25,7 +25,7 @@ Carry = Callable[[str, int, float], Awaitable[int]]
 async def bench_smtp(progress: Callable[[str], None], *, server: tuple[str, int] | None = None) -> dict[str, float]:
     if server is not None:
         return await _measure(*server, progress)
-    async with running_sink() as (host, port):
+    async with running_sink() as (host, port, _):
         return await _measure(host, port, progress)
 
 

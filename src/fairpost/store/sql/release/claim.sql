@@ -43,12 +43,7 @@ DECLARE
     account fairpost.accounts;
     routes text[];
     f fairpost.fairness;
-    served double precision[];
-    open boolean[] := '{f,f,f,f,f}';
-    for_bulk integer;
     got record;
-    urgent_ids bigint[];
-    bulk_ids bigint[];
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION 'claim: needs the isolation level read committed, got %', current_setting('transaction_isolation')
@@ -83,28 +78,120 @@ BEGIN
 
     again := fairpost.absorb_arrivals(routes, t);
     SELECT * INTO f FROM fairpost.fairness;
-    served := lease.lanes_served;
-
-    -- Urgent goes first, and bulk keeps a tenth; the account remembers what it owes it.
-    for_bulk := least(p_limit, (lease.urgent_run + p_limit) / 10);
-    got := fairpost.pick_by_lanes(routes, 'urgent', f, p_account, p_epoch, p_limit - for_bulk, t, served, open);
+    got := fairpost.pick_classes(routes, f, array_fill(p_account, ARRAY[p_limit]), array_fill(p_epoch, ARRAY[p_limit]), p_limit, fairpost.blocked_on(p_account, t), t,
+        lease.urgent_run, lease.lanes_served);
     again := again OR got.skipped;
-    urgent_ids := got.ids;
-    got := fairpost.pick_by_lanes(routes, 'bulk', f, p_account, p_epoch, p_limit - cardinality(urgent_ids), t, got.served, got.open);
-    again := again OR got.skipped;
-    bulk_ids := got.ids;
-    IF cardinality(urgent_ids) = p_limit - for_bulk AND cardinality(bulk_ids) < for_bulk THEN
-        got := fairpost.pick_by_lanes(routes, 'urgent', f, p_account, p_epoch, for_bulk - cardinality(bulk_ids), t, got.served, got.open);
-        urgent_ids := urgent_ids || got.ids;
-    END IF;
-    ids := urgent_ids || bulk_ids;
-    served := fairpost.carry_over(got.served, got.open);
-    IF urgent_ids <> '{}' OR lease.urgent_run > 0 OR served <> lease.lanes_served THEN
-        UPDATE fairpost.leases l SET
-            urgent_run = least(9, greatest(0, l.urgent_run + cardinality(urgent_ids) - 9 * cardinality(bulk_ids))), lanes_served = served
-        WHERE l.account_id = p_account AND l.step = lease.step;
+    ids := got.ids;
+    IF got.urgent_run <> lease.urgent_run OR got.served <> lease.lanes_served THEN
+        UPDATE fairpost.leases l SET urgent_run = got.urgent_run, lanes_served = got.served WHERE l.account_id = p_account AND l.step = lease.step;
     END IF;
     IF cardinality(ids) = 0 AND NOT again THEN
         next_at := least(fairpost.next_moment(routes), (SELECT nullif(min(b.until), 'infinity') FROM fairpost.blocks b WHERE b.account_id = p_account AND b.until > t));
     END IF;
+END $$;
+
+-- Urgent goes first, and bulk keeps a tenth; `urgent_run` is what it is owed: urgent e-mails since it had its part. `served`: what each lane has had.
+CREATE OR REPLACE FUNCTION fairpost.pick_classes(
+    routes text[], f fairpost.fairness, for_account bigint[], for_epoch bigint[], p_limit integer, blocked text[], p_now timestamptz,
+    INOUT urgent_run integer, INOUT served double precision[], OUT ids bigint[], OUT skipped boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    open boolean[] := '{f,f,f,f,f}';
+    for_bulk CONSTANT integer := least(p_limit, (urgent_run + p_limit) / 10);
+    got record;
+    urgent integer;
+    bulk integer;
+BEGIN
+    got := fairpost.pick_by_lanes(routes, 'urgent', f, for_account, for_epoch, 0, p_limit - for_bulk, blocked, p_now, served, open);
+    skipped := got.skipped;
+    ids := got.ids;
+    urgent := cardinality(got.ids);
+    got := fairpost.pick_by_lanes(routes, 'bulk', f, for_account, for_epoch, urgent, p_limit - urgent, blocked, p_now, got.served, got.open);
+    skipped := skipped OR got.skipped;
+    bulk := cardinality(got.ids);
+    ids := ids || got.ids;
+    IF urgent = p_limit - for_bulk AND bulk < for_bulk THEN
+        got := fairpost.pick_by_lanes(routes, 'urgent', f, for_account, for_epoch, urgent + bulk, for_bulk - bulk, blocked, p_now, got.served, got.open);
+        ids := ids || got.ids;   -- in the order in which they were given out
+        urgent := urgent + cardinality(got.ids);
+    END IF;
+    served := fairpost.carry_over(got.served, got.open);
+    urgent_run := least(9, greatest(0, urgent_run + urgent - 9 * bulk));
+END $$;
+
+-- One claim for many accounts of a pool that one process drives: what there is is shared out among them in turn, so that each gets its part of everybody's mail.
+-- `p_limits`: how many each may have. Who is left out of the answer claims alone: its lease is not in order or locked, it may not send now, senders are blocked on
+-- it, or mail waits that only it may send.
+CREATE OR REPLACE FUNCTION fairpost.claim_group(
+    p_pool text, p_accounts bigint[], p_epochs bigint[], p_limits integer[], p_now timestamptz DEFAULT NULL
+) RETURNS TABLE (account bigint, ids bigint[], again boolean, next_at timestamptz)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan SET enable_bitmapscan = off AS $$
+DECLARE
+    t timestamptz;
+    f fairpost.fairness;
+    done text;
+    is_behind boolean;
+    first fairpost.leases;
+    served_ids bigint[];     -- the accounts that take part, and their leases
+    epochs bigint[];
+    names text[];
+    slot_account bigint[];   -- whose each e-mail will be
+    slot_epoch bigint[];
+    got record;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'claim_group: needs the isolation level read committed, got %', current_setting('transaction_isolation') USING ERRCODE = 'FP002';
+    END IF;
+    served_ids := ARRAY(
+        SELECT k.account FROM (SELECT * FROM unnest(p_accounts) k(account) ORDER BY k.account) k
+        CROSS JOIN LATERAL (SELECT FROM fairpost.leases l WHERE l.account_id = k.account ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) l);
+    t := coalesce(p_now, clock_timestamp());
+    IF EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > t) THEN
+        RETURN;
+    END IF;
+    -- Lock first, look after.
+    SELECT array_agg(l.account_id), array_agg(l.epoch), array_agg(a.name) INTO served_ids, epochs, names
+    FROM unnest(p_accounts, p_epochs) k(account, epoch)
+    CROSS JOIN LATERAL (SELECT * FROM fairpost.leases l WHERE l.account_id = k.account ORDER BY l.step DESC LIMIT 1) l
+    JOIN fairpost.accounts a ON a.id = k.account
+    WHERE k.account = ANY (served_ids) AND l.epoch = k.epoch AND l.until > t AND l.server = pg_postmaster_start_time()
+    AND a.status = 'active' AND a.revision = l.revision AND a.pool = p_pool
+    AND NOT EXISTS (SELECT FROM fairpost.blocks b WHERE b.account_id = k.account AND b.until > t);
+    IF served_ids IS NULL THEN
+        RETURN;
+    END IF;
+    done := set_config('synchronous_commit', 'off', true);   -- as in claim
+    is_behind := fairpost.absorb_arrivals(p_pool || ARRAY(SELECT '@' || n.name FROM unnest(names) n(name)), t);
+    SELECT array_agg(k.account), array_agg(k.epoch), array_agg(k.name) INTO served_ids, epochs, names
+    FROM unnest(served_ids, epochs, names) k(account, epoch, name) WHERE NOT fairpost.has_pinned_work(k.name);
+    IF served_ids IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(s.account ORDER BY s.nth, s.account), array_agg(s.epoch ORDER BY s.nth, s.account) INTO slot_account, slot_epoch
+    FROM (SELECT k.account, k.epoch, n.nth FROM unnest(served_ids, epochs) k(account, epoch) JOIN unnest(p_accounts, p_limits) w(account, most) USING (account)
+          CROSS JOIN LATERAL generate_series(1, w.most) n(nth)) s;
+    SELECT * INTO f FROM fairpost.fairness;
+    SELECT * INTO first FROM fairpost.leases l WHERE l.account_id = served_ids[1] ORDER BY l.step DESC LIMIT 1;
+    got := fairpost.pick_classes(ARRAY[p_pool], f, slot_account, slot_epoch, cardinality(slot_account), '{}', t, first.urgent_run, first.lanes_served);
+    -- What bulk mail and the lanes are owed is owed by all of them alike.
+    UPDATE fairpost.leases l SET urgent_run = got.urgent_run, lanes_served = got.served
+    FROM (SELECT l.account_id, l.step, l.urgent_run, l.lanes_served FROM unnest(served_ids) k(account)
+          CROSS JOIN LATERAL (SELECT * FROM fairpost.leases l WHERE l.account_id = k.account ORDER BY l.step DESC LIMIT 1) l) o
+    WHERE l.account_id = o.account_id AND l.step = o.step AND (o.urgent_run, o.lanes_served) IS DISTINCT FROM (got.urgent_run, got.served);
+    RETURN QUERY
+    SELECT k.account, coalesce(c.ids, '{}'), is_behind OR got.skipped,
+           CASE WHEN c.ids IS NULL AND NOT (is_behind OR got.skipped) THEN fairpost.next_moment(ARRAY[p_pool, '@' || k.name]) END
+    FROM unnest(served_ids, names) k(account, name)
+    LEFT JOIN (SELECT slot_account[i.place] AS account, array_agg(i.id ORDER BY i.place) AS ids FROM unnest(got.ids) WITH ORDINALITY i(id, place) GROUP BY 1) c USING (account);
+END $$;
+
+-- Whether mail is due that only this account may send.
+CREATE OR REPLACE FUNCTION fairpost.has_pinned_work(p_account text) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM fairpost.routes o WHERE o.route = '@' || p_account)
+        AND EXISTS (SELECT FROM unnest(enum_range(NULL::fairpost.email_class)) c(class), unnest(fairpost.lane_names()) l(lane),
+                    unnest(fairpost.roots_of(ARRAY['@' || p_account], c.class, l.lane)) r
+                    CROSS JOIN LATERAL (SELECT FROM fairpost.node_state s WHERE s.parent = r.node AND s.busy > 0 AND s.held_until IS NULL AND s.vtime >= r.v LIMIT 1) s);
 END $$;

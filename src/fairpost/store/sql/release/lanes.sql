@@ -148,8 +148,9 @@ DROP FUNCTION IF EXISTS fairpost.remove_if_childless(bigint);
 -- its share, judged by the middle of the slot to come. What a lane cannot fill goes to the others. While others have
 -- something, a lane has no more in hand than its tier may, by the health of the queue. `served` and `open` go from
 -- class to class: what each lane has had, and whether it had more.
+DROP FUNCTION IF EXISTS fairpost.pick_by_lanes(text[], fairpost.email_class, fairpost.fairness, bigint, bigint, integer, timestamptz, double precision[], boolean[]);
 CREATE OR REPLACE FUNCTION fairpost.pick_by_lanes(
-    routes text[], p_class fairpost.email_class, f fairpost.fairness, p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz,
+    routes text[], p_class fairpost.email_class, f fairpost.fairness, for_account bigint[], for_epoch bigint[], p_used integer, p_limit integer, blocked text[], p_now timestamptz,
     INOUT served double precision[], INOUT open boolean[], OUT ids bigint[], OUT skipped boolean
 )
 LANGUAGE plpgsql AS $$
@@ -171,7 +172,7 @@ BEGIN
         RETURN;
     ELSIF NOT f.lanes AND f.share = 100 THEN
         SELECT p.ids, p.skipped INTO ids, skipped
-        FROM fairpost.pick(fairpost.roots_of(routes, p_class, ''), p_account, p_epoch, p_limit, p_now, false) p;
+        FROM fairpost.pick(fairpost.roots_of(routes, p_class, ''), for_account, for_epoch, p_used, p_limit, blocked, p_now, false) p;
         RETURN;
     END IF;
     able := ARRAY(SELECT s > 0 FROM unnest(shares) s);
@@ -191,7 +192,7 @@ BEGIN
             EXIT WHEN quota = '{0,0,0,0,0}';
             FOR i IN 1..5 LOOP
                 CONTINUE WHEN quota[i] = 0;
-                got := fairpost.pick(fairpost.roots_of(routes, p_class, names[i]), p_account, p_epoch, quota[i], p_now, names[i] = 'fifo');
+                got := fairpost.pick(fairpost.roots_of(routes, p_class, names[i]), for_account, for_epoch, p_used + cardinality(ids), quota[i], blocked, p_now, names[i] = 'fifo');
                 n := cardinality(got.ids);
                 ids := ids || got.ids;
                 skipped := skipped OR got.skipped;

@@ -1,12 +1,13 @@
 -- Up to `p_limit` e-mails below these roots, marked as claimed; `skipped` when another claim held some that had more. In FIFO order no virtual time moves,
--- so that no sender pays for it when the order is fair again. Senders blocked on this account are stepped over.
+-- so that no sender pays for it when the order is fair again. The `blocked` senders are stepped over. `for_account` and the rest as `take` has it.
+DROP FUNCTION IF EXISTS fairpost.pick(fairpost.branch[], bigint, bigint, integer, timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.pick(
-    roots fairpost.branch[], p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz, p_fifo boolean, OUT ids bigint[], OUT skipped boolean
+    roots fairpost.branch[], for_account bigint[], for_epoch bigint[], p_used integer, p_limit integer, blocked text[], p_now timestamptz, p_fifo boolean,
+    OUT ids bigint[], OUT skipped boolean
 )
 LANGUAGE plpgsql AS $$
 DECLARE
     rounds_max CONSTANT integer := 20;
-    blocked CONSTANT text[] := fairpost.blocked_on(p_account, p_now);
     chosen record;
     got record;
 BEGIN
@@ -24,7 +25,7 @@ BEGIN
         END IF;
         skipped := coalesce(chosen.skipped, skipped);
         EXIT WHEN chosen.branches IS NULL;
-        got := fairpost.take(chosen.branches, p_account, p_epoch, p_now, p_fifo);
+        got := fairpost.take(chosen.branches, for_account, for_epoch, p_used + cardinality(ids), p_now, p_fifo);
         ids := ids || got.ids;
         IF NOT got.moved THEN
             skipped := true;   -- everything in reach is locked, by a cancellation that has not committed

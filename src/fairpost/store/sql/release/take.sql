@@ -15,8 +15,10 @@ END $$;
 
 -- Takes the e-mails at the head of each leaf, up to its quota, and marks them as claimed. What may never be sent is settled instead, and costs its sender
 -- nothing. Charges the nodes from the workspace down to the leaf, and puts leaves to sleep that have nothing due. `moved`: something was taken or put to sleep.
+-- `for_account`, `for_epoch`: whose lease claims the first of them, the second, and so on, from the place after `p_used` on.
+DROP FUNCTION IF EXISTS fairpost.take(fairpost.branch[], bigint, bigint, timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.take(
-    branches fairpost.branch[], p_account bigint, p_epoch bigint, p_now timestamptz, p_fifo boolean, OUT ids bigint[], OUT moved boolean
+    branches fairpost.branch[], for_account bigint[], for_epoch bigint[], p_used integer, p_now timestamptz, p_fifo boolean, OUT ids bigint[], OUT moved boolean
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -47,12 +49,13 @@ BEGIN
             OVER (PARTITION BY c.grp ORDER BY c.pinned DESC, c.leaf, c.nth) <= c.quota) AS taken
         FROM candidate c
     ), stock AS (
-        SELECT b.node, b.path, b.spots, b.groups, b.starts, count(j.id) FILTER (WHERE j.taken) AS n, count(j.id) FILTER (WHERE j.taken AND NOT j.never) AS live,
-               (array_agg(j.due ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_due,
-               (array_agg(j.id ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_id,
-               max(j.due) AS last_due, (array_agg(j.id ORDER BY j.nth DESC))[1] AS last_id
-        FROM unnest(branches) b LEFT JOIN judged j ON j.leaf = b.node
-        GROUP BY b.node, b.path, b.spots, b.groups, b.starts
+        SELECT b.node, b.path, b.spots, b.groups, b.starts, coalesce(j.n, 0) AS n, coalesce(j.live, 0) AS live, j.next_due, j.next_id, j.last_due, j.last_id
+        FROM unnest(branches) b LEFT JOIN (
+            SELECT j.leaf, count(*) FILTER (WHERE j.taken) AS n, count(*) FILTER (WHERE j.taken AND NOT j.never) AS live,
+                   (array_agg(j.due ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_due,
+                   (array_agg(j.id ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_id,
+                   max(j.due) AS last_due, (array_agg(j.id ORDER BY j.nth DESC))[1] AS last_id
+            FROM judged j GROUP BY j.leaf) j ON j.leaf = b.node   -- by the leaf alone: its arrays would be compared, too
     ), charge AS (
         SELECT g.grp, sum(s.live) AS live FROM stock s, unnest(s.groups) AS g(grp) GROUP BY g.grp
     ), step AS (
@@ -78,8 +81,9 @@ BEGIN
 
     PERFORM fairpost.deactivate(idle);
     PERFORM fairpost.finish_unsendable(q.id, p_now) FROM unnest(barred) q(id) WHERE q.id = ANY (taken);
-    UPDATE fairpost.queue q SET state = 'claimed', waiting = false, account_id = p_account, epoch = p_epoch, claimed_at = p_now, begun_at = NULL
-    WHERE q.id = ANY (taken) AND q.id <> ALL (barred) AND q.state = 'waiting';
     ids := ARRAY(SELECT t.id FROM unnest(taken) WITH ORDINALITY t(id, place) WHERE t.id <> ALL (barred) ORDER BY t.place);
+    UPDATE fairpost.queue q SET state = 'claimed', waiting = false, account_id = for_account[p_used + t.place], epoch = for_epoch[p_used + t.place],
+        claimed_at = p_now, begun_at = NULL
+    FROM unnest(ids) WITH ORDINALITY t(id, place) WHERE q.id = t.id AND q.id = ANY (ids) AND q.state = 'waiting';
     moved := cardinality(taken) > 0 OR cardinality(idle) > 0;
 END $$;

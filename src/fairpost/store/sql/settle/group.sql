@@ -67,15 +67,15 @@ BEGIN
                 SELECT FROM unnest(q.addresses) x(address) CROSS JOIN LATERAL (
                     SELECT FROM fairpost.soft_bounces o WHERE o.workspace = q.workspace AND o.address = fairpost.normalize_address(x.address) OFFSET 0) o)) s ON true
         LEFT JOIN LATERAL (
-            SELECT q.id, q.attempts, c.quota_of, c.allowed
+            SELECT q.id, q.attempts, (c.day).workspace AS quota_of, (c.day).allowed - (c.day).used AS allowed
             FROM (SELECT q.* FROM fairpost.queue q
                   WHERE q.id = k.begins AND q.account_id = k.account AND q.epoch = k.epoch AND q.state = 'claimed' FOR UPDATE SKIP LOCKED) q
             CROSS JOIN LATERAL (
                 SELECT FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id
                 WHERE l.account_id = k.account AND l.step = a_step[k.place] - 1 AND l.until > step_group.now AND a.status = 'active' AND a.revision = l.revision
                 AND NOT EXISTS (SELECT FROM fairpost.blocks o WHERE o.account_id = k.account AND o.workspace = q.workspace AND o.until > step_group.now)) l
-            LEFT JOIN LATERAL fairpost.open_campaign(q.campaign_id, q.workspace, q.stream, q.prospect_id, step_group.now) c ON q.campaign_id IS NOT NULL
-            WHERE NOT is_paused AND (q.expires_at IS NULL OR q.expires_at > step_group.now) AND (q.campaign_id IS NULL OR c.is_open)
+            CROSS JOIN LATERAL (SELECT CASE WHEN q.campaign_id IS NOT NULL THEN fairpost.open_campaign(q.campaign_id, q.workspace, q.stream, q.prospect_id, step_group.now) END AS day OFFSET 0) c
+            WHERE NOT is_paused AND (q.expires_at IS NULL OR q.expires_at > step_group.now) AND (q.campaign_id IS NULL OR (c.day).used IS NOT NULL)
             AND NOT EXISTS (
                 SELECT FROM unnest(q.addresses) x(address) CROSS JOIN LATERAL (
                     SELECT FROM fairpost.suppressions o WHERE o.address = fairpost.normalize_address(x.address) AND o.workspace IN (q.workspace, '*')
@@ -137,25 +137,26 @@ BEGIN
     END IF;
 END $$;
 
--- What `admit_to_campaign` asks, of a campaign's e-mail that may begin as it is: whether it is open, its prospect there and neither stopped nor paused. `quota_of`: the
--- workspace, where it has a quota, and how many more the day allows.
-CREATE OR REPLACE FUNCTION fairpost.open_campaign(
-    p_campaign bigint, p_workspace text, p_stream text, p_prospect bigint, p_now timestamptz, OUT is_open boolean, OUT quota_of text, OUT allowed integer
-)
+-- What `admit_to_campaign` asks, of a campaign's e-mail that may begin as it is: whether it is open, its prospect there and neither stopped nor paused. The quota of
+-- the day; without a workspace where there is none, and null where it may not begin.
+CREATE OR REPLACE FUNCTION fairpost.open_campaign(p_campaign bigint, p_workspace text, p_stream text, p_prospect bigint, p_now timestamptz) RETURNS fairpost.quotas
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
+    campaign record;
     today fairpost.quotas;
 BEGIN
-    SELECT c.state IN ('scheduled', 'running', 'completed') AND coalesce(s.open @> p_now, true), CASE WHEN w.daily_max IS NOT NULL THEN p_workspace END
-    INTO is_open, quota_of
+    SELECT c.state IN ('scheduled', 'running', 'completed') AND coalesce(s.open @> p_now, true) AS is_open, w.daily_max INTO campaign
     FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.workspace = p_workspace AND s.stream = p_stream
     LEFT JOIN fairpost.schedules w ON w.workspace = c.workspace
     WHERE c.id = p_campaign;
-    is_open := coalesce(is_open, false) AND coalesce((SELECT NOT p.is_paused FROM fairpost.prospects p WHERE p.id = p_prospect), false) AND NOT fairpost.is_stopped(p_prospect, p_campaign);
-    IF is_open AND quota_of IS NOT NULL THEN
-        today := fairpost.quota_at(p_workspace, p_now);
-        allowed := today.allowed - today.used;
+    IF campaign.is_open AND (SELECT NOT p.is_paused FROM fairpost.prospects p WHERE p.id = p_prospect) AND NOT fairpost.is_stopped(p_prospect, p_campaign) THEN
+        IF campaign.daily_max IS NULL THEN
+            today.used := 0;
+        ELSE
+            today := fairpost.quota_at(p_workspace, p_now);
+        END IF;
     END IF;
+    RETURN today;
 END $$;
 
 -- Locks today's quotas of the workspaces whose campaigns these e-mails belong to, in one order for all. The workspaces that have one.

@@ -1,0 +1,189 @@
+"""One claim for many accounts: the same e-mails in the same order as one account would get, dealt out in turn."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import asyncpg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairpost.engine.claims import ClaimGroup
+from fairpost.model.account import Lease, Limits
+from fairpost.model.errors import DatabaseUnavailable
+from fairpost.model.ids import AccountId
+from fairpost.store.store import Store
+from tests.conftest import Databases
+from tests.simulation.world import START, broken_promises, clean, connect, draft
+
+NOW = START
+POOL = "default"
+
+
+async def leases_of(store: Store, *names: str) -> list[Lease]:
+    found = []
+    for name in names:
+        id_ = await store.add_account(name, address=f"{name}@post.test", limits=Limits(), pool=POOL)
+        lease = await store.take_lease(id_, owner="test", seconds=600, now=NOW)
+        assert lease is not None
+        found.append(lease)
+    return found
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    made = await connect(url)
+    yield made
+    await made.close()
+
+
+@pytest.fixture(scope="module")
+def laid(databases: Databases) -> Any:
+    with databases.fresh() as url:
+        yield url
+
+
+class Undone(Exception):
+    pass
+
+
+@given(
+    mails=st.lists(
+        st.tuples(st.sampled_from("wxyz"), st.sampled_from("ab"), st.sampled_from(["urgent", "bulk", "bulk"])),
+        min_size=1,
+        max_size=40,
+    ),
+    limits=st.lists(st.integers(1, 12), min_size=3, max_size=3),
+    earlier=st.integers(1, 12),
+)
+def test_a_group_gets_what_one_account_would_get(
+    laid: str, mails: list[tuple[str, str, str]], limits: list[int], earlier: int
+) -> None:
+    async def lay() -> tuple[list[Lease], list[int]]:
+        """Some have been served before."""
+        async with Store.open(laid) as store:
+            accounts = await clean(store)
+            leases = [await store.take_lease(id_, owner="test", seconds=600, now=NOW) for id_ in accounts.values()]
+            emails = [
+                draft(workspace=w, user=u, to=f"p{i}@there.test") | {"class": c} for i, (w, u, c) in enumerate(mails)
+            ]
+            ids = [row["id"] for row in await store.enqueue_many(emails, now=NOW)]
+            held = [lease for lease in leases if lease is not None]
+            await store.give_back(held[0], (await store.claim(held[0], limit=earlier, now=NOW)).ids[: earlier // 2])
+            return held, ids
+
+    async def undone(take: Callable[[Store], Awaitable[list[list[int]]]]) -> list[list[int]]:
+        conn = await asyncpg.connect(laid)
+        try:
+            async with conn.transaction():
+                store = Store(conn)
+                shares = await take(store)
+                assert await broken_promises(store) == {}
+                raise Undone
+        except Undone:
+            return shares
+        finally:
+            await conn.close()
+
+    async def both() -> None:
+        leases, _ = await lay()
+
+        async def alone(store: Store) -> list[list[int]]:
+            return [[*(await store.claim(leases[0], limit=sum(limits), now=NOW)).ids]]
+
+        async def together(store: Store) -> list[list[int]]:
+            got = await store.claim_together(POOL, leases, limits, now=NOW)
+            sql = "SELECT id FROM fairpost.queue WHERE state = 'claimed' AND account_id = $1 AND claimed_at = $2"
+            for lease in leases[1:]:
+                held = {row["id"] for row in await store.fetch(sql, lease.account_id, NOW)}
+                assert held == {*got[lease.account_id].ids}
+            return [[*got[lease.account_id].ids] for lease in leases]
+
+        (one,), dealt = await undone(alone), await undone(together)
+        assert sorted(id_ for ids in dealt for id_ in ids) == sorted(one)
+        most = max(map(len, dealt))
+        in_turn = [len(ids) in (most, most - 1) or len(ids) == limit for ids, limit in zip(dealt, limits, strict=True)]
+        assert all(in_turn)
+
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize(
+    "matter",
+    [
+        "UPDATE fairpost.accounts SET status = 'paused', status_reason = 'account.worker_died', status_params = '{{}}' WHERE id = {id}",
+        "UPDATE fairpost.accounts SET revision = revision + 1 WHERE id = {id}",
+        "UPDATE fairpost.accounts SET pool = 'other' WHERE id = {id}",
+        "UPDATE fairpost.leases SET until = '2029-01-01Z' WHERE account_id = {id}",
+        "UPDATE fairpost.leases SET epoch = epoch + 1 WHERE account_id = {id}",
+        "UPDATE fairpost.leases SET server = '2029-01-01Z' WHERE account_id = {id}",
+        "INSERT INTO fairpost.blocks (account_id, workspace, since, until, reason, params) VALUES ({id}, 'w1', now(), 'infinity', 'bounces', '{{}}')",
+    ],
+)
+async def test_who_is_not_in_order_is_left_out_and_the_others_are_served(store: Store, matter: str) -> None:
+    leases = await leases_of(store, "a", "b")
+    await store.enqueue_many([draft(to=f"p{i}@there.test") for i in range(4)], now=NOW)
+    await store.value(matter.format(id=leases[0].account_id))
+    got = await store.claim_together(POOL, leases, [2, 2], now=NOW)
+    assert {account: len(claim.ids) for account, claim in got.items()} == {leases[1].account_id: 2}
+
+
+async def test_an_account_with_mail_of_its_own_claims_alone(store: Store) -> None:
+    leases = await leases_of(store, "a", "b")
+    await store.enqueue_many([draft(to="p@there.test", account="a"), draft(to="q@there.test")], now=NOW)
+    got = await store.claim_together(POOL, leases, [2, 2], now=NOW)
+    assert [*got] == [leases[1].account_id]
+    assert len((await store.claim(leases[0], limit=2, now=NOW)).ids) == 1
+
+
+async def test_while_everything_is_paused_nobody_is_served(store: Store) -> None:
+    leases = await leases_of(store, "a", "b")
+    await store.enqueue_many([draft()], now=NOW)
+    await store.value(
+        "INSERT INTO fairpost.pauses (since, until, reason, paused_by, restored, params) VALUES (now(), 'infinity', 'everything.paused', 'b', false, '{}')"
+    )
+    assert await store.claim_together(POOL, leases, [2, 2], now=NOW) == {}
+
+
+async def test_with_nothing_due_each_hears_when_to_look_again(store: Store) -> None:
+    leases = await leases_of(store, "a", "b")
+    soon = NOW.replace(hour=1)
+    await store.enqueue_many([draft(due_at=soon)], now=NOW)
+    got = await store.claim_together(POOL, leases, [2, 2], now=NOW)
+    assert [(claim.ids, claim.next_at) for claim in got.values()] == [((), soon), ((), soon)]
+
+
+async def test_those_who_ask_while_a_claim_is_under_way_share_the_next(store: Store) -> None:
+    leases = await leases_of(store, "a", "b", "c")
+    await store.enqueue_many([draft(to=f"p{i}@there.test") for i in range(9)], now=NOW)
+    asked: list[int] = []
+
+    class Watched(Store):
+        async def claim_together(self, pool: str, leases: Any, limits: Any, *, now: Any = None) -> Any:
+            asked.append(len(leases))
+            return await super().claim_together(pool, leases, limits, now=NOW)
+
+        async def claim(self, lease: Lease, *, limit: int, now: Any = None) -> Any:
+            asked.append(1)
+            return await super().claim(lease, limit=limit, now=NOW)
+
+    group = ClaimGroup(Watched(store._pool))
+    got = await asyncio.gather(*(group.claim(lease, pool=POOL, limit=3) for lease in leases))
+    assert sorted(asked) in ([1, 2], [3])
+    assert [len(emails) for _, emails in got] == [3, 3, 3]
+    assert all(tuple(email.id for email in emails) == claim.ids for claim, emails in got)
+
+
+async def test_trouble_of_the_database_reaches_all_who_asked() -> None:
+    class Away:
+        async def claim_together(self, *_: Any, **__: Any) -> Any:
+            raise DatabaseUnavailable("it is away")
+
+        claim = claim_together
+
+    group = ClaimGroup(Away())  # type: ignore[arg-type]
+    lease = Lease(account_id=AccountId(1), epoch=1, until=NOW)  # type: ignore[arg-type]
+    asked = [group.claim(lease, pool=POOL, limit=1) for _ in range(3)]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [DatabaseUnavailable] * 3
