@@ -264,7 +264,7 @@ MUTANTS = (
     ),
     Mutant(
         "a resting account keeps the mail it has claimed",
-        f"{ENGINE}/runner.py",
+        f"{ENGINE}/consequences.py",
         "await self._batch.give_back_all()\n        self._pace.rest(rest)",
         "self._pace.rest(rest)",
         (RUNNER, STOCK),
@@ -376,9 +376,9 @@ MUTANTS = (
     ),
     Mutant(
         "a silent worker is left alone",
-        f"{ENGINE}/orchestrator.py",
-        "if now_s <= hand.heard_s + BEAT_S_MAX and not stuck:",
-        "if now_s <= hand.heard_s + BEAT_S_MAX or not stuck:",
+        f"{ENGINE}/fleet.py",
+        "if now_s <= worker.heard_s + BEAT_S_MAX and not stuck:",
+        "if now_s <= worker.heard_s + BEAT_S_MAX or not stuck:",
         (ORCHESTRATOR,),
     ),
     # Limits, retries and verdicts

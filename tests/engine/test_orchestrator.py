@@ -13,15 +13,8 @@ import asyncpg
 import pytest
 
 from fairpost.engine.channel import Lines, Message, encode
-from fairpost.engine.orchestrator import (
-    BEAT_S_MAX,
-    FAULT_REST_S_MAX,
-    FAULTS_MAX,
-    LOOK_S,
-    LOOK_S_MAX,
-    STUCK_S_MAX,
-    Orchestrator,
-)
+from fairpost.engine.fleet import BEAT_S_MAX, STUCK_S_MAX
+from fairpost.engine.orchestrator import FAULT_REST_S_MAX, FAULTS_MAX, LOOK_S, LOOK_S_MAX, Orchestrator
 from fairpost.engine.process import AT_ONCE, WorkerOptions
 from fairpost.engine.runner import Runner
 from fairpost.model.account import Limits, Usage

@@ -51,9 +51,15 @@ class Books:
         return self.ledger.handled > 0
 
     def is_due(self, *, has_bounced: bool) -> bool:
-        return self.has_news and (self.is_old() or self.ledger.handled >= BOOK_MAX or has_bounced)
+        return self.has_news and (self._is_old() or self.ledger.handled >= BOOK_MAX or has_bounced)
 
-    def is_old(self) -> bool:
+    async def write_before_rest(self, until: datetime | None) -> None:
+        """Where the rest is long enough, or the last time long ago."""
+        is_long = until is None or until > self._lease.now() + timedelta(seconds=BOOK_S_MAX)
+        if self.has_news and (self._is_old() or is_long):
+            await self.write()
+
+    def _is_old(self) -> bool:
         return clock.monotonic() > self._written_s + BOOK_S_MAX
 
     async def write(self) -> bool:

@@ -38,6 +38,10 @@ class Doubts:
         self._now = now
         self.ask_at: datetime | None = None
 
+    def until_asked(self, until: datetime | None) -> datetime | None:
+        """This moment, or when to ask, whichever is first. None: there is no such moment."""
+        return min((moment for moment in (until, self.ask_at) if moment is not None), default=None)
+
     async def resolve_if_due(self) -> None:
         if self.ask_at is not None and self._now() >= self.ask_at:
             await self.resolve()

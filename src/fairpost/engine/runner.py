@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import assert_never
 
-from fairpost.engine.blame import BOOK_S_MAX, Books
+from fairpost.engine.blame import Books
 from fairpost.engine.claim import Batch
+from fairpost.engine.consequences import Consequences
 from fairpost.engine.doubts import Doubts
 from fairpost.engine.handover import NOWHERE, Handover
 from fairpost.engine.lease import LEASE_S, HeldLease
@@ -32,16 +33,6 @@ from fairpost.model.report import Report
 from fairpost.model.states import EmailClass
 from fairpost.model.step import Begun, SettleVerdict
 from fairpost.model.verdict import Deferred, Failed, Sent, Untouched
-from fairpost.policy.consequences import (
-    Book,
-    ClearDoubt,
-    Consequence,
-    Count,
-    Refund,
-    Remember,
-    Suspend,
-    consequences,
-)
 from fairpost.policy.ledger import Measure
 from fairpost.policy.limits import Go, NotBefore
 from fairpost.policy.troubles import Weighed, weigh
@@ -107,6 +98,9 @@ class Runner:
         self._sender = Sender(transport, account, lease=lease, note=note, batch=self._batch, books=self._books)
         self._doubts = Doubts(
             store, account, self._sender.drafting, permission=self._sender.may_complete, now=lease.now
+        )
+        self._consequences = Consequences(
+            *(store, lease), pace=self._pace, batch=self._batch, books=self._books, doubts=self._doubts
         )
         self._told: deque[Step] = deque()  # what became of e-mails that were not sent, to be told one by one
         self._is_stopping = False
@@ -196,14 +190,9 @@ class Runner:
 
     async def step(self) -> Step:
         done = await self._step()
-        if isinstance(done, Rested) and self._books.has_news and self._has_time_to_book(done):
-            await self._books.write()
+        if isinstance(done, Rested) and done.why not in (Idle.LOST, Idle.BUSY):
+            await self._books.write_before_rest(done.until)
         return done
-
-    def _has_time_to_book(self, rested: Rested) -> bool:
-        if rested.why in (Idle.LOST, Idle.BUSY):
-            return False
-        return self._books.is_old() or rested.until is None or rested.until > self.now() + timedelta(seconds=BOOK_S_MAX)
 
     async def _step(self) -> Step:
         if self._told:
@@ -263,7 +252,7 @@ class Runner:
             case NotBefore(moment):
                 return self._until_asked(Rested(Idle.NOT_YET, moment))
             case Rest() as rest:
-                await self._rest(rest)
+                await self._consequences.rest(rest)
                 return self._until_asked(Rested(Idle.NOT_YET, rest.until))
             case Exhausted(until, reason):
                 await self._store.set_status(
@@ -274,16 +263,8 @@ class Runner:
             case never:
                 assert_never(never)
 
-    async def _rest(self, rest: Rest) -> None:
-        """What it holds goes back, for other accounts of the pool."""
-        await self._batch.give_back_all()
-        self._pace.rest(rest)
-        await self._store.rest(self._lease.now_held, rest)
-        failpoint("after_rest")
-
     def _until_asked(self, rested: Rested) -> Rested:
-        moments = [moment for moment in (rested.until, self._doubts.ask_at) if moment is not None]
-        return replace(rested, until=min(moments, default=None))
+        return replace(rested, until=self._doubts.until_asked(rested.until))
 
     # ── claim ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -432,33 +413,8 @@ class Runner:
         self._pace.learn(is_whole=isinstance(verdict, Sent))
         if settled != "settled":
             return settled
-        for each in consequences(self._pace.troubles, outcome.weighed, outcome.report):
-            await self._draw(each, outcome.email)
+        await self._consequences.draw(outcome)
         return type(verdict).__name__.lower()
-
-    async def _draw(self, consequence: Consequence, email: Outgoing) -> None:
-        """For the account; those for the e-mail are settled."""
-        match consequence:
-            case Remember(troubles, forgiven):
-                self._pace.troubles = troubles
-                await self._store.set_troubles(self._lease.now_held, troubles, forgiven=forgiven)
-                failpoint("after_troubles")
-            case Suspend(reason):
-                await self._store.set_status(self._lease.now_held, AccountStatus.SUSPENDED, reason=reason)
-                failpoint("after_suspend")
-            case Rest() as rest:
-                await self._rest(rest)
-            case Refund():
-                self._pace.refund()
-            case ClearDoubt():
-                await self._doubts.resolve_new()
-            case Count() as count:
-                self._books.count(email, count, at=self.now())
-                self._pace.bounced(count.bounces)
-            case Book():
-                await self._books.write()
-            case _:
-                assert_never(consequence)
 
     # ── after trouble of the database ─────────────────────────────────────────────────────────────────────
 

@@ -2,7 +2,7 @@
 
 Every durable begin and settle of an account has a number, its step. A worker writes the number down once the database has
 acknowledged it. A server that knows a lower one has lost commits: a standby that lagged behind, or a restored copy. The
-first thing asked of another server is to compare (`Orchestrator`, release/server.sql).
+first thing asked of another server is to compare (confirm.py, release/server.sql).
 
 One file for each life of the database and home, shared by all engines of the home. It outlives workers and engines. An
 account has a block in it: its id, and a ring of its last steps. A step is one write of one record into the page cache,

@@ -28,7 +28,7 @@ from fairpost.system.pause import Pause
 
 ORCHESTRATOR = "orchestrator"
 STEP_S_MAX = 1.0
-WELL_AFTER_S = 10.0  # a orchestrator that lived so long starts again soon, and not later than the one before
+WELL_AFTER_S = 10.0  # an orchestrator that lived so long starts again soon, and not later than the one before
 FOR_GOOD = 78  # exit code: starting it again would not help
 
 Child = Callable[[socket.socket, int, Message], None]

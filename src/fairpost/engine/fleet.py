@@ -1,0 +1,262 @@
+"""The worker processes of an engine: asked of the supervisor, told what to drive, heard, and killed when they hang.
+
+Keeps which accounts they drive, which of those are idle, and the dead of whom the database does not know yet. It decides on no
+account and never asks the database: the orchestrator does.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fairpost.engine.channel import Channel, Lines, Message, encode
+from fairpost.engine.process import AT_ONCE, WorkerOptions
+from fairpost.model.ids import AccountId, Epoch
+from fairpost.model.reason import Log, Reason
+from fairpost.system import clock
+from fairpost.system.pause import Pause
+
+BEAT_S_MAX = 30.0  # a worker that says nothing for so long hangs
+STUCK_S_MAX = 900.0  # busy, and not an e-mail further: five minutes beyond the longest that a server is waited for
+# How a process ends for which no account is to blame: in good order, told to end, or without its orchestrator.
+BLAMELESS_CODES = (0, AT_ONCE, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+
+
+@dataclass(slots=True)
+class WorkerHandle:
+    """A worker process."""
+
+    pid: int
+    channel: Channel
+    heard_s: float
+    accounts: set[AccountId] = field(default_factory=set)
+    moved: dict[AccountId, tuple[int, float]] = field(default_factory=dict)  # e-mails handled, and since when so many
+    is_finishing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """An account's worker that is no more; of its lease the epoch, if it had one. `is_fault`: the account may be the cause, if
+    `is_alone` in its process, or if it was sending."""
+
+    account_id: AccountId
+    epoch: Epoch | None
+    is_fault: bool
+    is_alone: bool
+
+
+class Fleet:
+    def __init__(
+        self,
+        supervisor: socket.socket,
+        options: WorkerOptions,
+        *,
+        on_news: Callable[[], None],
+        is_excused: Callable[[], bool],
+        log: Log,
+    ) -> None:
+        """`on_news`: called when the orchestrator should look. `is_excused`: whether a death just now is no account's fault."""
+        self._supervisor = supervisor
+        self._options = options
+        self._on_news = on_news
+        self._is_excused = is_excused
+        self._log = log
+        self._lines = Lines()
+        self._fds: list[int] = []
+        self._workers: dict[int, WorkerHandle] = {}  # by pid
+        self._asked: list[set[AccountId]] = []  # accounts for processes that are being forked
+        self._at_rest: set[AccountId] = set()  # idle, and free to send at once
+        self._epochs: dict[AccountId, Epoch] = {}  # of the leases that our workers hold
+        self._put_off_until_s: dict[AccountId, tuple[Pause, float]] = {}
+        self._held_up: set[AccountId] = set()  # their workers are gone, and not yet proven dead
+        self._lost: dict[int, list[Dead]] = {}  # by pid: gone, and not yet proven dead
+        self._is_finishing = False
+        self.ours: dict[AccountId, bool] = {}  # is it idle?
+        self.dead: list[Dead] = []  # of whom the database does not know yet
+        self.names: Mapping[AccountId, str] = {}  # of accounts, for the log
+
+    @property
+    def pids(self) -> list[int]:
+        return list(self._workers)
+
+    @property
+    def is_gone(self) -> bool:
+        """Nothing runs, and nothing is being forked."""
+        return not (self._workers or self._asked)
+
+    def barred(self) -> set[AccountId]:
+        """Accounts that are not to be started just now."""
+        now_s = clock.monotonic()
+        return self._held_up | {id_ for id_, (_, until_s) in self._put_off_until_s.items() if now_s < until_s}
+
+    # ── told ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self, account_id: AccountId) -> None:
+        """Into a process with room, or a new one."""
+        self.ours[account_id] = False
+        room = self._options.accounts_max
+        for worker in self._workers.values():
+            if len(worker.accounts) < room and not worker.is_finishing and room > 1:
+                worker.accounts.add(account_id)
+                worker.channel.send({"drive": account_id})
+                return
+        for accounts in self._asked:
+            if len(accounts) < room:
+                accounts.add(account_id)
+                return
+        self._asked.append({account_id})
+        self._supervisor.sendall(encode({"fork": len(self._asked), "url": self._options.url}))
+
+    def wake(self, *account_ids: AccountId) -> None:
+        for account_id in account_ids:
+            self._tell(account_id, {"wake": account_id})
+
+    def wake_one(self, account_ids: Iterable[AccountId]) -> bool:
+        """Of those that are free to send at once; False: there is none."""
+        ready = next((id_ for id_ in account_ids if id_ in self._at_rest), None)
+        if ready is not None:
+            self._at_rest.discard(ready)
+            self.wake(ready)
+        return ready is not None
+
+    def let_go(self, account_id: AccountId) -> None:
+        self._tell(account_id, {"finish": account_id})
+
+    def finish(self) -> None:
+        """All of them, and those that are being forked."""
+        self._is_finishing = True
+        for worker in self._workers.values():
+            worker.channel.send({"finish": None})
+
+    def _tell(self, account_id: AccountId, message: Message) -> None:
+        for worker in self._workers.values():
+            if account_id in worker.accounts:
+                worker.channel.send(message)
+
+    def kill_the_hanging(self) -> None:
+        now_s = clock.monotonic()
+        for worker in self._workers.values():
+            stuck = [id_ for id_ in worker.accounts if now_s > worker.moved.get(id_, (0, now_s))[1] + STUCK_S_MAX]
+            if now_s <= worker.heard_s + BEAT_S_MAX and not stuck:
+                continue
+            if stuck:
+                self._log(Reason("worker.stuck", pid=str(worker.pid), account=self._name_of(stuck[0])))
+            else:
+                self._log(Reason("worker.silent", pid=str(worker.pid), silent_s=BEAT_S_MAX))
+            with suppress(ProcessLookupError):
+                os.kill(worker.pid, signal.SIGKILL)
+
+    def _name_of(self, account_id: AccountId) -> str:
+        return self.names.get(account_id, str(account_id))
+
+    # ── heard ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def hearing(self) -> Iterator[None]:
+        """While this lasts, what the supervisor says of workers is heard."""
+        loop = asyncio.get_running_loop()
+        self._supervisor.setblocking(False)
+        loop.add_reader(self._supervisor, self._on_supervisor)
+        try:
+            yield
+        finally:
+            loop.remove_reader(self._supervisor)
+
+    def _on_supervisor(self) -> None:
+        try:
+            data, fds, _, _ = socket.recv_fds(self._supervisor, 65_536, 64)
+        except BlockingIOError:
+            return
+        if not data:
+            os._exit(1)  # the parent of all is gone: so are we
+        self._fds += fds
+        for message in self._lines.feed(data):
+            if "forked" in message:
+                attaching = self._attach(message["pid"], socket.socket(fileno=self._fds.pop(0)), self._asked.pop(0))
+                asyncio.get_running_loop().create_task(attaching).add_done_callback(_raise)
+            elif "exited" in message:
+                self._on_exit(message["exited"], message["code"])
+
+    async def _attach(self, pid: int, sock: socket.socket, accounts: set[AccountId]) -> None:
+        channel = await Channel.over(sock, lambda message: self._on_message(pid, message), lambda: self._on_end(pid))
+        self._workers[pid] = WorkerHandle(pid, channel, clock.monotonic(), accounts)
+        for account_id in accounts:
+            channel.send({"drive": account_id})
+        if self._is_finishing:
+            channel.send({"finish": None})
+
+    def _on_message(self, pid: int, message: Message) -> None:
+        worker = self._workers.get(pid)
+        if worker is None:
+            return
+        worker.heard_s = clock.monotonic()
+        match message:
+            case {"beat": list(counts)}:
+                for account_id, handled in counts:
+                    if worker.moved.get(account_id, (-1, 0.0))[0] != handled or self.ours.get(account_id):
+                        worker.moved[account_id] = (handled, worker.heard_s)
+            case {"account": int(id_), "idle": bool(is_idle), "until": until}:
+                was_idle, self.ours[AccountId(id_)] = self.ours.get(AccountId(id_)), is_idle
+                (self._at_rest.add if is_idle and until is None else self._at_rest.discard)(AccountId(id_))
+                if is_idle and not was_idle:  # else one that is woken and finds nothing would have us look for ever
+                    self._on_news()
+            case {"holds": int(id_), "epoch": int(epoch)}:
+                self._epochs[AccountId(id_)] = Epoch(epoch)
+                self._put_off_until_s.pop(AccountId(id_), None)
+            case {"ended": int(id_), "why": str(why), "fault": bool(is_fault), **more}:
+                if more.get("trouble"):
+                    self._put_off(AccountId(id_))
+                self._ended(worker, AccountId(id_), why, is_fault, more.get("unreleased"))
+
+    def _put_off(self, account_id: AccountId) -> None:
+        """Its worker did not get to the database, though we do: another try is not worth a process at once."""
+        pause, _ = self._put_off_until_s.get(account_id, (Pause(), 0.0))
+        self._put_off_until_s[account_id] = pause, clock.monotonic() + pause.next_s()
+
+    def _ended(
+        self, worker: WorkerHandle, account_id: AccountId, why: str, is_fault: bool, unreleased: Epoch | None
+    ) -> None:
+        worker.accounts.discard(account_id)
+        self._forget(account_id)
+        if is_fault:
+            self._log(Reason("worker.failed", account=self._name_of(account_id), why=why))
+        if is_fault or unreleased is not None:
+            self.dead.append(Dead(account_id, unreleased, is_fault, is_alone=True))
+        if not worker.accounts and not worker.is_finishing:
+            worker.is_finishing = True
+            worker.channel.send({"finish": None})
+        self._on_news()
+
+    def _on_end(self, pid: int) -> None:
+        """The process is gone; with it the accounts it had not given back."""
+        worker = self._workers.pop(pid, None)
+        if worker is not None:
+            is_alone = len(worker.accounts) == 1
+            self._lost[pid] = [Dead(id_, self._epochs.get(id_), True, is_alone) for id_ in worker.accounts]
+            for account_id in worker.accounts:
+                self._forget(account_id)
+                self._held_up.add(account_id)
+        self._on_news()
+
+    def _on_exit(self, pid: int, code: int) -> None:
+        if code:
+            self._log(Reason("worker.ended", pid=str(pid), code=code))
+        self._on_end(pid)
+        dead = self._lost.pop(pid, [])
+        self._held_up -= {each.account_id for each in dead}
+        is_fault = code not in BLAMELESS_CODES and not self._is_excused()
+        self.dead += [replace(each, is_fault=is_fault) for each in dead]
+
+    def _forget(self, account_id: AccountId) -> None:
+        self.ours.pop(account_id, None)
+        self._at_rest.discard(account_id)
+        self._epochs.pop(account_id, None)
+
+
+def _raise(task: "asyncio.Task[Any]") -> None:
+    if not task.cancelled() and task.exception() is not None:
+        raise task.exception()  # type: ignore[misc]
