@@ -12,7 +12,9 @@ from typing import Any
 
 import minijinja
 
-from fairpost.templates.portals import BUILT_IN, PortalTemplate, load_portals
+from fairpost.portals.folder import BUILT_IN
+from fairpost.portals.loading import load_portals
+from fairpost.portals.template import PortalTemplate
 
 ROUNDS = 7
 ROUND_S = 0.1

@@ -17,7 +17,7 @@ from fairpost.api.service import Service
 from fairpost.auth.mails import ServiceMail
 from fairpost.model.reason import Log, Reason
 from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
-from fairpost.portals import built_in_portals
+from fairpost.portals.loading import built_in_portals
 from fairpost.regions.directory import MAIN, Directory, Region
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings, read_settings

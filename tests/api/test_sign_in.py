@@ -18,9 +18,9 @@ from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits
 from fairpost.model.person import Offered, Person, Role
 from fairpost.model.transport import Security
+from fairpost.portals.folder import BUILT_IN
 from fairpost.settings import read_settings
 from fairpost.startup.parts import service_mail
-from fairpost.templates.portals import BUILT_IN
 from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api
 from tests.chaos.processes import Engine

@@ -58,7 +58,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "vault",
     },
     "api.inbox": {"api", "dev.inbox", "store"},
-    "auth": {"model", "store", "system", "templates"},
+    "auth": {"model", "portals", "store", "system", "templates"},
     "campaigns": {"compose", "model", "policy", "store", "system", "templates"},
     "charts": {"model"},
     "cli": {
@@ -105,7 +105,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "templates",
         "transports",
     },
-    "dev.demo": {"campaigns", "dev.inbox", "model", "policy", "store", "system", "templates", "transports"},
+    "dev.demo": {"campaigns", "dev.inbox", "model", "policy", "portals", "store", "system", "templates", "transports"},
     "dev.emulate": {"model", "system"},
     "dev.inbox": {"actions", "compose", "model", "store", "system"},
     "dev.simulate": {
@@ -123,7 +123,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "engine": {"campaigns", "model", "policy", "store", "system", "templates", "transports"},
     "extras": {"model"},
-    "maintenance": {"campaigns", "model", "policy", "reasons", "store", "system", "templates", "transports"},
+    "maintenance": {"campaigns", "model", "policy", "reasons", "store", "system", "transports"},
     "observe": {"model", "policy", "reasons", "store", "system", "transports"},
     "portals": {"model", "store", "templates"},
     "prospects": {"model"},

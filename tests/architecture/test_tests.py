@@ -27,6 +27,7 @@ FOLDERS_OF_FOREIGN_TEXTS = {
     "docs",
     "emulate",
     "gmail",
+    "portals",
     "templates",
 }  # other people's words are their subject
 

@@ -8,7 +8,7 @@ FRONT_ENDS = ("api", "cli")
 ALLOWED = {
     "fairpost.api.intake.submit_json": "enqueues",
     "fairpost.store.emails.EmailStore.enqueue_many": "enqueues a test e-mail",
-    "fairpost.portals.WorkspacePortals.send": "enqueues an e-mail of the product's own",
+    "fairpost.portals.workspace.WorkspacePortals.send": "enqueues an e-mail of the product's own",
     "fairpost.store.workspaces.enter": "counts the requests of a key, and notes when it was last used",
     "fairpost.store.workspaces.take_turn": "counts requests",
     "fairpost.auth.sessions.session_of": "notes when a session was last seen",

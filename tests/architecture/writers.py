@@ -8,7 +8,7 @@ imported and by what parameters and fields are annotated with; a receiver of unk
 import ast
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -190,6 +190,9 @@ def house(more: str = "") -> House:
     """As it is; with `more`, the source of one more command."""
     modules = [_Module(path, path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))]
     modules += [_Module(PACKAGE / "cli/more.py", more)] if more else []
+    by_name = {module.name: module for module in modules}
+    for module in modules:
+        module.names = {name: _origin(target, by_name) for name, target in module.names.items()}
     known = House()
     for module in modules:
         for node in module.tree.body:
@@ -199,6 +202,13 @@ def house(more: str = "") -> House:
             _follow(known, module, node)
     _spread(known)
     return known
+
+
+def _origin(target: str, modules: Mapping[str, _Module]) -> str:
+    """Of a name that one module imports from another: where it is defined."""
+    owner, _, name = target.rpartition(".")
+    further = modules[owner].names.get(name, target) if owner in modules else target
+    return target if further == target else _origin(further, modules)
 
 
 def _declare(known: House, module: _Module, node: ast.stmt, within: str = "") -> None:

@@ -11,7 +11,7 @@ from argon2 import PasswordHasher
 from fairpost.auth import membership, passwords, signing_in
 from fairpost.auth.mails import ServiceMail
 from fairpost.model.person import Offered, Person, Refused, Role, SignedIn, SignInBegun
-from fairpost.portals import built_in_portals
+from fairpost.portals.loading import built_in_portals
 from fairpost.store.store import Store
 
 T0 = datetime(2030, 1, 31, 9, 0, tzinfo=UTC)

@@ -17,14 +17,13 @@ from fairpost.api.serve import listener_on, serving
 from fairpost.api.service import Service
 from fairpost.auth.mails import ServiceMail
 from fairpost.model.reason import Reason
-from fairpost.portals import built_in_portals
+from fairpost.portals.loading import Portals, built_in_portals
 from fairpost.regions.directory import MAIN, Directory, Region
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings
 from fairpost.smtp.guard import NetworkGuard
 from fairpost.startup.parts import vault_of
 from fairpost.store.store import Store
-from fairpost.templates.portals import Portals
 from tests.api.conftest import Api, split
 
 ANSWER_S_MAX = 120  # of the database and of the service: only against waiting for ever

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from fairpost.api.app import build_app
 from fairpost.api.serve import listener_on, serving
 from fairpost.model.reason import Reason
-from fairpost.portals import built_in_portals
+from fairpost.portals.loading import built_in_portals
 from fairpost.settings import read_settings
 from fairpost.startup.service import open_service
 

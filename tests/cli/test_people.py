@@ -14,7 +14,7 @@ from fairpost.auth import membership, passwords, signing_in
 from fairpost.auth.mails import ServiceMail
 from fairpost.model.person import Person, SignedIn, SignInBegun
 from fairpost.model.workspace import Scope
-from fairpost.portals import built_in_portals
+from fairpost.portals.loading import built_in_portals
 from fairpost.store import workspaces
 from fairpost.store.store import Store
 from tests.cli.conftest import Cli

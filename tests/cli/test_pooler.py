@@ -15,7 +15,7 @@ from fairpost.auth import membership, passwords, signing_in
 from fairpost.auth.mails import ServiceMail
 from fairpost.cli import app
 from fairpost.model.report import Reached, Reply, Report, Step
-from fairpost.portals import built_in_portals
+from fairpost.portals.loading import built_in_portals
 from fairpost.store.store import Store
 from tests.cli.conftest import Cli, deliver
 from tests.cli.test_inbox import full, put

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from fairpost import portals
-from fairpost.templates.portals import BUILT_IN, load_portals
+from fairpost.portals.folder import BUILT_IN
+from fairpost.portals.loading import load_portals
 from tests.cli.conftest import Cli
 
 Db = psycopg.Connection[Any]
@@ -22,8 +22,7 @@ BUILT_IN_PORTALS = cache(lambda: load_portals(BUILT_IN))
 def built_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The built-in files do not change: they are compiled once for all commands."""
     monkeypatch.setattr(
-        portals,
-        "load_portals",
+        "fairpost.portals.loading.load_portals",
         lambda *folders, **more: BUILT_IN_PORTALS() if folders == (BUILT_IN,) else load_portals(*folders, **more),
     )
 

@@ -7,10 +7,11 @@ from typing import Any
 from fairpost.actions.acting import Actor, action
 from fairpost.auth.mails import ADMIN_PORTAL
 from fairpost.model.errors import NotFound, Refusal
-from fairpost.portals import Kept, Saved, WorkspacePortals
+from fairpost.portals.folder import BrokenTemplates
+from fairpost.portals.loading import Portals
+from fairpost.portals.template import Words
+from fairpost.portals.workspace import Kept, Saved, WorkspacePortals
 from fairpost.store.store import Store
-from fairpost.templates.folder import BrokenTemplates
-from fairpost.templates.portals import Portals, Words
 
 MISTAKES_MAX = 20
 

@@ -19,7 +19,7 @@ from fairpost.model.reason import Log
 from fairpost.observe.http_durations import HttpDurations
 from fairpost.observe.recent import Recents
 from fairpost.policy.senders import SenderPolicy
-from fairpost.portals import Kept
+from fairpost.portals.workspace import Kept
 from fairpost.regions.directory import HOME
 from fairpost.regions.stores import RegionStores
 from fairpost.settings import Settings

@@ -11,7 +11,7 @@ from fairpost.model.durations import say_roughly
 from fairpost.model.errors import FairpostError
 from fairpost.model.person import Offered, Person
 from fairpost.model.workspace import SERVICE_WORKSPACE
-from fairpost.templates.portals import Portals
+from fairpost.portals.loading import Portals
 
 if TYPE_CHECKING:
     from fairpost.store.store import Store

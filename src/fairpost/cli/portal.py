@@ -16,9 +16,10 @@ from fairpost.model.errors import FairpostError, Refusal
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
-    from fairpost.portals import Override, WorkspacePortals
+    from fairpost.portals.loading import Portals
+    from fairpost.portals.template import PortalTemplate
+    from fairpost.portals.workspace import Override, WorkspacePortals
     from fairpost.store.store import Store
-    from fairpost.templates.portals import Portals, PortalTemplate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -221,14 +222,14 @@ def reset(portal: PortalName, mail_type: TypeName, workspace: Workspace = None) 
 
 
 def _portals(own: Path | None = None) -> "Portals":
-    from fairpost.portals import portals_at
-    from fairpost.templates.portals import BUILT_IN, load_portals
+    from fairpost.portals.folder import BUILT_IN
+    from fairpost.portals.loading import load_portals, portals_at
 
     return load_portals(BUILT_IN, own) if own else portals_at(read_settings().home)
 
 
 def _desk(store: "Store", portals: "Portals") -> "WorkspacePortals":
-    from fairpost.portals import WorkspacePortals
+    from fairpost.portals.workspace import WorkspacePortals
 
     return WorkspacePortals(store, portals)
 

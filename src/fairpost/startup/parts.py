@@ -69,7 +69,7 @@ def network_guard(settings: Settings) -> "NetworkGuard":
 def service_mail(settings: Settings) -> "ServiceMail":
     """How the service writes to people who sign in. It takes a moment to load: once is enough."""
     from fairpost.auth.mails import ServiceMail
-    from fairpost.portals import portals_at
+    from fairpost.portals.loading import portals_at
 
     portals = portals_at(settings.home, brand=settings.name)
     return ServiceMail(portals=portals, pool=settings.service_pool, public_url=settings.public_url)

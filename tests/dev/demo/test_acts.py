@@ -23,10 +23,11 @@ from fairpost.model.reason import Reason
 from fairpost.model.transport import Security
 from fairpost.model.verdict import Sent
 from fairpost.policy.limits import Barrier, NotBefore, standing
+from fairpost.portals.folder import BUILT_IN
+from fairpost.portals.loading import load_portals
 from fairpost.store import campaigns, workspaces
 from fairpost.store.store import Store
 from fairpost.system import chance, clock
-from fairpost.templates.portals import BUILT_IN, load_portals
 from fairpost.transports.scripted.send import OK
 from fairpost.transports.smtp.login import server_of
 from fairpost.transports.smtp.send import SmtpTransport

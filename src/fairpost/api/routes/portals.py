@@ -18,11 +18,11 @@ from fairpost.api.shapes.portals import PortalItem, PortalPath, PortalPreviewIn,
 from fairpost.api.shapes.templates import TemplatePreview
 from fairpost.auth.mails import ADMIN_PORTAL
 from fairpost.model.errors import FairpostError
-from fairpost.portals import Override, WorkspacePortals
+from fairpost.portals.folder import BrokenTemplates
+from fairpost.portals.template import PortalTemplate, Words
+from fairpost.portals.workspace import Override, WorkspacePortals
 from fairpost.store.store import Store
 from fairpost.system import clock
-from fairpost.templates.folder import BrokenTemplates
-from fairpost.templates.portals import PortalTemplate, Words
 
 TAG = {"name": "portals", "description": "The product's own e-mails: welcome, codes, invitations."}
 router = APIRouter(prefix="/v1/portals", tags=["portals"])

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from statistics import median
 
 from fairpost.dev.bench.workload import Progress, bench_database
-from fairpost.portals import WorkspacePortals
+from fairpost.portals.folder import BUILT_IN
+from fairpost.portals.loading import load_portals
+from fairpost.portals.workspace import WorkspacePortals
 from fairpost.store.store import Store
 from fairpost.system import clock
-from fairpost.templates.portals import BUILT_IN, load_portals
 from fairpost.templates.rendering import Template, compile_template
 
 ROUNDS = 7

@@ -13,12 +13,13 @@ from fairpost.dev.demo.campaign import put_campaigns
 from fairpost.dev.demo.letters import Letter, Letters, held_back, in_doubt
 from fairpost.dev.demo.stage import CLUB, HOURLY_POOL, POOL, SHOP, WARMING_POOL, WORKSPACES
 from fairpost.model.sender import SenderId
+from fairpost.portals.folder import BUILT_IN
+from fairpost.portals.loading import load_portals
 from fairpost.store.senders import set_sender
 from fairpost.store.store import Store
 from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 from fairpost.system.chance import Dice
-from fairpost.templates.portals import BUILT_IN, load_portals
 from fairpost.transports.smtp.settings import SmtpSettings
 
 LASTS_S = 30 * 60

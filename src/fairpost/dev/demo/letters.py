@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from fairpost.dev.demo.readers import DOMAIN, PEOPLE, Reader, reader
 from fairpost.dev.demo.stage import ANN, CLUB, FLOOD, SHOP
+from fairpost.portals.loading import Portals
 from fairpost.system.chance import Dice
-from fairpost.templates.portals import Portals
 from fairpost.templates.rendering import Rendered
 
 Letter: TypeAlias = dict[str, Any]

@@ -9,35 +9,21 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairpost.model.errors import FairpostError, NotFound
+from fairpost.portals.folder import NAME, BrokenTemplates, Problem
+from fairpost.portals.loading import Portals
+from fairpost.portals.template import PortalTemplate, Words
 from fairpost.store import portal_overrides
 from fairpost.store.portal_overrides import StoredOverride, StoredWords
-from fairpost.templates.folder import NAME, BrokenTemplates, Problem
-from fairpost.templates.portals import BUILT_IN, Portals, PortalTemplate, Words, load_portals
 from fairpost.templates.rendering import Rendered
 
 if TYPE_CHECKING:
     from fairpost.store.store import Store
 
-OPERATORS_FOLDER = "templates"  # in Fairpost's home: its files go before the built-in ones
 KEPT_MAX = 512  # compiled e-mails of workspaces
 KEPT_CHARS_MAX = 33_554_432  # of all of them: styles in the tags can make ten times of what was written
-
-
-def portals_at(home: Path, *, brand: str | None = None) -> Portals:
-    """The files: the operator's in this home before the built-in ones. `brand`: as for `load_portals`. Raises BrokenTemplates."""
-    folder = home / OPERATORS_FOLDER
-    return load_portals(BUILT_IN, folder, brand=brand) if folder.is_dir() else built_in_portals(brand)
-
-
-@cache
-def built_in_portals(brand: str | None = None) -> Portals:
-    """Part of the package: read once in a process, for it takes a while."""
-    return load_portals(BUILT_IN, brand=brand)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpost.templates.markup import elements, masked
-from fairpost.templates.styles import inlined
+from fairpost.portals.markup import elements, masked
+from fairpost.portals.styles import inlined
 
 
 def styled(css: str, body: str) -> str:

@@ -1,196 +1,34 @@
-"""The product's own e-mails: a template for each portal (hub, org, …) and type (welcome, tfa, …), from folders of files.
+"""Builds the e-mails of a portal from its files, or one of them in other words: into the layout, styles into the tags, compiled.
 
-load_portals looks at everything once: words into their layout, the layout's styles into the tags, all of it compiled. What is wrong
-with any file is told then, and rendering only fills in. Others can have other words for one of them, by the same rules: `reworded`.
-docs/portal-templates.md explains the files.
+What is wrong with any of it is told with its place. Rendering then only fills in.
 """
 
-import html
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fairpost.model.errors import NotFound
-from fairpost.templates import markup, styles
-from fairpost.templates.declared import (
+from fairpost.portals import markup, styles
+from fairpost.portals.declared import (
     LINE_RULE,
     PORTAL_KEYS,
     SLOTS,
-    Field,
     Meta,
     Portal,
     doubts_about,
     is_line,
     read_meta,
     read_portal,
-    taken,
 )
-from fairpost.templates.folder import (
-    OF_PORTAL,
-    OF_TYPE,
-    PROBLEMS_MAX,
-    BrokenTemplates,
-    PortalFiles,
-    Problem,
-    Source,
-    read_folders,
-)
-from fairpost.templates.reader import OPENING, TemplateError
-from fairpost.templates.rendering import (
-    Compiled,
-    MissingFields,
-    Rendered,
-    Template,
-    UnfitValue,
-    Unrenderable,
-    compile_template,
-)
+from fairpost.portals.folder import BUILT_IN, OF_PORTAL, OF_TYPE, PROBLEMS_MAX, PortalFiles, Problem, Source
+from fairpost.portals.layout import SLOT, escape_words, in_layout, layout_mistakes, placed
+from fairpost.portals.template import Frame, PortalTemplate, Words
+from fairpost.templates.reader import TemplateError
+from fairpost.templates.rendering import Compiled, Template, UnfitValue, Unrenderable, compile_template
 
-BUILT_IN = Path(__file__).parent / "builtin"
-PORTALS_MAX = 50
 SHOWN_BYTES_MAX = 102_400  # Gmail hides what is beyond
 WORDS_BYTES_MAX = SHOWN_BYTES_MAX  # of each part, where others than the operator write it
-SLOT = {name: f"\ufdd0{name}\ufdd0" for name in SLOTS}  # in a layout that is filled in; no file has this character
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """What an e-mail says, without the layout around it. `preheader`: None is that of the files."""
-
-    subject: str
-    text: str
-    html: str
-    preheader: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """What is around every e-mail of a portal: its layouts, filled in but for their slots."""
-
-    portal: Portal
-    text: str
-    html: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortalTemplate:
-    """`where`: the folder it was read from, or who else has written it."""
-
-    portal: Portal
-    type: str
-    where: str
-    meta: Meta
-    words: Words
-    compiled: Compiled
-    constants: Mapping[str, Any]  # what the portal adds to the fields
-
-    @property
-    def fields(self) -> Mapping[str, Field]:
-        return self.meta.fields
-
-    @property
-    def is_urgent(self) -> bool:
-        return self.meta.is_urgent
-
-    @property
-    def expires_after(self) -> timedelta | None:
-        return self.meta.expires_after
-
-    @property
-    def sample(self) -> dict[str, str | int]:
-        return self.meta.sample
-
-    def render(self, fields: Mapping[str, object]) -> Rendered:
-        """Raises Unrenderable: a field is missing, unknown, or does not fit its kind."""
-        declared = self.meta.fields
-        if unknown := fields.keys() - declared.keys():
-            raise Unrenderable(
-                f"{self.portal.key}/{self.type} has no field {', '.join(sorted(map(str, unknown)))}:"
-                f" it has {', '.join(declared) or 'none'}"
-            )
-        values: dict[str, Any] = {name: taken(declared[name], value) for name, value in fields.items()}
-        missing = [name for name, field in declared.items() if field.is_required and values.get(name) is None]
-        if missing:
-            raise MissingFields(tuple(missing))
-        return self.compiled.render({**values, **self.constants})
-
-
-class Portals:
-    """All that was loaded. It does not change: load anew to see what was written since. Any number of threads may use it."""
-
-    def __init__(
-        self, templates: Sequence[PortalTemplate], warnings: Sequence[Problem], frames: Mapping[str, Frame]
-    ) -> None:
-        self._templates = {(template.portal.key, template.type): template for template in templates}
-        self._frames = frames
-        self.warnings = tuple(sorted(set(warnings)))
-
-    def list(self) -> tuple[PortalTemplate, ...]:
-        return tuple(self._templates[key] for key in sorted(self._templates))
-
-    def get(self, portal: str, mail_type: str) -> PortalTemplate:
-        template = self._templates.get((portal, mail_type))
-        if template is None:
-            known = sorted(each for name, each in self._templates if name == portal)
-            those = f"{portal} has {', '.join(known)}" if known else f"portals are {', '.join(self._names())}"
-            raise NotFound(f"There is no template {str(mail_type)[:64]!r} of portal {str(portal)[:64]!r}: {those}.")
-        return template
-
-    def render(self, portal: str, mail_type: str, fields: Mapping[str, object]) -> Rendered:
-        """Raises NotFound and Unrenderable."""
-        return self.get(portal, mail_type).render(fields)
-
-    def preview(self, portal: str, mail_type: str) -> Rendered:
-        template = self.get(portal, mail_type)
-        return template.render(template.sample)
-
-    def reworded(
-        self, portal: str, mail_type: str, words: Words, *, where: str
-    ) -> tuple[PortalTemplate, Sequence[Problem]]:
-        """The e-mail in other words, and what works but should not stay. Its fields, its layout, and when it is urgent or worthless
-        are those of the files. Raises NotFound, and BrokenTemplates with places in `words`."""
-        base = self.get(portal, mail_type)
-        problems: list[Problem] = []
-        warnings: list[Problem] = []
-        builder = _Builder(portal, PortalFiles(), problems, warnings)
-        template = builder.reworded(base, words, self._frames[portal], where)
-        if template is None or problems:
-            raise BrokenTemplates(
-                problems, f"{portal}/{mail_type} cannot be written like this, and nothing was changed:"
-            )
-        return template, warnings
-
-    def _names(self) -> Sequence[str]:
-        return sorted({portal for portal, _ in self._templates})
-
-
-def load_portals(*folders: Path, brand: str | None = None) -> Portals:
-    """`load_portals(BUILT_IN, own)`: later folders go before earlier ones. `brand`: the name of portals that have no portal.toml but the
-    built-in one. Raises BrokenTemplates, with all that is wrong."""
-    problems: list[Problem] = []
-    warnings: list[Problem] = []
-    found = read_folders(folders, problems)
-    if len(found) > PORTALS_MAX:
-        raise BrokenTemplates(
-            [*problems, Problem(str(folders[-1]), 0, 0, f"there are more than {PORTALS_MAX} portals")]
-        )
-    templates: list[PortalTemplate] = []
-    frames: dict[str, Frame] = {}
-    for key, files in sorted(found.items()):
-        builder = _Builder(key, files, problems, warnings, brand)
-        frame = builder.frame(str(folders[-1]))
-        templates += builder.templates(frame)
-        frames |= {key: frame} if frame else {}
-    if problems:
-        raise BrokenTemplates(problems)
-    return Portals(templates, warnings, frames)
-
-
-# ── building ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Rules(NamedTuple):
@@ -206,7 +44,7 @@ OF_FILES = _Rules(
 )
 
 
-class _Builder:
+class Builder:
     """Of one portal. It goes on after a problem, with what does not depend on it, to find the others too."""
 
     def __init__(
@@ -279,7 +117,7 @@ class _Builder:
             self.problems.append(source.as_a_whole(f"with what portal.toml says, it cannot be filled in: {error}"))
             return None
         filled = f"{((rendered.html if part == 'html' else rendered.text) or '').strip()}\n"
-        self.problems += (source.as_a_whole(message) for message in _layout_mistakes(filled, part))
+        self.problems += (source.as_a_whole(message) for message in layout_mistakes(filled, part))
         return filled if len(self.problems) == before else None
 
     def _template(self, name: str, files: dict[str, Source], frame: Frame | None) -> PortalTemplate | None:
@@ -305,7 +143,7 @@ class _Builder:
         frame: Frame | None,
         *,
         declared: Source,
-        rules: "_Rules",
+        rules: _Rules,
         where: str,
     ) -> PortalTemplate | None:
         """Of words that are there and are text."""
@@ -325,7 +163,7 @@ class _Builder:
         if not subject.text.strip() or "\n" in subject.text.strip():
             self.problems.append(subject.problem(0, "a subject is one line"))
 
-    def _require_fields(self, declared: Source, sources: dict[str, Source], meta: Meta, rules: "_Rules") -> None:
+    def _require_fields(self, declared: Source, sources: dict[str, Source], meta: Meta, rules: _Rules) -> None:
         """Each field that is used is declared, and the other way round."""
         used: set[str] = set()
         for part, source in sources.items():
@@ -363,12 +201,12 @@ class _Builder:
     ) -> PortalTemplate | None:
         html = sources["html"]
         lines = {"subject": words.subject, "preheader": meta.preheader}
-        escaped = {slot: _escaped(line) for slot, line in lines.items()}
-        text = _in_layout(frame.text, {**lines, "content": words.text})
-        whole = Source(html.file, _in_layout(frame.html, {**escaped, "content": words.html}))
+        escaped = {slot: escape_words(line) for slot, line in lines.items()}
+        text = in_layout(frame.text, {**lines, "content": words.text})
+        whole = Source(html.file, in_layout(frame.html, {**escaped, "content": words.html}))
         if wrong := markup.problems_of(whole, urls=_urls(meta)):
-            before = _in_layout(frame.html.partition(SLOT["content"])[0], escaped)
-            self.problems += (_placed(html, before, problem) for problem in wrong)
+            before = in_layout(frame.html.partition(SLOT["content"])[0], escaped)
+            self.problems += (placed(html, before, problem) for problem in wrong)
             return None
         try:
             compiled = compile_template.__wrapped__(
@@ -436,48 +274,6 @@ def _unfit(words: Source) -> Problem | None:
 def _is_known(path: str, fields: set[str]) -> bool:
     root, _, rest = path.partition(".")
     return rest.partition(".")[0] in PORTAL_KEYS if root == "portal" else path in fields
-
-
-def _layout_mistakes(filled: str, part: str) -> Sequence[str]:
-    """Of a layout with the portal's values in it."""
-    mistakes = []
-    if filled.count(SLOT["content"]) != 1:
-        mistakes.append("write {{ content }} once, where the words of each e-mail go")
-    if OPENING.search(filled) or re.search(r"\{\ufdd0", filled):
-        mistakes.append("a brace before a value looks like a template's: put a space between")
-    elif part == "html":
-        found = markup.problems_of(Source("", filled), urls=frozenset())
-        mistakes += [f"with what portal.toml says: {problem.message}" for problem in found]
-        if any(SLOT["content"] in filled[each.start : each.end] for each in markup.elements(filled)):
-            mistakes.append("{{ content }} cannot stand within a tag")
-    return mistakes
-
-
-def _in_layout(layout: str, words: Mapping[str, str]) -> str:
-    for name, text in words.items():
-        layout = layout.replace(SLOT[name], text)
-    return layout
-
-
-def _escaped(words: str) -> str:
-    """Plain words as html. What stands in their braces stays: the engine escapes what is printed there."""
-    pieces, at = [], 0
-    for tag in markup.template_tags(words):
-        pieces += [html.escape(words[at : tag.start]), tag.text]
-        at = tag.end
-    return "".join([*pieces, html.escape(words[at:])])
-
-
-def _placed(words: Source, before: str, problem: Problem) -> Problem:
-    """A problem of words in their layout, at their own place. `before`: what the layout has there before them."""
-    message = f"in the portal's layout: {problem.message}"
-    blank_lines = len(words.text) - len(words.text.lstrip("\n"))  # left out in the layout
-    first_line, indent = before.count("\n") + 1, len(before) - before.rfind("\n") - 1
-    line = problem.line - first_line + 1
-    column = problem.column - (indent if line == 1 else 0)
-    if line < 1 or column < 1 or line > words.text.strip("\n").count("\n") + 1:
-        return words.as_a_whole(message)
-    return Problem(words.file, line + blank_lines, column, message)
 
 
 def _preheader(file: Source, meta: Meta) -> Source:

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpost import portals
 from fairpost.model.errors import FairpostError, NotFound
-from fairpost.portals import KEPT_CHARS_MAX, Kept, Saved, WorkspacePortals, built_in_portals, portals_at
+from fairpost.portals.building import WORDS_BYTES_MAX
+from fairpost.portals.folder import BUILT_IN, BrokenTemplates
+from fairpost.portals.loading import built_in_portals, portals_at
+from fairpost.portals.template import Words
+from fairpost.portals.workspace import KEPT_CHARS_MAX, Kept, Saved, WorkspacePortals
 from fairpost.store import portal_overrides
 from fairpost.store.store import Store
-from fairpost.templates.folder import BrokenTemplates
-from fairpost.templates.portals import BUILT_IN, WORDS_BYTES_MAX, Words
 from fairpost.templates.rendering import Unrenderable
 from tests.thorough import times
 
@@ -171,13 +172,13 @@ async def test_what_was_compiled_is_kept_until_it_changes(
 async def test_so_many_are_kept_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept()
     ours = WorkspacePortals(store, LOADED, kept=kept)
-    monkeypatch.setattr(portals, "KEPT_MAX", 3)
+    monkeypatch.setattr("fairpost.portals.workspace.KEPT_MAX", 3)
     for number in range(5):
         await ours.put_override(f"shop{number}", "hub", "tfa", OWN)
         await ours.portal_email(f"shop{number}", "hub", "tfa", CODE)
     assert len(kept) == 3
     long = replace(OWN, html="<p>{{ code }}" + "x" * 50_000 + "</p>")
-    monkeypatch.setattr(portals, "KEPT_CHARS_MAX", 60_000)
+    monkeypatch.setattr("fairpost.portals.workspace.KEPT_CHARS_MAX", 60_000)
     for workspace in ("a", "b"):
         await ours.put_override(workspace, "hub", "tfa", long)
         assert "482913" in (await ours.portal_email(workspace, "hub", "tfa", CODE)).subject

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fairpost.templates.folder import Problem, Source
-from fairpost.templates.markup import PRINT, Element, elements, masked
+from fairpost.portals.folder import Problem, Source
+from fairpost.portals.markup import PRINT, Element, elements, masked
 
 STYLE = re.compile(r"<style[^<>]*>(?P<css>.*?)</style>", re.DOTALL | re.IGNORECASE)
 REMARK = re.compile(r"/\*.*?\*/", re.DOTALL)

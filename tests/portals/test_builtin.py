@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpost.model.errors import NotFound
-from fairpost.portals import built_in_portals
-from fairpost.templates.portals import BUILT_IN, PortalTemplate
+from fairpost.portals.folder import BUILT_IN
+from fairpost.portals.loading import built_in_portals
+from fairpost.portals.template import PortalTemplate
 from fairpost.templates.rendering import MissingFields, Rendered, Unrenderable
 from tests.facts import missing
 

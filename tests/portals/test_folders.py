@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fairpost.templates.folder import ENTRIES_MAX, FILE_BYTES_MAX, PROBLEMS_MAX, BrokenTemplates
-from fairpost.templates.portals import BUILT_IN, Portals, load_portals
+from fairpost.portals.folder import BUILT_IN, ENTRIES_MAX, FILE_BYTES_MAX, PROBLEMS_MAX, BrokenTemplates
+from fairpost.portals.loading import Portals, load_portals
 from fairpost.templates.rendering import Unrenderable
 from tests.facts import missing
 

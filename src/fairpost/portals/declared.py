@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 from fairpost.model.durations import read_duration
-from fairpost.templates.folder import NAME, NAME_RULE, Problem, Source
+from fairpost.portals.folder import NAME, NAME_RULE, Problem, Source
 from fairpost.templates.reader import RESERVED
 from fairpost.templates.rendering import CONTROLS, VALUE_CHARS_MAX, Unrenderable
 

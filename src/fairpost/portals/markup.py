@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from fairpost.templates.folder import PROBLEMS_MAX, Problem, Source
+from fairpost.portals.folder import PROBLEMS_MAX, Problem, Source
 from fairpost.templates.reader import OPENING, TOKEN
 
 PRINT, STATEMENT = "\ufdd1", "\ufdd2"  # what stands where a template's tag was: no file has these

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from fairpost.model.errors import FairpostError
 
+BUILT_IN = Path(__file__).parent / "builtin"
 OF_PORTAL = ("portal.toml", "layout.html", "layout.txt")
 OF_TYPE = ("meta.toml", "subject.txt", "text.txt", "html.html")
 FILE_BYTES_MAX = 262_144  # mail clients cut html off at 102 KB

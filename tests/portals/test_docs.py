@@ -5,11 +5,12 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from fairpost.portals import KEPT_MAX, built_in_portals
+from fairpost.portals.building import WORDS_BYTES_MAX
+from fairpost.portals.declared import COLOURS, FIELDS_MAX, KINDS, LINKS_MAX, PORTAL_KEYS
+from fairpost.portals.folder import ENTRIES_MAX, FILE_BYTES_MAX, OF_PORTAL, OF_TYPE, PROBLEMS_MAX
+from fairpost.portals.loading import PORTALS_MAX, built_in_portals
+from fairpost.portals.workspace import KEPT_MAX
 from fairpost.store.store import Store
-from fairpost.templates.declared import COLOURS, FIELDS_MAX, KINDS, LINKS_MAX, PORTAL_KEYS
-from fairpost.templates.folder import ENTRIES_MAX, FILE_BYTES_MAX, OF_PORTAL, OF_TYPE, PROBLEMS_MAX
-from fairpost.templates.portals import PORTALS_MAX, WORDS_BYTES_MAX
 
 PAGE = (Path(__file__).parents[2] / "docs" / "portal-templates.md").read_text("utf-8")
 ALL = built_in_portals().list()
