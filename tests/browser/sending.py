@@ -1,6 +1,7 @@
 """What an engine does, in this process: what waits goes out to the server of an account."""
 
-from fairpost.engine.runner import Handled, Runner
+from fairpost.engine.results import Handled
+from fairpost.engine.runner import Runner
 from fairpost.model.ids import AccountId
 from fairpost.store.store import Store
 from fairpost.transports.smtp.login import server_of

@@ -28,7 +28,8 @@ from hypothesis.stateful import (
 
 from fairpost.campaigns import launching
 from fairpost.engine.lease import LEASE_S
-from fairpost.engine.runner import Idle, Rested, Runner
+from fairpost.engine.results import Idle, Rested
+from fairpost.engine.runner import Runner
 from fairpost.maintenance.campaigns import CampaignWatch
 from fairpost.model.account import Account, Limits
 from fairpost.model.campaign import Campaign, Gap, Schedule

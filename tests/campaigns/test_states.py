@@ -9,7 +9,8 @@ import asyncpg
 import pytest
 
 from fairpost.campaigns.launching import launch
-from fairpost.engine.runner import Handled, Rested, Runner
+from fairpost.engine.results import Handled, Rested
+from fairpost.engine.runner import Runner
 from fairpost.maintenance.campaigns import CampaignWatch
 from fairpost.model.account import Account, AccountStatus, Limits
 from fairpost.model.campaign import Campaign, CampaignState, Schedule

@@ -19,7 +19,8 @@ from typing import Any, Literal
 from fairpost.campaigns import launching
 from fairpost.engine import handover, lease, runner, send, settle
 from fairpost.engine.handover import NOWHERE, Handover, Note, folders
-from fairpost.engine.runner import Idle, Rested, Runner
+from fairpost.engine.results import Idle, Rested
+from fairpost.engine.runner import Runner
 from fairpost.engine.worker import AccountWorker
 from fairpost.maintenance.campaigns import CampaignWatch
 from fairpost.maintenance.progress import CourseWatch

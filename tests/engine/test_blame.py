@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fairpost.engine.runner import Idle, Rested, Runner
+from fairpost.engine.results import Idle, Rested
+from fairpost.engine.runner import Runner
 from fairpost.model.account import AccountStatus, Limits
 from fairpost.model.fault import Bounces, Refusals
 from fairpost.model.ids import AccountId

@@ -12,7 +12,8 @@ from fairpost.compose.message import message_id_of
 from fairpost.engine.claims import ClaimGroup
 from fairpost.engine.group import StepGroup
 from fairpost.engine.lease import LEASE_S, MARGIN
-from fairpost.engine.runner import Handled, Idle, Rested, Runner
+from fairpost.engine.results import Handled, Idle, Rested
+from fairpost.engine.runner import Runner
 from fairpost.engine.together import Together
 from fairpost.model.account import Account, Lease, Limits
 from fairpost.model.email import Earlier, Outgoing

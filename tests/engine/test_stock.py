@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairpost.engine.runner import Handled, Idle, Rested, Runner
+from fairpost.engine.results import Handled, Idle, Rested
+from fairpost.engine.runner import Runner
 from fairpost.model.account import Account, Limits, RestReason
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId, EmailId

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairpost.engine.runner import Runner, Step
+from fairpost.engine.results import Step
+from fairpost.engine.runner import Runner
 from fairpost.engine.worker import AccountWorker, Ending, Progress
 from fairpost.model.account import Account, Limits
 from fairpost.model.email import Outgoing

@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from fairpost.engine.runner import Idle, Rested, Runner
+from fairpost.engine.results import Idle, Rested
+from fairpost.engine.runner import Runner
 from fairpost.model.account import Limits
 from fairpost.observe.guard import Guarded, guard, remember
 from fairpost.policy.restored import FailedOver, First, Restored, Sound

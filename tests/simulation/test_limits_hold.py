@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 
 from fairpost.engine.lease import LEASE_S
-from fairpost.engine.runner import Handled, Idle, Rested, Runner
+from fairpost.engine.results import Handled, Idle, Rested
+from fairpost.engine.runner import Runner
 from fairpost.model.account import Account, DailyMode, Limits, WarmUp
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId

@@ -7,16 +7,20 @@ e-mail is only forgotten once the database has said that it waits again, and ask
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import assert_never
 
 from fairpost.engine.blame import Books
 from fairpost.engine.claims import ClaimGroup
 from fairpost.engine.lease import HeldLease
 from fairpost.engine.personalize import personal
+from fairpost.engine.results import Idle, Rested
 from fairpost.model.email import Outgoing
 from fairpost.model.engine import Claim
+from fairpost.model.errors import Unconfirmed
 from fairpost.model.ids import EmailId
 from fairpost.model.reason import Reason
 from fairpost.model.states import EmailClass
+from fairpost.model.troubles import Troubles
 from fairpost.policy.ledger import Measure
 from fairpost.store.store import Store
 from fairpost.system import clock
@@ -48,7 +52,37 @@ class Batch:
 
     # ── claim ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def claim(self, most: int) -> Claim:
+    async def fill(self, most: int, troubles: Troubles) -> Rested | None:
+        """Claims up to so many. None: there is something to begin."""
+        claim = await self._claim(most)
+        if not claim.ids and self._missed:
+            if not await self._take_up_missed():
+                return Rested(Idle.LOST)
+            return None if self._emails else Rested(Idle.EMPTY, claim.next_at)
+        match claim.verdict:
+            case "paused":
+                return Rested(Idle.PAUSED, claim.next_at)
+            case "unconfirmed":
+                raise Unconfirmed("The engines have not confirmed this server.")
+            case "stale":
+                return Rested(Idle.LOST)
+            case "inactive":
+                return Rested(Idle.INACTIVE)
+            case "changed":
+                return Rested(Idle.CHANGED)
+            case "ok":
+                pass
+            case _:
+                assert_never(claim.verdict)
+        if not claim.ids:
+            return Rested(Idle.BUSY if claim.again else Idle.EMPTY, claim.next_at)
+        if not self._emails:  # taken away between the claim and the look at them: there may be others
+            return Rested(Idle.BUSY, claim.next_at)
+        if not troubles.has_passed:
+            await self._keep_one(other_than=troubles.last)
+        return None
+
+    async def _claim(self, most: int) -> Claim:
         asked_at_s = clock.monotonic()
         claim, emails = await self._claims.claim(self._lease.now_held, pool=self._pool, limit=most)
         self._books.measure(Measure.CLAIM, asked_at_s)
@@ -56,14 +90,10 @@ class Batch:
         failpoint("after_load")
         return claim
 
-    @property
-    def has_missed(self) -> bool:
-        return bool(self._missed)
-
     def miss(self, email: Outgoing) -> None:
         self._missed.add(email.id)
 
-    async def take_up_missed(self) -> bool:
+    async def _take_up_missed(self) -> bool:
         """False: the lease is gone."""
         held = await self._store.held(self._lease.now_held)
         if held is None:
@@ -94,7 +124,7 @@ class Batch:
         """False: it is not ours any more."""
         return await self._store.fail_claimed(self._lease.now_held, email.id, self._unsendable.pop(email.id))
 
-    async def keep_one(self, *, other_than: EmailId | None) -> None:
+    async def _keep_one(self, *, other_than: EmailId | None) -> None:
         """After a trouble the account comes back with a single e-mail, another one than before if there is one."""
         if len(self._emails) >= 2:
             first = next(email for email in self._emails if email.id != other_than)

@@ -8,9 +8,8 @@ sent and not yet settled is settled, what was begun and never handed over waits 
 """
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import assert_never
 
 from fairpost.engine.blame import Books
@@ -20,15 +19,15 @@ from fairpost.engine.doubts import Doubts
 from fairpost.engine.handover import NOWHERE, Handover
 from fairpost.engine.lease import LEASE_S, HeldLease
 from fairpost.engine.pace import Exhausted, Pace, Paced
+from fairpost.engine.results import Handled, Idle, Rested, Step
 from fairpost.engine.send import Sender
 from fairpost.engine.settle import Draft, Intent, Outcome, UnderWay
 from fairpost.engine.steps import NO_STEPS, Steps
 from fairpost.engine.together import Together
 from fairpost.model.account import Account, AccountStatus, Rest, Usage
 from fairpost.model.email import Outgoing
-from fairpost.model.engine import Claim, TakenUp
-from fairpost.model.errors import Unconfirmed
-from fairpost.model.ids import AccountId, EmailId, Epoch
+from fairpost.model.engine import TakenUp
+from fairpost.model.ids import AccountId, Epoch
 from fairpost.model.report import Report
 from fairpost.model.states import EmailClass
 from fairpost.model.step import Begun, SettleVerdict
@@ -43,34 +42,6 @@ from fairpost.system.failpoints import failpoint
 from fairpost.transports.port import Transport
 
 EMPTY_HANDED = timedelta(seconds=1)  # before a longer pause, what is claimed goes back
-
-
-class Idle(StrEnum):
-    EMPTY = "nothing is waiting for this account"
-    BUSY = "others are taking what there is"
-    INACTIVE = "the account is not active"
-    CHANGED = "the account's settings were changed"
-    PAUSED = "everything is paused"
-    NOT_YET = "it may not send before a certain moment"
-    EXHAUSTED = "its day is used up"
-    LOST = "the lease is gone"
-
-
-@dataclass(frozen=True, slots=True)
-class Rested:
-    """Nothing was sent, why, and when to look again (None: when something new arrives)."""
-
-    why: Idle
-    until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Handled:
-    email_id: EmailId
-    outcome: str
-
-
-Step = Handled | Rested
 
 
 class Runner:
@@ -278,37 +249,8 @@ class Runner:
             return None
         if self._books.is_due(has_bounced=self._pace.usage.day_bounces > 0) and await self._books.write():
             return Rested(Idle.INACTIVE)
-        claim = await self._batch.claim(self._pace.batch_size(now))
-        rested = await self._claimed(claim)
+        rested = await self._batch.fill(self._pace.batch_size(now), self._pace.troubles)
         return self._until_asked(rested) if rested is not None else None
-
-    async def _claimed(self, claim: Claim) -> Rested | None:
-        if not claim.ids and self._batch.has_missed:
-            if not await self._batch.take_up_missed():
-                return Rested(Idle.LOST)
-            return None if self._batch.first else Rested(Idle.EMPTY, claim.next_at)
-        match claim.verdict:
-            case "paused":
-                return Rested(Idle.PAUSED, claim.next_at)
-            case "unconfirmed":
-                raise Unconfirmed("The engines have not confirmed this server.")
-            case "stale":
-                return Rested(Idle.LOST)
-            case "inactive":
-                return Rested(Idle.INACTIVE)
-            case "changed":
-                return Rested(Idle.CHANGED)
-            case "ok":
-                pass
-            case _:
-                assert_never(claim.verdict)
-        if not claim.ids:
-            return Rested(Idle.BUSY if claim.again else Idle.EMPTY, claim.next_at)
-        if not self._batch.first:  # taken away between the claim and the look at them: there may be others
-            return Rested(Idle.BUSY, claim.next_at)
-        if not self._pace.troubles.has_passed:
-            await self._batch.keep_one(other_than=self._pace.troubles.last)
-        return None
 
     # ── begin ─────────────────────────────────────────────────────────────────────────────────────────────
 

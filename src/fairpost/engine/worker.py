@@ -13,7 +13,8 @@ from enum import StrEnum
 
 from fairpost.engine.handover import NOWHERE, Handover
 from fairpost.engine.lease import LEASE_S
-from fairpost.engine.runner import Handled, Idle, Rested, Runner, Step
+from fairpost.engine.results import Handled, Idle, Rested, Step
+from fairpost.engine.runner import Runner
 from fairpost.engine.steps import NO_STEPS, Steps
 from fairpost.engine.together import Together
 from fairpost.model.ids import AccountId, Epoch

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fairpost.engine.lease import LEASE_S
-from fairpost.engine.runner import Handled, Idle, Rested, Runner
+from fairpost.engine.results import Handled, Idle, Rested
+from fairpost.engine.runner import Runner
 from fairpost.model.ids import AccountId
 from fairpost.store.blocks import blocked_for_all
 from fairpost.store.store import Store
