@@ -88,6 +88,17 @@ async def test_a_new_worker_begins_with_one(store: Store) -> None:
     assert await store.value("SELECT count(*) FROM fairpost.queue WHERE NOT waiting") == 0
 
 
+async def test_an_account_told_to_rest_gives_everything_back_at_once(store: Store, hands: ManualClock) -> None:
+    account = await store.add_account("anna", address="anna@post.test", limits=Limits())
+    await enqueue(store, n=20, stream="campaign")
+    runner = await start(store, account, ScriptedTransport([OK, OK, TOO_FAST]))
+    await runner.step()
+    await runner.step()
+    assert await held(store) > 0
+    await runner.step()
+    assert await held(store) == 0
+
+
 async def test_quick_refusals_make_no_large_batch(store: Store, hands: ManualClock) -> None:
     account = await store.add_account("anna", address="anna@post.test", limits=Limits())
     emails = await enqueue(store, n=40, stream="campaign")
