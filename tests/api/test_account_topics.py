@@ -172,18 +172,18 @@ async def test_the_state_of_thousands_is_small_and_a_workspace_reads_its_own_alo
 async def test_a_look_at_many_is_kept_for_longer_and_serves_all_who_search(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, looks = 0.0, 0
 
-    async def takes_half_a_second() -> int:
+    async def takes_a_quarter_of_a_second() -> int:
         nonlocal now_s, looks
-        now_s, looks = now_s + 0.5, looks + 1
+        now_s, looks = now_s + 0.25, looks + 1
         return looks
 
     monkeypatch.setattr("fairpost.observe.recent.clock.monotonic", lambda: now_s)
     recent: Recent[int] = Recent(kept_s=0.8, cost_max=0.1)
-    assert await recent.look(takes_half_a_second) == 1
-    now_s += 4.9
-    assert await recent.look(takes_half_a_second) == 1
+    assert await recent.look(takes_a_quarter_of_a_second) == 1
+    now_s += 2.4
+    assert await recent.look(takes_a_quarter_of_a_second) == 1
     now_s += 0.2
-    assert await recent.look(takes_half_a_second) == 2
+    assert await recent.look(takes_a_quarter_of_a_second) == 2
 
 
 async def test_many_who_search_cost_the_database_one_look(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,8 @@ async def test_nobody_waits_whose_e_mail_was_cancelled_before_an_engine_took_it_
 
 
 async def test_a_hold_of_one_workspace_is_that_ones_affair(store: Store) -> None:
-    await store.add_account("one", address="one@example.com", pool="default", limits=Limits())
+    server = SmtpSettings(host="mail.example.com", port=587)
+    await store.add_account("one", address="one@example.com", pool="default", limits=Limits(), transport=server)
     await store.enqueue_many([{**EMAIL, "workspace": name} for name in ("acme", "rival")])
     await store.hold("acme", "workspace", "", reason="unpaid")
     held = await NowWatch(store, "acme").look()

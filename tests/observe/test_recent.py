@@ -18,12 +18,12 @@ async def test_a_look_that_took_long_is_kept_for_longer_and_not_for_ever(monkeyp
         now_s += took_s
         return now_s
 
-    assert await recent.look(lambda: look(0.5)) == 0.5
-    now_s = 5.4
-    assert await recent.look(lambda: look(20)) == 0.5
-    now_s = 5.5
-    assert await recent.look(lambda: look(20)) == 25.5
-    now_s = 25.5 + KEPT_S_MAX
+    assert await recent.look(lambda: look(0.25)) == 0.25
+    now_s = 2.7
+    assert await recent.look(lambda: look(20)) == 0.25
+    now_s = 2.75
+    assert await recent.look(lambda: look(20)) == 22.75
+    now_s = 22.75 + KEPT_S_MAX
     assert await recent.look(lambda: look(0)) == now_s
 
 

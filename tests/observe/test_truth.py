@@ -269,17 +269,12 @@ SITUATIONS: dict[str, Situation] = {
     "warm-up limit": Situation(takes(Limits(daily_max=100, warm_up=WarmUp(start=1, step=1))), "account.warm_up_limit"),
     "delay of an hour": Situation(takes(Limits(delay_ms=3_600_000)), "account.delay"),
     "API quota used up": Situation(takes(Limits(units_per_minute=1, units_per_send=1)), "account.api_quota"),
-    "pool without an account": Situation(
-        pool_empty, "campaign.failed", "account.idle", "pool.empty", ["pool.empty", "campaign.failed"]
-    ),
+    "pool without an account": Situation(pool_empty, "pool.empty", "account.idle"),
     "workspace held": Situation(before(held("workspace"), takes(SLOW)), "hold.workspace", "account.idle"),
     "user held": Situation(before(held("user", "ann"), takes(SLOW)), "hold.user", "account.idle"),
     "user throttled": Situation(before(throttled, takes(SLOW)), "throttle.user", "account.idle"),
-    "user held, no server": Situation(
-        before(held("user", "ann"), with_account(lambda _: None)),
-        "account.no_server",
-        status=["account.no_server", "hold.user"],
-    ),
+    "user held, no server": Situation(before(held("user", "ann"), with_account(lambda _: None)), "account.no_server"),
+    "campaign paused, no server": Situation(then(with_account(lambda _: None), pause_campaign), "account.no_server"),
     "window closed": Situation(before(window_closed, takes(SLOW)), "campaign.window_closed", "account.idle"),
     "quota of the day used up": Situation(before(quota_of_one, takes(SLOW)), "campaign.window_closed", "account.idle"),
     "campaign paused": Situation(then(takes(SLOW), pause_campaign), "campaign.paused", "account.idle"),
@@ -334,6 +329,10 @@ async def serving() -> AsyncIterator[Servers]:
             started.append(server)
         ports = [server.sockets[0].getsockname()[1] for server in started]
         yield Servers(ports[0], ports[1], ports[2], stop_hanging=started[1].close)
+
+
+def test_no_view_tells_a_situation_by_two_causes() -> None:
+    assert [name for name, each in SITUATIONS.items() if any(len(told) > 1 for told in each.expected().values())] == []
 
 
 def name_of(situation: str) -> str:

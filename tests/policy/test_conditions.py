@@ -11,7 +11,7 @@ from fairpost.model.fault import Block, Bounces
 from fairpost.model.ids import AccountId
 from fairpost.model.reason import Reason
 from fairpost.model.troubles import Troubles
-from fairpost.policy.conditions import Condition, Tone, diagnose, headline, of_route
+from fairpost.policy.conditions import Condition, Tone, diagnose, headline, of_hold, of_route
 from fairpost.policy.facts import BlockedMail, Facts, Hold, InHand, Pause, Route
 from fairpost.reasons.rendering import command, told
 from fairpost.transports.smtp.settings import SmtpSettings
@@ -189,6 +189,20 @@ def test_what_is_held_says_by_what_and_how_to_end_it(found: Hold, code: str, typ
     assert (condition.code, condition.until, command(condition.reason)) == (code, found.until, typed)
     assert missing(told(condition), "7 e-mails", "acme", "spam") == []
     assert diagnose(replace(ALL_WELL, holds=[replace(found, waiting=0)])) == []
+
+
+@pytest.mark.parametrize("held", [hold(), hold(level="stream", key="x", campaign="spring", campaign_state="failed")])
+def test_mail_that_is_held_on_a_broken_route_is_told_by_the_route(held: Hold) -> None:
+    broken = replace(ALL_WELL, accounts=[account(transport=None)], holds=[replace(held, routes=["default"])])
+    assert only(broken).code == "account.no_server"
+    assert only(replace(broken, accounts=[account(name="other", pool="other")])).code == "pool.empty"
+    of_two = replace(broken, holds=[replace(held, routes=["default", "other"])])
+    assert {each.code for each in diagnose(of_two)} == {"account.no_server", of_hold(held).code}
+
+
+def test_where_only_an_engine_is_missing_a_hold_is_told() -> None:
+    stopped = replace(ALL_WELL, engines=(), holds=[replace(hold(), routes=["default"])])
+    assert "hold.workspace" in {each.code for each in diagnose(stopped)}
 
 
 def pause(**more: Any) -> Pause:

@@ -1,7 +1,7 @@
 """What is live: one look for all who watch the same thing, taken while somebody watches, and told to everybody.
 
 So however many look at a page, the database is asked once. Charts are drawn from what it said for each kind of screen that somebody watches on.
-Who is slow gets the newest state and misses those between. A look that takes long is taken less often, so that it uses a tenth of the time at the most.
+Who is slow gets the newest state and misses those between. A look that takes long is taken less often, so that it uses a tenth of the time, and never more rarely than a change may take to be seen.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from fairpost.system import clock
 
 EVERY_S = 1.0
 COST_MAX = 0.1  # of the time, a look may take
-REST_S_MAX = 10.0  # between two looks, whatever they take
+REST_S_MAX = 4.0  # between two looks, whatever they take: a change is told within five seconds
 BEAT_S = 15.0  # without news something is said all the same, so that nobody between us and the browser takes the line for dead
 OF_ONE_MAX = 250  # streams of one workspace, or of those who run the service
 OF_ALL_MAX = 700  # of this process; those who run the service find a place all the same

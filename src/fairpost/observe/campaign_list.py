@@ -2,20 +2,23 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import NamedTuple
 
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaign_progress import AT_ONCE_MAX, UNDER_WAY, waiting_of
+from fairpost.observe.campaigns import read_routes
 from fairpost.policy.campaign_condition import CampaignFacts, of_campaign
 from fairpost.policy.conditions import Condition
-from fairpost.store import campaign_progress, campaigns
+from fairpost.store import campaigns
 from fairpost.store.store import Store
 
 SHOWN_MAX = 100
-ASKED_MAX = 5  # of those that run: why each waits is asked in turn, as it takes some milliseconds
+ASKED_MAX = 5  # of those that run: why each waits is asked in turn, as it takes some milliseconds;
+WHY_AGE_MAX = timedelta(seconds=3)  # and of all whose answer is older
+STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,11 @@ class _Counted(NamedTuple):
     expected_at: datetime | None
 
 
+class _Asked(NamedTuple):
+    at: datetime
+    why: Condition
+
+
 class CampaignsWatch:
     """`workspace` None: of all. `called`: the accounts as whoever looks may know them."""
 
@@ -50,7 +58,7 @@ class CampaignsWatch:
         self._store = store
         self._workspace = workspace
         self._called = called
-        self._waiting: dict[int, Condition] = {}  # of those that run; whom we asked about last comes last
+        self._waiting: dict[int, _Asked] = {}  # of those that run; whom we asked about last comes last
 
     async def look(self) -> tuple[list[Line], bool]:
         """And whether there are more, older ones."""
@@ -58,20 +66,20 @@ class CampaignsWatch:
         shown, now = found[:SHOWN_MAX], await self._store.now()
         await self._ask_why([each for each in shown if each.state is CampaignState.RUNNING], now)
         counted = await self._counted(shown)
-        lines = [await self._line(each, counted[each.id], now) for each in shown if each.id in counted]
+        stopped = {each.route for each in shown if each.state in STOPPED}
+        routes = await read_routes(self._store, stopped, now=now, called=self._called)
+        lines = [self._line(each, counted[each.id], routes) for each in shown if each.id in counted]
         return lines, len(found) > SHOWN_MAX
 
     async def _ask_why(self, running: Sequence[Campaign], now: datetime) -> None:
         by_id = {each.id: each for each in running}
         self._waiting = {id_: known for id_, known in self._waiting.items() if id_ in by_id}
-        unknown = [id_ for id_ in by_id if id_ not in self._waiting]
-        for id_ in [*unknown, *list(self._waiting)[: max(0, ASKED_MAX - len(unknown))]]:
+        fresh = [id_ for id_, known in self._waiting.items() if known.at > now - WHY_AGE_MAX]
+        old = [id_ for id_ in by_id if id_ not in fresh]
+        for id_ in [*old, *fresh[: max(0, ASKED_MAX - len(old))]]:
             self._waiting.pop(id_, None)
-            self._waiting[id_] = await self._why(by_id[id_], now)
-
-    async def _why(self, campaign: Campaign, now: datetime) -> Condition:
-        snapshot = await campaign_progress.snapshot(self._store, campaign)
-        return await waiting_of(self._store, campaign, snapshot, now=now, called=self._called)
+            why = await waiting_of(self._store, by_id[id_], now=now, called=self._called)
+            self._waiting[id_] = _Asked(now, why)
 
     async def _counted(self, shown: Sequence[Campaign]) -> dict[int, _Counted]:
         """As an engine did it last; small ones that run at this moment, as many as can be in some milliseconds."""
@@ -92,19 +100,23 @@ class CampaignsWatch:
             counted[row["id"]] = known._replace(sent=max(row["sent"], known.sent), missed=row["missed"])
         return counted
 
-    async def _line(self, campaign: Campaign, counted: _Counted, now: datetime) -> Line:
+    def _line(self, campaign: Campaign, counted: _Counted, routes: Mapping[str, Condition]) -> Line:
+        asked = self._waiting.get(campaign.id)
         return Line(
             campaign=campaign,
             emails=counted.emails,
             sent=counted.sent,
             missed=counted.missed,
-            waiting=self._waiting.get(campaign.id) or self._at_rest(campaign),
+            waiting=asked.why if asked is not None else _at_rest(campaign, counted, routes),
             ends_at=campaign.finished_at or (counted.expected_at if campaign.state in UNDER_WAY else None),
         )
 
-    def _at_rest(self, campaign: Campaign) -> Condition:
-        """Nothing of its e-mails needs to be known."""
-        return of_campaign(CampaignFacts(campaign=campaign))
+
+def _at_rest(campaign: Campaign, counted: _Counted, routes: Mapping[str, Condition]) -> Condition:
+    """Of its e-mails no more needs to be known than whether some are left."""
+    left = counted.emails - counted.sent - counted.missed
+    own = [routes[campaign.route]] if campaign.route in routes else []
+    return of_campaign(CampaignFacts(campaign=campaign, ready=left, routes=own))
 
 
 def _small(emails: Mapping[int, int]) -> list[int]:

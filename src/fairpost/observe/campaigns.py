@@ -1,6 +1,6 @@
 """Reads how campaigns stand: how far they have come, and what they wait for. A look at each part after the other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,8 @@ from fairpost.store.campaigns import Progress
 from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
 
+LEFT_MAX = 20_000  # that are counted
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignView:
@@ -36,9 +38,6 @@ class Counts:
     planned: int
     ready: int
     in_hand: int
-    in_doubt: int
-    parked: int
-    to_follow: int
     routes: tuple[str, ...]
 
 
@@ -64,9 +63,6 @@ async def view_campaign(
         planned=found["planned"],
         ready=progress.count("ready"),
         in_hand=progress.count("claimed", "sending"),
-        in_doubt=progress.count("in_doubt"),
-        parked=progress.count("parked"),
-        to_follow=progress.count("to follow"),
         routes=tuple(found["routes"]),
     )
     timezone = schedule.schedule.timezone
@@ -92,14 +88,16 @@ async def why_it_waits(
         *(campaign.id, now),
     )
     facts, routes = await _facts(store, campaign, counts, now=now, called=called)
+    is_over = not counts.ready and not counts.in_hand and next_due_at is None
+    left = await store.row(_LEFT, campaign.id, LEFT_MAX) if is_over else None
     found = CampaignFacts(
         campaign=campaign,
         members=counts.members,
         planned=counts.planned,
         ready=counts.ready,
         in_hand=counts.in_hand,
-        in_doubt=counts.in_doubt,
-        parked=counts.parked,
+        in_doubt=left["in_doubt"] if left else 0,
+        parked=left["parked"] if left else 0,
         next_due_at=next_due_at,
         gates=tuple(
             Gate(until=row["until"], why=read_reason(row["why"], row["params"])) for row in streams if row["until"]
@@ -109,6 +107,22 @@ async def why_it_waits(
         routes=[of_route(Route(route=route, waiting=0), facts) for route in routes],
     )
     return of_campaign(found)
+
+
+# What is left where nothing is due or will be: those in doubt and for paused recipients, and what would follow them. There are few.
+_LEFT = """
+    SELECT count(*) FILTER (WHERE q.state = 'in_doubt') AS in_doubt, count(*) FILTER (WHERE q.waiting AND q.parked_due IS NOT NULL) AS parked
+    FROM (SELECT q.state, q.waiting, q.parked_due FROM fairpost.queue q WHERE q.campaign_id = $1 LIMIT $2) q"""
+
+
+async def read_routes(
+    store: Store, routes: Collection[str], *, now: datetime, called: Callable[[Account], Account]
+) -> dict[str, Condition]:
+    """What is going on with each of these, whatever waits there."""
+    runtimes = await read_accounts(store, serving=routes) if routes else []
+    names = {f"@{each.account.name}": f"@{called(each.account).name}" for each in runtimes}
+    facts = Facts(now=now, accounts=[replace(each, account=called(each.account)) for each in runtimes])
+    return {route: of_route(Route(route=names.get(route, route), waiting=0), facts) for route in routes}
 
 
 async def _facts(

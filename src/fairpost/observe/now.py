@@ -13,7 +13,7 @@ from fairpost.model.states import EmailClass
 from fairpost.observe.fairness import QueueHealth, read_health
 from fairpost.observe.status import read_accounts, read_blocked, read_engines, read_facts, read_holds
 from fairpost.policy.conditions import Condition, diagnose, headline
-from fairpost.policy.facts import Facts, InHand, Pause, Route
+from fairpost.policy.facts import Facts, Hold, InHand, Pause, Route
 from fairpost.policy.limits import may_send
 from fairpost.store.blocks import read_blocks
 from fairpost.store.pauses import pause_now
@@ -187,7 +187,7 @@ class NowWatch:
             engines=await read_engines(store),
             accounts=[replace(each, account=self._called(each.account)) for each in found],
             routes=[_renamed(route, names) for route in routes],
-            holds=await read_holds(store, now=now, workspace=workspace),
+            holds=[_known(hold, names) for hold in await read_holds(store, now=now, workspace=workspace)],
             blocked=[replace(each, route=_renamed(each.route, names)) for each in blocked],
             shut={each.account_id for each in await read_blocks(store, now=now, workspace=workspace)},
             in_hand=_by_account(in_hand),
@@ -228,6 +228,10 @@ def _by_account(rows: Sequence[Any]) -> dict[AccountId, InHand]:
 def _renamed(route: Route, names: Mapping[str, str]) -> Route:
     called = names.get(route.pinned_to or "")
     return replace(route, route=f"@{called}") if called else route
+
+
+def _known(hold: Hold, names: Mapping[str, str]) -> Hold:
+    return replace(hold, routes=[_renamed(Route(route=route, waiting=0), names).route for route in hold.routes])
 
 
 def _at_work(facts: Facts) -> AtWork:

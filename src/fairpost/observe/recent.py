@@ -9,7 +9,7 @@ from fairpost.system import clock
 
 T = TypeVar("T")
 
-KEPT_S_MAX = 10.0
+KEPT_S_MAX = 4.0  # whoever looks each second is told of a change within five
 
 
 class Recent(Generic[T]):

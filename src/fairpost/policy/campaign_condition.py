@@ -6,7 +6,7 @@ from datetime import datetime
 
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.model.reason import Reason, Value
-from fairpost.policy.conditions import PAUSED, Condition, Tone
+from fairpost.policy.conditions import PAUSED, Condition, Tone, is_broken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +44,9 @@ def of_campaign(at: CampaignFacts) -> Condition:
         case CampaignState.SCHEDULED:
             return _own(at, "campaign.starts", Tone.WAITING, campaign.starts_at)
         case CampaignState.PAUSED:
-            return _own(at, "campaign.paused", Tone.STOPPED, why=campaign.reason)
+            return _unless_broken(at, _own(at, "campaign.paused", Tone.STOPPED, why=campaign.reason))
         case CampaignState.FAILED:
-            return _own(at, "campaign.failed", Tone.FAULT, why=campaign.reason)
+            return _unless_broken(at, _own(at, "campaign.failed", Tone.FAULT, why=campaign.reason))
         case CampaignState.COMPLETED:
             return _own(at, "campaign.completed", Tone.IDLE, why=campaign.reason)
         case CampaignState.CANCELLED:
@@ -55,10 +55,15 @@ def of_campaign(at: CampaignFacts) -> Condition:
             return _running(at)
 
 
+def _unless_broken(at: CampaignFacts, held: Condition) -> Condition:
+    """What holds its mail back; or its route, where it would not go out either."""
+    has_mail = at.ready or at.in_hand or at.next_due_at is not None
+    return at.routes[0] if has_mail and is_broken(at.routes) else held
+
+
 def _running(at: CampaignFacts) -> Condition:
     if at.held is not None:
-        is_broken = at.routes and all(route.tone is Tone.FAULT and route.code != "engine.none" for route in at.routes)
-        return at.routes[0] if is_broken and at.held.code not in PAUSED else at.held
+        return at.held if at.held.code in PAUSED else _unless_broken(at, at.held)
     no_engine = next((route for route in at.routes if route.code == "engine.none"), None)
     if no_engine is not None:
         return no_engine

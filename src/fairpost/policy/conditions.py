@@ -7,6 +7,8 @@ An account has exactly one condition. So has a route: that of the account which 
 3. what ends by itself (limits, a pause that the provider asked for);
 4. who drives it: everything paused, no engine, no worker yet, an e-mail that hangs on the wire;
 5. sending, which needs a send; or nothing to do.
+
+An e-mail has one cause. Where it is held and its route is broken, the route is told: released, it would not go out either.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -97,6 +99,11 @@ def of_route(route: Route, facts: Facts) -> Condition:
     able = [each for each in serving if each.account.id not in facts.shut] or serving
     found = [of_account(each, facts, has_mail=route.due) for each in able]
     return replace(min(found, key=_decides), waiting=route.waiting, accounts=len(serving))
+
+
+def is_broken(routes: Sequence[Condition]) -> bool:
+    """Nothing could go out there, whatever else keeps the mail back. Where only an engine is missing, nothing is broken."""
+    return bool(routes) and all(each.tone is Tone.FAULT and each.code != "engine.none" for each in routes)
 
 
 _RANKS = {Tone.WORKING: 0, Tone.IDLE: 1, Tone.WAITING: 2, Tone.FAULT: 2, Tone.STOPPED: 4}
@@ -253,11 +260,13 @@ def _of_its_campaign(hold: Hold) -> Condition | None:
 
 
 def _of_holds(facts: Facts) -> list[Condition]:
-    """One of each campaign, however many streams it has."""
+    """One of each campaign, however many streams it has; none where the routes of what is held are broken."""
+    broken = {route.route for route in facts.routes if is_broken([of_route(route, facts)])}
     found: dict[tuple[object, ...], Condition] = {}
     for hold in facts.holds:
         condition = of_hold(hold)
-        if hold.waiting > 0 and condition.keeps_mail_back:
+        is_told_by_routes = hold.routes and broken.issuperset(hold.routes)
+        if hold.waiting > 0 and condition.keeps_mail_back and not is_told_by_routes:
             subject = (hold.workspace, hold.campaign or (hold.level, hold.key), condition.code)
             known = found.get(subject)
             waiting = condition.waiting + (known.waiting if known else 0)

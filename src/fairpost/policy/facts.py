@@ -39,7 +39,7 @@ class Route:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """`until` None: until released. `kind`: held (by a person, or with its campaign), throttled, or closed (the window of a campaign).
-    `campaign`: whose stream it is."""
+    `campaign`: whose stream it is. `routes`: where the e-mails behind it would go."""
 
     workspace: str
     level: str
@@ -50,6 +50,7 @@ class Hold:
     kind: Literal["held", "throttled", "closed"] = "held"
     campaign: str | None = None
     campaign_state: str | None = None
+    routes: Sequence[str] = ()
 
     @property
     def is_throttle(self) -> bool:

@@ -35,7 +35,7 @@ from fairpost.store.blocks import read_blocks
 from fairpost.store.store import Store
 
 FRESH_S = 0.8  # less than a second: whoever looks each second sees what is new
-FAILURES_EVERY = timedelta(seconds=5)  # what failed is looked for so often
+FAILURES_EVERY = timedelta(seconds=4)  # what failed is looked for so often
 
 
 class FailureShown(ResponseModel):
