@@ -80,7 +80,7 @@ AddressPath = Annotated[Text, Path(max_length=500, description="The e-mail addre
 class ResponseModel(BaseModel):
     """What we say. Made from our own values."""
 
-    model_config = ConfigDict(from_attributes=True)
+    model_config = ConfigDict(from_attributes=True, defer_build=True)
 
 
 class RequestModel(BaseModel):
@@ -100,12 +100,16 @@ class RequestModel(BaseModel):
 
 
 class Answer(BaseModel, Generic[T]):
+    model_config = ConfigDict(defer_build=True)
+
     success: Literal[True] = True
     data: T
 
 
 class Page(BaseModel, Generic[T]):
     """`next`: the cursor of the page after this one; null: this is the last."""
+
+    model_config = ConfigDict(defer_build=True)
 
     items: list[T]
     next: str | None
@@ -152,12 +156,16 @@ class Removed(ResponseModel):
 
 
 class ErrorBody(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
     code: Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(CODES)})]
     message: str
     details: Any = None
 
 
 class Failure(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
     success: Literal[False]
     error: ErrorBody
 

@@ -14,7 +14,7 @@ from fairpost import __version__
 from fairpost.api.acting import refused
 from fairpost.api.answered import tell
 from fairpost.api.answers import failure
-from fairpost.api.document import condensed, name_operations
+from fairpost.api.document import condensed
 from fairpost.api.errors import CODES, DETAILS_MAX, ApiError
 from fairpost.api.field_errors import mistakes
 from fairpost.api.middleware import RequestMiddleware
@@ -144,7 +144,6 @@ def build_app(service: Service | None, *, log: Log) -> FastAPI:
     app.state.service = service
     for routes in ROUTES:  # as they are: include_router would build each of them a second time, at the first request
         app.router.routes.extend(routes.router.routes)
-    name_operations(app.router.routes)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
 

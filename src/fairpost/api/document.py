@@ -1,15 +1,12 @@
-"""The OpenAPI document: what the framework says of the routes, with shared parts written once and readable operation ids.
+"""The OpenAPI document: what the framework says of the routes, with shared parts written once.
 
-What single paths say of themselves is with their routes and shapes.
+What single paths say of themselves is with their routes and shapes; their ids are made in routing.
 """
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
-
-from fastapi.routing import APIRoute
-from starlette.routing import BaseRoute
 
 from fairpost.api.answers import CODES_KEY, EVERYWHERE, failure_schemas
 from fairpost.api.errors import CODES
@@ -18,14 +15,6 @@ JSON = dict[str, Any]
 SHARED_MIN = 2  # uses from which on a parameter is shared
 READING = ("get", "head")
 CSRF_HEADER = "X-CSRF-Token"  # counts for changes alone
-
-
-def name_operations(routes: Sequence[BaseRoute]) -> None:
-    """A function `list_emails` is the operation `listEmails`: an identifier in the languages that clients are generated for."""
-    for route in routes:
-        if isinstance(route, APIRoute):
-            first, *rest = route.name.split("_")
-            route.operation_id = first + "".join(word.capitalize() for word in rest)
 
 
 def condensed(document: JSON) -> JSON:

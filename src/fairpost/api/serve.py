@@ -4,6 +4,7 @@ SIGHUP replaces them one by one, each only when the next is ready: what is under
 """
 
 import asyncio
+import gc
 import logging
 import multiprocessing
 import os
@@ -113,6 +114,7 @@ async def serving(
 
 def app_of_a_process(opened: Callable[[], Any], log: Log) -> "FastAPI":
     """`opened` is a context that gives the Service; it is entered in the process that serves, in its loop."""
+    gc.disable()  # what is imported stays to the end: nobody is to look through it for garbage, again and again
     from fairpost.api.app import build_app
 
     @asynccontextmanager
@@ -131,6 +133,8 @@ def app_of_a_process(opened: Callable[[], Any], log: Log) -> "FastAPI":
 
     app = build_app(None, log=log)
     app.router.lifespan_context = life
+    gc.freeze()
+    gc.enable()
     return app
 
 

@@ -149,9 +149,9 @@ _API_TABLES: dict[Channel, tuple[dict[str, Finding], ...]] = {
 
 
 def _said(rows: tuple[rules.Phrases, ...], words: str, code: int) -> Finding | None:
-    for pattern, finding, only in rows:
-        if pattern.search(words) and (not only or str(code).startswith(only)):
-            return finding
+    for row in rows:
+        if (not row.only or str(code).startswith(row.only)) and row.pattern.search(words):
+            return row.finding
     return None
 
 

@@ -10,7 +10,9 @@ words, in many languages, are in `reply_words`.
 import re
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from fairpost.model.report import Step
@@ -165,10 +167,16 @@ AFTER_RECIPIENTS = frozenset({Step.DATA, Step.BODY, Step.DOT})
 SAYS_UNKNOWN_TO_UNWANTED = re.compile(r"@(?:docomo|ezweb|softbank|i\.softbank)\.ne\.jp|@au\.com")
 
 
-class Phrases(NamedTuple):
-    pattern: re.Pattern[str]
+@dataclass(frozen=True)
+class Phrases:
+    expression: str
     finding: Finding
     only: str = ""  # "4" or "5": only in replies of this kind
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when it is first needed: all of them take a tenth of a second, and most processes read no replies."""
+        return re.compile(self.expression)
 
 
 def fold(text: str) -> str:
@@ -194,7 +202,7 @@ def _option(phrase: str) -> str:
 
 
 def _row(finding: Finding, *phrases: str, only: str = "") -> Phrases:
-    return Phrases(re.compile(rf"(?<![a-z0-9])(?:{_options(phrases)})"), finding, only)
+    return Phrases(rf"(?<![a-z0-9])(?:{_options(phrases)})", finding, only)
 
 
 def _beside(
@@ -203,7 +211,7 @@ def _beside(
     """`is_close`: with two or three words between them at most, where `what` is a word of many uses."""
     one, other = (rf"(?<![a-z0-9])(?:{_options(each)})" for each in (whom, what))
     gap = rf"[a-z]{{0,2}}(?:{_CLOSE}|[^a-z0-9]{{0,2}})" if is_close else _GAP
-    return Phrases(re.compile(f"{one}{gap}{other}|{other}{gap}{one}"), finding, only)
+    return Phrases(f"{one}{gap}{other}|{other}{gap}{one}", finding, only)
 
 
 # Words beside which nobody else is dead: they blame us, or speak of another address, or of something that passes. A reply

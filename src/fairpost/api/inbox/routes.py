@@ -7,7 +7,7 @@ import asyncio
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from fairpost.api.access import Admin, SignedIn
 from fairpost.api.acting import act_as_admin
@@ -16,6 +16,7 @@ from fairpost.api.errors import invalid, not_found
 from fairpost.api.inbox.shapes import FileOut, FilePath, MailItem, MailOut, MailPath, RemovedMails
 from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of, sealed
 from fairpost.api.pictures import PICTURE_TYPES, with_pictures
+from fairpost.api.routing import Router
 from fairpost.api.service import Service, TheService
 from fairpost.dev.inbox import mails
 from fairpost.dev.inbox.checks.check import check
@@ -26,7 +27,7 @@ from fairpost.dev.inbox.mails import Mail, MailId
 from fairpost.dev.inbox.reading import Reading, read
 
 TAG = {"name": "inbox", "description": "The development inbox, for operators."}
-router = APIRouter(prefix="/v1/inbox", tags=["inbox"])
+router = Router(prefix="/v1/inbox", tags=["inbox"])
 
 SHOWN_CHARS_MAX = 5_000_000  # of the text, and of the html
 ANY_TYPE = "application/octet-stream"

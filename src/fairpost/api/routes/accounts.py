@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
-from fastapi import APIRouter, Response, status
+from fastapi import Response, status
 
 from fairpost.actions import accounts as actions
 from fairpost.api import verification
@@ -25,6 +25,7 @@ from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.limits import LimitsOut, with_given
 from fairpost.api.names import full_name, own_name
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
+from fairpost.api.routing import Router
 from fairpost.api.servers import (
     check_server,
     given_kind,
@@ -62,7 +63,7 @@ from fairpost.transports.registry import write_transport
 from fairpost.vault.rotation import write_sealed
 
 TAG = {"name": "accounts", "description": "The mailboxes that the workspace sends from."}
-router = APIRouter(prefix="/v1/accounts", tags=["accounts"])
+router = Router(prefix="/v1/accounts", tags=["accounts"])
 
 ACCOUNTS_MAX = 1_000  # of a workspace
 LOGINS_PER_MINUTE = 10  # that prove an address: nobody guesses passwords of a provider's through us

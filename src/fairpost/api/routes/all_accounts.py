@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 
 from fairpost.actions import accounts as actions
 from fairpost.api import verification
@@ -14,6 +14,7 @@ from fairpost.api.answers import Answer, Page, Text, failures
 from fairpost.api.errors import not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.routes.accounts import account_out
+from fairpost.api.routing import Router
 from fairpost.api.service import TheService
 from fairpost.api.shapes.accounts import Pause, Verified
 from fairpost.api.shapes.all_accounts import AnyAccountOut, BlockOut, Blocks, FullName, Unblock, Unblocked
@@ -25,7 +26,7 @@ from fairpost.store import blocks
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-router = APIRouter(prefix="/v1/admin/accounts", tags=["operators"])
+router = Router(prefix="/v1/admin/accounts", tags=["operators"])
 
 
 @router.get("", summary="List the accounts of all workspaces by name", responses=failures("not_found"))

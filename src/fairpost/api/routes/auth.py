@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response, status
+from fastapi import Path, Request, Response, status
 
 from fairpost.actions import sessions as actions
 from fairpost.actions.acting import Actor
@@ -11,6 +11,7 @@ from fairpost.api.access import SESSION_COOKIE, SIGN_IN_COOKIE, SignedInPerson, 
 from fairpost.api.acting import value_of
 from fairpost.api.answers import Answer, Text, as_dict, failures
 from fairpost.api.errors import ApiError
+from fairpost.api.routing import Router
 from fairpost.api.service import NO_ANSWER, Service, TheService
 from fairpost.api.shapes.auth import (
     Accept,
@@ -36,7 +37,7 @@ from fairpost.model.person import Person, Refused, SignedIn, SignInBegun
 from fairpost.regions.directory import HOME
 
 TAG = {"name": "people", "description": "Sign-in, sessions and members."}
-router = APIRouter(prefix="/v1/auth", tags=["people"])
+router = Router(prefix="/v1/auth", tags=["people"])
 
 
 PASSWORD_S_MAX = 30.0  # hashing takes its time, and others wait for it, too: no sign that the region is away

@@ -10,17 +10,18 @@ from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from fairpost.api.access import LONG, Caller, Sends
 from fairpost.api.answers import Answer, failures
 from fairpost.api.errors import ApiError
 from fairpost.api.intake import Refused, Taken, followed, submit_json
+from fairpost.api.routing import Router
 from fairpost.api.service import TheService
 from fairpost.api.shapes.bulk import BulkResult, LineError, LineResult
 from fairpost.api.shapes.emails import IdempotencyKey
 
-router = APIRouter(prefix="/v1/emails", tags=["emails"])
+router = Router(prefix="/v1/emails", tags=["emails"])
 
 TYPES = ("application/x-ndjson", "application/jsonl", "application/ndjson")
 LINES_MAX = 100_000

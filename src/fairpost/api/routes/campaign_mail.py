@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from fairpost.actions import campaigns as actions
 from fairpost.api.access import LONG, Caller, Reads, Sends
@@ -19,6 +19,7 @@ from fairpost.api.pages import Cursor, Limit, number_at, page_of, sealed
 from fairpost.api.routes.campaigns import PLANNING_S_MAX, named, scheduling, state_word
 from fairpost.api.routes.prospects import prospect_at
 from fairpost.api.routes.templates import unfilled
+from fairpost.api.routing import Router
 from fairpost.api.shapes.campaign_mail import (
     AccountForecast,
     CampaignForecast,
@@ -51,7 +52,7 @@ from fairpost.store.campaigns import Receipt
 from fairpost.store.prospects import known_by
 from fairpost.templates.rendering import Unrenderable
 
-router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"])
+router = Router(prefix="/v1/campaigns", tags=["campaigns"])
 
 RETRYING_S_MAX = 10.0
 NUMBERED = "shared account"  # with a space, as no account's own name

@@ -2,13 +2,12 @@
 
 from collections import Counter
 
-from fastapi import APIRouter
-
 from fairpost.api.access import Caller, Reads
 from fairpost.api.answers import Answer, failures
 from fairpost.api.conditions import shown
 from fairpost.api.names import SHARED, as_known, own_account, own_words
 from fairpost.api.routes.campaigns import named, state_word
+from fairpost.api.routing import Router
 from fairpost.api.shapes.campaign_progress import (
     AccountCourse,
     CampaignProgress,
@@ -21,7 +20,7 @@ from fairpost.api.shapes.campaigns import CampaignName
 from fairpost.observe.campaign_progress import ProgressView, view_progress
 from fairpost.policy.forecast import Foreseen, Unforeseen
 
-router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"])
+router = Router(prefix="/v1/campaigns", tags=["campaigns"])
 
 MISSED = ("failed", "bounced", "suppressed", "cancelled")
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from fastapi import APIRouter, Response, status
+from fastapi import Response, status
 
 from fairpost.actions import campaigns as actions
 from fairpost.api.access import LONG, WRITING, Caller, Manages, Reads, Sends
@@ -14,6 +14,7 @@ from fairpost.api.drafts import check, draft_of, own_steps
 from fairpost.api.errors import not_found
 from fairpost.api.names import as_known, own_route
 from fairpost.api.pages import Cursor, Limit, bad_cursor, name_at, page_of
+from fairpost.api.routing import Router
 from fairpost.api.shapes.campaigns import (
     CampaignIn,
     CampaignItem,
@@ -33,7 +34,7 @@ from fairpost.store import campaigns
 from fairpost.store.store import Store
 
 TAG = {"name": "campaigns", "description": "Send a sequence to the prospects of your lists."}
-router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"])
+router = Router(prefix="/v1/campaigns", tags=["campaigns"])
 
 PLANNING_S_MAX = 10.0  # of one request: the rest is left to an engine
 

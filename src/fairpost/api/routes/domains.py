@@ -1,18 +1,19 @@
 """Domains in whose name a workspace may write: claimed, and shown to be its own by a DNS record."""
 
-from fastapi import APIRouter, Response, status
+from fastapi import Response, status
 
 from fairpost.actions import domains as actions
 from fairpost.api.access import Manages, Reads
 from fairpost.api.acting import act
 from fairpost.api.answers import Answer, failures
+from fairpost.api.routing import Router
 from fairpost.api.service import TheService
 from fairpost.api.shapes.domains import Checked, DomainOut, DomainPath, RecordOut
 from fairpost.model.workspace import Domain
 from fairpost.providers.domain_proof import proof_record
 from fairpost.store import workspaces
 
-router = APIRouter(prefix="/v1/domains", tags=["workspace"])
+router = Router(prefix="/v1/domains", tags=["workspace"])
 
 
 @router.get("", summary="List claimed domains", responses=failures())

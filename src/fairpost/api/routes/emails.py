@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import asyncpg
-from fastapi import APIRouter, Query, Response, status
+from fastapi import Query, Response, status
 
 from fairpost.actions import emails as actions
 from fairpost.api.access import Caller, Reads, Sends
@@ -27,6 +27,7 @@ from fairpost.api.names import as_known, full_name, own_account
 from fairpost.api.pages import Cursor, Limit, cursor_of, number_at, page_of, sealed
 from fairpost.api.pictures import PICTURE_TYPES, PICTURES_BYTES_MAX, with_pictures
 from fairpost.api.rendering import Subjects, filled, filled_subjects
+from fairpost.api.routing import Router
 from fairpost.api.service import Service, TheService
 from fairpost.api.shapes.emails import (
     Accepted,
@@ -60,7 +61,7 @@ from fairpost.observe.search import Matches, Understood, Wanted
 from fairpost.templates.rendering import Rendered
 
 TAG = {"name": "emails", "description": "Send and find e-mails, one or many at once."}
-router = APIRouter(prefix="/v1/emails", tags=["emails"])
+router = Router(prefix="/v1/emails", tags=["emails"])
 
 NOT_OWN = "FP004"  # as require_own says it
 

@@ -3,18 +3,19 @@
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from fairpost.api.access import Caller, Reads
 from fairpost.api.answers import Answer, Page, Text, failures
 from fairpost.api.names import own_name
 from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of, sealed
+from fairpost.api.routing import Router
 from fairpost.api.shapes.events import Event
 from fairpost.model.outside import detail_outside, subject_outside
 from fairpost.model.public_ids import Kind
 
 TAG = {"name": "events", "description": "What happened, and why."}
-router = APIRouter(prefix="/v1/events", tags=["events"])
+router = Router(prefix="/v1/events", tags=["events"])
 
 
 @router.get("", summary="List events, newest first", responses=failures())

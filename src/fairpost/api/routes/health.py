@@ -2,14 +2,13 @@
 
 import asyncio
 
-from fastapi import APIRouter
-
 from fairpost.api.answers import Answer, failures
+from fairpost.api.routing import Router
 from fairpost.api.service import TheService
 from fairpost.api.shapes.health import Health, Readiness
 
 TAG = {"name": "health", "description": "For load balancers."}
-router = APIRouter(tags=["health"])
+router = Router(tags=["health"])
 
 
 HOME_S_MAX = 3.0

@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from fairpost.api.access import Admin
 from fairpost.api.admin import RegionQuery, region_meant, store_meant
@@ -13,6 +13,7 @@ from fairpost.api.conditions import shown
 from fairpost.api.errors import not_found
 from fairpost.api.pages import Cursor, Limit, cursor_of, number_at, page_of, sealed
 from fairpost.api.rendering import Subjects, filled_subjects
+from fairpost.api.routing import Router
 from fairpost.api.service import TheService
 from fairpost.api.shapes.emails import EmailIdPath, Known
 from fairpost.api.shapes.installation import (
@@ -43,7 +44,7 @@ from fairpost.settings import ShownSetting, shown_settings
 from fairpost.store import campaigns
 from fairpost.store.store import Store
 
-router = APIRouter(prefix="/v1/admin", tags=["operators"])
+router = Router(prefix="/v1/admin", tags=["operators"])
 
 
 # ── status ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,12 +1,11 @@
 """The limits that an account can have, for whoever asks people for them."""
 
-from fastapi import APIRouter
-
 from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, failures
 from fairpost.api.limits import LimitField, limit_fields
+from fairpost.api.routing import Router
 
-router = APIRouter(prefix="/v1/limits", tags=["accounts"])
+router = Router(prefix="/v1/limits", tags=["accounts"])
 
 
 @router.get("", summary="List the limits that an account can have, with their bounds", responses=failures())

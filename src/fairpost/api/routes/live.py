@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from fastapi.responses import StreamingResponse
 
 from fairpost.api.access import SESSION_COOKIE, caller_of, signed_in_of
 from fairpost.api.answers import Text, failures
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.live import OPERATORS, Credential
+from fairpost.api.routing import Router
 from fairpost.api.service import Service, TheService
 from fairpost.api.topics import TOPICS, Asked, Watcher
 from fairpost.extras import Extra, require
@@ -21,7 +22,7 @@ from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import Scope
 
 TAG = {"name": "live", "description": "Live updates as server-sent events."}
-router = APIRouter(prefix="/v1/live", tags=["live"])
+router = Router(prefix="/v1/live", tags=["live"])
 
 STREAM_S_MAX = 3_600.0  # then whoever watches comes again
 INBOX = "inbox"  # the one topic that may not be installed

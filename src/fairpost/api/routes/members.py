@@ -1,6 +1,6 @@
 """Members of a workspace: invited, given a role, kept out. They see their own workspace only."""
 
-from fastapi import APIRouter, status
+from fastapi import status
 
 from fairpost.actions import members as actions
 from fairpost.actions import sessions
@@ -8,13 +8,14 @@ from fairpost.api.access import Manages
 from fairpost.api.acting import act
 from fairpost.api.answers import AddressPath, Answer, as_dict, failures
 from fairpost.api.routes.workspace import key_out
+from fairpost.api.routing import Router
 from fairpost.api.service import TheService
 from fairpost.api.shapes.auth import PersonOut
 from fairpost.api.shapes.members import KeysAlso, MemberChanged, MemberIn, OfferedOut, RoleIn, SessionsEnded
 from fairpost.auth import membership
 from fairpost.model.person import Offered, Role
 
-router = APIRouter(prefix="/v1/members", tags=["people"])
+router = Router(prefix="/v1/members", tags=["people"])
 
 
 @router.get("", summary="List members", responses=failures())

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, as_dict, failures
+from fairpost.api.routing import Router
 from fairpost.api.shapes.metrics import (
     ClassCounts,
     FairnessOut,
@@ -22,7 +23,7 @@ from fairpost.observe import fairness
 from fairpost.observe.queue import READY_MAX, ClassQueue, read_queue
 
 TAG = {"name": "metrics", "description": "Figures of the workspace."}
-router = APIRouter(prefix="/v1/metrics", tags=["metrics"])
+router = Router(prefix="/v1/metrics", tags=["metrics"])
 
 
 @router.get("/queue", summary="Get what is waiting and in progress, and recent outcomes", responses=failures())

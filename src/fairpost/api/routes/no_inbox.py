@@ -1,11 +1,10 @@
 """Stands where the development inbox would be, in an installation without it."""
 
-from fastapi import APIRouter
-
 from fairpost.api.access import Admin
+from fairpost.api.routing import Router
 from fairpost.extras import Extra, require
 
-router = APIRouter(prefix="/v1/inbox", include_in_schema=False)
+router = Router(prefix="/v1/inbox", include_in_schema=False)
 
 
 @router.get("{rest:path}")

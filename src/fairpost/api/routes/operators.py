@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response, status
+from fastapi import Query, Request, Response, status
 
 from fairpost.actions import members, sessions
 from fairpost.actions import workspaces as actions
@@ -22,6 +22,7 @@ from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of, seale
 from fairpost.api.routes.members import offered_out
 from fairpost.api.routes.pools import loan_out
 from fairpost.api.routes.workspace import audit_out
+from fairpost.api.routing import Router
 from fairpost.api.service import TheService
 from fairpost.api.shapes.auth import PersonOut
 from fairpost.api.shapes.members import OfferedOut, SessionsEnded
@@ -41,7 +42,7 @@ from fairpost.model.workspace import Workspace
 from fairpost.store import workspaces
 
 TAG = {"name": "operators", "description": "For the operators of the service."}
-router = APIRouter(prefix="/v1/admin", tags=["operators"])
+router = Router(prefix="/v1/admin", tags=["operators"])
 
 NAMES_MAX = 200
 

@@ -12,12 +12,13 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Response, status
+from fastapi import Header, Response, status
 
 from fairpost.api.errors import ApiError
+from fairpost.api.routing import Router
 from fairpost.charts import stylesheet
 
-router = APIRouter(include_in_schema=False)
+router = Router(include_in_schema=False)
 
 TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 POLICY = (

@@ -1,16 +1,15 @@
 """Pools: what an e-mail may name instead of an account."""
 
-from fastapi import APIRouter
-
 from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, failures
 from fairpost.api.names import own_name
+from fairpost.api.routing import Router
 from fairpost.api.shapes.pools import LoanOut, Pool, PoolAccount, Pools
 from fairpost.model.workspace import Loan
 from fairpost.store.workspaces import workspace_named
 
 TAG = {"name": "pools", "description": "Accounts that share the work."}
-router = APIRouter(prefix="/v1/pools", tags=["pools"])
+router = Router(prefix="/v1/pools", tags=["pools"])
 
 
 def loan_out(loan: Loan) -> LoanOut:

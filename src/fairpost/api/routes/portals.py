@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastapi import APIRouter, Response, status
+from fastapi import Response, status
 
 from fairpost.actions import portals as actions
 from fairpost.api.access import WRITING, Caller, Manages, Reads, Sends
@@ -12,6 +12,7 @@ from fairpost.api.acting import act
 from fairpost.api.answers import Answer, Removed, failures
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.routes.emails import KNOWN_BEFORE, hand_in
+from fairpost.api.routing import Router
 from fairpost.api.service import Service, TheService
 from fairpost.api.shapes.emails import Accepted, IdempotencyKey
 from fairpost.api.shapes.portals import PortalItem, PortalPath, PortalPreviewIn, PortalSend, TypePath, WordsIn, WordsOut
@@ -25,7 +26,7 @@ from fairpost.store.store import Store
 from fairpost.system import clock
 
 TAG = {"name": "portals", "description": "The product's own e-mails: welcome, codes, invitations."}
-router = APIRouter(prefix="/v1/portals", tags=["portals"])
+router = Router(prefix="/v1/portals", tags=["portals"])
 
 
 @router.get(

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import StreamingResponse
 
 from fairpost.actions import privacy as actions
@@ -11,11 +11,12 @@ from fairpost.api.access import LONG, Caller, Manages
 from fairpost.api.acting import act
 from fairpost.api.answers import AddressPath, Answer, failures
 from fairpost.api.errors import invalid
+from fairpost.api.routing import Router
 from fairpost.api.shapes.privacy import Erased, PersonData
 from fairpost.store import privacy as persons
 
 TAG = {"name": "persons", "description": "Export or erase everything about a person."}
-router = APIRouter(prefix="/v1/persons", tags=["persons"])
+router = Router(prefix="/v1/persons", tags=["persons"])
 
 
 @router.get(

@@ -7,7 +7,7 @@ from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import Annotated, BinaryIO, Literal, cast
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import Field
 
 from fairpost.actions import prospects as actions
@@ -23,6 +23,7 @@ from fairpost.api.answers import (
 )
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, number_at, page_of, sealed
+from fairpost.api.routing import Router
 from fairpost.api.shapes.prospects import ImportedOut, ListName, ListOut, ProspectChange, ProspectIn, ProspectOut
 from fairpost.model.errors import NotFound
 from fairpost.model.prospect import BadProspectLine, Prospect, ProspectLine
@@ -33,7 +34,7 @@ from fairpost.store import prospects as stored
 from fairpost.store.store import Store
 
 TAG = {"name": "prospects", "description": "People to write to, in lists."}
-router = APIRouter(prefix="/v1", tags=["prospects"])
+router = Router(prefix="/v1", tags=["prospects"])
 
 MEMORY_BYTES_MAX = 1_048_576  # of a list that comes in; what is longer goes to a file
 LINES_AT_ONCE = 2_000  # so long one thread reads while the others are served

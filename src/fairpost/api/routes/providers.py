@@ -2,16 +2,15 @@
 
 from dataclasses import asdict
 
-from fastapi import APIRouter
-
 from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, failures
 from fairpost.api.limits import LimitsOut
+from fairpost.api.routing import Router
 from fairpost.api.service import TheService
 from fairpost.api.shapes.providers import Provider, ProviderServer
 from fairpost.providers.presets import Preset, read_presets
 
-router = APIRouter(prefix="/v1/providers", tags=["accounts"])
+router = Router(prefix="/v1/providers", tags=["accounts"])
 
 
 @router.get("", summary="List providers with known limits", responses=failures())

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from datetime import datetime, time
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from fairpost.actions import schedules as actions
 from fairpost.api.access import Manages, Reads
 from fairpost.api.acting import act
 from fairpost.api.answers import Answer, failures
 from fairpost.api.errors import invalid
+from fairpost.api.routing import Router
 from fairpost.api.shapes.schedule import (
     Opening,
     QuotaDay,
@@ -30,7 +31,7 @@ from fairpost.store import schedules
 from fairpost.store.schedules import QuotaUsed, StoredSchedule
 
 TAG = {"name": "schedule", "description": "When and how much a workspace sends in campaigns."}
-router = APIRouter(prefix="/v1/schedule", tags=["schedule"])
+router = Router(prefix="/v1/schedule", tags=["schedule"])
 
 PLACES = {  # how the rules call a field, and where it stands here
     "timezone": "timezone",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fastapi import APIRouter, Response, status
+from fastapi import Response, status
 
 from fairpost.actions import templates as actions
 from fairpost.api.access import Manages, Reads
@@ -10,6 +10,7 @@ from fairpost.api.acting import act
 from fairpost.api.answers import Answer, Page, Removed, failures
 from fairpost.api.errors import invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
+from fairpost.api.routing import Router
 from fairpost.api.shapes.sequences import Delayed, SequenceIn, SequenceName, SequenceOut, StepOut
 from fairpost.campaigns.words import duration_s
 from fairpost.model.campaign import Step
@@ -19,7 +20,7 @@ from fairpost.store import templates
 from fairpost.store.templates import StoredSequence
 
 TAG = {"name": "sequences", "description": "A first e-mail and its follow-ups."}
-router = APIRouter(prefix="/v1/sequences", tags=["sequences"])
+router = Router(prefix="/v1/sequences", tags=["sequences"])
 
 
 @router.get("", summary="List sequences by name", responses=failures())

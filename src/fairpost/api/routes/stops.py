@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from fairpost.actions import senders
 from fairpost.api.access import Admin
@@ -10,6 +10,7 @@ from fairpost.api.acting import act_as_admin
 from fairpost.api.admin import RegionQuery, region_meant, store_meant
 from fairpost.api.answers import Answer, failures
 from fairpost.api.errors import invalid
+from fairpost.api.routing import Router
 from fairpost.api.service import Service, TheService
 from fairpost.api.shapes.stops import Hold, Lift, Named, Paused, PauseIn, PauseOut, SenderNamed, StopsNow, ThrottleIn
 from fairpost.api.shapes.users import StopOut
@@ -20,7 +21,7 @@ from fairpost.policy.senders import IMMUNE_FOR
 from fairpost.store.senders import named
 from fairpost.store.store import Store
 
-router = APIRouter(prefix="/v1/admin", tags=["operators"])
+router = Router(prefix="/v1/admin", tags=["operators"])
 
 
 # ── everything ────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response, status
+from fastapi import Query, Response, status
 
 from fairpost.actions import suppressions as actions
 from fairpost.api.access import Manages, Reads
@@ -10,12 +10,13 @@ from fairpost.api.acting import act
 from fairpost.api.answers import AddressPath, Answer, Page, Removed, Text, failures
 from fairpost.api.errors import not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
+from fairpost.api.routing import Router
 from fairpost.api.shapes.suppressions import BadAddress, ManyIn, ManyOut, SuppressionIn, SuppressionOut
 from fairpost.model.suppression import Entry, SuppressionKind
 from fairpost.store import suppressions as stored
 
 TAG = {"name": "suppressions", "description": "Addresses that get no mail."}
-router = APIRouter(prefix="/v1/suppressions", tags=["suppressions"])
+router = Router(prefix="/v1/suppressions", tags=["suppressions"])
 
 
 @router.get("", summary="List suppressed addresses in alphabetical order", responses=failures())

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from fastapi import APIRouter, Response, status
+from fastapi import Response, status
 from pydantic import JsonValue
 
 from fairpost.actions import templates as actions
@@ -12,6 +12,7 @@ from fairpost.api.answers import Answer, Page, Removed, failures
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.routes.prospects import prospect_at
+from fairpost.api.routing import Router
 from fairpost.api.shapes.templates import (
     FilledTemplate,
     TemplateIn,
@@ -30,7 +31,7 @@ from fairpost.templates.rendering import MissingFields, Template, Unrenderable, 
 from fairpost.templates.samples import sample_of
 
 TAG = {"name": "templates", "description": "The content of e-mails, with fields for each recipient."}
-router = APIRouter(prefix="/v1/templates", tags=["templates"])
+router = Router(prefix="/v1/templates", tags=["templates"])
 
 SAMPLE_ADDRESS = "ada@example.com"
 

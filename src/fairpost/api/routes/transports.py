@@ -2,16 +2,15 @@
 
 from typing import Any
 
-from fastapi import APIRouter
-
 from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, failures
+from fairpost.api.routing import Router
 from fairpost.api.shapes.transports import ChoiceOut, EntryOut, SignInOut
 from fairpost.transports.described import Choice, Entry, Group, Setting, SignIn
 from fairpost.transports.kind import TransportKind
 from fairpost.transports.registry import kinds
 
-router = APIRouter(prefix="/v1/transports", tags=["accounts"])
+router = Router(prefix="/v1/transports", tags=["accounts"])
 
 
 @router.get("", summary="List the kinds of server an account can have, and their settings", responses=failures())

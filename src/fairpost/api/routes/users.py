@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from fairpost.actions.senders import SetUser, set_user
 from fairpost.api.access import Caller, Manages, Reads
@@ -10,6 +10,7 @@ from fairpost.api.acting import act
 from fairpost.api.answers import Answer, Page, failures
 from fairpost.api.errors import invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
+from fairpost.api.routing import Router
 from fairpost.api.service import TheService
 from fairpost.api.shapes.users import Last24Hours, StopOut, ThrottleOut, UserIn, UserItem, UserName, UserOut
 from fairpost.model.errors import NotFound
@@ -22,7 +23,7 @@ from fairpost.reasons.rendering import brief
 from fairpost.store import senders
 
 TAG = {"name": "users", "description": "The users that the workspace sends for."}
-router = APIRouter(prefix="/v1/users", tags=["users"])
+router = Router(prefix="/v1/users", tags=["users"])
 
 
 @router.get("", summary="List users that were registered or throttled, by name", responses=failures())

@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, status
+from fastapi import Path, status
 
 from fairpost.actions import keys as actions
 from fairpost.api.access import Manages, Reads
 from fairpost.api.acting import act
 from fairpost.api.answers import Answer, Page, Text, as_dict, failures
 from fairpost.api.pages import Cursor, Limit, number_at, page_of, sealed
+from fairpost.api.routing import Router
 from fairpost.api.shapes.workspace import AuditOut, KeyIn, KeyOut, ListedKey, NewKey, WorkspaceOut
 from fairpost.auth.key_makers import MadeKey, made_keys
 from fairpost.model.outside import detail_outside, subject_outside
@@ -18,7 +19,7 @@ from fairpost.model.workspace import ApiKey, AuditEntry, Scope
 from fairpost.store import workspaces
 
 TAG = {"name": "workspace", "description": "The workspace itself: keys, domains, audit."}
-router = APIRouter(prefix="/v1", tags=["workspace"])
+router = Router(prefix="/v1", tags=["workspace"])
 
 
 @router.get("/workspace", summary="Get the workspace of this key or session", responses=failures())

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -65,9 +66,15 @@ class Watched:
     is_for_admins: bool = False
 
 
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Made once: a look is begun for each thing that somebody watches."""
+    return TypeAdapter(kind)
+
+
 def told(kind: Any, look: Callable[[], Awaitable[Any]]) -> Look:
     """The same on every screen."""
-    adapter = TypeAdapter[Any](kind)
+    adapter = _adapter(kind)
 
     async def seen() -> State:
         told = adapter.dump_json(await look(), by_alias=True)
@@ -78,7 +85,7 @@ def told(kind: Any, look: Callable[[], Awaitable[Any]]) -> Look:
 
 def drawn(kind: Any, look: Callable[[], Awaitable[Callable[[Screen], Any]]]) -> Look:
     """With charts: what was seen, on a screen."""
-    adapter = TypeAdapter[Any](kind)
+    adapter = _adapter(kind)
 
     async def seen() -> State:
         shown = await look()
