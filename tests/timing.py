@@ -20,6 +20,7 @@ RECORDED = Path(__file__).with_name("recorded.json")
 RECORD = "FAIRPOST_TEST_RECORD"  # set: the run is recorded
 LONGEST_SHOWN = 15
 LONG_S = 3.0  # a file that takes as long is recorded by its name, and starts early in later runs
+UNSEEN_S_MAX = 0.05  # of small tests, whose CPU counts for the next one: each look takes as long as one of them
 TABLE_FROM_TESTS = 200  # a smaller run gets the longest tests alone
 
 _servers: dict[int, float] = {}  # process id: CPU seconds when last seen
@@ -74,21 +75,27 @@ class Spent:
 class Meter:
     """In each process that runs tests: their reports say what CPU they took."""
 
-    before_s: float | None = None  # at the end of the test before: each look takes as long as a small test
+    before_s: float | None = None  # when it was looked at last
+    unseen_s: float = 0.0  # of tests since then
+    is_last: bool = False  # of its folder
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
         if self.before_s is None:
             self.before_s = cpu_s()
+        self.is_last = nextitem is None or folder_of(item.nodeid) != folder_of(nextitem.nodeid)
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        if report.when == "teardown":
+        self.unseen_s += report.duration
+        if report.when == "teardown" and (self.is_last or self.unseen_s >= UNSEEN_S_MAX):
             now_s = cpu_s()
             report.user_properties.append(("cpu_s", now_s - (self.before_s or 0.0)))
-            self.before_s = now_s
+            self.before_s, self.unseen_s = now_s, 0.0
         return report
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -144,8 +151,12 @@ class Reporter:
     def by_folder(self) -> dict[str, Spent]:
         folders: dict[str, Spent] = defaultdict(Spent)
         for name, spent in self.by_test.items():
-            folders[name.split("::")[0].split("/")[1].removesuffix(".py")].add(spent)
+            folders[folder_of(name)].add(spent)
         return folders
+
+
+def folder_of(nodeid: str) -> str:
+    return nodeid.split("::")[0].split("/")[1].removesuffix(".py")
 
 
 def _row(spent: Spent) -> str:

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator, Set
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 from urllib.parse import quote
 
@@ -41,6 +40,7 @@ NONSENSE = (
     "ß💥",
 )
 TRIES_MAX = 200  # most operations need one
+LOOKED_AFTER = 40  # operations: all rows of all tables are read then
 MALFORMED = {400, 422}
 INJECTIONS = (
     "'; RESET ROLE; --",
@@ -92,14 +92,15 @@ def test_nobody_learns_or_changes_anything_of_another(world: tuple[Served, Neigh
     it, neighbours = world
     words = [*words_of(neighbours.a), *words_of(neighbours.b), *words_of(neighbours.b), *NONSENSE]
     with client_of(it, neighbours.a) as client:
-        for tag, of_tag in groupby(every_operation(), key=lambda operation: operation.path.split("/")[:3]):
-            for operation in of_tag:
+        every = every_operation()
+        for some in (every[n : n + LOOKED_AFTER] for n in range(0, len(every), LOOKED_AFTER)):
+            for operation in some:
                 for asked in requests(operation, words, examples=EXAMPLES):
                     if not would_lock_us_out(asked, neighbours.a):
                         answer = ask(client, asked)
                         assert answer.status_code < 500, (asked, answer.text)
                         assert neighbours.b.secret not in f"{answer.text} {dict(answer.headers)}", (asked, answer.text)
-            assert it.run(neighbours.changed) == {}, tag
+            assert it.run(neighbours.changed) == {}, [str(operation) for operation in some]
 
 
 @pytest.mark.slow

@@ -23,10 +23,10 @@ from fairpost.model.reason import Reason
 from fairpost.regions.stores import ANSWER_S_MAX
 from fairpost.settings import read_settings
 from fairpost.startup.service import open_service
+from fairpost.store import directory, workspaces
 from fairpost.store.store import Store
-from tests.api.conftest import split
+from tests.api.conftest import ALL, LENT, split
 from tests.chaos.driver import eventually
-from tests.cli.conftest import Cli
 from tests.regions.conftest import NAMES, Regions
 from tests.regions.conftest import no_settings_of_ours as no_settings_of_ours
 from tests.regions.conftest import regions as regions
@@ -66,18 +66,25 @@ class World:
             return await client.get(path)
 
 
+async def founded(regions: Regions) -> dict[str, str]:
+    """A workspace in each region, to which the pool `default` is lent. Gives their keys."""
+    keys = {}
+    async with Store.open(regions.home_url) as home:
+        for region, url in regions.urls.items():
+            name = f"acme-{region}"
+            async with Store.open(url) as store:
+                await directory.place(home, name, region=region)
+                await workspaces.add_workspace(store, name, loans=LENT)
+                _, keys[region] = await workspaces.add_key(
+                    store, name, region=region, name="", scopes=ALL, by="a test", per_minute=100_000
+                )
+    return keys
+
+
 @asynccontextmanager
 async def serve(regions: Regions) -> AsyncIterator[World]:
     log: list[Reason] = []
-    keys = {}
-    for name in regions.urls:
-        cli = regions.cli(name)
-        await asyncio.to_thread(cli.ok, "workspace", "add", f"acme-{name}")
-        lent = Cli({**cli.environment, "FAIRPOST_SERVICE_POOL": "codes"})
-        await asyncio.to_thread(lent.ok, "workspace", "pools", f"acme-{name}", "--pool", "default=proven,account")
-        scopes = ("--scope", "read", "--scope", "send", "--scope", "manage")
-        made = await asyncio.to_thread(cli.json, "key", "add", f"acme-{name}", "--per-minute", "100000", *scopes)
-        keys[name] = made["key"]
+    keys = await founded(regions)
     settings = read_settings(regions.environment())
     async with (
         open_service(settings, log=log.append) as service,
