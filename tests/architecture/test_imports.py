@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-SRC = Path(__file__).parents[2] / "src"
-PACKAGE = SRC / "fairpost"
+from tests.architecture.source import PACKAGE, SRC, statements, trees
 
 # room: the rooms of ours it may import. Each may import itself.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -173,9 +172,9 @@ def room_named(parts: Sequence[str]) -> str:
     return within if is_within else parts[1]
 
 
-def imports_of(path: Path) -> set[str]:
+def imports_of(tree: ast.Module) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in statements(tree.body):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -185,7 +184,7 @@ def imports_of(path: Path) -> set[str]:
 
 @cache
 def all_imports() -> dict[Path, set[str]]:
-    return {path: imports_of(path) for path in sorted(PACKAGE.rglob("*.py"))}
+    return {path: imports_of(tree) for path, tree in trees().items()}
 
 
 def test_a_room_imports_only_the_rooms_it_may_know() -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 from fairpost.__main__ import FOR_DEVELOPMENT
 from fairpost.cli.commands import COMMANDS
 from fairpost.extras import PACKAGES, Extra
-from tests.architecture.test_imports import PACKAGE, SRC, all_imports, room_of
+from tests.architecture.source import PACKAGE, SRC, trees
+from tests.architecture.test_imports import all_imports, room_of
 
 BARE = {"__init__", "__main__", "accept", "extras", "model"}  # what `pip install fairpost` can run
 DRIVERS = {"psycopg", "psycopg2", "sqlalchemy"}  # of the application: it brings the one that it uses
@@ -53,7 +54,7 @@ def imported_at_once(body: Iterable[ast.stmt]) -> Iterator[str]:
 def test_what_enqueues_is_imported_with_the_standard_library_alone() -> None:
     wrong = []
     for path in (path for path in all_imports() if room_of(path) in BARE):
-        at_once = set(imported_at_once(ast.parse(path.read_text("utf-8")).body))
+        at_once = set(imported_at_once(trees()[path].body))
         rooms = {name.split(".")[1] for name in at_once if name.startswith("fairpost.")}
         lacking = (rooms - BARE) | foreign(at_once) | (foreign(all_imports()[path]) - DRIVERS)
         wrong += [f"{path.relative_to(SRC)} imports {name}" for name in sorted(lacking)]

@@ -3,12 +3,12 @@
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from fairpost.reasons.catalogue import CATALOGUE
 from fairpost.reasons.events import EVENTS
+from tests.architecture.source import PACKAGE, trees
 
-PACKAGE = Path(__file__).parents[2] / "src" / "fairpost"
+MAKES = re.compile(r"\b(?:Reason|Refusal|Unknown)\(")
 SQL = PACKAGE / "store" / "sql"
 CODE = re.compile(r"^[a-z_]+\.[a-z_]+$")
 NOUNS = "account|email|campaign|prospect|hold|throttle|sender|schedule|everything|legacy"
@@ -36,8 +36,8 @@ def functions() -> Iterator[tuple[str, str]]:
 
 def test_every_reason_that_python_makes_is_in_the_catalogue() -> None:
     unknown = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path, tree in trees().items():
+        for node in ast.walk(tree) if MAKES.search(path.read_text("utf-8")) else ():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Reason", "Refusal", "Unknown"):
                 match node.args:
                     case [ast.Constant(value=str(code)), *_] if code not in CATALOGUE and code not in EVENTS:
@@ -66,19 +66,22 @@ def test_a_code_is_a_noun_and_what_happened() -> None:
 
 def test_below_the_edge_no_string_is_a_command() -> None:
     named = []
-    for room in ("policy", "model", "store", "engine"):
-        for path in sorted((PACKAGE / room).rglob("*.py")):
-            tree = ast.parse(path.read_text("utf-8"))
-            docstrings = {
-                id(node.body[0].value)
-                for node in ast.walk(tree)
-                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-                and node.body
-                and isinstance(node.body[0], ast.Expr)
-            }
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-                    where = str(path.relative_to(PACKAGE))
-                    if COMMAND.search(node.value) and where not in OF_THE_DATABASE:
-                        named.append(f"{where}: {node.value}")
+    for path, tree in trees().items():
+        within = path.relative_to(PACKAGE)
+        is_below = within.parts[0] in ("policy", "model", "store", "engine") and str(within) not in OF_THE_DATABASE
+        if not (is_below and COMMAND.search(path.read_text("utf-8"))):
+            continue
+        docstrings = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        }
+        named += [
+            f"{within}: {node.value}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+            if COMMAND.search(node.value)
+        ]
     assert named == []

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.architecture.source import statements
+
 TESTS = Path(__file__).parents[1]
 
 WORDS_MAX = 4
@@ -13,6 +15,7 @@ WORDS_MAX = 4
 WORD = re.compile(r"(?:(?<=\s)|^)[A-Za-z’']+[,.;:]?(?=\s|$)")
 SQL = re.compile(r"\b(?:SELECT|INSERT|UPDATE|DELETE|CREATE|DROP)\b")
 TEXT_FINDERS = {"get_by_text", "to_have_text", "to_contain_text"}
+MATCHES = re.compile(rf"\bmatch\s*=|{'|'.join(sorted(TEXT_FINDERS))}")
 PUBLIC_IN_SPITE_OF_THE_NAME = {"_replace", "_asdict", "_fields", "_exit"}
 
 # Texts of a protocol, of another program, or of the test itself: not sentences of ours.
@@ -33,19 +36,28 @@ FOLDERS_OF_FOREIGN_TEXTS = {
 
 
 @cache
-def trees() -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text("utf-8")) for path in sorted(TESTS.rglob("*.py"))}
+def sources() -> dict[Path, str]:
+    return {path: path.read_text("utf-8") for path in sorted(TESTS.rglob("*.py"))}
 
 
-def asserted(node: ast.AST) -> Iterator[ast.AST]:
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(sources()[path])
+
+
+def asserted(path: Path) -> Iterator[ast.AST]:
     """The parts of a test in which a text is expected."""
-    match node:
-        case ast.Assert(test=test):
-            yield test
-        case ast.keyword(arg="match", value=value):
-            yield value
-        case ast.Call(func=ast.Attribute(attr=name), args=args) if name in TEXT_FINDERS:
-            yield from args
+    for statement in statements(tree(path).body):
+        if isinstance(statement, ast.Assert):
+            yield statement.test
+    if not MATCHES.search(sources()[path]):
+        return
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.keyword(arg="match", value=value):
+                yield value
+            case ast.Call(func=ast.Attribute(attr=name), args=args) if name in TEXT_FINDERS:
+                yield from args
 
 
 def is_sentence(text: str) -> bool:
@@ -56,12 +68,11 @@ def is_sentence(text: str) -> bool:
 def test_tests_assert_codes_and_effects_and_no_sentences() -> None:
     found = [
         f"{path.relative_to(TESTS)}:{part.lineno}: {part.value[:80]!r}"
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
-        for where in asserted(node)
+        for path in sources()
+        if path.parent.name not in FOLDERS_OF_FOREIGN_TEXTS
+        for where in asserted(path)
         for part in ast.walk(where)
-        if isinstance(part, ast.Constant) and isinstance(part.value, str)
-        if is_sentence(part.value) and path.parent.name not in FOLDERS_OF_FOREIGN_TEXTS
+        if isinstance(part, ast.Constant) and isinstance(part.value, str) and is_sentence(part.value)
     ]
     assert found == []
 
@@ -70,8 +81,14 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name not in PUBLIC_IN_SPITE_OF_THE_NAME
 
 
-def private_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+# Where a name is taken from something else, or imported: few files have one, and only these are parsed.
+MAY_BE_PRIVATE = re.compile(r"(?<!\bself)(?<!\bcls)\s*\.\s*_(?!_)\w|\bimport\b(?:[^\n(]*|\s*\([^)]*)\b_(?!_)\w")
+
+
+def private_names(path: Path) -> Iterator[tuple[int, str]]:
+    if not MAY_BE_PRIVATE.search(sources()[path]):
+        return
+    for node in ast.walk(tree(path)):
         match node:
             case (
                 ast.Attribute(value=ast.Name(id="self" | "cls"))
@@ -86,7 +103,5 @@ def private_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def test_tests_use_no_private_names() -> None:
     assert [
-        f"{path.relative_to(TESTS)}:{line}: {name}"
-        for path, tree in trees().items()
-        for line, name in private_names(tree)
+        f"{path.relative_to(TESTS)}:{line}: {name}" for path in sources() for line, name in private_names(path)
     ] == []

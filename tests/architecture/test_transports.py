@@ -3,7 +3,8 @@
 import pytest
 
 from fairpost.transports.registry import KINDS
-from tests.architecture.test_imports import PACKAGE, all_imports
+from tests.architecture.source import PACKAGE
+from tests.architecture.test_imports import all_imports
 from tests.architecture.touched import as_a_kind, sources
 
 LINE = "transports/registry.py"

@@ -42,7 +42,11 @@ def as_a_kind(files: Mapping[str, str], kind: str) -> list[str]:
 
 
 def naming(files: Mapping[str, str], limit: str) -> list[str]:
-    return [path for path, text in files.items() if re.search(rf"\b{limit}\b", text) and not _is_beside(path)]
+    return [
+        path
+        for path, text in files.items()
+        if limit in text and not _is_beside(path) and re.search(rf"\b{limit}\b", text)
+    ]
 
 
 def listing(files: Mapping[str, str], limits: Sequence[str]) -> list[str]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-SRC = Path(__file__).parents[2] / "src"
-PACKAGE = SRC / "fairpost"
+from tests.architecture.source import PACKAGE, SRC, statements, trees
+
 SQL = PACKAGE / "store/sql"
 DEFINED = re.compile(
     r"CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) fairpost\.(\w+)(?P<head>.*?)AS \$(\w*)\$(?P<body>.*?)\$\3\$(?P<tail>[^;]*)",
@@ -134,13 +134,13 @@ class House:
 
 
 class _Module:
-    def __init__(self, path: Path, source: str) -> None:
+    def __init__(self, path: Path, tree: ast.Module) -> None:
         parts = path.relative_to(SRC).with_suffix("").parts
         self.name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        self.tree = ast.parse(source)
+        self.tree = tree
         self.names: dict[str, str] = {}
         self.sql: set[str] = set()  # constants of the module with SQL that writes
-        for node in ast.walk(self.tree):
+        for node in statements(self.tree.body):
             match node:
                 case ast.Import(names=names):
                     self.names |= {each.asname or each.name.split(".")[0]: each.name for each in names if each.asname}
@@ -188,8 +188,8 @@ def _texts(node: ast.AST) -> Iterator[str]:
 @cache
 def house(more: str = "") -> House:
     """As it is; with `more`, the source of one more command."""
-    modules = [_Module(path, path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))]
-    modules += [_Module(PACKAGE / "cli/more.py", more)] if more else []
+    modules = [_Module(path, tree) for path, tree in trees().items()]
+    modules += [_Module(PACKAGE / "cli/more.py", ast.parse(more))] if more else []
     by_name = {module.name: module for module in modules}
     for module in modules:
         module.names = {name: _origin(target, by_name) for name, target in module.names.items()}
