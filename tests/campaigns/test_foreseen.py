@@ -32,15 +32,15 @@ class Case:
 
 
 CASES = {
-    "one Gmail account": Case(1000 // SHARE),
+    "one Gmail account": Case(600 // SHARE),
     "two Gmail accounts": Case(500 // SHARE, accounts=2),
-    "the API's sliding day": Case(900 // SHARE, limits=API),
-    "a sequence with its gap": Case(30, accounts=3, delays=(2 * DAY,), gap=HUMAN_GAP),
-    "office hours": Case(60, accounts=2, limits=Limits(delay_ms=20 * 60_000), schedule=office_hours()),
+    "the API's sliding day": Case(600 // SHARE, limits=API),
+    "a sequence with its gap": Case(18, accounts=3, delays=(2 * DAY,), gap=HUMAN_GAP),
+    "office hours": Case(30, accounts=2, limits=Limits(delay_ms=40 * 60_000), schedule=office_hours()),
     "a quota that grows": Case(38, accounts=2, schedule=office_hours(quota=Quota(daily_max=10, ramp_up_days=5))),
     # With room for every step on its day: where steps and a random gap compete for a quota, the dice decide who slips.
     "everything at once": Case(
-        30, accounts=2, delays=(DAY, 2 * DAY), gap=HUMAN_GAP, schedule=office_hours(quota=Quota(daily_max=30))
+        16, accounts=2, delays=(DAY, 2 * DAY), gap=HUMAN_GAP, schedule=office_hours(quota=Quota(daily_max=16))
     ),
 }
 

@@ -55,10 +55,10 @@ def complete(n: int, steps: int = 1) -> dict[tuple[str, int], int]:
 async def test_a_launch_cut_off_is_completed_by_whoever_comes_next(
     world: World, monkeypatch: pytest.MonkeyPatch, point: str, by: str
 ) -> None:
-    monkeypatch.setattr(launching, "BATCH", 7)
+    monkeypatch.setattr(launching, "BATCH", 3)
     await world.add_accounts("anna")
-    await world.add_people(40)
-    schedule = office_hours(quota=Quota(daily_max=30))
+    await world.add_people(16)
+    schedule = office_hours(quota=Quota(daily_max=12))
     await world.set_schedule(schedule)
     campaign = await world.draft(delays=(DAY,))
     passes = 0
@@ -75,7 +75,7 @@ async def test_a_launch_cut_off_is_completed_by_whoever_comes_next(
             await world.launch(campaign)
     halfway = await world.again(campaign)
     assert (halfway.state, halfway.planned_at) == (CampaignState.RUNNING, None)
-    assert len(await rows(world)) == (0 if point == "after_launch" else 42)
+    assert len(await rows(world)) == (0 if point == "after_launch" else 18)
     if by == "an engine":
         watch = CampaignWatch(world.store, log=lambda words: None)
         while await watch.step():
@@ -83,12 +83,12 @@ async def test_a_launch_cut_off_is_completed_by_whoever_comes_next(
     else:
         result = await world.launch(await world.again(campaign))
         assert result.is_done
-    assert await rows(world) == complete(40, 2)
+    assert await rows(world) == complete(16, 2)
     progress = await campaigns.progress(world.store, campaign)
-    assert (progress.scheduled, progress.skipped) == (80, 0)
+    assert (progress.scheduled, progress.skipped) == (32, 0)
     await world.run(days=20)
-    assert Counter(each.to for each in world.post.sent) == {f"p{n}@there.test": 2 for n in range(40)}
-    assert max(world.post.by_day(BERLIN).values()) == 30
+    assert Counter(each.to for each in world.post.sent) == {f"p{n}@there.test": 2 for n in range(16)}
+    assert max(world.post.by_day(BERLIN).values()) == 12
     assert (await world.again(campaign)).state is CampaignState.COMPLETED
 
 
