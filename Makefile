@@ -58,7 +58,7 @@ world: $(STAMP)  ## run real engines against every provider of the zoo on real s
 	@$(BIN)/python -m tests.world $(ARGS)
 
 FUZZ_S ?= 60
-FUZZ_TIMES ?= 4
+FUZZ_TIMES ?= 6
 
 fuzz: $(STAMP)  ## try FUZZ_TIMES as much of what chance brings, and throw bytes at the SMTP wire for FUZZ_S seconds
 	@FAIRPOST_THOROUGH=$(FUZZ_TIMES) $(BIN)/python -m pytest -n auto -m 'thorough or hypothesis' --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)

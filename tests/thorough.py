@@ -1,4 +1,4 @@
-"""How far the tests look that try what chance brings. FAIRPOST_THOROUGH=4 makes them try four times as much: `make fuzz` does.
+"""How far the tests look that try what chance brings. FAIRPOST_THOROUGH=6 makes them try six times as much: `make fuzz` does.
 
 Most of them try something else in each run, so that a little of it every time adds up. All of them are marked.
 """

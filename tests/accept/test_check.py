@@ -175,7 +175,7 @@ pieces = st.sampled_from([*'@.<>"\\ ,;:()-+_', "ann", "example.com", "ä", "\r\n
 addresslike = st.lists(pieces | words, max_size=8).map("".join) | st.builds("{} <{}@{}>".format, words, words, words)
 
 
-@settings(max_examples=times(150))
+@settings(max_examples=times(90))
 @given(address=addresslike | st.fixed_dictionaries({"address": addresslike, "name": words}))
 def test_an_accepted_address_is_clean_and_stays_the_same(judge: Judge, address: Any) -> None:
     parsed = judge.parse(address)
@@ -532,7 +532,7 @@ anything = st.recursive(
 emails = st.dictionaries(st.sampled_from(FIELDS), anything, max_size=5).map(lambda more: {**HELLO, **more})
 
 
-@settings(max_examples=times(100))
+@settings(max_examples=times(60))
 @given(batch=st.lists(emails | st.dictionaries(names, anything, max_size=5) | anything, min_size=1, max_size=5))
 def test_any_json_gives_a_result_or_a_complaint_and_never_an_error(judge: Judge, batch: list[Any]) -> None:
     for email, judgement in zip(batch, judge.all(batch), strict=True):
@@ -558,7 +558,7 @@ nearly_plain = st.fixed_dictionaries(
 
 
 @pytest.mark.thorough
-@settings(max_examples=times(25))
+@settings(max_examples=times(15))
 @given(batch=st.lists(nearly_plain, min_size=20, max_size=20))
 def test_what_is_plain_at_first_sight_has_nothing_wrong_with_it(judge: Judge, batch: list[Any]) -> None:
     """The short way in never lets through what the long way would stop, and reads it the same."""

@@ -128,7 +128,7 @@ def test_what_is_written_is_read_as_the_same_and_would_change_nothing(before: Ca
     assert diff(before, after) == ()
 
 
-@settings(max_examples=times(15))
+@settings(max_examples=times(10))
 @given(campaigns())
 def test_what_is_written_is_read_as_the_same_with_the_line_ends_of_windows(before: CampaignFile) -> None:
     assert read(to_toml(before).replace("\n", "\r\n")) == before
@@ -206,7 +206,7 @@ def test_a_window_that_ends_as_it_begins_is_the_whole_day() -> None:
 # ── changes ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@settings(max_examples=times(15))
+@settings(max_examples=times(10))
 @given(campaigns(), campaigns())
 def test_what_differs_is_told_and_only_that(before: CampaignFile, after: CampaignFile) -> None:
     changes = diff(before, after)

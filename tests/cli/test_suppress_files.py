@@ -329,7 +329,7 @@ def in_a_file(entries: list[Suppression]) -> bytes:
 
 
 @pytest.mark.thorough
-@settings(max_examples=times(25))
+@settings(max_examples=times(15))
 @given(st.lists(ENTRIES, max_size=10))
 def test_any_list_survives_the_way_through_a_file(entries: list[Suppression]) -> None:
     back = read(in_a_file(entries))

@@ -12,7 +12,7 @@ from fairpost.compose.bodies import CHUNK_BYTES, UNQUOTED, base64_rows, encode_t
 from tests.compose import strategies as some
 from tests.thorough import times
 
-many = settings(max_examples=times(100))
+many = settings(max_examples=times(60))
 
 
 @many

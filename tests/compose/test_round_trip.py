@@ -14,7 +14,7 @@ from tests.compose.composing import message_of
 from tests.compose.reading import Seen, defects_of, read_by_stdlib, seen_by_rust, seen_by_stdlib
 from tests.thorough import times
 
-many = settings(max_examples=times(40))
+many = settings(max_examples=times(25))
 
 
 def both(message: Message) -> list[Seen]:

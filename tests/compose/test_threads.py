@@ -75,7 +75,7 @@ ids = st.one_of(
 )
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(40))
 @given(ids, st.lists(ids, max_size=40))
 def test_any_ids_make_a_sound_message(message_id: str, references: list[str]) -> None:
     data = message_after(Earlier(message_id=message_id, references=tuple(references)))
@@ -95,7 +95,7 @@ def addressed(people: tuple[Recipient, ...], envelope: tuple[str, ...]) -> bytes
     return compose(email, prepare(content), sender=SHOP, date=NOW, headers_are_envelope=True).data
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(40))
 @given(some.recipients(wide=False), st.sets(st.integers(0, 5)))
 def test_where_headers_are_the_envelope_they_name_exactly_it(people: tuple[Recipient, ...], left_out: set[int]) -> None:
     everybody = list(dict.fromkeys(person.address for person in people))

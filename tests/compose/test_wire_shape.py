@@ -25,7 +25,7 @@ def head_of(data: bytes) -> list[bytes]:
     return lines_of(data)[: lines_of(data).index(b"")]
 
 
-@settings(max_examples=times(80))
+@settings(max_examples=times(50))
 @given(some.contents(), some.recipients(), some.mailboxes())
 def test_any_message_is_well_formed(content: Content, people: tuple[Recipient, ...], sender: Mailbox) -> None:
     message = message_of(content, people, sender)
@@ -76,7 +76,7 @@ def an_encoded_word_is_short_and_holds_whole_characters(data: bytes) -> None:
         assert not words or len(line) <= 76 or (line[:1] != b" " and len(name) > 50)
 
 
-@settings(max_examples=times(100))
+@settings(max_examples=times(60))
 @given(some.subjects)
 def test_a_line_is_only_long_where_it_has_no_space_to_break_at(subject: str) -> None:
     for line in head_of(message_of(some.content_of(subject)).data):
@@ -84,7 +84,7 @@ def test_a_line_is_only_long_where_it_has_no_space_to_break_at(subject: str) -> 
         assert len(line) <= 76 or len(words) == 1
 
 
-@settings(max_examples=times(100))
+@settings(max_examples=times(60))
 @given(some.bodies, some.bodies)
 def test_an_encoded_body_has_short_lines_and_no_blank_at_their_end(text: str, html: str) -> None:
     data = message_of(some.content_of(text=text, html=html)).data

@@ -80,7 +80,7 @@ steps = st.lists(st.one_of(st.none(), st.integers(1, 4).map(unwritten)), max_siz
 """None: the message is completed. Else: an e-mail is begun, the same one again at times."""
 
 
-@settings(max_examples=times(60), deadline=None)
+@settings(max_examples=times(40), deadline=None)
 @given(steps)
 def test_at_no_moment_a_completed_attempt_is_said_to_be_unwritten(story: list[Unwritten | None]) -> None:
     memory = Torn()
@@ -122,7 +122,7 @@ def test_accounts_of_one_process_do_not_touch_each_others_notes() -> None:
     assert noted(bytes(memory)) == {unwritten(1)}
 
 
-@settings(max_examples=times(200), deadline=None)
+@settings(max_examples=times(60), deadline=None)
 @given(st.data())
 def test_garbled_bytes_are_never_taken_for_a_note(data: st.DataObject) -> None:
     memory = Torn()
@@ -137,7 +137,7 @@ def test_garbled_bytes_are_never_taken_for_a_note(data: st.DataObject) -> None:
 
 
 @given(st.binary(max_size=4 * RECORD_BYTES))
-@settings(max_examples=times(100), deadline=None)
+@settings(max_examples=times(60), deadline=None)
 def test_what_is_no_whole_file_of_notes_says_nothing(content: bytes) -> None:
     assert read(content) is None
     head = header(boot=BOOT, database=DATABASE, accounts=1)

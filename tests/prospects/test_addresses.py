@@ -122,13 +122,13 @@ async def test_the_rule_is_that_of_the_database_character_by_character(conn: Any
         assert [text for text, answer in zip(texts, answers, strict=True) if parse_exactly(text) != answer] == []
 
 
-@settings(max_examples=times(50))
+@settings(max_examples=times(30))
 @given(st.lists(NEAR, min_size=10, max_size=40))
 async def test_the_rule_is_that_of_the_database(conn: Any, texts: list[str]) -> None:
     assert [parse_exactly(text) for text in texts] == await judged(conn, texts)
 
 
-@settings(max_examples=times(50))
+@settings(max_examples=times(30))
 @given(st.lists(NEAR | st.builds("mailto:{}".format, NEAR), min_size=5, max_size=20))
 async def test_what_is_read_is_an_address_to_the_database_too(conn: Any, texts: list[str]) -> None:
     found = [mailbox.address for text in texts if (mailbox := parse(text))]

@@ -341,7 +341,7 @@ FILES = {encoding: st.lists(st.tuples(cells(encoding), cells(encoding)), max_siz
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-@settings(max_examples=times(50))
+@settings(max_examples=times(30))
 @given(data=st.data(), delimiter=st.sampled_from(DELIMITERS), has_quotes=st.booleans())
 def test_whatever_is_written_is_read_again(
     encoding: str, data: st.DataObject, delimiter: str, has_quotes: bool

@@ -16,6 +16,7 @@ from fairpost.model.sender import Fairness, Tier
 from fairpost.store import senders
 from fairpost.store.store import Store
 from tests.simulation.world import START, broken_promises, clean, draft
+from tests.thorough import times
 
 LANES = Fairness(has_lanes=True)
 FIFO = Fairness(share=0)
@@ -197,7 +198,8 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(times(3)))
 async def test_whatever_is_changed_while_mail_waits_nothing_is_lost_or_served_twice(store: Store, seed: int) -> None:
     chance = random.Random(seed)
     await clean(store)

@@ -25,7 +25,7 @@ from fairpost.system import clock
 from tests.simulation.world import broken_promises, draft
 from tests.thorough import times
 
-SECONDS = times(2, own="FAIRPOST_HAMMER_S")
+SECONDS = times(1, own="FAIRPOST_HAMMER_S")
 TURNS_MIN = 6  # of everybody, however long that takes
 SEED = int(os.environ.get("FAIRPOST_SEED", "7"))
 LEASE_S = 0.4

@@ -2,14 +2,23 @@
 
 import pytest
 
+from fairpost.dev.simulate import providers
 from fairpost.dev.simulate.checks import Check
 from fairpost.dev.simulate.providers import CASES, FORMS, START, Case, Result, run_case, simulate_providers
 from fairpost.dev.simulate.virtual_time import run_virtually, virtual_store
 from fairpost.dev.simulate.zoo import ZOO, Matter
 from fairpost.model.states import EmailClass
 from tests.simulation.world import broken_promises
+from tests.thorough import IS_FREE
 
 LASTS_S = 13.0  # the last newcomer comes after 10
+
+
+@pytest.fixture(autouse=True)
+def looked_at_half_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look asks the database as much as an e-mail does, and what is late is late by a second at least."""
+    if not IS_FREE:
+        monkeypatch.setattr(providers, "LOOK_S", 2 * providers.LOOK_S)
 
 
 def simulated(url: str, case: Case) -> Result:

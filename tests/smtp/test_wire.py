@@ -221,7 +221,7 @@ sayings = st.one_of(
 )
 
 
-@settings(max_examples=times(500))
+@settings(max_examples=times(250))
 @given(st.sampled_from(HELLOS), st.lists(sayings, max_size=12), st.integers(1, 3))
 def test_whatever_a_server_says_the_report_is_true(
     greeting: tuple[bytes, ...], said: list[bytes], recipients: int
@@ -230,7 +230,7 @@ def test_whatever_a_server_says_the_report_is_true(
     Conversation([*greeting, *said], message_to(recipients)).run()
 
 
-@settings(max_examples=times(150))
+@settings(max_examples=times(80))
 @given(st.lists(st.binary(max_size=100), max_size=20))
 def test_whatever_bytes_come_nothing_breaks(said: list[bytes]) -> None:
     Conversation(said, message_to(1)).run()

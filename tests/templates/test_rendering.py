@@ -427,7 +427,7 @@ def test_a_field_is_printed_as_it_is(before: str, value: str, after: str) -> Non
     assert len(shown.splitlines()) <= 1
 
 
-@settings(max_examples=times(100))
+@settings(max_examples=times(60))
 @given(straight, recipients)
 def test_what_is_missing_is_known_without_rendering(source: str, fields: dict[str, Any]) -> None:
     template = compiled(source)
@@ -439,7 +439,7 @@ def test_what_is_missing_is_known_without_rendering(source: str, fields: dict[st
         template.render(fields)
 
 
-@settings(max_examples=times(100))
+@settings(max_examples=times(60))
 @given(branching, recipients)
 def test_who_lacks_nothing_reads_no_gaps(source: str, fields: dict[str, Any]) -> None:
     template = compiled(source)
@@ -459,7 +459,7 @@ def test_the_order_of_fields_does_not_matter(source: str, fields: dict[str, Any]
     assert outcome(fields) == outcome(dict(reversed(fields.items())))
 
 
-@settings(max_examples=times(100))
+@settings(max_examples=times(60))
 @given(branching)
 def test_the_engine_finds_the_same_fields(source: str) -> None:
     found = minijinja.Environment().undeclared_variables_in_str(source)
@@ -476,7 +476,7 @@ def test_every_template_has_a_preview(source: str) -> None:
 TOKENS = "{{ }} {% %} {# #} if elif else endif for endfor in not and or is a b.c loop.index 'x' \" ( ) | default int join , == < 7 -7 1.5 . - + ~ é \n"
 
 
-@settings(max_examples=times(300))
+@settings(max_examples=times(150))
 @given(st.lists(st.sampled_from(TOKENS.split(" ")), max_size=25).map(" ".join))
 def test_any_words_are_rendered_or_refused(source: str) -> None:
     with suppress(TemplateError, Unrenderable):

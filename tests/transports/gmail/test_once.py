@@ -142,7 +142,7 @@ sends = st.lists(st.none() | unanswered | answered | failed | refused, max_size=
 questions = st.lists(st.none() | asked, max_size=8)
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(40))
 @given(sends, questions, questions)
 async def test_any_run_of_accidents(
     on_send: list[Fault | None], on_draft: list[Fault | None], on_thread: list[Fault | None]
