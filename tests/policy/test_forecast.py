@@ -404,7 +404,7 @@ def _keeps_the_schedule(found: Forecast, moments: list[datetime], plan: Plan) ->
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
 def test_a_sequence_of_every_preset_goes_out_as_one_by_one(preset: str) -> None:
-    plan = Plan(recipients=700, delays_s=(2 * DAY_S, 3 * DAY_S), gap=HUMAN_GAP, schedule=BERLIN)
+    plan = Plan(recipients=400, delays_s=(2 * DAY_S, 3 * DAY_S), gap=HUMAN_GAP, schedule=BERLIN)
     found, expected = forecast(plan, of_preset(preset, 3), now=NOW), sends(plan, of_preset(preset, 3), now=NOW)
     assert found.ends_at == expected[-1].at
     assert found.per_step == tuple(_figures(expected, step) for step in (1, 2, 3))

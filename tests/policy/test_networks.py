@@ -91,10 +91,11 @@ ipv6 = st.ip_addresses(v=6).map(lambda ip: IPv6Address(int(ip)))
 everywhere: tuple[Network, ...] = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 
 
-@pytest.mark.parametrize(("text", "kind"), FORBIDDEN.items())
-def test_what_is_not_public_is_refused_and_named(text: str, kind: str) -> None:
-    ip = ip_address(text)
-    assert missing(refusal(ip, ()), str(ip), kind) == []
+def test_what_is_not_public_is_refused_and_named() -> None:
+    refused = {text: (str(ip_address(text)), kind) for text, kind in FORBIDDEN.items()}
+    assert {
+        text: lacks for text, facts in refused.items() if (lacks := missing(refusal(ip_address(text), ()), *facts))
+    } == {}
 
 
 @pytest.mark.parametrize("text", PUBLIC)
@@ -102,9 +103,8 @@ def test_the_public_internet_is_free(text: str) -> None:
     assert refusal(ip_address(text), ()) is None
 
 
-@pytest.mark.parametrize("text", FORBIDDEN)
-def test_an_operator_can_allow_any_network(text: str) -> None:
-    assert refusal(ip_address(text), everywhere) is None
+def test_an_operator_can_allow_any_network() -> None:
+    assert [text for text in FORBIDDEN if refusal(ip_address(text), everywhere) is not None] == []
 
 
 def test_what_the_operator_allows_is_no_wider_than_what_he_wrote() -> None:

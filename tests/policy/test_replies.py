@@ -19,9 +19,9 @@ def name(row: dict[str, str]) -> str:
     return f"{row['source']} {row['phase']} {row['code']} {text}"
 
 
-@pytest.mark.parametrize("row", ROWS, ids=name)
-def test_a_real_reply_is_understood(row: dict[str, str]) -> None:
-    assert verdict_on(row) == label(row), read(row).why
+def test_every_real_reply_is_understood() -> None:
+    wrong = [f"{name(row)}: {read(row).why}" for row in ROWS if verdict_on(row) != label(row)]
+    assert wrong == []
 
 
 def test_the_table_has_every_class_and_every_scope_but_no_reply_twice() -> None:
