@@ -4,11 +4,10 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx2 as httpx
 import pytest
@@ -24,7 +23,7 @@ WHISTLE = "three short, one long"
 
 @dataclass(frozen=True)
 class Pigeons:
-    """Commands of a program that knows the kind, each a process."""
+    """Commands of a program that knows the kind."""
 
     environment: dict[str, str]
 
@@ -33,19 +32,21 @@ class Pigeons:
             [*PROGRAM, *map(str, arguments)],
             cwd=ROOT,
             env=process_environment(self.environment),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def run(self, *arguments: object, code: int = 0) -> str:
-        done = self.start(*arguments)
-        out, errors = done.communicate(timeout=PROCESS_S_MAX)
-        assert done.returncode == code, out + errors
-        return out or errors
-
-    def json(self, *arguments: object) -> Any:
-        return json.loads(self.run(*arguments, "--json"))
+    def each(self, *commands: Sequence[object]) -> list[str]:
+        """What they print, one after the other in one process."""
+        given = json.dumps([[str(word) for word in words] for words in commands])
+        process = self.start("each")
+        out, errors = process.communicate(given, timeout=PROCESS_S_MAX)
+        assert process.returncode == 0, errors
+        done = json.loads(out)
+        assert [code for code, _ in done] == [0] * len(commands), done
+        return [printed for _, printed in done]
 
     @contextmanager
     def running(self, *arguments: object) -> Iterator[str]:
@@ -129,10 +130,13 @@ def test_an_account_of_a_new_kind_is_added_verified_and_sends(pigeons: Pigeons, 
 
     # By a command.
     whistle = ("--pigeon-whistle-file", lofts / "whistle")
-    pigeons.run("account", "add", "ann", "--from", "ann@house.example", "--pigeon-loft", "north", *whistle)
-    assert pigeons.json("account", "verify", "ann")["ok"]
-    shown = pigeons.json("account", "show", "ann")["server"]
-    assert shown == {"kind": "pigeon", "loft": "north", "has_secret": True}
+    _, verified, shown = pigeons.each(
+        ("account", "add", "ann", "--from", "ann@house.example", "--pigeon-loft", "north", *whistle),
+        ("account", "verify", "ann", "--json"),
+        ("account", "show", "ann", "--json"),
+    )
+    assert json.loads(verified)["ok"]
+    assert json.loads(shown)["server"] == {"kind": "pigeon", "loft": "north", "has_secret": True}
     assert plain.json("account", "show", "ann")["server"] == {"kind": "pigeon"}
 
     # By requests.

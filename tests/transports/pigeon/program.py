@@ -1,9 +1,23 @@
-"""`fairpost`, with one more line in its registry. Processes that it starts run this module, too, and so have the line."""
+"""`fairpost`, with one more line in its registry. Processes that it starts run this module, too, and so have the line.
 
-from fairpost.cli import main
+With `each`, it runs the commands that are lists of words in its input, and tells of each its code and what it printed, in JSON.
+"""
+
+import json
+import sys
+
+from fairpost.cli import app, main
 from fairpost.transports.registry import KINDS
 
 KINDS["pigeon"] = "tests.transports.pigeon.kind"
 
+
+def run_each() -> None:
+    from typer.testing import CliRunner
+
+    done = [CliRunner().invoke(app, words) for words in json.load(sys.stdin)]
+    json.dump([(each.exit_code, each.output) for each in done], sys.stdout)
+
+
 if __name__ == "__main__":
-    main()
+    run_each() if sys.argv[1:] == ["each"] else main()
