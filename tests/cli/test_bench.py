@@ -8,10 +8,17 @@ import pytest
 from fairpost.cli.bench import MEANING
 from fairpost.dev.bench import api, pages
 from tests.cli.conftest import Cli
+from tests.cli.test_simulate import empty_already
 
 
 def is_measured(figures: dict[str, float]) -> bool:
     return figures.keys() <= MEANING.keys() and all(math.isfinite(figure) and figure > 0 for figure in figures.values())
+
+
+@pytest.fixture(autouse=True)
+def on_the_tests_own_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    for bench in (api, pages):
+        monkeypatch.setattr(bench, "bench_database", empty_already)
 
 
 def test_the_api_is_measured_beside_the_framework_and_the_database(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
