@@ -50,7 +50,7 @@ def test_the_block_is_gone() -> None:
     assert inlined("<head>\n<style>\np { color: red }\n</style>\n</head>") == "<head>\n</head>"
 
 
-words = st.text(st.characters(codec="utf-8", exclude_characters="<>{}\"'\ufdd0\ufdd1\ufdd2"), max_size=8)
+words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<>{}\"'\ufdd0\ufdd1\ufdd2"), max_size=8)
 tags = st.sampled_from(["{{ a }}", '{{ a or "<p>" }}', "{% if a %}", "{% else %}", "{# <p> #}", "<p>", '<p class="x">', "</p>", '<a href="{{ a or "x" }}">', "<!-- <p> -->"])  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def test_what_is_none_is_refused(text: str) -> None:
 
 SIGNS = st.sampled_from('abAZ09.-_+@@<> "\\,:;()[]\x01\x7f\xa0\xad\u200b\u200d\u2028\ufeffäÄıİſK\U0001f600')
 NEAR = st.one_of(
-    st.text(st.characters(min_codepoint=1, codec="utf-8"), max_size=80),
+    st.text(st.characters(min_codepoint=1, exclude_categories=["Cs"]), max_size=80),
     st.text(SIGNS, max_size=40),
     st.builds("{}@{}".format, st.text(SIGNS, max_size=70), st.text(SIGNS, max_size=10)),
     st.builds("{}@{}.com".format, st.text(SIGNS, min_size=1, max_size=6), st.text(SIGNS, min_size=1, max_size=6)),

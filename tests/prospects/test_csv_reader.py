@@ -238,7 +238,7 @@ def test_other_columns_are_fields_of_their_own(name: str, slug: str) -> None:
     assert list(columns(f'email,"{name}"\n').values()) == ["email", slug]
 
 
-@given(st.text(st.characters(codec="utf-8", exclude_characters='"\0'), max_size=20))
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters='"\0'), max_size=20))
 @example("²")
 @example("\u0903x")
 def test_any_column_can_be_named_in_a_template(name: str) -> None:
@@ -332,8 +332,15 @@ def test_utf_16_may_break_off_or_be_broken() -> None:
 ENCODINGS = {"utf-8": None, "utf-8-sig": None, "utf-16": None, "cp1252": "cp1252", "latin-1": "latin-1"}
 
 
+# What each can write. Asked for a codec, Hypothesis tries every character there is: seconds.
+LETTERS = {
+    "cp1252": st.sampled_from(bytes(range(1, 256)).decode("cp1252", "ignore")),
+    "latin-1": st.sampled_from(bytes(range(1, 256)).decode("latin-1")),
+}
+
+
 def cells(encoding: str) -> st.SearchStrategy[str]:
-    letters = st.characters(codec=encoding.removesuffix("-sig"), exclude_characters="\0", exclude_categories=["Cs"])
+    letters = LETTERS.get(encoding, st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
     return st.text(letters | st.sampled_from(",;\t|\"'\r\n ="), max_size=20)
 
 
