@@ -1,5 +1,7 @@
 """A real engine (`fairpost work`) as a process of its own, and what the system knows of the processes below it.
 
+Most are forks of a process that has loaded everything, for a fresh interpreter takes a second.
+
 Who is who among them: a worker is known by its connection to the recorder, which also tells whose account it drives;
 the orchestrator is the oldest of the rest. Needs /proc.
 """
@@ -11,18 +13,51 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from fairpost.store.postmaster import is_alive
 from tests.chaos.recorder import Recorder
+from tests.chaos.victims import fork, work
 
 FAIRPOST = Path(sys.executable).with_name("fairpost")
 ESTABLISHED = "01"
 
 
+class Forked:
+    """With what is used of `subprocess.Popen`."""
+
+    def __init__(self, process: ForkServerProcess) -> None:
+        assert process.pid is not None
+        self.pid, self._process = process.pid, process
+
+    @property
+    def returncode(self) -> int | None:
+        return self.poll()
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if (code := self.poll()) is None:
+            raise subprocess.TimeoutExpired("fairpost work", timeout or 0)
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+
 @dataclass
 class Engine:
-    process: "subprocess.Popen[bytes]"
+    process: "subprocess.Popen[bytes] | Forked"
     log: Path
     recorder: Recorder | None  # None: nobody will ask who its workers are
     _workers: set[int] = field(default_factory=set)  # once known, for good
@@ -36,12 +71,20 @@ class Engine:
         *arguments: str,
         env: Mapping[str, str] | None = None,
     ) -> "Engine":
-        log = folder / f"engine-{len(list(folder.glob('engine-*')))}.log"
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("FAIRPOST_")}
-        environment |= {"FAIRPOST_DATABASE_URL": url, "FAIRPOST_HOME": str(folder), **(env or {})}
+        """As people start it."""
+        log = _next_log(folder)
         with log.open("wb") as out:
-            process = subprocess.Popen([FAIRPOST, "work", *arguments], stdout=out, stderr=out, env=environment)
+            process = subprocess.Popen(
+                [FAIRPOST, "work", *arguments], stdout=out, stderr=out, env=_environment(url, folder, env)
+            )
         return cls(process, log, recorder)
+
+    @classmethod
+    def fork(
+        cls, url: str, recorder: Recorder | None, folder: Path, *arguments: str, env: Mapping[str, str] | None = None
+    ) -> "Engine":
+        log = _next_log(folder)
+        return cls(Forked(fork(work, arguments, _environment(url, folder, env), log)), log, recorder)
 
     @property
     def pid(self) -> int:
@@ -91,6 +134,17 @@ class Engine:
             children = self.kill()
             for pid in children:
                 signal_to(pid, signal.SIGKILL)
+
+
+def _next_log(folder: Path) -> Path:
+    log = folder / f"engine-{len(list(folder.glob('engine-*')))}.log"
+    log.touch()
+    return log
+
+
+def _environment(url: str, folder: Path, more: Mapping[str, str] | None) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FAIRPOST_")}
+    return {**kept, "FAIRPOST_DATABASE_URL": url, "FAIRPOST_HOME": str(folder), **(more or {})}
 
 
 def signal_to(pid: int, number: signal.Signals) -> None:

@@ -98,6 +98,7 @@ async def test_in_spite_of_every_kill_everybody_gets_every_step_once_and_nothing
         async def is_over() -> bool:
             nonlocal doubts
             doubts += await settle_doubts(world)
+            await world.hasten()
             now = await campaigns.campaign_by_id(world.store, campaign.id)
             return now.state is CampaignState.COMPLETED and now.reason is None
 

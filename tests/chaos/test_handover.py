@@ -167,7 +167,7 @@ async def test_a_worker_frozen_between_any_two_lines_is_not_believed_dead(
 # ── a whole engine ────────────────────────────────────────────────────────────────────────────────────────
 
 
-SENDERS = {f"a{i}": Limits(batch_max=20) for i in range(8)}
+SENDERS = {f"a{i}": Limits(batch_max=20) for i in range(8 if LONG_KILLS else 5)}
 # Most of a conversation lies before the dot, as with servers that look up who a message is from.
 LOOKS_UP = Manners(data_s=0.2)
 ROUNDS = 5 if LONG_KILLS else 2

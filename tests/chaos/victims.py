@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any, Literal
 
 from fairpost.campaigns import launching
+from fairpost.cli import main
 from fairpost.engine import handover, lease, runner, send, settle
 from fairpost.engine.handover import NOWHERE, Handover, Note, folders
 from fairpost.engine.results import Idle, Rested
@@ -44,8 +45,14 @@ from fairpost.transports.port import ClosableTransport, Permission
 from fairpost.transports.scripted.send import OK
 from fairpost.vault.vault import Vault
 
+# What an engine loads before it forks its workers.
+CLIENTS = (
+    *("fairpost.transports.smtp.login", "fairpost.transports.smtp.send"),
+    *("fairpost.transports.gmail.client", "fairpost.transports.gmail.send"),
+)
+
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload([__name__])
+_forks.set_forkserver_preload([__name__, "fairpost.cli.work", "fairpost.startup.engine", *CLIENTS])
 
 LEASE_S = 0.5  # of a worker that sends into a pipe
 SENDERS_LEASE_S = 60.0  # of one that sends by SMTP
@@ -64,6 +71,21 @@ async def ended(process: ForkServerProcess) -> int:
     await asyncio.to_thread(process.join)
     assert process.exitcode is not None
     return process.exitcode
+
+
+# ── a whole engine ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def work(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    """`fairpost work`, as a command."""
+    os.environ.clear()
+    os.environ.update(environment)
+    out = os.open(log, os.O_WRONLY | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(out, stream)
+    os.close(out)
+    sys.argv = ["fairpost", "work", *arguments]
+    main()
 
 
 # ── a worker, as an engine has them ───────────────────────────────────────────────────────────────────────

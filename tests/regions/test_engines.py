@@ -23,8 +23,9 @@ from tests.simulation.world import broken_promises, draft
 
 NOWHERE = "postgresql://fairpost@127.0.0.1:1/home"  # engines need no home database
 TWO = ("eu", "us")
-EMAILS = 1000
-SOME = 15
+EMAILS = 400  # more than are sent meanwhile, at this pace
+PACE = Limits(delay_ms=60)
+SOME = 8
 
 
 @pytest.mark.slow
@@ -44,14 +45,14 @@ async def test_when_one_region_dies_the_other_goes_on_and_it_resumes_when_it_is_
     with recorder.running():
         for name in TWO:
             async with Store.open(regions.urls[name]) as store:
-                await add_accounts(store, recorder, {name: Limits(delay_ms=20)})
+                await add_accounts(store, recorder, {name: PACE})
                 await store.enqueue_many([draft(to=f"{name}{i}@there.test", attempts_max=10) for i in range(EMAILS)])
         async with AsyncExitStack() as stack:
             proxies = {name: await stack.enter_async_context(Proxy(regions.urls[name])) for name in TWO}
             urls = {name: proxy.url for name, proxy in proxies.items()}
             env = {"FAIRPOST_REGIONS": written(urls)}
             engines = {
-                name: Engine.start(NOWHERE, None, tmp_path, "--region", name, "--lease-s", str(LEASE_S), env=env)
+                name: Engine.fork(NOWHERE, None, tmp_path, "--region", name, "--lease-s", str(LEASE_S), env=env)
                 for name in TWO
             }
             stores = await stack.enter_async_context(RegionStores(Directory(Region(*pair) for pair in urls.items())))
