@@ -73,8 +73,9 @@ PROCESSES_MAX = 8
 TEARDOWN_S_MAX = 180  # of a test that has failed
 
 # Tests of one file run in one process, in their order: they may share what takes long to make. So do these folders: one
-# has a browser, the other worlds of many processes, two of which at once would only test the patience of the machine.
-TOGETHER = ("tests/browser/", "tests/chaos/")
+# reads all of the source, one has a browser, and one worlds of many processes, two of which at once would only test the
+# patience of the machine.
+TOGETHER = ("tests/architecture/", "tests/browser/", "tests/chaos/")
 
 
 def pytest_configure(config: pytest.Config) -> None:
