@@ -556,7 +556,7 @@ def test_any_interleaving_keeps_every_promise_of_a_campaign(url: str) -> None:
     try:
         CampaignMachine.loop = loop
         CampaignMachine.store = loop.run_until_complete(connect(url))
-        examples, steps = times(8, own="FAIRPOST_EXAMPLES"), int(os.environ.get("FAIRPOST_STEPS", "40"))
+        examples, steps = times(6, own="FAIRPOST_EXAMPLES"), int(os.environ.get("FAIRPOST_STEPS", "40"))
         run_state_machine_as_test(CampaignMachine, settings=settings(max_examples=examples, stateful_step_count=steps))
         loop.run_until_complete(CampaignMachine.store.close())
     finally:

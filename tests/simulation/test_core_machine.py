@@ -504,7 +504,7 @@ def test_any_interleaving_keeps_every_promise(url: str) -> None:
     try:
         CoreMachine.loop = loop
         CoreMachine.store = loop.run_until_complete(connect(url))
-        run_state_machine_as_test(CoreMachine, settings=settings(max_examples=times(15), stateful_step_count=40))
+        run_state_machine_as_test(CoreMachine, settings=settings(max_examples=times(10), stateful_step_count=40))
         loop.run_until_complete(CoreMachine.store.close())
     finally:
         loop.close()
