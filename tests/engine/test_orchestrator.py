@@ -17,7 +17,7 @@ from fairpost.engine.fleet import BEAT_S_MAX, STUCK_S_MAX
 from fairpost.engine.orchestrator import FAULT_REST_S_MAX, FAULTS_MAX, LOOK_S, LOOK_S_MAX, Orchestrator
 from fairpost.engine.process import AT_ONCE, WorkerOptions
 from fairpost.engine.runner import Runner
-from fairpost.model.account import Limits, Usage
+from fairpost.model.account import Limits
 from fairpost.model.fault import Bounces
 from fairpost.model.ids import AccountId
 from fairpost.model.reason import Reason
@@ -412,28 +412,31 @@ async def test_an_end_that_no_account_can_have_caused_is_not_counted(engine: Eng
     assert await deaths(engine.store) == 0
 
 
-async def test_in_a_shared_process_only_an_account_that_was_sending_can_be_the_cause(
+async def test_the_death_of_a_shared_process_counts_for_none_and_each_starts_alone_until_it_has_sent_ten(
     store: Store, parent: Parent
 ) -> None:
     engine = engine_of(store, parent, accounts_max=2)
     with engine.orchestrator.hearing():
-        sending, waiting = await add_account(store, "anna"), await add_account(store, "bert")
-        (email, *_) = await enqueue(store, n=2)
+        accounts = {await add_account(store, name) for name in ("anna", "bert")}
+        await enqueue(store, n=20)
         assert await engine.asks() == 1
         worker = await engine.parent.fork()
-        for account in (sending, waiting):
-            lease = await store.take_lease(account, owner=OWNER, seconds=600)
-            assert lease is not None
-            worker.say(holds=account, epoch=lease.epoch)
-            if account == sending:
-                assert (await store.claim(lease, limit=1)).ids == (email["id"],)
-                assert (await store.begin(lease, email["id"], usage=Usage())).verdict == "begun"
-        await engine.heard()
         engine.parent.die(worker)
+        await engine.heard()
+        assert await engine.asks() == 2
+        rows = await store.fetch("SELECT deaths FROM fairpost.leases")
+        assert [row["deaths"] for row in rows] == [0, 0]
+        first, second = await engine.parent.fork(NO_PROCESS + 1), await engine.parent.fork(NO_PROCESS + 2)
+        await engine.heard()
+        assert {first.account, second.account} == accounts
+        first.say(beat=[[first.account, 10]])
+        await engine.heard()
+        assert first.told() == [{"finish": first.account}], "it may share a process again"
+        engine.parent.die(second)
         await engine.heard()
         await engine.asks()
         rows = await store.fetch("SELECT account_id, deaths FROM fairpost.leases")
-    assert {row["account_id"]: row["deaths"] for row in rows} == {sending: 1, waiting: 0}
+        assert {row["account_id"]: row["deaths"] for row in rows} == {first.account: 0, second.account: 1}
 
 
 async def test_while_the_database_is_away_no_death_is_counted_and_what_was_held_is_freed_later(

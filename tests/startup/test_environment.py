@@ -239,7 +239,7 @@ async def test_limits_pool_and_pause_are_left_to_people(store: Store, home: Path
 async def test_one_that_was_suspended_is_active_again_when_its_login_has_changed(store: Store, home: Path) -> None:
     await start(store, home, **LOGIN)
     account_id = (await only_account(store)).id
-    await store.worker_died(account_id, None, is_alone=True, deaths_max=1)
+    await store.worker_died(account_id, deaths_max=1)
     await start(store, home, **LOGIN, SMTP_FROM_NAME="Another")
     assert (await only_account(store)).status is AccountStatus.SUSPENDED
     await start(store, home, **{**LOGIN, "SMTP_PASSWORD": "the right one"})

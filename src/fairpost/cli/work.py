@@ -14,8 +14,14 @@ def work(
         str | None, typer.Option(metavar="NAME", help="The region whose mail it sends. [default: FAIRPOST_REGION]")
     ] = None,
     accounts_per_process: Annotated[
-        int, typer.Option(min=1, max=10_000, help="How many accounts share one process.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            min=1,
+            max=10_000,
+            help="How many accounts share one process. [default: accounts without a pause share one, others have their own]",
+            show_default=False,
+        ),
+    ] = None,
     processes_max: Annotated[int, typer.Option(min=1, max=10_000, help="Most worker processes at once.")] = 1000,
     poll_only: Annotated[
         bool, typer.Option("--poll-only", help="Do not LISTEN. Chosen by itself behind a pooler.")
@@ -33,7 +39,7 @@ def work(
 ) -> None:
     """Run the engine: send what is waiting.
 
-    Starts a process for each account that has work. Any number of machines may run it on one database. With regions, it
+    Starts processes for the accounts that have work. Any number of machines may run it on one database. With regions, it
     knows only its own. With FAIRPOST_ENGINE=off it sends nothing, and waits for the signal. The first signal finishes what is under way and gives the rest back; the second ends at once.
 
     \b

@@ -15,11 +15,14 @@ from typing import Any
 
 from fairpost.engine.channel import Channel, Lines, Message, encode
 from fairpost.engine.process import AT_ONCE, WorkerOptions
+from fairpost.model.account import Account
 from fairpost.model.ids import AccountId, Epoch
 from fairpost.model.reason import Log, Reason
+from fairpost.policy.packing import ALONE, Place, place_of
 from fairpost.system import clock
 from fairpost.system.pause import Pause
 
+SUSPECT_EMAILS = 10  # sent alone, and an account whose process died with others in it shares one again
 BEAT_S_MAX = 30.0  # a worker that says nothing for so long hangs
 STUCK_S_MAX = 900.0  # busy, and not an e-mail further: five minutes beyond the longest that a server is waited for
 # How a process ends for which no account is to blame: in good order, told to end, or without its orchestrator.
@@ -34,19 +37,18 @@ class WorkerHandle:
     channel: Channel
     heard_s: float
     accounts: set[AccountId] = field(default_factory=set)
+    place: Place = ALONE
     moved: dict[AccountId, tuple[int, float]] = field(default_factory=dict)  # e-mails handled, and since when so many
     is_finishing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """An account's worker that is no more; of its lease the epoch, if it had one. `is_fault`: the account may be the cause, if
-    `is_alone` in its process, or if it was sending."""
+    """An account's worker that is no more; of its lease the epoch, if it had one. `is_fault`: the account may be the cause."""
 
     account_id: AccountId
     epoch: Epoch | None
     is_fault: bool
-    is_alone: bool
 
 
 class Fleet:
@@ -68,7 +70,8 @@ class Fleet:
         self._lines = Lines()
         self._fds: list[int] = []
         self._workers: dict[int, WorkerHandle] = {}  # by pid
-        self._asked: list[set[AccountId]] = []  # accounts for processes that are being forked
+        self._asked: list[tuple[Place, set[AccountId]]] = []  # accounts for processes that are being forked
+        self._suspects: set[AccountId] = set()  # a process that each of them shared has died
         self._at_rest: set[AccountId] = set()  # idle, and free to send at once
         self._epochs: dict[AccountId, Epoch] = {}  # of the leases that our workers hold
         self._put_off_until_s: dict[AccountId, tuple[Pause, float]] = {}
@@ -95,20 +98,30 @@ class Fleet:
 
     # ── told ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def start(self, account_id: AccountId) -> None:
+    def start(self, account: Account) -> None:
         """Into a process with room, or a new one."""
-        self.ours[account_id] = False
-        room = self._options.accounts_max
+        self.ours[account.id] = False
+        place = place_of(
+            account,
+            per_process=self._options.accounts_max,
+            is_suspect=account.id in self._suspects,
+            mailboxes_alone=sum(worker.place == ALONE for worker in self._workers.values()),
+        )
         for worker in self._workers.values():
-            if len(worker.accounts) < room and not worker.is_finishing and room > 1:
-                worker.accounts.add(account_id)
-                worker.channel.send({"drive": account_id})
+            if (
+                place.is_shared
+                and worker.place == place
+                and len(worker.accounts) < place.room
+                and not worker.is_finishing
+            ):
+                worker.accounts.add(account.id)
+                worker.channel.send({"drive": account.id})
                 return
-        for accounts in self._asked:
-            if len(accounts) < room:
-                accounts.add(account_id)
+        for asked_place, accounts in self._asked:
+            if place.is_shared and asked_place == place and len(accounts) < place.room:
+                accounts.add(account.id)
                 return
-        self._asked.append({account_id})
+        self._asked.append((place, {account.id}))
         self._supervisor.sendall(encode({"fork": len(self._asked), "url": self._options.url}))
 
     def wake(self, *account_ids: AccountId) -> None:
@@ -176,14 +189,14 @@ class Fleet:
         self._fds += fds
         for message in self._lines.feed(data):
             if "forked" in message:
-                attaching = self._attach(message["pid"], socket.socket(fileno=self._fds.pop(0)), self._asked.pop(0))
+                attaching = self._attach(message["pid"], socket.socket(fileno=self._fds.pop(0)), *self._asked.pop(0))
                 asyncio.get_running_loop().create_task(attaching).add_done_callback(_raise)
             elif "exited" in message:
                 self._on_exit(message["exited"], message["code"])
 
-    async def _attach(self, pid: int, sock: socket.socket, accounts: set[AccountId]) -> None:
+    async def _attach(self, pid: int, sock: socket.socket, place: Place, accounts: set[AccountId]) -> None:
         channel = await Channel.over(sock, lambda message: self._on_message(pid, message), lambda: self._on_end(pid))
-        self._workers[pid] = WorkerHandle(pid, channel, clock.monotonic(), accounts)
+        self._workers[pid] = WorkerHandle(pid, channel, clock.monotonic(), accounts, place)
         for account_id in accounts:
             channel.send({"drive": account_id})
         if self._is_finishing:
@@ -199,6 +212,9 @@ class Fleet:
                 for account_id, handled in counts:
                     if worker.moved.get(account_id, (-1, 0.0))[0] != handled or self.ours.get(account_id):
                         worker.moved[account_id] = (handled, worker.heard_s)
+                    if account_id in self._suspects and handled >= SUSPECT_EMAILS:
+                        self._suspects.discard(account_id)
+                        self.let_go(account_id)
             case {"account": int(id_), "idle": bool(is_idle), "until": until}:
                 was_idle, self.ours[AccountId(id_)] = self.ours.get(AccountId(id_)), is_idle
                 (self._at_rest.add if is_idle and until is None else self._at_rest.discard)(AccountId(id_))
@@ -225,7 +241,7 @@ class Fleet:
         if is_fault:
             self._log(Reason("worker.failed", account=self._name_of(account_id), why=why))
         if is_fault or unreleased is not None:
-            self.dead.append(Dead(account_id, unreleased, is_fault, is_alone=True))
+            self.dead.append(Dead(account_id, unreleased, is_fault))
         if not worker.accounts and not worker.is_finishing:
             worker.is_finishing = True
             worker.channel.send({"finish": None})
@@ -235,8 +251,8 @@ class Fleet:
         """The process is gone; with it the accounts it had not given back."""
         worker = self._workers.pop(pid, None)
         if worker is not None:
-            is_alone = len(worker.accounts) == 1
-            self._lost[pid] = [Dead(id_, self._epochs.get(id_), True, is_alone) for id_ in worker.accounts]
+            is_alone = len(worker.accounts) == 1  # among many, nobody knows whose fault it was
+            self._lost[pid] = [Dead(id_, self._epochs.get(id_), is_alone) for id_ in worker.accounts]
             for account_id in worker.accounts:
                 self._forget(account_id)
                 self._held_up.add(account_id)
@@ -248,8 +264,11 @@ class Fleet:
         self._on_end(pid)
         dead = self._lost.pop(pid, [])
         self._held_up -= {each.account_id for each in dead}
-        is_fault = code not in BLAMELESS_CODES and not self._is_excused()
-        self.dead += [replace(each, is_fault=is_fault) for each in dead]
+        if code in BLAMELESS_CODES or self._is_excused():
+            dead = [replace(each, is_fault=False) for each in dead]
+        elif len(dead) > 1:
+            self._suspects |= {each.account_id for each in dead}
+        self.dead += dead
 
     def _forget(self, account_id: AccountId) -> None:
         self.ours.pop(account_id, None)

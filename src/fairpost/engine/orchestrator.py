@@ -24,9 +24,10 @@ from fairpost.engine.doubts import resolve_doubts
 from fairpost.engine.fleet import Fleet
 from fairpost.engine.handover import clear_doubts
 from fairpost.engine.process import WorkerOptions
-from fairpost.model.account import AccountRuntime, Lease
+from fairpost.model.account import Account, AccountRuntime, Lease
 from fairpost.model.errors import DatabaseUnavailable, Outgrown
 from fairpost.model.reason import Log, Reason
+from fairpost.policy.packing import SHARED_MAX
 from fairpost.policy.placement import Plan, plan
 from fairpost.store.blocks import blocked_for_all
 from fairpost.store.connections import connect
@@ -62,7 +63,7 @@ class Orchestrator:
     ) -> None:
         self._store = store
         self._options = options
-        self._places = processes_max * options.accounts_max
+        self._places = processes_max * (options.accounts_max or SHARED_MAX)
         self._look_s = min(look_s, LOOK_S_MAX)
         self._log = log
         self._news = asyncio.Event()
@@ -74,6 +75,7 @@ class Orchestrator:
             log=log,
         )
         self._routes: dict[AccountId, set[str]] = {}
+        self._accounts: dict[AccountId, Account] = {}
         self._changes = AccountChanges(options.owner)
         self._is_ending = False
         self._outgrown: Outgrown | None = None
@@ -183,9 +185,7 @@ class Orchestrator:
         while waiting:
             dead = waiting[0]
             if dead.is_fault:
-                await self._store.worker_died(
-                    *(dead.account_id, dead.epoch), is_alone=dead.is_alone, deaths_max=FAULTS_MAX
-                )
+                await self._store.worker_died(dead.account_id, deaths_max=FAULTS_MAX)
                 waiting[0] = replace(dead, is_fault=False)
             if dead.epoch is not None:
                 await self._store.drop_lease(Lease(account_id=dead.account_id, epoch=dead.epoch, until=clock.now()))
@@ -209,6 +209,7 @@ class Orchestrator:
         found = await self._store.runtimes()
         accounts = [each for each in found if each.account.transport is not None]
         self._fleet.names = {each.account.id: each.account.name for each in found}
+        self._accounts = {each.account.id: each.account for each in accounts}
         self._routes = {each.account.id: {each.account.pool, f"@{each.account.name}"} for each in accounts}
         for event in self._changes.seen(accounts):
             self._log(event)
@@ -243,7 +244,7 @@ class Orchestrator:
         for account_id in planned.let_go:
             self._fleet.let_go(account_id)
         for account_id in planned.start:
-            self._fleet.start(account_id)
+            self._fleet.start(self._accounts[account_id])
 
     # ── being woken ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -23,6 +23,7 @@ from fairpost.engine.worker import IDLE_S_MAX, AccountWorker, Ending, Progress
 from fairpost.model.account import Account
 from fairpost.model.errors import FairpostError
 from fairpost.model.ids import AccountId
+from fairpost.policy.packing import SHARED_MAX
 from fairpost.store.store import Store
 from fairpost.store.trouble import is_trouble
 from fairpost.transports.port import ClosableTransport
@@ -38,12 +39,17 @@ AT_ONCE = 70  # exit code: ended at once, what was under way is in doubt
 class WorkerOptions:
     url: str
     owner: str
-    accounts_max: int = 1
+    accounts_max: int | None = 1  # in one process; None: as policy/packing.py says
     lease_s: float = LEASE_S
     idle_s_max: float = IDLE_S_MAX
     poll_only: bool = False
     notes: tuple[Path, ...] = ()  # folders for what workers note of what they hand over
     steps: tuple[Path, ...] = ()  # folders for what they know to be committed
+
+    @property
+    def room(self) -> int:
+        """For accounts in one process, at the most."""
+        return self.accounts_max or SHARED_MAX
 
 
 MakeTransport = Callable[[Account], ClosableTransport]
@@ -125,7 +131,7 @@ class WorkerProcess:
             key, life = await self._store.handover_key(), await self._store.current_life()
             if self._steps is None:  # others may have come before
                 options = self._options
-                self._handover = Handover.open(options.notes, database=key, accounts_max=options.accounts_max)
+                self._handover = Handover.open(options.notes, database=key, accounts_max=options.room)
                 self._steps = Steps(options.steps, life)
         return self._steps
 
@@ -187,6 +193,6 @@ class WorkerProcess:
 
 async def work(sock: socket.socket, lifeline: int, options: WorkerOptions, make_transport: MakeTransport) -> None:
     """Starts without a connection: a database in trouble is waited for, and ends no process."""
-    connections = min(CONNECTIONS_MAX, options.accounts_max + 1)
+    connections = min(CONNECTIONS_MAX, options.room + 1)
     async with Store.unopened(options.url, connections_max=connections, behind_pooler=options.poll_only) as store:
         await WorkerProcess(store, options, make_transport).run(sock, lifeline)

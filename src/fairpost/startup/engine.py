@@ -49,7 +49,7 @@ WATCH_EVERY_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    accounts_per_process: int = 1
+    accounts_per_process: int | None = None
     processes_max: int = 1000
     poll_only: bool = False
     lease_s: float = LEASE_S

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from uuid import UUID
 
 from fairpost.model.engine import Confirmation
-from fairpost.model.ids import AccountId, Epoch
+from fairpost.model.ids import AccountId
 from fairpost.model.reason import Reason, write_params
 from fairpost.store.database import Database
 from fairpost.system import clock
@@ -34,10 +34,10 @@ class EngineStore(Database):
         """All its processes are gone: what it drove is free at once. How many accounts. `heir`: has what it remembered."""
         return int(await self.value("SELECT fairpost.bury_engine($1, $2)", engine, heir))
 
-    async def worker_died(self, account_id: AccountId, epoch: Epoch | None, *, is_alone: bool, deaths_max: int) -> int:
-        """How many died in a row, over all engines; at `deaths_max` the account is suspended. `is_alone`: it drove no other."""
-        sql = "SELECT fairpost.worker_died($1, $2, $3, $4, $5)"
-        return int(await self.value(sql, account_id, epoch, is_alone, deaths_max, clock.stated()))
+    async def worker_died(self, account_id: AccountId, *, deaths_max: int) -> int:
+        """How many died in a row, alone in their processes, over all engines; at `deaths_max` the account is suspended."""
+        sql = "SELECT fairpost.worker_died($1, $2, $3)"
+        return int(await self.value(sql, account_id, deaths_max, clock.stated()))
 
     async def accounts_of_engines(self, engines: Sequence[str]) -> list[str]:
         """The names of the accounts that they hold."""

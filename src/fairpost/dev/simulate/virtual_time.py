@@ -5,6 +5,8 @@ process: what waits for the outside world in another way would wait for ever, or
 """
 
 import asyncio
+import heapq
+import itertools
 import selectors
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -70,12 +72,32 @@ class _Selector(selectors.DefaultSelector):
         self._clock.advance(time)
 
 
+class _Timer(asyncio.TimerHandle):
+    """Of two for the same moment, the one that was set first: the loop's heap alone keeps no such order."""
+
+    nth = 0
+
+    def __lt__(self, other: object) -> bool:
+        assert isinstance(other, _Timer)
+        return (self.when(), self.nth) < (other.when(), other.nth)
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, manual: ManualClock) -> None:
         self._manual = manual
         self._virtual = _Selector(manual)
         super().__init__(self._virtual)
+        self._timers = itertools.count()
         self._clock_resolution = LEAST.total_seconds()
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        timer = _Timer(when, callback, args, self, context)
+        timer.nth = next(self._timers)
+        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
 
     def time(self) -> float:
         return self._manual.now.timestamp()

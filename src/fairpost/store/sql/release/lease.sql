@@ -129,21 +129,16 @@ BEGIN
     RETURN n;
 END $$;
 
--- A worker of this account died, for no reason that is known to be another's. Counted in a row, over all engines; an e-mail that is sent ends the row.
--- `p_is_alone`: it drove no other account. Else only what it had begun can have been the cause. At `p_deaths_max` the account is suspended. Returns how
--- many there are now.
+-- A worker of this account died, alone in its process and for no reason that is known to be another's. Counted in a row, over all engines; an e-mail that is
+-- sent ends the row. At `p_deaths_max` the account is suspended. Returns how many there are now.
 DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, text, timestamptz);
-CREATE OR REPLACE FUNCTION fairpost.worker_died(
-    p_account bigint, p_epoch bigint, p_is_alone boolean, p_deaths_max integer, p_now timestamptz DEFAULT NULL
-) RETURNS integer
+DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.worker_died(p_account bigint, p_deaths_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     n integer;
 BEGIN
-    UPDATE fairpost.leases l SET deaths = least(l.deaths + 1, 1000), died_at = coalesce(p_now, clock_timestamp())
-    WHERE l.account_id = p_account
-    AND (p_is_alone OR EXISTS (SELECT FROM fairpost.queue q
-                               WHERE q.account_id = p_account AND NOT q.waiting AND q.epoch = p_epoch AND q.state IN ('sending', 'in_doubt')))
+    UPDATE fairpost.leases l SET deaths = least(l.deaths + 1, 1000), died_at = coalesce(p_now, clock_timestamp()) WHERE l.account_id = p_account
     RETURNING l.deaths INTO n;
     IF n >= p_deaths_max THEN
         PERFORM fairpost.set_status(p_account, NULL, 'suspended', 'account.worker_died', jsonb_build_object('times', n), p_now => p_now);
