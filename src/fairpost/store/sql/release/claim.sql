@@ -136,6 +136,7 @@ DECLARE
     served_ids bigint[];     -- the accounts that take part, and their leases
     epochs bigint[];
     names text[];
+    busy_alone text[];       -- mail waits that only they may send
     slot_account bigint[];   -- whose each e-mail will be
     slot_epoch bigint[];
     got record;
@@ -163,8 +164,11 @@ BEGIN
     END IF;
     done := set_config('synchronous_commit', 'off', true);   -- as in claim
     is_behind := fairpost.absorb_arrivals(p_pool || ARRAY(SELECT '@' || n.name FROM unnest(names) n(name)), t);
-    SELECT array_agg(k.account), array_agg(k.epoch), array_agg(k.name) INTO served_ids, epochs, names
-    FROM unnest(served_ids, epochs, names) k(account, epoch, name) WHERE NOT fairpost.has_pinned_work(k.name);
+    busy_alone := fairpost.with_pinned_work(names);
+    IF busy_alone <> '{}' THEN
+        SELECT array_agg(k.account), array_agg(k.epoch), array_agg(k.name) INTO served_ids, epochs, names
+        FROM unnest(served_ids, epochs, names) k(account, epoch, name) WHERE k.name <> ALL (busy_alone);
+    END IF;
     IF served_ids IS NULL THEN
         RETURN;
     END IF;
@@ -186,12 +190,17 @@ BEGIN
     LEFT JOIN (SELECT slot_account[i.place] AS account, array_agg(i.id ORDER BY i.place) AS ids FROM unnest(got.ids) WITH ORDINALITY i(id, place) GROUP BY 1) c USING (account);
 END $$;
 
--- Whether mail is due that only this account may send.
-CREATE OR REPLACE FUNCTION fairpost.has_pinned_work(p_account text) RETURNS boolean
+-- Those of these accounts for which mail is due that nobody else may send.
+CREATE OR REPLACE FUNCTION fairpost.with_pinned_work(accounts text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    classes CONSTANT fairpost.email_class[] := enum_range(NULL::fairpost.email_class);
+    lanes CONSTANT text[] := fairpost.lane_names();
 BEGIN
-    RETURN EXISTS (SELECT FROM fairpost.routes o WHERE o.route = '@' || p_account)
-        AND EXISTS (SELECT FROM unnest(enum_range(NULL::fairpost.email_class)) c(class), unnest(fairpost.lane_names()) l(lane),
-                    unnest(fairpost.roots_of(ARRAY['@' || p_account], c.class, l.lane)) r
-                    CROSS JOIN LATERAL (SELECT FROM fairpost.node_state s WHERE s.parent = r.node AND s.busy > 0 AND s.held_until IS NULL AND s.vtime >= r.v LIMIT 1) s);
+    RETURN ARRAY(
+        SELECT a.name FROM unnest(accounts) a(name) WHERE EXISTS (
+            SELECT FROM unnest(classes) c(class) CROSS JOIN unnest(lanes) l(lane) CROSS JOIN LATERAL (SELECT fairpost.root_key('@' || a.name, c.class, l.lane) AS key) k
+            CROSS JOIN LATERAL (SELECT n.id FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (0, k.key) AND (0, k.key) LIMIT 1) n   -- as in roots_of
+            CROSS JOIN LATERAL (SELECT s.v FROM fairpost.node_state s WHERE s.id = n.id AND s.parent = 0 ORDER BY s.v DESC LIMIT 1) r
+            CROSS JOIN LATERAL (SELECT FROM fairpost.node_state s WHERE s.parent = n.id AND s.busy > 0 AND s.held_until IS NULL AND s.vtime >= r.v LIMIT 1) s));
 END $$;
