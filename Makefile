@@ -22,6 +22,7 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[local]' --group dev
 	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true  # compiled once here, and not by every test process at once
+	@$(BIN)/python -c 'from hypothesis.strategies import text; text().validate()'  # it keeps which characters UTF-8 can write: 3 s
 	@touch $@
 
 up: $(STAMP)  ## start everything and show it at work
