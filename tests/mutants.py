@@ -439,11 +439,11 @@ MUTANTS = (
         ("tests/policy/test_windows.py",),
     ),
     Mutant(
-        "the last e-mail of a daily quota lets all the others through",
-        f"{POLICY}/quotas.py",
-        "return Granted(min(asked, left))",
-        "return Granted(asked)",
-        ("tests/policy/test_quotas.py",),
+        "a daily quota lets one e-mail too many through",
+        "src/fairpost/store/sql/campaigns/gates.sql",
+        "p_n > 0 AND today.used >= today.allowed",
+        "p_n > 0 AND today.used > today.allowed",
+        ("tests/campaigns/test_schedules.py",),
     ),
     Mutant(
         "a blocked sender's mail is claimed",

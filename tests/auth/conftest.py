@@ -11,7 +11,9 @@ from argon2 import PasswordHasher
 from fairpost.auth import membership, passwords, signing_in
 from fairpost.auth.mails import ServiceMail
 from fairpost.model.person import Offered, Person, Refused, Role, SignedIn, SignInBegun
+from fairpost.model.tokens import hash_of
 from fairpost.portals.loading import built_in_portals
+from fairpost.store import auth as rows
 from fairpost.store.store import Store
 
 T0 = datetime(2030, 1, 31, 9, 0, tzinfo=UTC)
@@ -49,6 +51,11 @@ class Desk:
 
     store: Store
     mail: ServiceMail
+
+    async def offered_to(self, token: str, *, now: datetime = T0) -> Person | None:
+        """Who may choose a password with this link, while it works."""
+        found = await rows.offered(self.store, hash_of(token), now=now)
+        return found[1] if found and found[0] in ("invite", "reset") else None
 
     async def admin(self, address: str = "ann@example.com", name: str = "Ann Lee") -> Person:
         return await self.person(None, address, Role.ADMIN, name)

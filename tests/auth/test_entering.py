@@ -81,12 +81,12 @@ async def test_each_link_is_for_its_own_purpose_and_in_no_other_s_way(desk: Desk
     reset = await membership.offer_reset(desk.store, ann.id, now=T0)
     assert isinstance(reset, Offered)
     assert await membership.accept_invitation(desk.store, token, PASSWORD, now=T0) == membership.EXPIRED
-    assert await membership.offered_to(desk.store, token, now=T0) is None
+    assert await desk.offered_to(token, now=T0) is None
     assert await membership.set_up(desk.store, token, address="eve@example.com", password=PASSWORD, now=T0) == (
         membership.EXPIRED
     )
     assert await enter(desk, reset.token) == NO_ENTRY
-    assert await membership.offered_to(desk.store, reset.token, now=T0) == ann
+    assert await desk.offered_to(reset.token, now=T0) == ann
     assert isinstance(await enter(desk, token), SignedIn)
 
 

@@ -45,12 +45,12 @@ async def test_an_invitation_works_once_for_48_hours(desk: Desk) -> None:
     token = (await invited(desk)).token
     late = await membership.accept_invitation(desk.store, token, PASSWORD, now=T0 + INVITATION_LIFE)
     assert late == membership.EXPIRED
-    assert await membership.offered_to(desk.store, token, now=T0 + INVITATION_LIFE - SECOND) is not None
+    assert await desk.offered_to(token, now=T0 + INVITATION_LIFE - SECOND) is not None
     answers = await asyncio.gather(
         *(membership.accept_invitation(desk.store, token, PASSWORD, now=T0) for _ in range(4))
     )
     assert sum(isinstance(each, Person) for each in answers) == 1
-    assert await membership.offered_to(desk.store, token, now=T0) is None
+    assert await desk.offered_to(token, now=T0) is None
     assert await membership.accept_invitation(desk.store, "no token", PASSWORD, now=T0) == membership.EXPIRED
 
 
@@ -179,7 +179,7 @@ async def test_a_changed_password_ends_links_that_were_given_out(desk: Desk) -> 
     offered = await membership.offer_reset(desk.store, ann.id, now=T0)
     assert isinstance(offered, Offered)
     await membership.change_password(desk.store, ann, old=PASSWORD, new="another good one", now=T0)
-    assert await membership.offered_to(desk.store, offered.token, now=T0) is None
+    assert await desk.offered_to(offered.token, now=T0) is None
 
 
 # ── changed and disabled ──────────────────────────────────────────────────────────────────────────────────
@@ -205,7 +205,7 @@ async def test_admins_who_disable_each_other_at_once_leave_one(desk: Desk) -> No
 async def test_who_was_invited_can_be_disabled_and_the_link_ends(desk: Desk) -> None:
     offered = await invited(desk)
     assert isinstance(await membership.disable_person(desk.store, offered.person.id, now=T0), Person)
-    assert await membership.offered_to(desk.store, offered.token, now=T0) is None
+    assert await desk.offered_to(offered.token, now=T0) is None
     assert await membership.accept_invitation(desk.store, offered.token, PASSWORD, now=T0) == membership.EXPIRED
     assert await refused_invite(desk) == "disabled"
     refused = await membership.offer_reset(desk.store, offered.person.id, now=T0)
@@ -321,5 +321,5 @@ async def test_who_was_invited_may_set_up_as_well(desk: Desk) -> None:
     ann = await set_up(desk, await setup_token(desk), "ANN@example.com", name="Ann")
     assert isinstance(ann, Person)
     assert (ann.id, ann.name) == (offered.person.id, "Ann")
-    assert await membership.offered_to(desk.store, offered.token, now=T0) is None
+    assert await desk.offered_to(offered.token, now=T0) is None
     await desk.signed_in()

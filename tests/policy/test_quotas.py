@@ -10,10 +10,6 @@ from hypothesis import strategies as st
 
 from fairpost.model.window import RAMP_UP_DAYS, Quota, SendingWindow
 from fairpost.policy.quotas import (
-    Granted,
-    QuotaReached,
-    QuotaStatus,
-    admit_quota,
     allowed_on,
     day_number,
     problem_of_quota,
@@ -80,27 +76,6 @@ def test_counting_by_weeks_is_counting_day_by_day(
 
 def test_a_clock_that_was_moved_to_the_day_before_is_on_the_first_day() -> None:
     assert day_number(FRIDAY, FRIDAY - DAY) == 1
-
-
-def test_what_is_left_is_granted_and_no_more() -> None:
-    status = QuotaStatus(used=40, allowed=45, resets_at=RESETS_AT)
-    assert admit_quota(status, 3) == Granted(3)
-    assert admit_quota(status, 50) == Granted(5)
-    assert admit_quota(replace(status, allowed=None), 50) == Granted(50)
-
-
-@pytest.mark.parametrize("used", [45, 60])  # 60: the quota was lowered during the day
-def test_a_quota_that_is_used_up_says_when_there_is_room_again(used: int) -> None:
-    answer = admit_quota(QuotaStatus(used=used, allowed=45, resets_at=RESETS_AT), 1)
-    assert isinstance(answer, QuotaReached)
-    assert answer.until == RESETS_AT
-    assert f"{used} of 45" in answer.words
-
-
-def test_a_quota_of_nothing_waits_for_a_person_and_not_for_tomorrow() -> None:
-    answer = admit_quota(QuotaStatus(used=0, allowed=0, resets_at=RESETS_AT), 1)
-    assert isinstance(answer, QuotaReached)
-    assert answer.until is None
 
 
 @pytest.mark.parametrize(

@@ -90,12 +90,6 @@ async def offer_reset(
     return offered
 
 
-async def offered_to(store: "Store", token: str, *, now: datetime | None = None) -> Person | None:
-    """Who may choose a password with this link, while it works: for the page that it leads to."""
-    found = await rows.offered(store, hash_of(token), now=now)
-    return found[1] if found and found[0] in ("invite", "reset") else None
-
-
 async def accept_invitation(
     store: "Store", token: str, password: str, *, name: str = "", now: datetime | None = None
 ) -> Person | Refused:

@@ -62,16 +62,9 @@ async def set_going(store: Store, campaign: Campaign, *, skip_incomplete: bool, 
     return await campaigns.campaign_by_id(store, campaign.id)
 
 
-async def schedule_anew(
-    store: Store, campaign: Campaign, *, now: datetime, progress: Callable[[int], None] = lambda done: None
-) -> SchedulingResult:
-    """Whoever came onto its lists since the launch. Raises Refusal where it is not under way."""
-    already = await begin_anew(store, campaign, now=now)
-    return await schedule(store, campaign, already=already, progress=progress)
-
-
 async def begin_anew(store: Store, campaign: Campaign, *, now: datetime) -> int:
-    """From its first prospect on; schedule it next. How many e-mails it has already."""
+    """From its first prospect on, for whoever came onto its lists since the launch; schedule it next. How many e-mails it has already.
+    Raises Refusal where it is not under way."""
     already = (await campaigns.planning(store, campaign)).scheduled
     if not await campaigns.plan_anew(store, campaign.id, await _zones(store, campaign)):
         raise wrong_state(campaign, "schedule")

@@ -19,11 +19,6 @@ def parse_duration(text: str) -> int:
     return _read(words.duration_s, text)
 
 
-def parse_days(text: str) -> frozenset[int]:
-    """mon-fri, or mon,wed,fri, or all. 1 is Monday."""
-    return _read(words.weekdays, text)
-
-
 def parse_window(text: str, timezone: str, holidays: Iterable[date] = ()) -> SendingWindow:
     """mon-fri 09:00-17:00. Days alone are open all day, hours alone are of every day."""
     days, hours = _parts(text)

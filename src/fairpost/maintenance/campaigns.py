@@ -5,12 +5,13 @@ is needed for mail to keep its hours: what is shut opens by itself at the moment
 one workspace or campaign is no reason to leave the others alone.
 """
 
-import asyncio
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fairpost.campaigns.calendars import lay
 from fairpost.campaigns.launching import BATCH
+from fairpost.maintenance.loop import failed, keep_stepping
 from fairpost.model.reason import Log, Reason
 from fairpost.policy.calendar import RENEWED_BEFORE
 from fairpost.store import campaigns, schedules
@@ -37,15 +38,8 @@ class CampaignWatch:
         self._stranded_at: datetime | None = None
 
     async def run(self) -> None:
-        """Whatever goes wrong with one look, the next one comes: nobody else watches."""
-        while True:
-            is_busy = False
-            try:
-                is_busy = await self.step()
-            except Exception as error:
-                if not is_trouble(error):  # of which the orchestrator tells
-                    self._complain("looking after campaigns", error)
-            await asyncio.sleep(0 if is_busy else LOOK_S)
+        complain = partial(self._complain, "looking after campaigns")
+        await keep_stepping(self.step, every_s=LOOK_S, complain=complain)
 
     async def step(self) -> bool:
         """True: there is more to do at once."""
@@ -101,4 +95,4 @@ class CampaignWatch:
         """Once a minute: what is wrong stays wrong until somebody mends it."""
         if clock.monotonic() >= self._said_s.get(what, float("-inf")) + SAID_AGAIN_S:
             self._said_s[what] = clock.monotonic()
-            self._log(Reason("task.failed", task=what, error=f"{type(error).__name__}: {error}"))
+            failed(what, error, self._log)

@@ -3,13 +3,13 @@
 Runs in every engine's orchestrator process. Several engines do the same at worst: what one has given up is gone for the next.
 """
 
-import asyncio
 from datetime import timedelta
+from functools import partial
 
+from fairpost.maintenance.loop import failed, keep_stepping
 from fairpost.model.reason import Log, Reason
 from fairpost.store import pinned
 from fairpost.store.store import Store
-from fairpost.store.trouble import is_trouble
 
 LOOK_S = 5.0
 AT_ONCE = 500
@@ -22,15 +22,8 @@ class PatienceWatch:
         self._log = log
 
     async def run(self) -> None:
-        """Whatever goes wrong with one look, the next one comes: nobody else watches."""
-        while True:
-            is_busy = False
-            try:
-                is_busy = await self.step()
-            except Exception as error:
-                if not is_trouble(error):  # of which the orchestrator tells
-                    self._log(Reason("task.failed", task="patience watch", error=f"{type(error).__name__}: {error}"))
-            await asyncio.sleep(0 if is_busy else LOOK_S)
+        complain = partial(failed, "patience watch", log=self._log)
+        await keep_stepping(self.step, every_s=LOOK_S, complain=complain)
 
     async def step(self) -> bool:
         """True: there is more to do at once."""

@@ -5,14 +5,13 @@ waits for either. Of several engines one counts at a time. What is lost with a k
 everything, in one commit.
 """
 
-import asyncio
 from datetime import datetime, timedelta
 
 from fairpost.campaigns.forecasting import SECONDS_MAX, look_out, remember
-from fairpost.model.reason import Log, Reason
+from fairpost.maintenance.loop import failed, keep_stepping
+from fairpost.model.reason import Log
 from fairpost.store import campaign_progress, campaigns
 from fairpost.store.store import Store
-from fairpost.store.trouble import is_trouble
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
@@ -31,13 +30,7 @@ class CourseWatch:
         self._said_s = float("-inf")
 
     async def run(self) -> None:
-        while True:
-            try:
-                await self.step()
-            except Exception as error:
-                if not is_trouble(error):  # of which the orchestrator tells
-                    self._complain(error)
-            await asyncio.sleep(LOOK_S)
+        await keep_stepping(self.step, every_s=LOOK_S, complain=self._complain)
 
     async def step(self) -> None:
         failpoint("before_count")
@@ -64,4 +57,4 @@ class CourseWatch:
     def _complain(self, error: Exception) -> None:
         if clock.monotonic() >= self._said_s + SAID_AGAIN_S:
             self._said_s = clock.monotonic()
-            self._log(Reason("task.failed", task="campaign progress", error=f"{type(error).__name__}: {error}"))
+            failed("campaign progress", error, self._log)

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import asyncpg
 
+from fairpost.maintenance.loop import failed
 from fairpost.model.reason import Log, Reason
 from fairpost.store import retention
 from fairpost.store.store import Store
@@ -38,7 +39,7 @@ class HistoryWatch:
                 pass  # somebody reads for long
             except Exception as error:
                 if not is_trouble(error):  # of which the orchestrator tells
-                    self._log(Reason("task.failed", task="retention", error=f"{type(error).__name__}: {error}"))
+                    failed("retention", error, self._log)
                     wait_s = MENDED_S
             await asyncio.sleep(wait_s)
 

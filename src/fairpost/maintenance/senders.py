@@ -4,11 +4,12 @@ tells the operators, and sees how the queue is.
 Runs in every engine's orchestrator process. Several engines do the same work twice at worst: a decision on old knowledge is not written.
 """
 
-import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
+from fairpost.maintenance.loop import failed, keep_stepping
 from fairpost.maintenance.notices import notice_of_throttles
 from fairpost.model.reason import Log, Reason
 from fairpost.model.sender import Fairness, Sender, SenderId, SenderLevel
@@ -16,7 +17,6 @@ from fairpost.policy.health import health
 from fairpost.policy.senders import SenderPolicy, look
 from fairpost.store import senders
 from fairpost.store.store import Store
-from fairpost.store.trouble import is_trouble
 from fairpost.system.failpoints import failpoint
 
 LOOK_S = 0.5  # a burst is noticed within this, and what its accounts take to write down what they did
@@ -58,14 +58,7 @@ class SenderWatch:
         await senders.look_at_throttled(self._store)
 
     async def run(self) -> None:
-        """Whatever goes wrong with one look, the next one comes: nobody else watches."""
-        while True:
-            try:
-                await self.step()
-            except Exception as error:
-                if not is_trouble(error):  # of which the orchestrator tells
-                    self._log(Reason("task.failed", task="sender watch", error=f"{type(error).__name__}: {error}"))
-            await asyncio.sleep(LOOK_S)
+        await keep_stepping(self.step, every_s=LOOK_S, complain=partial(failed, "sender watch", log=self._log))
 
     async def step(self) -> None:
         now = await self._store.now()

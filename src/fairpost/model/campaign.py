@@ -18,7 +18,6 @@ class CampaignState(StrEnum):
     CANCELLED = "cancelled"
 
 
-IS_LAUNCHED = frozenset({CampaignState.SCHEDULED, CampaignState.RUNNING, CampaignState.PAUSED})
 IS_OVER = frozenset({CampaignState.COMPLETED, CampaignState.CANCELLED})
 
 

@@ -11,8 +11,6 @@ from typing import Any, TypeAlias
 
 Value: TypeAlias = "str | int | float | bool | datetime | Reason | Sequence[Value] | Mapping[str, Value] | None"
 
-CODE = r"^[a-z_]+\.[a-z_]+$"  # noun.what_happened; the database has the same pattern
-
 
 @dataclass(frozen=True, slots=True, init=False)
 class Reason:

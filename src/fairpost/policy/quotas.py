@@ -3,8 +3,7 @@
 What was sent is counted elsewhere and given here. When the next day begins is known to `windows`.
 """
 
-from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 
 from fairpost.model.window import Quota, SendingWindow
 
@@ -47,38 +46,6 @@ def day_number(first_day: date, day: date, window: SendingWindow | None = None) 
     """
     count = (day - first_day).days + 1 if window is None else _open_days(window, first_day, day)
     return max(1, count)  # whose clock was moved west may be back on the day before the first
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaStatus:
-    used: int
-    allowed: int | None  # None: no quota
-    resets_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Granted:
-    count: int  # of those asked for: all, or what is left
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaReached:
-    """`until` None: not before a person does something."""
-
-    until: datetime | None
-    words: str
-
-
-def admit_quota(status: QuotaStatus, asked: int) -> Granted | QuotaReached:
-    """How many of those asked for may go out today."""
-    if status.allowed is None:
-        return Granted(asked)
-    if status.allowed < 1:
-        return QuotaReached(None, f"the daily quota is {status.allowed}: set it to 1 or more, or to none for no quota")
-    left = status.allowed - status.used
-    if left < 1:
-        return QuotaReached(status.resets_at, f"the daily quota is used up: {status.used} of {status.allowed}")
-    return Granted(min(asked, left))
 
 
 def _part(whole: int, parts: int, of: int) -> int:

@@ -40,8 +40,6 @@ TAG = {"name": "people", "description": "Sign-in, sessions and members."}
 router = Router(prefix="/v1/auth", tags=["people"])
 
 
-PASSWORD_S_MAX = 30.0  # hashing takes its time, and others wait for it, too: no sign that the region is away
-
 _STATUS = {
     "wrong": "wrong_credentials",
     "expired": "wrong_credentials",
