@@ -17,14 +17,7 @@ COMMAND = re.compile(
     r"|region|release|resume|schedule|secrets|sequence|settings|status|suppress|template|up|user|work|workspace)\b"
 )
 # What is said of the database itself, to those who run it.
-OF_THE_DATABASE = {
-    "model/errors.py",
-    "model/rights.py",
-    "store/embedded.py",
-    "store/migrations.py",
-    "store/tenants.py",
-    "store/trouble.py",
-}
+OF_THE_DATABASE = {"model/rights.py", "store/trouble.py"}
 WRITERS = "finish|archive|cancel_email|cancel_prospect|set_status|hold_campaign|fail_campaign|in_one"
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.simulation.world import draft
 
 from fairpost.model.errors import MigrationError
+from fairpost.model.reason import Reason
 from fairpost.model.states import DoubtPolicy, EmailClass, State
 from fairpost.model.urls import as_login
 from fairpost.store import migrations
@@ -167,8 +168,9 @@ async def test_who_keeps_the_tables_for_too_long_is_named(conn: Any, url: str, w
     slow = await asyncpg.connect(url)
     async with slow.transaction():
         await slow.execute("LOCK TABLE fairpost.queue IN ROW EXCLUSIVE MODE")
-        with pytest.raises(MigrationError, match=f"process {slow.get_server_pid()}.*fairpost db migrate"):
+        with pytest.raises(MigrationError, match=f"process {slow.get_server_pid()}") as refused:
             await migrate(conn, patience_s=0)
+        assert refused.value.next_step == Reason("step.migrate")
     await slow.close()
     assert await catalog(conn) == before
 

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from fairpost.model.account import Limits
+from fairpost.model.errors import RegionUnavailable
 from fairpost.model.reason import Reason, write_params
 from fairpost.reasons.catalogue import CATALOGUE
-from fairpost.reasons.rendering import brief
+from fairpost.reasons.rendering import brief, error_in_words
 from fairpost.store.reasons import stored_forms, stored_reason, stored_reasons
 from fairpost.store.store import Store
 
@@ -63,3 +64,11 @@ async def test_what_a_person_says_is_cut_as_a_reply_is(store: Store) -> None:
         "SELECT status_params AS params FROM fairpost.accounts UNION ALL SELECT detail -> 'params' FROM fairpost.events"
     )
     assert [json.loads(row["params"]) for row in kept] == [{"note": "x" * 1000}] * 3
+
+
+def test_an_error_names_its_next_step_only_to_those_who_have_a_command_line() -> None:
+    error = RegionUnavailable("eu", "connection refused")
+    assert "fairpost" not in str(error)
+    assert error_in_words(error).startswith(str(error))
+    assert error_in_words(error).endswith("fairpost region list")
+    assert all(meaning.command for code, meaning in CATALOGUE.items() if code.startswith("step."))

@@ -27,7 +27,7 @@ class Program(Commands):
             error_line(in_words(error.reason))
             raise typer.Exit(1) from error
         except FairpostError as error:
-            error_line(str(error))
+            error_line(_in_full(error))
             raise typer.Exit(1) from error
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
@@ -37,6 +37,14 @@ class Program(Commands):
                 raise
             error_line(str(known))
             raise typer.Exit(1) from error
+
+
+def _in_full(error: FairpostError) -> str:
+    if error.next_step is None:
+        return str(error)
+    from fairpost.reasons.rendering import error_in_words
+
+    return error_in_words(error)
 
 
 def _in_plain_words(error: Exception) -> FairpostError | None:

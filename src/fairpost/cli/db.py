@@ -244,6 +244,8 @@ def _migrate_all(settings: Settings, *, as_json: bool) -> None:
     """One that does not answer does not keep the others from it, and is named in the end."""
     import asyncio
 
+    from fairpost.reasons.rendering import error_in_words
+
     places = [("home", settings.at_home())]
     places += [(name, settings.at(name)) for name in (settings.regions.names if settings.regions else ())]
     done: dict[str, Applied | None] = {}
@@ -252,7 +254,7 @@ def _migrate_all(settings: Settings, *, as_json: bool) -> None:
         try:
             done[name] = asyncio.run(_migrate(each))
         except FairpostError as error:
-            done[name], troubles[name] = None, str(error)
+            done[name], troubles[name] = None, error_in_words(error)
         applied = done[name]
         if applied and not as_json:
             typer.echo(f"{name}:")

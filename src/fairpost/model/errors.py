@@ -9,14 +9,17 @@ from fairpost.model.reason import Reason, Value
 
 
 class FairpostError(Exception):
-    """Base of all our errors. `message` says what happened. `then` is what to type next, for those who have a command line."""
+    """Base of all our errors. `message` says what happened. `then` is what to type next, for those who have a command line; `next_step` the
+    same as a code, which is put into words at the edge."""
 
     passes = False  # by itself, so that waiting helps
+    next_step: Reason | None = None
 
-    def __init__(self, message: str = "", *, then: str = "") -> None:
+    def __init__(self, message: str = "", *, then: str = "", next_step: Reason | None = None) -> None:
         super().__init__(f"{message} {then}" if then else message)
         self.message = message
         self.then = then
+        self.next_step = next_step
 
 
 class Refusal(FairpostError):
@@ -93,8 +96,8 @@ class TransportFault(FairpostError):
 class DatabaseUnavailable(FairpostError):
     """No PostgreSQL answers where one was expected, or it cannot do what it is asked."""
 
-    def __init__(self, message: str, *, passes: bool = True) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, passes: bool = True, next_step: Reason | None = None) -> None:
+        super().__init__(message, next_step=next_step)
         self.passes = passes
 
 
@@ -106,7 +109,6 @@ class RegionUnavailable(DatabaseUnavailable):
     """The database of one region does not answer. The others are not touched by that."""
 
     def __init__(self, region: str, why: str, *, passes: bool = True) -> None:
-        super().__init__(
-            f"Region {region} does not answer: {why}. Look at all of them: fairpost region list", passes=passes
-        )
+        step = Reason("step.list_regions")
+        super().__init__(f"Region {region} does not answer: {why}.", passes=passes, next_step=step)
         self.region = region

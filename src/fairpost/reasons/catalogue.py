@@ -24,7 +24,8 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
     """`kind`: of a refusal. `field`: what of the request is wrong, where it is invalid and its `mistakes` do not say it.
-    `brief`: as the end of another sentence, which names what it is about. `is_kept`: stored with what it is about."""
+    `brief`: as the end of another sentence, which names what it is about. `is_kept`: stored with what it is about. `is_step`: what to do
+    about an error, whose own words say what is wrong."""
 
     sentence: str
     kind: Kind | None = None
@@ -32,6 +33,7 @@ class Meaning:
     field: str = ""
     brief: str = ""
     is_kept: bool = False
+    is_step: bool = False
 
 
 def _unknown(sentence: str, command: str = "") -> Meaning:
@@ -69,6 +71,11 @@ def _state(sentence: str, command: str = "", *, brief: str = "") -> Meaning:
 def _why(brief: str) -> Meaning:
     """Why something is in its state. It is kept with it, and told with it: as the end of a sentence."""
     return Meaning(sentence=f"{brief[0].upper()}{brief[1:]}.", brief=brief, is_kept=True)
+
+
+def _step(words: str, command: str) -> Meaning:
+    """What to do about an error. The error itself says what is wrong."""
+    return Meaning(sentence=f"{words}.", command=command, brief=f"{words}: {command}", is_step=True)
 
 
 CATALOGUE: Mapping[str, Meaning] = {
@@ -528,4 +535,10 @@ CATALOGUE: Mapping[str, Meaning] = {
         "There is no list {name} in workspace {workspace}.", "fairpost prospects lists --workspace {workspace}"
     ),
     "list.in_use": _conflict("List {name} is used by {campaigns}.", "fairpost campaign list --workspace {workspace}"),
+    # ── what to do about errors ──
+    "step.begin_empty": _step("To begin with an empty database instead, start it", "fairpost db start"),
+    "step.start_database": _step("Start it again", "fairpost db start"),
+    "step.migrate": _step("Then migrate", "fairpost db migrate"),
+    "step.doctor": _step("See what to do", "fairpost doctor"),
+    "step.list_regions": _step("Look at all regions", "fairpost region list"),
 }

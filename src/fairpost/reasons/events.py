@@ -82,7 +82,7 @@ EVENTS: Mapping[str, Event] = {
     "fairness.set": _info("The fair queue is {fairness}."),
     "history.dropped": _info("The history of {month} was dropped: {megabytes} MB."),
     # ── the database ──
-    "database.away": _error("{why}"),
+    "database.away": _error("{why}[ {then}.]"),
     "database.answers_again": _info("The database answers again."),
     "database.restarted": _info("The database was restarted. Sending continues without an answer from {engines}."),
     "database.unconfirmed": _warning(
@@ -93,14 +93,14 @@ EVENTS: Mapping[str, Event] = {
     "database.restored": _error("{why}"),
     "database.not_remembered": _warning("{why}"),
     "postgres.died": _warning("The embedded PostgreSQL has died. It is started again."),
-    "postgres.away": _error("{why}"),
+    "postgres.away": _error("{why}[ {then}.]"),
     "postgres.runs_again": _info("The embedded PostgreSQL runs again."),
     "postgres.frozen": _warning(
         "The embedded PostgreSQL (process {pid}) was stopped by a signal. Continue it: kill -CONT {pid}"
     ),
     "region.away": _error("{why}"),
     "region.answers_again": _info("Region {region} answers again."),
-    "region.not_served": _error("Region {region} is not served until this is fixed: {why}"),
+    "region.not_served": _error("Region {region} is not served until this is fixed: {why}[ {then}.]"),
     # ── the service ──
     "service.started": _info("Ready: the service answers at {url} (see /docs)."),
     "service.failed": _error("{why}"),

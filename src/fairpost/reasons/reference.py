@@ -9,9 +9,10 @@ COLUMNS = ("code", "what it says", "next step")
 
 def tables() -> str:
     parts: tuple[tuple[str, Callable[[Meaning], bool]], ...] = (
-        ("What is going on", lambda meaning: meaning.kind is None and not meaning.is_kept),
+        ("What is going on", lambda meaning: meaning.kind is None and not meaning.is_kept and not meaning.is_step),
         ("Why it is so", lambda meaning: meaning.is_kept),
         ("Refusals", lambda meaning: meaning.kind is not None),
+        ("What to do about errors", lambda meaning: meaning.is_step),
     )
     return "\n".join(line for title, belongs in parts for line in (f"## {title}", "", *_table(belongs), ""))
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
+from fairpost.model.errors import FairpostError
 from fairpost.model.reason import Reason, Value, as_json
 from fairpost.policy.conditions import Condition, Tone
 from fairpost.reasons.catalogue import CATALOGUE, Meaning
@@ -67,6 +68,11 @@ def command(reason: Reason) -> str | None:
     """What to type next; None: there is nothing."""
     words = {name: shlex.quote(text) if (text := _shown(value)) else "" for name, value in reason.params.items()}
     return _filled(CATALOGUE[reason.code].command, words).strip() or None
+
+
+def error_in_words(error: FairpostError) -> str:
+    """For those who have a command line: with what to type next."""
+    return str(error) if error.next_step is None else f"{error} {brief(error.next_step)}"
 
 
 def told(condition: Condition, zone: str | None = None) -> str:

@@ -95,8 +95,8 @@ class _Door:
                 try:
                     self._store = await self._made()
                 except MigrationError as error:
-                    words = str(error)
-                    raise self._shut(lambda: MigrationError(words)) from None
+                    words, step = str(error), error.next_step
+                    raise self._shut(lambda: MigrationError(words, next_step=step)) from None
             return self._store
 
     async def _made(self) -> Store:

@@ -145,7 +145,7 @@ async def _trouble_at(stores: RegionStores, region: str) -> Reason | None:
         async with stores.at(region) as store:
             await store.value("SELECT true")
     except (RegionUnavailable, MigrationError) as error:
-        return Reason("region.not_served", region=region, why=str(error))
+        return Reason("region.not_served", region=region, why=str(error), then=error.next_step)
     return None
 
 

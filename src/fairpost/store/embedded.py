@@ -19,6 +19,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from fairpost.model.errors import EmbeddedServerError, ServerStopped
+from fairpost.model.reason import Reason
 from fairpost.store.binaries import Binaries, find_binaries
 from fairpost.store.folder import PORT, SOCKET, ServerFolder
 from fairpost.store.identity import Identity, choose_identity, reachable_binaries, require_access
@@ -190,13 +191,15 @@ class EmbeddedServer:
     def _require_data(self) -> None:
         if self._folder.major_version() is None:
             raise EmbeddedServerError(
-                f"The data of the embedded PostgreSQL are gone from {self._folder.data}. Put them back from a backup. "
-                "To begin with an empty database instead: fairpost db start"
+                f"The data of the embedded PostgreSQL are gone from {self._folder.data}. Put them back from a backup.",
+                next_step=Reason("step.begin_empty"),
             )
 
     def _require_unstopped(self) -> None:
         if self._folder.was_stopped:
-            raise ServerStopped("The embedded PostgreSQL was stopped on purpose. Start it again: fairpost db start")
+            raise ServerStopped(
+                "The embedded PostgreSQL was stopped on purpose.", next_step=Reason("step.start_database")
+            )
 
     def _start(self, identity: Identity) -> None:
         running = self._running()

@@ -16,6 +16,7 @@ from importlib.resources.abc import Traversable
 import asyncpg
 
 from fairpost.model.errors import MigrationError, Outgrown
+from fairpost.model.reason import Reason
 from fairpost.model.rights import MissingRight
 from fairpost.store.rights import missing_of_tenant, right_to_lay, ungranted, ungranted_to_applications
 from fairpost.system import clock
@@ -95,7 +96,7 @@ async def migrate(conn: asyncpg.Connection, *, up_to: int | None = None, patienc
             return await _migrate(conn, up_to)
         except asyncpg.QueryCanceledError:
             if clock.monotonic() > deadline_s:
-                raise MigrationError(await _who_holds_it(conn)) from None
+                raise MigrationError(await _who_holds_it(conn), next_step=Reason("step.migrate")) from None
         await asyncio.sleep(LET_THROUGH_S)
 
 
@@ -129,8 +130,8 @@ async def _lay_ledger(conn: asyncpg.Connection) -> None:
     """CREATE SCHEMA IF NOT EXISTS would ask for a right to the whole database even where the schema is there."""
     if missing := await right_to_lay(conn):
         raise MigrationError(
-            f"This login may not make the schema fairpost. Nothing was changed. As an administrator of the database, run: "
-            f"{missing.sql}; then: fairpost db migrate"
+            f"This login may not make the schema fairpost. Nothing was changed. As an administrator of the database, run: {missing.sql}.",
+            next_step=Reason("step.migrate"),
         )
     if await conn.fetchval("SELECT to_regnamespace('fairpost') IS NULL"):
         await conn.execute("CREATE SCHEMA fairpost")
@@ -161,7 +162,7 @@ async def _who_holds_it(conn: asyncpg.Connection) -> str:
         if held
         else "Somebody's transaction"
     )
-    return f"{whose[0].upper()}{whose[1:]} holds the tables that have to be changed. Nothing was changed. End it, and try again: fairpost db migrate"
+    return f"{whose[0].upper()}{whose[1:]} holds the tables that have to be changed. Nothing was changed. End it."
 
 
 async def pending(conn: asyncpg.Connection) -> list[str]:

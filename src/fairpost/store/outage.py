@@ -34,7 +34,8 @@ class Outage:
         trouble = trouble or (trouble_of(error.__cause__) if error.__cause__ else None)
         kind = _sign(trouble.kind) if trouble else None
         sign = kind or re.sub(r"\d+", "", words)  # the same with another time or pid is no news
-        self.say(Reason(f"{self._of}.away", why=words, kind=kind), sign=sign)
+        step = error.next_step if isinstance(error, FairpostError) else None
+        self.say(Reason(f"{self._of}.away", why=words, kind=kind, then=step), sign=sign)
         return self._pause.next_s()
 
     def say(self, event: Reason, *, sign: str) -> None:

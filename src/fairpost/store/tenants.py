@@ -11,6 +11,7 @@ import asyncpg
 
 from fairpost.model.errors import MigrationError
 from fairpost.model.names import WORKSPACE_NAME
+from fairpost.model.reason import Reason
 from fairpost.model.rights import MIGRATE, how_to_grant, names
 from fairpost.store.connections import Statements
 from fairpost.store.rights import TENANT, missing_of_tenant
@@ -35,7 +36,7 @@ class TenantConnections(Statements):
         try:
             await conn.execute(self._become)
         except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
-            raise MigrationError(f"No request can be answered: {error}. See what to do: fairpost doctor") from error
+            raise MigrationError(f"No request can be answered: {error}.", next_step=Reason("step.doctor")) from error
 
     async def close(self) -> None:
         """They belong to somebody else."""
