@@ -57,6 +57,9 @@ class Mutant:
 
 RELEASE = "src/fairpost/store/sql/release"
 SETTLE = "src/fairpost/store/sql/settle"
+GROUPS = "tests/settle/test_group.py"
+SHARED_CLAIMS = "tests/release/test_claim_group.py"
+CAMPAIGN_GROUPS = "tests/campaigns/test_together.py"
 ENGINE = "src/fairpost/engine"
 POLICY = "src/fairpost/policy"
 
@@ -107,15 +110,50 @@ MUTANTS = (
     Mutant(
         "a claim takes more than it was asked for",
         f"{RELEASE}/claim.sql",
-        "'bulk', f, p_account, p_epoch, p_limit - cardinality(urgent_ids), t,",
-        "'bulk', f, p_account, p_epoch, p_limit, t,",
+        "urgent, p_limit - urgent, blocked,",
+        "urgent, p_limit, blocked,",
         (FAIRNESS, CORE_MACHINE),
+    ),
+    Mutant(
+        "one account of a shared claim gets what another should have",
+        f"{RELEASE}/take.sql",
+        "account_id = for_account[p_used + t.place]",
+        "account_id = for_account[1 + t.place % cardinality(for_account)]",
+        (SHARED_CLAIMS,),
+    ),
+    Mutant(
+        "a shared commit takes a step twice",
+        f"{SETTLE}/group.sql",
+        "WHERE l.epoch = k.epoch AND l.step = k.step - 1 AND l.server",
+        "WHERE l.epoch = k.epoch AND l.server",
+        (GROUPS,),
+    ),
+    Mutant(
+        "a shared commit begins what is held",
+        f"{SETTLE}/group.sql",
+        "AND greatest(o.held_until, o.throttled_until, o.closed_until) > step_group.now OFFSET 0) o)) b ON true",
+        "AND o.held_until < step_group.now OFFSET 0) o)) b ON true",
+        (GROUPS,),
+    ),
+    Mutant(
+        "a shared commit begins beyond the quota",
+        f"{SETTLE}/group.sql",
+        "j.nth <= j.allowed AND j.quota_of = ANY (charged)",
+        "j.nth <= j.allowed + 1 AND j.quota_of = ANY (charged)",
+        (CAMPAIGN_GROUPS,),
+    ),
+    Mutant(
+        "a shared commit waits for what a caller has locked",
+        f"{SETTLE}/group.sql",
+        "q.state = 'claimed' FOR UPDATE SKIP LOCKED) q\n            CROSS",
+        "q.state = 'claimed' FOR UPDATE) q\n            CROSS",
+        (GROUPS,),
     ),
     Mutant(
         "urgent mail starves bulk mail",
         f"{RELEASE}/claim.sql",
-        "for_bulk := least(p_limit, (lease.urgent_run + p_limit) / 10);",
-        "for_bulk := 0;",
+        "for_bulk CONSTANT integer := least(p_limit, (urgent_run + p_limit) / 10);",
+        "for_bulk CONSTANT integer := 0;",
         (FAIRNESS,),
     ),
     Mutant(
