@@ -318,11 +318,11 @@ async def test_a_viewer_looks_and_changes_nothing(api: Api, page: Page) -> None:
     tabs = page.get_by_role("navigation", name="Parts of the set-up")
     await expect(tabs.get_by_role("link")).to_have_count(len(IN_WORKSPACE) + 1)
     for path in (*IN_WORKSPACE, "templates/spring", "portals/hub/welcome"):
-        await page.goto(f"/settings/{path}")
-        await expect(page.locator("main section").first).to_be_visible()
+        shown = await go(page, f"/settings/{path}", "acme")
+        await expect(shown.locator("section").first).to_be_visible()
         names = [(await each.inner_text()).strip() for each in await page.locator("main button").all()]
         assert set(names) <= {"Search", "Copy"}, (path, names)
-    await page.goto("/settings/keys")
+    await go(page, "/settings/keys", "acme")
     await expect(page.locator(".empty")).to_be_visible()
     await expect(page.locator("form, table")).to_have_count(0)
 
