@@ -43,7 +43,7 @@ from tests.campaigns.world import office_hours
 from tests.chaos.processes import Engine
 
 PEOPLE = 5
-MANY = 200  # to send to for as long as a busy machine may take
+MANY = 400  # to send to for as long as a busy machine may take
 SETTLED_S_MAX = 200.0  # only against waiting for ever
 HOUR = timedelta(hours=1)
 NOBODY_LISTENS = 1
@@ -242,6 +242,7 @@ async def one_of_two_broken(world: World, name: str) -> None:
     await takes(SLOW, people=MANY)(world, name)
 
 
+ONE_A_MINUTE = Limits(units_per_minute=1, units_per_send=1)
 SLOW = Limits(delay_ms=1500)  # so that there is something left to send when it is looked at
 SITUATIONS: dict[str, Situation] = {
     "sending": Situation(takes(SLOW, people=MANY), "account.sending", now="mail.sending", status=()),
@@ -268,7 +269,7 @@ SITUATIONS: dict[str, Situation] = {
     "daily limit": Situation(takes(Limits(daily_max=1)), "account.daily_limit"),
     "warm-up limit": Situation(takes(Limits(daily_max=100, warm_up=WarmUp(start=1, step=1))), "account.warm_up_limit"),
     "delay of an hour": Situation(takes(Limits(delay_ms=3_600_000)), "account.delay"),
-    "API quota used up": Situation(takes(Limits(units_per_minute=1, units_per_send=1)), "account.api_quota"),
+    "API quota used up": Situation(takes(ONE_A_MINUTE, people=40), "account.api_quota"),
     "pool without an account": Situation(pool_empty, "pool.empty", "account.idle"),
     "workspace held": Situation(before(held("workspace"), takes(SLOW)), "hold.workspace", "account.idle"),
     "user held": Situation(before(held("user", "ann"), takes(SLOW)), "hold.user", "account.idle"),
