@@ -35,6 +35,7 @@ POSTGRES_KILLS = int(os.environ.get("FAIRPOST_CHAOS_POSTGRES_KILLS", LONG_KILLS 
 """How many of these the long form gives to PostgreSQL, evenly among the others."""
 
 LEASE_S = 3
+ALONE = ("--accounts-per-process", "1")
 ENGINE = ("--lease-s", str(LEASE_S), "--idle-s", "5")
 STUCK_S = 200.0  # only against waiting for ever: an account whose worker died again and again rests for up to a minute
 ORPHANS_S_MAX = 100.0
@@ -169,8 +170,9 @@ class World:
                         engine.end()
 
     async def start_engine(self, *arguments: str, home: Path | None = None) -> Engine:
-        """`home`: of a machine of its own."""
-        engine = Engine.fork(self.url, self.recorder, home or self.folder, *(arguments or ENGINE), env=self.env)
+        """`home`: of a machine of its own. Each account has a process, unless the arguments say otherwise: who dies is counted."""
+        given = (*ALONE, *(arguments or ENGINE))  # of an option that comes twice, the last counts
+        engine = Engine.fork(self.url, self.recorder, home or self.folder, *given, env=self.env)
         self.engines.append(engine)
         await until(engine.is_ready, "an engine is ready")
         return engine
