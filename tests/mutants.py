@@ -283,7 +283,7 @@ MUTANTS = (
         f"{SETTLE}/count_step.sql",
         "IF is_begun AND p_usage ? 'units' THEN",
         "IF false THEN",
-        (LIMITS_HOLD, TIMELINES),
+        (GROUPS, LIMITS_HOLD, TIMELINES),
     ),
     # The worker
     Mutant(
