@@ -26,9 +26,10 @@ COLUMNS = (
 
 def print_campaign(view: "CampaignView") -> None:
     from fairpost.campaigns.words import gap_in_words
-    from fairpost.reasons.rendering import command, told
+    from fairpost.reasons.rendering import brief_or_none, command, told
 
     campaign, progress = view.campaign, view.progress
+    is_told = view.waiting.code.startswith("campaign.")  # why it is paused or failed
     typer.secho(plain(f"{campaign.name}: {campaign.state}"), bold=True)
     typer.echo(plain(told(view.waiting, view.timezone)))
     if following := command(view.waiting.reason):
@@ -36,6 +37,7 @@ def print_campaign(view: "CampaignView") -> None:
     typer.echo()
     print_pairs(
         (
+            ("reason", None if is_told else brief_or_none(campaign.reason)),
             ("to", f"{', '.join(campaign.lists)} ({progress.members:,} prospects)"),
             (
                 "through",

@@ -21,7 +21,7 @@ END $$;
 
 -- One e-mail is over. What follows it in a campaign learns of it in the same commit.
 DROP FUNCTION IF EXISTS fairpost.finish(bigint, fairpost.email_state, text, timestamptz, text, text);
-CREATE OR REPLACE FUNCTION fairpost.finish(
+CREATE OR REPLACE FUNCTION fairpost.finish_email(
     email fairpost.queue, p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL, p_params jsonb DEFAULT '{}'
 ) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -39,7 +39,7 @@ CREATE OR REPLACE FUNCTION fairpost.finish(
     p_id bigint, p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL, p_params jsonb DEFAULT '{}'
 ) RETURNS void
 LANGUAGE sql AS $$
-    SELECT fairpost.finish(q, p_state, p_reason, p_now, p_message_id, p_thread_id, p_params) FROM fairpost.queue q WHERE q.id = p_id
+    SELECT fairpost.finish_email(q, p_state, p_reason, p_now, p_message_id, p_thread_id, p_params) FROM fairpost.queue q WHERE q.id = p_id
 $$;
 
 -- Ends what must never be sent: past its time, or everybody it is for is on the suppression list.

@@ -59,7 +59,7 @@ BEGIN
             IF email.state = 'waiting' THEN
                 PERFORM fairpost.note(ARRAY[p_id], -1);
             END IF;
-            done := fairpost.finish(email, 'sent', NULL, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
+            done := fairpost.finish_email(email, 'sent', NULL, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
             RETURN 'evidence';
         END IF;
         RETURN 'stale';
@@ -68,10 +68,10 @@ BEGIN
     CASE p_outcome
     WHEN 'sent' THEN
         done := fairpost.log_attempt(email, p_outcome, p_detail, t);
-        done := fairpost.finish(email, 'sent', NULL, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
+        done := fairpost.finish_email(email, 'sent', NULL, t, p_detail ->> 'message_id', p_detail ->> 'thread_id');
     WHEN 'failed', 'bounced' THEN
         done := fairpost.log_attempt(email, p_outcome, p_detail, t);
-        done := fairpost.finish(email, p_outcome::fairpost.email_state, why, t, p_params => params);
+        done := fairpost.finish_email(email, p_outcome::fairpost.email_state, why, t, p_params => params);
     WHEN 'retry' THEN
         PERFORM fairpost.log_attempt(email, p_outcome, p_detail, t);
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = (p_detail ->> 'due_at')::timestamptz, begun_at = NULL, claimed_at = NULL, last_error = said,
