@@ -37,7 +37,7 @@ HELLO = json.dumps([{"to": "ann@there.test", "from": "x@d.test", "subject": "s",
 
 class Callers:
     """Some keep their transaction open for seconds, the others are quick; each wait is measured. They take turns: one is the owner, the
-    next an application that was let in by USAGE on the schema, as it was once documented."""
+    next an application that may enqueue for all workspaces."""
 
     def __init__(self, url: str, shop_url: str) -> None:
         self.urls = itertools.cycle([url, shop_url])
@@ -112,7 +112,8 @@ async def measure(old: Path, new: Path, emails: int, home: Path) -> bool:
         log = home / "old-engine.log"
         engine = start(old, "work", env=env, log=log)
         engines.append(engine)
-        await conn.execute("CREATE ROLE shop LOGIN; GRANT USAGE ON SCHEMA fairpost TO shop")
+        await conn.execute("CREATE ROLE shop LOGIN")
+        fairpost(old, "db", "grant", "shop", "--all-workspaces", env=env)
         callers = Callers(url, url.replace("//fairpost@", "//shop@"))
         calling = asyncio.create_task(callers.run())
         await asyncio.sleep(10)

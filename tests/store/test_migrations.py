@@ -338,3 +338,47 @@ async def test_sentences_about_campaigns_holds_and_pauses_become_codes(blank: An
     assert (stop["reason"], json.loads(stop["params"])) == ("prospect.stopped_by_hand", {"note": "has replied"})
     pause = await blank.fetchrow("SELECT reason, params FROM fairpost.pauses")
     assert (pause["reason"], json.loads(pause["params"])) == ("everything.paused_by_hand", {"note": "wrong prices"})
+
+
+async def test_sessions_enqueue_while_functions_are_laid_anew(url: str) -> None:
+    email = json.dumps([{"to": "ann@there.test", "subject": "s", "text": "t"}])
+    is_over = False
+
+    async def call() -> int:
+        calls, caller = 0, await asyncpg.connect(url)
+        try:
+            while not is_over:
+                (row,) = await caller.fetch("SELECT * FROM fairpost.enqueue_many($1)", email)
+                assert row["error"] is None
+                calls += 1
+        finally:
+            await caller.close()
+        return calls
+
+    callers = [asyncio.create_task(call()) for _ in range(3)]
+    owner = await asyncpg.connect(url)
+    try:
+        for _ in range(2):
+            await owner.execute("UPDATE fairpost.migrations SET checksum = 'older' WHERE version = 0")
+            assert (await migrate(owner)).functions
+    finally:
+        is_over = True
+        await owner.close()
+        calls = await asyncio.gather(*callers)
+    assert min(calls) > 0
+
+
+def test_no_function_inside_an_index_is_dropped() -> None:
+    """A session keeps the expressions of indexes with the functions in them, and would look for one that is gone until it ends."""
+    inside = {"address_mark", "address_marks", "own_mark", "normalize_address", "normalize_letters", "normalize_local"}
+    inside |= {"normalize_domain", "fold", "fold_letters", "fold_local", "fold_domain"}
+    sql = "\n".join([*(m.sql for m in known_migrations() if m.version > 28), migrations.functions().sql])
+    dropped = set(re.findall(r"DROP FUNCTION (?:IF EXISTS )?fairpost\.(\w+)", sql))
+    dropped |= {name for names in re.findall(r"proname IN \(([^)]*)\)", sql) for name in re.findall(r"'(\w+)'", names)}
+    assert dropped & inside == set()
+
+
+async def test_a_database_that_was_migrated_before_a_correction_is_taken_as_it_is(conn: Any) -> None:
+    (version, checksum), *_ = migrations.CORRECTED.items()
+    await conn.execute("UPDATE fairpost.migrations SET checksum = $1 WHERE version = $2", checksum, version)
+    assert await pending(conn) == []
