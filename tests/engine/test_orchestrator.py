@@ -203,6 +203,26 @@ async def test_packed_accounts_share_a_process(store: Store, parent: Parent) -> 
     assert await engine_of(store, parent, accounts_max=2).asks() == 2
 
 
+async def test_mailboxes_share_processes_before_there_are_too_many_of_them(store: Store, parent: Parent) -> None:
+    """Also when all start in the same look, before the first is forked."""
+    for nth in range(12):
+        limits = Limits(delay_ms=1000)
+        await store.add_account(f"m{nth}", address=f"m{nth}@post.test", limits=limits, transport=SERVER)
+    await enqueue(store, 30)
+    engine = engine_of(store, parent, accounts_max=None)  # ten processes at the most
+    assert await engine.asks() == 6, "five alone, and one for all others"
+
+
+async def test_there_are_never_more_processes_than_allowed(store: Store, parent: Parent) -> None:
+    for nth in range(12):  # relays of workspaces that may not share
+        pool = f"w{nth}/default"
+        await store.add_account(f"w{nth}/relay", address="r@post.test", limits=Limits(), transport=SERVER, pool=pool)
+        await enqueue(store, workspace=f"w{nth}", pool=pool)
+    engine = engine_of(store, parent, accounts_max=None)
+    assert await engine.asks() == 10
+    assert await engine.asks() == 0
+
+
 async def test_a_worker_at_rest_is_let_go_when_its_account_has_new_settings(engine: Engine) -> None:
     account = await add_account(engine.store, "anna")
     await enqueue(engine.store)

@@ -4,7 +4,7 @@ import pytest
 
 from fairpost.model.account import Account, AccountStatus, Limits, Usage
 from fairpost.model.ids import AccountId
-from fairpost.policy.packing import ALONE, MAILBOXES_ALONE_MAX, Place, place_of
+from fairpost.policy.packing import ALONE, Place, place_of
 
 RELAY = Account(
     id=AccountId(1),
@@ -21,8 +21,8 @@ RELAY = Account(
 MAILBOX = replace(RELAY, limits=Limits(delay_ms=30_000))
 
 
-def placed(account: Account, *, per_process: int | None = None, is_suspect: bool = False, alone: int = 0) -> Place:
-    return place_of(account, per_process=per_process, is_suspect=is_suspect, mailboxes_alone=alone)
+def placed(account: Account, *, per_process: int | None = None, is_suspect: bool = False, few: bool = True) -> Place:
+    return place_of(account, per_process=per_process, is_suspect=is_suspect, may_be_alone=few)
 
 
 def test_relays_of_the_operator_share_a_process() -> None:
@@ -43,8 +43,8 @@ def test_a_mailbox_with_a_pause_has_a_process_of_its_own(limits: Limits) -> None
 
 
 def test_mailboxes_share_processes_once_there_are_many() -> None:
-    assert placed(MAILBOX, alone=MAILBOXES_ALONE_MAX - 1) == ALONE
-    assert placed(MAILBOX, alone=MAILBOXES_ALONE_MAX).is_shared
+    assert placed(MAILBOX) == ALONE
+    assert placed(MAILBOX, few=False).is_shared
 
 
 def test_what_the_operator_says_holds_for_all() -> None:

@@ -18,7 +18,7 @@ from fairpost.engine.process import AT_ONCE, WorkerOptions
 from fairpost.model.account import Account
 from fairpost.model.ids import AccountId, Epoch
 from fairpost.model.reason import Log, Reason
-from fairpost.policy.packing import ALONE, Place, place_of
+from fairpost.policy.packing import ALONE, MAILBOXES_ALONE_MAX, Place, place_of
 from fairpost.system import clock
 from fairpost.system.pause import Pause
 
@@ -57,6 +57,7 @@ class Fleet:
         supervisor: socket.socket,
         options: WorkerOptions,
         *,
+        processes_max: int,
         on_news: Callable[[], None],
         is_excused: Callable[[], bool],
         log: Log,
@@ -64,6 +65,7 @@ class Fleet:
         """`on_news`: called when the orchestrator should look. `is_excused`: whether a death just now is no account's fault."""
         self._supervisor = supervisor
         self._options = options
+        self._processes_max = processes_max
         self._on_news = on_news
         self._is_excused = is_excused
         self._log = log
@@ -99,30 +101,25 @@ class Fleet:
     # ── told ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def start(self, account: Account) -> None:
-        """Into a process with room, or a new one."""
-        self.ours[account.id] = False
+        """Into a process with room, or a new one. Not at all while there are as many processes as there may be: the next look asks again."""
+        running = [(worker.place, worker.accounts) for worker in self._workers.values() if not worker.is_finishing]
+        places = [place for place, _ in running + self._asked]
         place = place_of(
             account,
             per_process=self._options.accounts_max,
             is_suspect=account.id in self._suspects,
-            mailboxes_alone=sum(worker.place == ALONE for worker in self._workers.values()),
+            may_be_alone=places.count(ALONE) < min(MAILBOXES_ALONE_MAX, max(1, self._processes_max // 2)),
         )
-        for worker in self._workers.values():
-            if (
-                place.is_shared
-                and worker.place == place
-                and len(worker.accounts) < place.room
-                and not worker.is_finishing
-            ):
-                worker.accounts.add(account.id)
-                worker.channel.send({"drive": account.id})
-                return
-        for asked_place, accounts in self._asked:
-            if place.is_shared and asked_place == place and len(accounts) < place.room:
+        for shared, accounts in running + self._asked if place.is_shared else []:
+            if shared == place and len(accounts) < place.room:
                 accounts.add(account.id)
+                self.ours[account.id] = False
+                self._tell(account.id, {"drive": account.id})
                 return
-        self._asked.append((place, {account.id}))
-        self._supervisor.sendall(encode({"fork": len(self._asked), "url": self._options.url}))
+        if len(self._workers) + len(self._asked) < self._processes_max:
+            self.ours[account.id] = False
+            self._asked.append((place, {account.id}))
+            self._supervisor.sendall(encode({"fork": len(self._asked), "url": self._options.url}))
 
     def wake(self, *account_ids: AccountId) -> None:
         for account_id in account_ids:

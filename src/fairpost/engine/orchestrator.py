@@ -70,6 +70,7 @@ class Orchestrator:
         self._server = KnownServer(store, options, log)
         self._fleet = Fleet(
             *(supervisor, options),
+            processes_max=processes_max,
             on_news=self._news.set,
             is_excused=lambda: self._server.is_after_trouble,
             log=log,

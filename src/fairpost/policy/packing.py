@@ -29,12 +29,13 @@ class Place:
 ALONE = Place("alone", 1)
 
 
-def place_of(account: Account, *, per_process: int | None, is_suspect: bool, mailboxes_alone: int) -> Place:
-    """`per_process`: what the operator says. `is_suspect`: a process that it shared has died; alone, it shows who is to blame."""
+def place_of(account: Account, *, per_process: int | None, is_suspect: bool, may_be_alone: bool) -> Place:
+    """`per_process`: what the operator says. `is_suspect`: a process that it shared has died, and only alone it shows whether it
+    is to blame. `may_be_alone`: there are few enough mailboxes with a process each."""
     if is_suspect:
         return ALONE
     if per_process is not None:
         return Place("any", per_process)
     if account.limits.delay_ms == 0 and not account.limits.gap_max_ms:
         return Place(f"relays of {account.workspace or 'the operator'}", RELAYS_MAX)
-    return ALONE if mailboxes_alone < MAILBOXES_ALONE_MAX else Place("mailboxes", MAILBOXES_MAX)
+    return ALONE if may_be_alone else Place("mailboxes", MAILBOXES_MAX)
