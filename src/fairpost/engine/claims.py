@@ -1,8 +1,8 @@
 """One claim for the accounts of a process that run dry at the same time, with what they are to send.
 
-Keeps who has asked. Promises: one claim of a pool is under way at a time, and those who ask meanwhile share the next; who
-cannot share one (senders are blocked on it, mail waits for it alone …) claims alone; when the database is in trouble, all who
-asked hear of it.
+Keeps the requests that wait. Promises: one claim of a pool is under way at a time, and requests that come meanwhile share the
+next; an account that cannot share one (senders are blocked on it, mail is pinned to it …) claims alone; when the database is in
+trouble, every request fails.
 """
 
 import asyncio

@@ -248,7 +248,7 @@ class Fleet:
         """The process is gone; with it the accounts it had not given back."""
         worker = self._workers.pop(pid, None)
         if worker is not None:
-            is_alone = len(worker.accounts) == 1  # among many, nobody knows whose fault it was
+            is_alone = len(worker.accounts) == 1  # with several, it is unknown which one caused it
             self._lost[pid] = [Dead(id_, self._epochs.get(id_), is_alone) for id_ in worker.accounts]
             for account_id in worker.accounts:
                 self._forget(account_id)

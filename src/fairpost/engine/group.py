@@ -1,8 +1,9 @@
 """One commit for all accounts of a process that are ready: each settles its last e-mail and begins its next.
 
 Keeps the steps that were asked for and not yet committed. Promises: a step waits for half of the accounts that are at work,
-but no longer than a moment, and for a commit under way; one that cannot be taken together with others (not ordinary, locked by another, poisoned) is taken alone, with
-the same number; where the database is in trouble, everyone who asked hears of it and takes its lease up.
+but no longer than a moment, and for a commit under way; one that cannot be taken together with others (not ordinary, locked,
+poisoned) is taken alone, with the same number; when the database is in trouble, every request fails, and each account takes up
+its lease.
 """
 
 import asyncio

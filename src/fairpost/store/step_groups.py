@@ -7,6 +7,7 @@ from fairpost.model.account import Usage
 from fairpost.model.report import Report
 from fairpost.model.step import Begun, StepAnswer, StepRequest
 from fairpost.model.verdict import Sent
+from fairpost.store.steps import write_report
 from fairpost.store.store import Store
 from fairpost.system import clock
 
@@ -55,15 +56,8 @@ def _row(request: StepRequest) -> tuple[object, ...]:
 
 
 def _report(report: Report) -> tuple[object, ...]:
-    each = {address: {"code": reply.code, "text": reply.text[:500]} for address, reply in report.recipients.items()}
-    return (
-        report.reply and report.reply.code,
-        report.reply.text if report.reply else report.error,
-        report.response_ms,
-        report.message_id,
-        report.thread_id,
-        json.dumps(each) if each else None,
-    )
+    *parts, each = write_report(report).values()
+    return *parts, json.dumps(each) if each else None
 
 
 def _usage(usage: Usage) -> tuple[object, ...]:
