@@ -60,9 +60,10 @@ world: $(STAMP)  ## run real engines against every provider of the zoo on real s
 
 FUZZ_S ?= 60
 FUZZ_TIMES ?= 6
+FUZZ_SIGNED ?= 100000
 
 fuzz: $(STAMP)  ## try FUZZ_TIMES as much of what chance brings, and throw bytes at the SMTP wire for FUZZ_S seconds
-	@FAIRPOST_THOROUGH=$(FUZZ_TIMES) $(BIN)/python -m pytest -n auto -m 'thorough or hypothesis' --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
+	@FAIRPOST_THOROUGH=$(FUZZ_TIMES) FAIRPOST_DKIM_MESSAGES=$(FUZZ_SIGNED) FAIRPOST_SEQUENCE_PEOPLE=1000 $(BIN)/python -m pytest -n auto -m 'thorough or hypothesis' --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
 	@PYTHONPATH=. $(BIN)/python tests/smtp/fuzz_wire.py -max_total_time=$(FUZZ_S) -max_len=4096 -dict=tests/smtp/wire.dict -timeout=10 -rss_limit_mb=1024 -close_fd_mask=1
 
@@ -77,5 +78,5 @@ mutants: $(STAMP)  ## plant faults in a copy of the core and check that the test
 
 check: lint types peers test  ## lint, types and tests: what CI runs
 
-bench: $(STAMP) peers  ## print the benchmark tables
-	@$(BIN)/python benchmarks/core.py
+bench: $(STAMP) peers  ## run the benchmarks, print and record their figures (some: ARGS="send enqueue")
+	@$(BIN)/python benchmarks/core.py $(ARGS)

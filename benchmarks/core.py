@@ -1,30 +1,99 @@
-"""Prints all figures: what `make bench` runs. One at a time: `fairpost bench compose|render|smtp|send|pickup|memory|enqueue|api|pages|dashboard|claim|fairness --json`."""
+"""Runs the benchmarks, prints their tables and records them: what `make bench` runs (some of them: make bench ARGS='send enqueue').
 
-from fairpost.cli.bench import (
-    api,
-    claim,
-    compose,
-    dashboard,
-    enqueue,
-    fairness,
-    memory,
-    pages,
-    pickup,
-    render,
-    send,
-    smtp,
+benchmarks/figures.json has the last figures of each, with commit and date. README.md quotes no others: its table is
+written from there, and tests/docs/test_figures.py compares the two.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fairpost.cli.bench import show_figures
+
+ROOT = Path(__file__).parents[1]
+FIGURES = ROOT / "benchmarks" / "figures.json"
+README = ROOT / "README.md"
+ALL = (
+    "compose",
+    "render",
+    "smtp",
+    "send",
+    "pickup",
+    "memory",
+    "enqueue",
+    "schedule",
+    "api",
+    "pages",
+    "dashboard",
+    "claim",
+    "fairness",
 )
+BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
+
+# Each row of README's table: what it is, the keys of its figures, and how they are written.
+ROWS = (
+    ("Whole engine: claim, compose, send, settle, one commit per e-mail / a simple sender in one process / in two", "{emails_per_s:,.0f}/s / {naive_emails_per_s:,.0f}/s / {naive_2_processes_per_s:,.0f}/s"),
+    ("CPU per e-mail: engine / PostgreSQL / receiving server", "{cpu_us_engine:,.0f} µs / {cpu_us_database:,.0f} µs / {cpu_us_sink:,.0f} µs"),
+    ("From commit to the server's 250, idle engine, median / 99 %", "{pickup_ms_p50:.1f} ms / {pickup_ms_p99:.1f} ms"),
+    ("The same for urgent mail behind 1,000,000 e-mails, 99 %", "{pickup_loaded_ms_p99:,.0f} ms"),
+    ("Enqueue, one transaction each / a bare INSERT", "{single_per_s:,.0f}/s / {raw_single_per_s:,.0f}/s"),
+    ("Enqueue in bulk / a bare INSERT", "{bulk_per_s:,.0f}/s / {raw_bulk_per_s:,.0f}/s"),
+    ("Composing a 5 KB e-mail / with the standard library", "{compose_us:,.0f} µs / {stdlib_us:,.0f} µs"),
+    ("SMTP messages over eight connections / with aiosmtplib", "{smtp_per_s_8:,.0f}/s / {aiosmtplib_per_s_8:,.0f}/s"),
+)  # fmt: skip
+
+
+def measure(name: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "fairpost", "bench", name, "--json"]
+    figures: dict[str, float] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return figures
+
+
+def commit() -> str:
+    run = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=10"]
+    return subprocess.run(run, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def table(recorded: dict[str, dict[str, object]]) -> str:
+    """Rows whose figures were not measured are left out."""
+    figures = {key: value for each in recorded.values() for key, value in dict(each["figures"]).items()}  # type: ignore[call-overload]
+    rows = []
+    for what, form in ROWS:
+        try:
+            rows.append(f"| {what} | {form.format(**figures)} |")
+        except KeyError:
+            continue
+    measured = sorted({f"{each['date']} ({each['commit']})" for each in recorded.values()})
+    return "\n".join(
+        ["| | |", "|---|---|", *rows, "", f"Measured with `make bench` on 2 cores: {', '.join(measured)}."]
+    )
+
+
+def written(readme: str, recorded: dict[str, dict[str, object]]) -> str:
+    before, _, rest = readme.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table(recorded)}\n{END}{after}"
+
+
+def recorded_figures() -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    return found
+
+
+def main(names: list[str]) -> None:
+    for name in names:
+        print(f"{name} …", flush=True)
+        figures = measure(name)
+        show_figures(figures)
+        machine = {"cores": os.cpu_count(), "load": round(os.getloadavg()[2], 1)}
+        day = datetime.now(UTC).date().isoformat()
+        all_figures = recorded_figures() | {name: {"commit": commit(), "date": day, **machine, "figures": figures}}
+        FIGURES.write_text(json.dumps(all_figures, indent=1) + "\n")
+    README.write_text(written(README.read_text(), recorded_figures()))
+
 
 if __name__ == "__main__":
-    compose()
-    render()
-    smtp()
-    send()
-    pickup()
-    memory()
-    enqueue()
-    api()
-    pages()
-    dashboard()
-    claim()
-    fairness()
+    main(sys.argv[1:] or list(ALL))

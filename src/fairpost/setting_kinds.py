@@ -1,4 +1,4 @@
-"""What the text of a setting can be: its rule in words, and how it is read. Which settings there are is in `settings.py`."""
+"""Kinds of settings: the rule as text, and the parser. The settings are in `settings.py`."""
 
 import re
 import tomllib
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from fairpost.model.durations import read_duration
-from fairpost.model.names import NAME_RULE, is_name, is_pool
+from fairpost.model.names import NAME_RULE, is_full_name, is_name, is_pool
 from fairpost.model.sender import Tier
 from fairpost.model.urls import without_password
 from fairpost.regions.directory import NAME as REGION_NAME
 from fairpost.regions.directory import Directory, hidden, parse_regions, regions_of_table
 from fairpost.vault.keys import read_key
 
-TIERS = (Tier.HIGH, Tier.NORMAL, Tier.LOW, Tier.THROTTLED)  # in this order their weights and shares are written
+TIERS = (Tier.HIGH, Tier.NORMAL, Tier.LOW, Tier.THROTTLED)  # the order in which their weights and shares are written
 WEIGHT_MAX = 1000.0
 DURATION_MAX = timedelta(days=30)
 INTERVAL_MIN, INTERVAL_MAX = timedelta(milliseconds=100), timedelta(minutes=10)
@@ -27,7 +27,11 @@ PASSWORD_BYTES_MAX = 10_000  # tokens can be long
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`read` turns a text into its value; None when it breaks the rule. `show`: how a wrong one is named: no secret belongs in an error."""
+    """A kind of setting.
+
+    `read` converts a text to its value, or returns None if it breaks the rule. `show` formats an invalid value for
+    errors, which must not contain secrets.
+    """
 
     rule: str
     read: Callable[[str], Any]
@@ -86,7 +90,7 @@ def _regions(text: str) -> Directory | None:
         return parse_regions(text)
     try:
         return regions_of_table(tomllib.loads(Path(text).expanduser().read_text("utf-8")))
-    except (OSError, RuntimeError, ValueError):  # not there, ~nobody, or no TOML
+    except (OSError, RuntimeError, ValueError):  # missing, ~nobody, or not TOML
         return None
 
 
@@ -134,7 +138,7 @@ def _duration(text: str) -> timedelta | None:
 
 
 def _interval(text: str) -> timedelta | None:
-    """As Go writes them, too: 500ms, 5s, 1m30s."""
+    """Parses a duration, including those written as in Go: 500ms, 5s, 1m30s."""
     length = read_duration(text, is_fine=True)
     return length if length is not None and INTERVAL_MIN <= length <= INTERVAL_MAX else None
 
@@ -148,7 +152,7 @@ def _host(text: str) -> str | None:
 
 
 def _password(text: str) -> str | None:
-    """Bytes that are no UTF-8 come as surrogates."""
+    """Returns the password. Bytes that are not UTF-8 arrive as surrogates."""
     is_one_line = len(text.encode(errors="surrogatepass")) <= PASSWORD_BYTES_MAX and not set(text) & set("\0\r\n")
     return text if is_one_line and not any("\ud800" <= char <= "\udfff" for char in text) else None
 
@@ -187,41 +191,43 @@ def _ports(text: str) -> frozenset[int] | None:
 
 
 def _public_url(text: str) -> str | None:
-    """Without the slash at its end, so that pages can be put after it."""
+    """Returns the URL without its trailing slash, so that pages can be appended."""
     matched = re.fullmatch(r"https?://([\w-]+(\.[\w-]+)*|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/[\w./~-]*)?", text)
     return text.rstrip("/") if matched and len(text) <= 500 else None
 
 
-DIRECTORY = Kind("a directory, or a path where one can be made", _directory)
+DIRECTORY = Kind("a directory, which is created if it does not exist", _directory)
 POSTGRES_URL = Kind("a URL that begins with postgresql://", _postgres_url, without_password)
 REGIONS = Kind(
-    "eu=postgresql://…,us=postgresql://…, or a TOML file with [regions]; names of a-z, 0-9 and -, 31 at most, none of them home, each with a URL of its own",
+    "eu=postgresql://…,us=postgresql://…, or a TOML file with [regions]; names consist of a-z, 0-9 and -, have at most 31 characters, must not be home, and each has its own URL",
     _regions,
     hidden,
 )
-REGION = Kind("a name of a-z, 0-9 and -, 31 at most, that is one of the regions", _region)
-WORKSPACE = Kind("1..200 characters on one line, and not *", _workspace)
+REGION = Kind("a region name", _region)
+WORKSPACE = Kind("1..200 characters on one line, not *", _workspace)
 KEY = Kind("32 bytes as base64 or hex", read_key, _hidden)
 ADDRESS = Kind("one e-mail address in ASCII", _address)
-ADDRESSES = Kind("e-mail addresses in ASCII, with commas", _addresses)
+ADDRESSES = Kind("e-mail addresses in ASCII, separated by commas", _addresses)
 ON_OFF = Kind("on or off", {"on": True, "off": False}.get)
 PERCENTAGE = Kind("on, off or a percentage such as 50%", _share_of_workspaces)
 WEIGHTS = Kind(
-    f"four numbers above 0 and up to {WEIGHT_MAX:g}, for HIGH, NORMAL, LOW and THROTTLED, with commas", _weights
+    f"four numbers above 0 and up to {WEIGHT_MAX:g}, for HIGH, NORMAL, LOW and THROTTLED, separated by commas", _weights
 )
-SHARES = Kind("four whole numbers from 1 on that make 100, for HIGH, NORMAL, LOW and THROTTLED, with commas", _shares)
-DURATION = Kind("a duration such as 90m, 24h or 1d, 30d at most", _duration)
+SHARES = Kind(
+    "four whole numbers of at least 1 that add up to 100, for HIGH, NORMAL, LOW and THROTTLED, separated by commas",
+    _shares,
+)
+DURATION = Kind("a duration such as 90m, 24h or 1d, at most 30d", _duration)
 INTERVAL = Kind("a duration such as 500ms, 5s or 1m30s, 100ms..10m", _interval)
 MILLISECONDS = Kind("milliseconds, 1..2592000000", _milliseconds)
-PLANS = Kind("names of 1..100 characters, with commas", _plans)
-NETWORKS = Kind("networks such as 10.1.0.0/16 or fd00:1::/32, with commas", _networks)
+PLANS = Kind("names of 1..100 characters, separated by commas", _plans)
+NETWORKS = Kind("networks such as 10.1.0.0/16 or fd00:1::/32, separated by commas", _networks)
 PORT = Kind("a port, 1..65535", _number(1, 65_535))
-PORTS = Kind("ports, 1..65535, with commas", _ports)
-POOL = Kind(
-    "the name of a pool, 1..100 characters and no @ at its beginning", lambda text: text if is_pool(text) else None
-)
+PORTS = Kind("ports, 1..65535, separated by commas", _ports)
+POOL = Kind("a pool name, 1..100 characters, not starting with @", lambda text: text if is_pool(text) else None)
 INSTALLATION = Kind("1..80 characters on one line", _installation)
 PUBLIC_URL = Kind("a URL that begins with https:// or http://, without ? and #", _public_url)
-HOST = Kind("the name of a host, or an IP address", _host)
+HOST_NAME = Kind("a full host name such as mail.example.com", lambda text: text if is_full_name(text) else None)
+HOST = Kind("a host name or an IP address", _host)
 PASSWORD = Kind(f"one line of 1..{PASSWORD_BYTES_MAX} bytes in UTF-8", _password, _hidden)
 ACCOUNT = Kind(NAME_RULE, lambda text: text if is_name(text) else None)

@@ -1,7 +1,8 @@
-"""Every setting, described once: its type, kind, default and help. Read from the environment and a file, and checked once.
+"""Every setting, described once: its type, kind, default and help.
 
-A new setting is a field of Settings; docs/settings.md and deploy/fairpost.toml follow, or their tests fail. How texts are read is in
-`setting_kinds.py`. What belongs to one account, workspace or e-mail is data, and lives in the database.
+Settings are read from the environment and a file, and checked once. A new setting is a field of Settings;
+docs/settings.md and deploy/fairpost.toml must follow, or their tests fail. Parsers are in `setting_kinds.py`. Settings
+of one account, workspace or e-mail are data, stored in the database.
 """
 
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fairpost import setting_kinds as kinds
+from fairpost.model.campaign import ReplyStops
 from fairpost.model.errors import NotFound, SettingsError
 from fairpost.model.sender import AbuseMode, Priority, Tier
 from fairpost.model.transport import Security
@@ -25,7 +27,7 @@ from fairpost.vault.keys import Key
 
 NUMBER_MAX = 1_000_000_000
 COUNT_MAX = 2**31 - 1  # an integer of the database
-USERS_OF_A_WORKSPACE = 100  # inventing more of them lets nobody send more
+USERS_OF_A_WORKSPACE = 100  # so that inventing users does not raise the limit
 FILE_VARIABLE = "FAIRPOST_CONFIG"
 FILE_BYTES_MAX = 100_000  # with every setting explained, it has a few KB
 DAYS_MAX = 36_500
@@ -45,14 +47,17 @@ class RequestLog(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """`also`: other names of its variable, each with a kind of its own; the first that is set counts, where its own variable is not."""
+    """A setting. `also` has other names of its variable, each with its own kind.
+
+    The first that is set counts, unless the setting's own variable is set.
+    """
 
     name: str = ""
     kind: Kind
     default: str | None
     help: str
     also: Mapping[str, Kind]
-    absent: Any = None  # the value where nothing is set and there is no default
+    absent: Any = None  # the value if nothing is set and there is no default
 
     @property
     def variable(self) -> str:
@@ -62,7 +67,7 @@ class Setting:
 def setting(
     kind: Kind, default: str | None, help_: str, *, also: Mapping[str, Kind] | tuple[str, ...] = (), absent: Any = None
 ) -> Any:
-    """A field of Settings. `also`: names alone are of the same kind."""
+    """Returns a field of Settings. Names in `also` without a kind have the same kind."""
     names = also if isinstance(also, Mapping) else dict.fromkeys(also, kind)
     described = Setting(kind=kind, default=default, help=help_, also=names, absent=absent)
     return field(metadata={"setting": described}, repr=not kind.is_secret)
@@ -73,207 +78,222 @@ class Settings:
     home: Path = setting(
         kinds.DIRECTORY,
         "~/.fairpost",
-        "Where Fairpost keeps its files, among them the data of the embedded PostgreSQL.",
+        "Directory for Fairpost's files, including the embedded PostgreSQL's data.",
     )
     database_url: str | None = setting(
         kinds.POSTGRES_URL,
         None,
-        "A PostgreSQL you run yourself, used instead of the embedded one. Needed where `fairpost[local]` is not installed.",
-    )  # of the region, where one is chosen; None: the embedded one
+        "Your own PostgreSQL, instead of the embedded one. Required without `fairpost[local]`.",
+    )  # of the region, if one is chosen; None for the embedded one
     regions: Directory | None = setting(
         kinds.REGIONS,
         None,
-        "The regions and the database of each. Without it there is one, `main`: the database of `FAIRPOST_DATABASE_URL`.",
+        "Regions and their databases. By default there is one region, `main`, with the database in `FAIRPOST_DATABASE_URL`.",
     )
-    region: str | None = setting(
-        kinds.REGION, None, "The region whose mail every command works on. Needed where `FAIRPOST_REGIONS` is set."
-    )
+    region: str | None = setting(kinds.REGION, None, "Region that commands work on. Required with `FAIRPOST_REGIONS`.")
     workspace: str = setting(
         kinds.WORKSPACE,
         "default",
-        "The workspace of `fairpost email send` and `fairpost suppress` where none is given.",
+        "Default workspace for commands.",
     )
     secret_key: Key | None = setting(
         kinds.KEY,
         None,
-        "The master key that seals the accounts' passwords, used instead of `secret.key` in `FAIRPOST_HOME`.",
+        "Master key that encrypts account passwords, instead of `secret.key` in `FAIRPOST_HOME`.",
     )
     secret_key_old: Key | None = setting(
         kinds.KEY,
         None,
-        "The master key before, which still opens what it sealed, until `fairpost secrets rotate` is done.",
+        "Previous master key, needed until `fairpost secrets rotate` has finished.",
     )
     redirect_all: str | None = setting(
-        kinds.ADDRESS, None, "For staging: every e-mail goes to this address, and none to its recipients."
+        kinds.ADDRESS, None, "For staging: send every e-mail to this address instead of its recipients."
     )
     fair_queue: int = setting(
         kinds.PERCENTAGE,
         "on",
-        "Whether the fair queue serves all workspaces, none, or this share of them. The others are served by arrival.",
+        "Share of workspaces served by the fair queue: all, none, or a percentage. The others are served in order of arrival.",
         also={"SMTP_FAIR_QUEUE_ENABLED": kinds.true_or_false(100, 0)},
     )  # percent of the workspaces
     priority: Priority = setting(
         kinds.one_of(Priority),
         "weights",
-        "What a tier is worth: a weight for each sender, or a share of the capacity for all in it together.",
+        "How tiers are weighted: a weight for each sender, or a share of the capacity for the whole tier.",
     )
     tier_weights: Mapping[Tier, float] = setting(
-        kinds.WEIGHTS, "2,1,0.5,0.1", "The weight of a sender in each tier.", also=("SMTP_PRIORITY_MULTIPLIERS",)
+        kinds.WEIGHTS, "2,1,0.5,0.1", "Weight of a sender in each tier.", also=("SMTP_PRIORITY_MULTIPLIERS",)
     )
-    lane_shares: Mapping[Tier, int] = setting(
-        kinds.SHARES, "40,40,15,5", "The percentage of the capacity that each tier has as a lane."
-    )
+    lane_shares: Mapping[Tier, int] = setting(kinds.SHARES, "40,40,15,5", "Percentage of the capacity for each tier.")
     abuse_detection: AbuseMode = setting(
         kinds.one_of(AbuseMode),
         "enforce",
-        "Whether senders are scored, and whether throttles count. With observe nobody is stopped, and you see who would be.",
+        "Abuse detection: on, off, or observe. With observe, throttles are only reported.",
         also={"SMTP_ABUSE_DETECTION_ENABLED": kinds.true_or_false(AbuseMode.ENFORCE, AbuseMode.OFF)},
     )
     abuse_threshold: int = setting(
-        kinds.whole(0, 100), "50", "The abuse score above which a sender is throttled.", also=("SMTP_ABUSE_THRESHOLD",)
+        kinds.whole(0, 100), "50", "Abuse score above which a sender is throttled.", also=("SMTP_ABUSE_THRESHOLD",)
     )
     throttle_max: timedelta = setting(
-        kinds.DURATION, "24h", "The longest throttle.", also={"SMTP_MAX_THROTTLE_DURATION": kinds.MILLISECONDS}
+        kinds.DURATION,
+        "24h",
+        "Maximum duration of a throttle.",
+        also={"SMTP_MAX_THROTTLE_DURATION": kinds.MILLISECONDS},
     )
     max_queue: int = setting(
         kinds.whole(1, NUMBER_MAX),
         "1000000",
-        "How many queued e-mails are a full queue. Its health is measured by it; nothing is refused.",
+        "Queue length that counts as full when queue health is computed. Nothing is rejected.",
     )
     user_daily_max: int = setting(
         kinds.whole(0, NUMBER_MAX),
         "300",
-        "How many e-mails a user may submit over SMTP or HTTP in 24 hours; 0: any number.",
+        "Maximum e-mails that a user may submit over SMTP or HTTP in 24 hours. 0 means no limit.",
     )
     user_waiting_max: int = setting(
-        kinds.whole(0, NUMBER_MAX), "10000", "How many e-mails of a user may wait; 0: any number."
+        kinds.whole(0, NUMBER_MAX), "10000", "Maximum number of queued e-mails per user. 0 means no limit."
     )
     workspace_daily_max: int | None = setting(
         kinds.whole(0, NUMBER_MAX),
         None,
-        "How many e-mails all users of a workspace together may submit over SMTP or HTTP in 24 hours; 0: any number. "
-        f"Where it is not set, {USERS_OF_A_WORKSPACE} times FAIRPOST_USER_DAILY_MAX.",
+        "Maximum e-mails that all users in a workspace may submit over SMTP or HTTP in 24 hours. 0 means no limit. "
+        f"Default: {USERS_OF_A_WORKSPACE} times FAIRPOST_USER_DAILY_MAX.",
     )
     paid_plans: frozenset[str] = setting(
-        kinds.PLANS, "team,enhanced_protection", "The plans whose senders are in the tier HIGH."
+        kinds.PLANS, "team,enhanced_protection", "Plans whose senders are in tier HIGH."
     )
-    free_plans: frozenset[str] = setting(kinds.PLANS, "free", "The plans whose senders are in the tier LOW.")
+    free_plans: frozenset[str] = setting(kinds.PLANS, "free", "Plans whose senders are in tier LOW.")
     operators: tuple[str, ...] = setting(
-        kinds.ADDRESSES, None, "Who is told by e-mail when a sender is throttled.", absent=()
+        kinds.ADDRESSES, None, "Addresses that are notified when a sender is throttled.", absent=()
     )
     allowed_networks: tuple[IPv4Network | IPv6Network, ...] = setting(
-        kinds.NETWORKS, None, "Where the servers of workspaces' accounts may be, beside the public internet.", absent=()
+        kinds.NETWORKS,
+        None,
+        "Networks that workspaces' accounts may connect to, in addition to the public internet.",
+        absent=(),
     )
     allowed_ports: frozenset[int] = setting(
-        kinds.PORTS, "465,587,2525", "The ports that the servers of workspaces' accounts may have."
+        kinds.PORTS, "465,587,2525", "Ports that workspaces' accounts may connect to."
     )
     service_pool: str = setting(
         kinds.POOL,
         "default",
-        "The accounts that send the service's own e-mails: sign-in codes, invitations and notices.",
+        "Pool that sends the service's own e-mails: sign-in codes, invitations and notices.",
     )
     name: str = setting(
         kinds.INSTALLATION,
         "Fairpost",
-        "What this installation is called in its own e-mails: sign-in codes and invitations. A `portal.toml` of yours goes before it.",
+        "This installation's name in its own e-mails, such as sign-in codes and invitations. Your `portal.toml` overrides it.",
     )
     public_url: str = setting(
         kinds.PUBLIC_URL,
         "http://127.0.0.1:8080",
-        "Where people reach this Fairpost with a browser: links in e-mails begin with it.",
+        "Public URL of this installation, used for links in e-mails.",
+    )
+    ehlo_name: str | None = setting(
+        kinds.HOST_NAME,
+        None,
+        "Host name sent to mail servers in EHLO, unless the account's URL has `hello`. Use the name in your address's PTR record. By default, this machine's full name or, if it has none, its address.",
     )
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = setting(
         kinds.NETWORKS,
         None,
-        "Proxies before `fairpost api` whose word counts on who asks (X-Forwarded-For, X-Forwarded-Proto).",
+        "Proxies in front of `fairpost api` whose X-Forwarded-For and X-Forwarded-Proto headers are trusted.",
         absent=(),
     )
     client_connections_max: int = setting(
         kinds.whole(1, 1000),
         "300",
-        "Most connections that one network address (of IPv6, a /64) may have to a process of `fairpost api`; behind a trusted proxy, most requests at once.",
+        "Maximum connections from one address (IPv6: one /64) to a process of `fairpost api`. Behind a trusted proxy: maximum concurrent requests.",
     )
     client_heads_max: int = setting(
-        kinds.whole(1, 1000), "100", "Of these, most that have not sent a whole request head yet."
+        kinds.whole(1, 1000),
+        "100",
+        "Maximum number of these connections that have not yet sent complete request headers.",
     )
     retention_days: int | None = setting(
         kinds.whole(1, DAYS_MAX),
         None,
-        "How many days history is kept, at least. Where it is not set, it is kept for good.",
+        "Minimum days to keep history. If not set, history is kept forever.",
     )
+    events_days: int = setting(kinds.whole(1, DAYS_MAX), "30", "Days to keep events, which programs read by cursor.")
     patience_urgent: timedelta = setting(
         kinds.DURATION,
         "24h",
-        "How long urgent mail that only one account may send waits while that account is suspended. Then it fails.",
+        "How long urgent mail waits while the only account that may send it is suspended. After that, it fails.",
     )
     patience_bulk: timedelta = setting(
-        kinds.DURATION, "7d", "The same for bulk mail, follow-ups of sequences among it."
+        kinds.DURATION, "7d", "The same for bulk mail, including follow-ups in sequences."
+    )
+    reply_stops: ReplyStops = setting(
+        kinds.one_of(ReplyStops),
+        "person",
+        "Who gets no further steps of a campaign after a reply: only the person, or everyone at the company's domain. Public mailbox providers' domains are excepted.",
     )
     engine: bool = setting(
         kinds.ON_OFF,
         "on",
-        "Whether `fairpost work` and `fairpost up` send. With off, `up` runs everything else, and `work` only waits to be ended.",
+        "Whether `fairpost work` and `fairpost up` send. With off, `up` runs everything else, and `work` waits to be stopped.",
         also={"EMAIL_WORKER_ENABLED": kinds.true_or_false(True, False)},
     )  # False: nothing is sent from here
     poll_interval: timedelta = setting(
         kinds.INTERVAL,
         "1s",
-        "How long at most from one look of an engine to the next, for work that it is not told about. It looks every two seconds anyway.",
+        "Maximum time between an engine's polls for work that it is not notified of. An engine polls at least every two seconds.",
         also=("EMAIL_WORKER_POLL_INTERVAL",),
     )
     log_format: LogFormat | None = setting(
         kinds.one_of(LogFormat),
         None,
-        "How long-running commands write their log. Where it is not set: for people on a terminal, text elsewhere.",
+        "Log format for long-running commands. Default: readable lines on a terminal, otherwise text.",
     )
     log_requests: RequestLog = setting(
         kinds.one_of(RequestLog),
         "api",
-        "Which HTTP requests `fairpost api` logs: with api, all but reads of pages and health checks that went well; with failed, those with a status of 400 and more.",
+        "HTTP requests that `fairpost api` logs. `api` means all except successful page loads and health checks; `failed` means those with status 400 or above.",
     )
     smtp_host: str | None = setting(
         kinds.HOST,
         None,
-        "The server of an account that engines make by themselves, from this and the settings below.",
+        "Server for an account that engines create from this and the following settings.",
         also=("SMTP_HOST",),
     )
     smtp_port: int | None = setting(
         kinds.PORT,
         None,
-        "Its port. Where it is not set: 465 with implicit TLS, 587 with starttls or a user, else 25.",
+        "The server's port. Default: 465 with implicit TLS, 587 with starttls or a user, otherwise 25.",
         also=("SMTP_PORT",),
     )
     smtp_tls: Security | None = setting(
         kinds.one_of(Security),
         None,
-        "How its connections are encrypted. Where it is not set: implicit on port 465, starttls with a user, else offered: where the server can.",
+        "How connections to the server are encrypted. Default: implicit on port 465, starttls with a user, otherwise offered (if the server supports it).",
     )
     smtp_user: str | None = setting(
         kinds.line(500),
         None,
-        "As whom it logs in. Where it is not set, it does not.",
+        "User to log in with. Default: no login.",
         also=("SMTP_USER", "SMTP_USERNAME"),
     )
     smtp_password: str | None = setting(
         kinds.PASSWORD,
         None,
-        "The password of that user. It is sealed with the master key before it is stored.",
+        "That user's password. It is encrypted with the master key before it is stored.",
         also=("SMTP_PASSWORD",),
     )
     smtp_from_address: str | None = setting(
-        kinds.ADDRESS, None, "The address that it sends from, where an e-mail names none.", also=("SMTP_FROM_ADDRESS",)
+        kinds.ADDRESS, None, "Sender address for e-mails without one.", also=("SMTP_FROM_ADDRESS",)
     )
     smtp_from_name: str | None = setting(
-        kinds.line(200), None, "The name that is shown beside that address.", also=("SMTP_FROM_NAME",)
+        kinds.line(200), None, "Display name for that address.", also=("SMTP_FROM_NAME",)
     )
     smtp_batch_size: int | None = setting(
         kinds.whole(1, 1000),
         None,
-        "Most e-mails that it claims at once. Where it is not set: 50, or what `fairpost account set` says.",
+        "Maximum number of e-mails per claim. Default: 50, or the value set with `fairpost account set`.",
         also=("EMAIL_WORKER_BATCH_SIZE",),
     )
-    smtp_account: str = setting(kinds.ACCOUNT, "env", "What that account is called.")
-    home_database_url: str | None = None  # what FAIRPOST_DATABASE_URL says, whichever region is chosen
+    smtp_account: str = setting(kinds.ACCOUNT, "env", "The account's name.")
+    home_database_url: str | None = None  # the value of FAIRPOST_DATABASE_URL, whichever region is chosen
 
     @property
     def region_name(self) -> str:
@@ -281,15 +301,15 @@ class Settings:
 
     @property
     def daily_max_of_workspace(self) -> int:
-        """0: no limit."""
+        """The daily limit of a workspace; 0 means no limit."""
         given = self.workspace_daily_max
         return min(COUNT_MAX, USERS_OF_A_WORKSPACE * self.user_daily_max) if given is None else given
 
     def at(self, region: str) -> Self:
-        """The same for the database of this region."""
+        """Returns the settings for the database of this region."""
         if self.regions is None:
             if region != MAIN:
-                raise SettingsError(f"There is no region {region!r}, only {MAIN}. Name the others in FAIRPOST_REGIONS")
+                raise SettingsError(f"There is no region {region!r}, only {MAIN}. Add regions in FAIRPOST_REGIONS")
             return replace(self, region=region, database_url=self.home_database_url)
         try:
             return replace(self, region=region, database_url=self.regions.url(region))
@@ -297,12 +317,16 @@ class Settings:
             raise SettingsError(str(error)) from error
 
     def at_home(self) -> Self:
-        """The same for the home database: it knows which workspace lives in which region, and no e-mail."""
+        """Returns the settings for the home database, which knows the region of each workspace and holds no e-mail."""
         return replace(self, region=None, database_url=self.home_database_url)
 
     @property
     def retention(self) -> timedelta | None:
         return None if self.retention_days is None else timedelta(days=self.retention_days)
+
+    @property
+    def events_kept(self) -> timedelta:
+        return timedelta(days=self.events_days)
 
 
 SETTINGS = tuple(
@@ -312,9 +336,9 @@ SETTINGS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The text of a setting (None: nothing is set), what it must be, and where it comes from.
+    """The text of a setting (None if nothing is set), its rule, and where it comes from.
 
-    `origin` is `environment`, the name of the alias, `file` with its path, or `default`. `name` is what an error calls it.
+    `origin` is `environment`, the name of the alias, `file` with its path, or `default`. `name` is its name in errors.
     """
 
     text: str | None
@@ -325,7 +349,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """What a file sets: texts that keep their rules. Without a path there is none."""
+    """What a file sets. The texts keep their rules. Without a path, there is no file."""
 
     path: Path | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -340,7 +364,7 @@ class SettingsFile:
 
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
-    """All settings, or a SettingsError that names key, rule and value. An empty variable counts as not set."""
+    """Returns all settings. Raises SettingsError with the key, rule and value. An empty variable counts as not set."""
     file = read_settings_file(environ)
     values = {setting.name: _value(setting, find(setting, environ, file)) for setting in SETTINGS}
     settings = Settings(**values, home_database_url=values["database_url"])
@@ -348,7 +372,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
 
 
 def find(setting: Setting, environ: Mapping[str, str], file: SettingsFile) -> Found:
-    """The environment goes before the file, and the file before the default."""
+    """Finds the value of a setting. The environment takes precedence over the file, and the file over the default."""
     if text := environ.get(setting.variable):
         return Found(text, setting.kind, "environment", setting.variable)
     for name, kind in setting.also.items():
@@ -359,9 +383,17 @@ def find(setting: Setting, environ: Mapping[str, str], file: SettingsFile) -> Fo
     return Found(setting.default, setting.kind, "default", setting.variable)
 
 
+def misspelt_variables(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Returns variables that are not settings but look like one, with the setting that was probably meant."""
+    known = {name for setting in SETTINGS for name in (setting.variable, *setting.also)} | {FILE_VARIABLE}
+    unknown = sorted(name for name in environ if name.startswith("FAIRPOST_") and name not in known)
+    near = {name: get_close_matches(name, known, n=1, cutoff=0.9) for name in unknown}
+    return {name: matches[0] for name, matches in near.items() if matches}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSetting:
-    """`value` has no secret in it; None: nothing is set."""
+    """A setting for display. `value` contains no secret, and is None if nothing is set."""
 
     variable: str
     value: str | None
@@ -372,7 +404,7 @@ class ShownSetting:
 
 
 def shown_settings(environ: Mapping[str, str] = os.environ) -> list[ShownSetting]:
-    """Every setting as a process that starts now has it, and where it comes from. Raises SettingsError."""
+    """Returns every setting as a process that starts now would have it, and where it comes from. Raises SettingsError."""
     read_settings(environ)
     file = read_settings_file(environ)
     return [_shown(setting, find(setting, environ, file)) for setting in SETTINGS]
@@ -402,7 +434,9 @@ def _value(setting: Setting, found: Found) -> Any:
 
 
 def read_settings_file(environ: Mapping[str, str] = os.environ) -> SettingsFile:
-    """What FAIRPOST_CONFIG names, checked whole: also what the environment overrules must be right."""
+    """Returns the settings in the file named by FAIRPOST_CONFIG. Values that the environment overrides are also
+    checked.
+    """
     if not environ.get(FILE_VARIABLE):
         return SettingsFile()
     path = Path(os.path.expanduser(environ[FILE_VARIABLE])).absolute()
@@ -412,7 +446,7 @@ def read_settings_file(environ: Mapping[str, str] = os.environ) -> SettingsFile:
         if key not in by_name:
             raise SettingsError(f"{path}: there is no setting {key}{_hint(key, value)}")
         if value in ("", []):
-            raise SettingsError(f"{path}: {key} is empty; leave it out where nothing is to be set")
+            raise SettingsError(f"{path}: {key} is empty. Omit it to use the default")
         text = _text(value)
         if text is None:
             raise SettingsError(f"{path}: {key} must be {by_name[key].kind.rule}, got {_kind(value)}")
@@ -428,25 +462,25 @@ def _toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)
         if len(content) > FILE_BYTES_MAX:
-            raise SettingsError(f"{path} has more than {FILE_BYTES_MAX} bytes, too many for a file of settings")
-        return tomllib.loads(content.decode(), parse_float=str)  # a number as it was written
+            raise SettingsError(f"{path} has more than {FILE_BYTES_MAX} bytes, too many for a settings file")
+        return tomllib.loads(content.decode(), parse_float=str)  # numbers are kept as written
     except OSError as error:
-        raise SettingsError(f"{FILE_VARIABLE} names {path}, which cannot be read: {error.strerror}") from None
+        raise SettingsError(f"{FILE_VARIABLE} is set to {path}, which cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SettingsError(f"{path} is not TOML: it is not in UTF-8") from None
-    except (ValueError, RecursionError) as error:  # endless numbers and nests among them
+    except (ValueError, RecursionError) as error:  # includes endless numbers and nesting
         raise SettingsError(f"{path} is not TOML: {error}") from None
 
 
 def _hint(key: str, value: object) -> str:
     if isinstance(value, dict):
-        return ": settings stand at the top, under no heading"
+        return ": write settings at the top level, not in a table"
     near = get_close_matches(key.lower().removeprefix("fairpost_"), [setting.name for setting in SETTINGS], n=1)
-    return f"; did you mean {near[0]}?" if near else "; docs/settings.md has them all"
+    return f"; did you mean {near[0]}?" if near else "; see docs/settings.md"
 
 
 def _text(value: object) -> str | None:
-    """As the environment would have it: a list is its parts with commas. None where there is no such text."""
+    """Returns the text as written in the environment, with commas in a list. Returns None if there is no such text."""
     match value:
         case bool():
             return str(value).lower()
@@ -467,8 +501,8 @@ def _kind(value: object) -> str:
         case dict():
             return "a table"
         case list():
-            return "a list with more in it than numbers, and texts without commas"
+            return "a list that contains something other than numbers and strings without commas"
         case int():
-            return "a number beyond 64 bits"
+            return "a number larger than 64 bits"
         case _:
             return "a date or time"

@@ -1,4 +1,4 @@
-"""A database for a whole file: what is checked here is rolled back, or told apart by its ids."""
+"""One database for a whole file. Its tests roll back, or use distinct ids."""
 
 from collections.abc import Iterator
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import psycopg
 import pytest
 
+from fairpost import find
 from fairpost.model.urls import as_login
 
 Login: TypeAlias = "Callable[..., psycopg.Connection[Any]]"
@@ -89,7 +90,9 @@ def test_a_login_acts_for_its_workspace_without_naming_it(login: Login, url: str
         ({"pool": "house"}, "pool"),
     ],
 )
-def test_what_is_another_s_is_refused_as_over_http(login: Login, email: dict[str, Any], field: str) -> None:
+def test_resources_of_another_workspace_are_refused_as_over_http(
+    login: Login, email: dict[str, Any], field: str
+) -> None:
     with login(PARTNER) as conn:
         with refused(WRONG, field):
             enqueue(conn, **email)
@@ -132,8 +135,13 @@ def test_content_and_conversation_of_another_workspace_are_out_of_reach(login: L
 
 def test_emails_of_another_workspace_are_neither_seen_nor_cancelled(login: Login) -> None:
     with login(OPERATOR) as conn:
-        theirs = enqueue(conn, workspace="victim")
+        theirs = enqueue(conn, workspace="victim", tags={"order": "7"})
+        assert [each.id for each in find(conn, tag="order=7", workspace="victim")] == [theirs]
     with login(PARTNER) as conn:
+        mine = enqueue(conn, tags={"order": "7"})
+        assert [each.id for each in find(conn, tag="order=7")] == [mine]
+        with refused(FOREIGN):
+            find(conn, tag="order=7", workspace="victim")
         for id_ in (theirs, 1):
             found = conn.execute("SELECT * FROM fairpost.status(%s)", [id_]).fetchone()
             assert found
@@ -156,8 +164,7 @@ def test_an_operator_s_own_login_may_use_any_name_and_way(login: Login) -> None:
 
 def test_a_new_login_acts_for_the_default_workspace(login: Login) -> None:
     with login(STRANGER) as conn:
-        with refused(WRONG, "pool"):  # there is no account for it yet
-            enqueue(conn)
+        assert enqueue(conn)
         with refused(WRONG, "workspace"):
             enqueue(conn, workspace="acme")
 

@@ -52,6 +52,10 @@ EDGES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"attachments": [_file(content_type="a" * 100 + "/b")]},
         {"attachments": [_file(content_type="a" * 101 + "/b")]},
     ),
+    "type": ({"type": "a" * 150}, {"type": "a" * 151}),
+    "tags": ({"tags": {f"t{n}": "v" for n in range(20)}}, {"tags": {f"t{n}": "v" for n in range(21)}}),
+    "tag name": ({"tags": {"t" * 50: "v"}}, {"tags": {"t" * 51: "v"}}),
+    "tag value": ({"tags": {"t": "v" * bounds.TAG_CHARS_MAX}}, {"tags": {"t": "v" * (bounds.TAG_CHARS_MAX + 1)}}),
     "inline id": ({"attachments": [_file(inline_id="a" * 200)]}, {"attachments": [_file(inline_id="a" * 201)]}),
 }
 

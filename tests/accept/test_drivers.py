@@ -30,8 +30,9 @@ from psycopg.types.json import set_json_loads
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 import fairpost
-from fairpost import Email, Enqueued, InvalidEmail, Rejected, enqueue, enqueue_many
+from fairpost import Email, Enqueued, InvalidEmail, Rejected, enqueue, enqueue_many, events, find, status
 from fairpost.accept.enqueue import EmailFields
+from fairpost.model.errors import MigrationError
 
 DOCS = Path(__file__).parents[2] / "docs" / "enqueue.md"
 HELLO: dict[str, Any] = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
@@ -271,7 +272,7 @@ def quiet(conn: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def others(file_url: str) -> Iterator[Others]:
-    """Somebody else, who sees what is committed and nothing more."""
+    """A second session, which only sees what is committed."""
     with psycopg.connect(file_url, autocommit=True) as conn:
         conn.execute("CREATE TABLE notes (word text)")
         yield conn
@@ -331,7 +332,45 @@ def many_emails_give_a_result_each(caller: Caller, others: Others, name: str) ->
     assert queued(others, first.id, last.id) == [first.id, last.id]
 
 
+def what_became_of_it_is_asked_within_the_transaction(caller: Caller, others: Others, flavour: str) -> None:
+    tags = {"flavour": f"{flavour} ü=%s:x"}
+    first, last = caller.enqueue_many({**HELLO, "tags": tags}, {**HELLO, "tags": tags, "metadata": {"a": [None]}})
+    found = caller.run(status(caller.conn, last.id))
+    assert (found.id, found.state, found.attempts, found.finished_at) == (last.id, "ready", 0, None)
+    assert (found.tags, found.metadata, found.due_at.utcoffset() is not None) == (tags, {"a": [None]}, True)
+    assert caller.run(find(caller.conn, tag=f"flavour={tags['flavour']}", limit=1)) == [found]
+    older = caller.run(find(caller.conn, tag=f"flavour={tags['flavour']}", before=last.id))
+    assert [each.id for each in older] == [first.id]
+    assert caller.run(find(caller.conn, tag="flavour=none")) == []
+    for unknown in (1, -1, 2**80):
+        assert caller.run(status(caller.conn, unknown)) is None
+    for no_tag in ("flavour", "=x", "a b=c", "a=\0", "a=\ud800"):
+        with pytest.raises(ValueError):
+            find(caller.conn, tag=no_tag)
+    caller.rollback()
+    caller.begin()
+    assert caller.run(status(caller.conn, last.id)) is None
+
+
+def events_are_read_by_cursor(caller: Caller, others: Others, flavour: str) -> None:
+    kind = f"test.{flavour}"
+    for n in range(2):
+        others.execute(
+            "INSERT INTO fairpost.outbox (at, kind, params) VALUES (now(), %s, jsonb_build_object('n', %s::int))",
+            (kind, n),
+        )
+    others.execute("SELECT fairpost.take_turn()")
+    first = caller.run(events(caller.conn, kinds=[kind], limit=1))
+    rest = caller.run(events(caller.conn, kinds=[kind], after=first.cursor))
+    assert [each.params for each in (*first, *rest)] == [{"n": 0}, {"n": 1}]
+    assert next(iter(first)).at.utcoffset() is not None
+    assert caller.run(events(caller.conn, after=rest.cursor)).is_end
+    caller.rollback()
+
+
 CONTRACT = (
+    events_are_read_by_cursor,
+    what_became_of_it_is_asked_within_the_transaction,
     an_email_appears_when_the_caller_commits,
     an_email_is_forgotten_when_the_caller_rolls_back,
     a_known_key_gives_the_first_id,
@@ -347,6 +386,19 @@ def test_the_contract_holds_over_every_connection(flavour: str, file_url: str, o
             caller.begin()
             promise(caller, others, flavour)
             caller.rollback()
+
+
+def test_a_missing_schema_names_the_command_that_creates_it_over_every_connection(blank_url: str) -> None:
+    silent = []
+    for flavour, connect in FLAVOURS.items():
+        with connect(blank_url) as caller:
+            caller.begin()
+            try:
+                caller.enqueue(**HELLO)
+            except MigrationError as error:
+                silent += [flavour] if "fairpost db migrate" not in str(error) else []
+            caller.rollback()
+    assert silent == []
 
 
 def test_autocommit_stays_what_it_was(file_url: str, others: Others) -> None:
@@ -406,7 +458,7 @@ def enqueued_so_far(others: Others) -> int:
 
 @pytest.mark.parametrize("thing", [None, "postgresql://localhost", object(), sqlalchemy])
 def test_anything_else_is_refused_with_the_list_of_what_is_supported(thing: Any) -> None:
-    with pytest.raises(TypeError, match=r"psycopg .* psycopg2, .* asyncpg, .* SQLAlchemy, .* Django"):
+    with pytest.raises(TypeError, match=r"psycopg .* psycopg2 .* asyncpg .* SQLAlchemy .* Django"):
         enqueue(thing, **HELLO)
 
 

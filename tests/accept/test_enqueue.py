@@ -36,8 +36,9 @@ def db(
 
 def stored(db: "psycopg.Connection[dict[str, Any]]", email_id: int) -> dict[str, Any]:
     row = db.execute(
-        "SELECT q.*, c.subject, c.text_body, c.html_body, c.reply_to, c.headers "
-        "FROM fairpost.queue q JOIN fairpost.contents c ON c.id = q.content_id WHERE q.id = %s",
+        "SELECT q.*, c.subject, c.text_body, c.html_body, c.reply_to, c.headers, l.type, l.tags, l.metadata "
+        "FROM fairpost.queue q JOIN fairpost.contents c ON c.id = q.content_id "
+        "LEFT JOIN fairpost.labels l ON l.email_id = q.id WHERE q.id = %s",
         [email_id],
     ).fetchone()
     assert row
@@ -71,6 +72,9 @@ def test_every_field_arrives(db: "psycopg.Connection[dict[str, Any]]") -> None:
         attempts_max=7,
         on_doubt="hold",
         idempotency_key="order 7",
+        type="order_thanks",
+        tags=MappingProxyType({"order": "7"}),
+        metadata=MappingProxyType({"cart": [1, {"sku": None}]}),
     )
     row = stored(db, sent.id)
     expected: dict[str, Any] = {
@@ -99,6 +103,9 @@ def test_every_field_arrives(db: "psycopg.Connection[dict[str, Any]]") -> None:
         "attempts_max": 7,
         "on_doubt": "hold",
         "idempotency_key": "order 7",
+        "type": "order_thanks",
+        "tags": {"order": "7"},
+        "metadata": {"cart": [1, {"sku": None}]},
     }
     assert {name: row[name] for name in expected} == expected
     attachments = db.execute(
@@ -138,25 +145,25 @@ def nested(depth: int) -> dict[str, Any]:
 
 # What the caller gave, and the field that is named.
 UNSAYABLE: list[tuple[dict[str, Any], str, str]] = [
-    ({"due_at": datetime(2100, 1, 1)}, "due_at", "datetime with its zone"),
-    ({"expires_at": datetime(2100, 1, 1)}, "expires_at", "datetime with its zone"),
-    ({"due_at": date(2100, 1, 1)}, "due_at", "date is no type of JSON"),
-    ({"due_at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))}, "due_at", "no time that exists"),
-    ({"to": ("ann@example.com", "bob@example.com")}, "to", "give several addresses as a list"),
-    ({"to": [("ann@example.com", "bob@example.com")]}, "to", "give several addresses as a list"),
-    ({"cc": ("a@example.com", "b@example.com", "c@example.com")}, "cc", "give several addresses as a list"),
-    ({"bcc": {"a@example.com"}}, "bcc", "set is no type of JSON"),
-    ({"from_": ()}, "from", "give several addresses as a list"),
-    ({"to": b"ann@example.com"}, "to", "bytes is no type of JSON"),
-    ({"fields": {"price": Decimal(1)}}, "fields", "Decimal is no type of JSON"),
+    ({"due_at": datetime(2100, 1, 1)}, "due_at", "datetime with a time zone"),
+    ({"expires_at": datetime(2100, 1, 1)}, "expires_at", "datetime with a time zone"),
+    ({"due_at": date(2100, 1, 1)}, "due_at", "date is not a JSON type"),
+    ({"due_at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))}, "due_at", "is not a valid time"),
+    ({"to": ("ann@example.com", "bob@example.com")}, "to", "must be a list"),
+    ({"to": [("ann@example.com", "bob@example.com")]}, "to", "must be a list"),
+    ({"cc": ("a@example.com", "b@example.com", "c@example.com")}, "cc", "must be a list"),
+    ({"bcc": {"a@example.com"}}, "bcc", "set is not a JSON type"),
+    ({"from_": ()}, "from", "must be a list"),
+    ({"to": b"ann@example.com"}, "to", "bytes is not a JSON type"),
+    ({"fields": {"price": Decimal(1)}}, "fields", "Decimal is not a JSON type"),
     ({"fields": {"price": float("nan")}}, "fields", "cannot be written as JSON"),
     ({"fields": {"price": float("inf")}}, "fields", "cannot be written as JSON"),
     ({"fields": {("a", "b"): 1}}, "fields", "cannot be written as JSON"),
     ({"fields": Recursive()}, "fields", "cannot be written as JSON"),
     ({"fields": nested(100_000)}, "fields", "cannot be written as JSON"),
     ({"attachments": [Attachment("a.txt", "text")]}, "attachments", "bytes-like"),  # type: ignore[arg-type]
-    ({"attachments": [{"filename": "a.txt", "data": b"x"}]}, "attachments", "bytes is no type of JSON"),
-    ({"email_class": object()}, "class", "object is no type of JSON"),
+    ({"attachments": [{"filename": "a.txt", "data": b"x"}]}, "attachments", "bytes is not a JSON type"),
+    ({"email_class": object()}, "class", "object is not a JSON type"),
 ]
 WORDS = ("to", "cc", "bcc", "from_", "reply_to", "subject", "text", "html", "workspace", "user", "stream")
 MORE_WORDS = ("pool", "account", "on_doubt", "idempotency_key", "due_at", "content_id")
@@ -169,7 +176,7 @@ for letter, word in (("\0", "NUL"), ("\ud83d", "surrogate"), ("\udc80", "surroga
     ]
 
 
-def test_what_json_cannot_say_is_refused_by_name(db: "psycopg.Connection[dict[str, Any]]") -> None:
+def test_a_value_that_json_cannot_represent_is_refused_by_name(db: "psycopg.Connection[dict[str, Any]]") -> None:
     results = enqueue_many(db, [{**HELLO, **given} for given, _, _ in UNSAYABLE])
     for (given, field, words), result in zip(UNSAYABLE, results, strict=True):
         assert isinstance(result, Rejected), given
@@ -202,7 +209,7 @@ def test_everything_else_is_carried(db: "psycopg.Connection[dict[str, Any]]") ->
 
 
 @pytest.mark.parametrize("thing", [None, 5, "an e-mail", [], object(), "\0"])
-def test_what_is_no_email_at_all_is_refused(db: "psycopg.Connection[dict[str, Any]]", thing: Any) -> None:
+def test_input_that_is_not_an_email_is_refused(db: "psycopg.Connection[dict[str, Any]]", thing: Any) -> None:
     first, refused, last = enqueue_many(db, [HELLO, thing, HELLO])
     assert isinstance(refused, Rejected)
     assert refused.field == ""

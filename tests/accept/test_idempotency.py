@@ -1,4 +1,4 @@
-"""A key means one e-mail, whatever happens at the same time, and nobody waits who does not share one."""
+"""A key means one e-mail, whatever happens concurrently, and only callers that share a key wait for each other."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -43,7 +43,7 @@ async def until_it_waits(watcher: "asyncpg.Connection", waiting: "asyncpg.Connec
 
 
 async def in_background(watcher: "asyncpg.Connection", conn: "asyncpg.Connection", key: str) -> Any:
-    """An enqueue with this key that is under way and waits for somebody."""
+    """An enqueue with this key that is in progress and waiting for a lock."""
     task = asyncio.ensure_future(enqueue(conn, **HELLO, idempotency_key=key))
     await until_it_waits(watcher, conn)
     return task
@@ -182,7 +182,7 @@ async def test_two_bulks_with_the_same_keys_in_opposite_order_do_not_deadlock(
     assert await waiting_emails(conn) == 20 * 100
 
 
-async def test_nobody_waits_for_an_open_transaction_with_another_key(
+async def test_enqueueing_does_not_wait_for_an_open_transaction_with_another_key(
     conn: "asyncpg.Connection", connect: Connect
 ) -> None:
     """Same tenant, same user, same stream, same shared content: only the keys differ."""

@@ -1,4 +1,4 @@
-"""How much a user may hand in: what is too much is refused one by one, with the moment when there is room again."""
+"""How much a user may submit: e-mails beyond the limit are refused one by one, with the time when there is room again."""
 
 import json
 import random
@@ -62,7 +62,7 @@ async def test_the_moment_named_is_the_first_at_which_the_others_fit(store: Stor
     assert told
 
 
-async def test_what_was_taken_before_is_taken_again_and_does_not_count(store: Store) -> None:
+async def test_an_email_accepted_before_is_accepted_again_and_does_not_count(store: Store) -> None:
     one = [draft(user="ann", idempotency_key=f"k{i}") for i in range(10)]
     first = await store.enqueue_many(one, daily_max=10, now=NOW)
     again = await store.enqueue_many(one, daily_max=10, now=NOW)
@@ -71,24 +71,24 @@ async def test_what_was_taken_before_is_taken_again_and_does_not_count(store: St
     assert accepted(await hand_in(store, 1)) == 0
 
 
-async def test_what_is_refused_or_rolled_back_does_not_count(store: Store) -> None:
+async def test_refused_and_rolled_back_emails_do_not_count(store: Store) -> None:
     assert accepted(await hand_in(store, 5, to="nonsense")) == 0
     assert accepted(await hand_in(store, 10)) == 10
 
 
-async def test_users_do_not_count_for_each_other_and_nobody_for_the_nameless(store: Store) -> None:
+async def test_users_are_counted_separately_from_each_other_and_from_mail_without_a_user(store: Store) -> None:
     assert accepted(await hand_in(store, 10)) == 10
     assert accepted(await hand_in(store, 10, user="bob")) == 10
     assert accepted(await hand_in(store, 10, workspace="w2")) == 10
     assert accepted(await hand_in(store, 50, user="")) == 50
 
 
-async def test_nobody_has_a_limit_who_writes_from_within(store: Store) -> None:
+async def test_mail_enqueued_internally_has_no_limit(store: Store) -> None:
     assert accepted(await hand_in(store, 400, daily_max=None)) == 400
     assert await store.value("SELECT count(*) FROM fairpost.submissions") == 0
 
 
-async def test_a_limit_of_his_own_counts_on_every_way_and_before_the_common_one(store: Store) -> None:
+async def test_a_users_own_limit_applies_to_every_route_and_before_the_common_one(store: Store) -> None:
     ann = SenderId(workspace="w1", name="ann")
     await senders.set_limits(store, ann, daily_max=3, waiting_max=None)
     assert accepted(await hand_in(store, 5, daily_max=None)) == 3
@@ -134,7 +134,7 @@ async def test_in_python_the_refusal_has_the_moment(store: Store, url: str) -> N
         await conn.close()
 
 
-async def test_what_is_bad_or_said_twice_takes_no_room(store: Store) -> None:
+async def test_invalid_and_duplicate_emails_use_no_quota(store: Store) -> None:
     bad = [draft(user="ann", to="nonsense") for _ in range(3)]
     twice = [draft(user="ann", idempotency_key="k") for _ in range(3)]
     rows = await store.enqueue_many([*bad, *twice, draft(user="ann")], daily_max=2, now=NOW)
@@ -142,7 +142,7 @@ async def test_what_is_bad_or_said_twice_takes_no_room(store: Store) -> None:
 
 
 @pytest.mark.fresh
-async def test_what_others_have_waiting_is_not_read_however_long_no_engine_took_it_up(store: Store) -> None:
+async def test_unabsorbed_mail_of_others_is_not_read(store: Store) -> None:
     await store.enqueue_many([draft(user=f"u{i}") for i in range(2_000)])
     assert await store.value("SELECT count(*) FROM fairpost.arrivals") == 2_000
     for users in (["ann"], ["ann", "ben", "u7"]):

@@ -13,6 +13,7 @@ from fairpost.actions.acting import ACTIONS
 from fairpost.model.account import Limits
 from fairpost.model.prospect import ProspectLine
 from fairpost.model.reason import Reason
+from fairpost.model.webhook import Answered
 from fairpost.providers.domain_proof import Found, Proof, proof_record
 from fairpost.reasons.catalogue import CATALOGUE
 from fairpost.reasons.rendering import command, sentence
@@ -31,6 +32,7 @@ for module in pkgutil.iter_modules(actions.__path__):
 @pytest.fixture
 async def world(api: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr("fairpost.actions.domains.find_proof", _proven)
+    monkeypatch.setattr("fairpost.actions.webhooks.Endpoint.post", _answered)
     async with AsyncExitStack() as opened:
         for workspace in ("left", "right"):
             await api.workspace(workspace, domains=(f"{workspace}.example",))
@@ -52,6 +54,11 @@ async def world(api: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch) -
 async def _proven(domain: str, token: str, *, resolver: object) -> Proof:
     """No DNS is asked."""
     return Proof(found=Found.PROVEN, domain=domain, record=proof_record(domain, token))
+
+
+async def _answered(*_: object) -> Answered:
+    """Nothing is posted."""
+    return Answered(status=200)
 
 
 def test_every_action_is_walked() -> None:

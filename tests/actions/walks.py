@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from fairpost.model.account import Limits, Usage
 from fairpost.model.campaign import Step
 from fairpost.model.ids import EmailId
 from fairpost.model.person import Offered, Role
+from fairpost.model.public_ids import Kind
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.verdict import InDoubt
 from fairpost.model.workspace import Scope
@@ -182,6 +184,32 @@ async def _everything_paused(world: World, workspace: str) -> str:
     return ""
 
 
+# ── conversations ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _conversation(world: World, workspace: str) -> str:
+    """With a person who answered an e-mail that the account has sent."""
+    id_, store, address = await _waiting_email(world, workspace), world.api.store, f"{world.name()}@there.test"
+    (account,) = [each for each in await store.accounts() if each.name == f"{workspace}/relay"]
+    await store.value("UPDATE fairpost.queue SET account_id = $2 WHERE id = $1", int(id_), account.id)
+    await store.value("SELECT fairpost.finish($1, 'sent', NULL, clock_timestamp())", int(id_))
+    said = {
+        "kind": "reply",
+        "mail": id_,
+        "from_name": "",
+        "from_address": address,
+        "to_addresses": [],
+        "subject": "Re: Hi",
+        "refs": [],
+        "text": "Yes",
+        "is_cut": False,
+    }
+    sql = "SELECT fairpost.keep_reply($1, $2, $3, NULL, $4, clock_timestamp())"
+    await store.value(sql, int(id_), workspace, address, json.dumps(said))
+    number = await store.value("SELECT max(id) FROM fairpost.conversations WHERE workspace = $1", workspace)
+    return (await store.public_ids()).public(Kind.CONVERSATION, number)
+
+
 # ── suppressions ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -270,6 +298,14 @@ async def _domain(world: World, workspace: str) -> str:
     return (await workspaces.add_domain(world.api.store, workspace, f"{world.name()}.example")).domain
 
 
+async def _domain_with_key(world: World, workspace: str) -> str:
+    """The domain and its key's selector, with a slash between."""
+    domain = await _domain(world, workspace)
+    code, said = await world.cli("domain", "add-key", workspace, domain, "--algorithm", "ed25519", "--json")
+    assert code == 0, said
+    return f"{domain}/{json.loads(said)['selector']}"
+
+
 def _of_domain(verb: str) -> Callable[[str, str], list[str]]:
     return lambda workspace, domain: ["domain", verb, workspace, domain]
 
@@ -331,6 +367,27 @@ UNKNOWN_WORKSPACE = ("nowhere", "workspace.unknown")
 UNKNOWN_DOMAIN = ("nowhere.example", "domain.unknown")
 UNKNOWN_MEMBER = ("nobody@there.test", "member.unknown")
 UNKNOWN_EMAIL = (NO_EMAIL, "email.unknown")
+UNKNOWN_WEBHOOK = ("wh_0000000000000", "webhook.unknown")
+
+# ── webhooks ──────────────────────────────────────────────────────────────────────────────────────────────
+
+HOOK = "https://9.9.9.9/hook"
+
+
+async def _webhook(world: World, workspace: str) -> str:
+    code, printed = await world.cli("webhook", "add", HOOK, "--workspace", workspace, "--json")
+    assert code == 0, printed
+    return str(json.loads(printed)["webhook"])
+
+
+def _of_webhook(verb: str) -> Walk:
+    return Walk(
+        cli=lambda _, hook: ["webhook", verb, hook],
+        http=lambda _, hook: ("POST", f"/v1/webhooks/{hook}/{verb}", None),
+        prepare=_webhook,
+        unknown=UNKNOWN_WEBHOOK,
+    )
+
 
 # ── accounts ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -480,6 +537,18 @@ WALKS: Mapping[str, Walk] = {
         cli=lambda workspace, _: ["user", "set", workspace, "ann", "--daily-max", "10"],
         http=lambda *_: ("PUT", "/v1/users/ann", {"daily_max": 10}),
     ),
+    "conversation.label": Walk(
+        cli=lambda workspace, id_: ["conversation", "label", id_, "interested", "--workspace", workspace],
+        http=lambda _, id_: ("PUT", f"/v1/conversations/{id_}/labels", {"labels": ["interested"]}),
+        prepare=_conversation,
+        unknown=("cv_0000000000000", "conversation.unknown"),
+    ),
+    "conversation.answer": Walk(
+        cli=lambda workspace, id_: ["conversation", "answer", id_, "--text", "Gladly", "--workspace", workspace],
+        http=lambda _, id_: ("POST", f"/v1/conversations/{id_}/answer", {"text": "Gladly"}),
+        prepare=_conversation,
+        unknown=("cv_0000000000000", "conversation.unknown"),
+    ),
     "suppression.add": Walk(
         cli=lambda workspace, _: ["suppress", "stop@there.test", "--reason", "r", "--workspace", workspace],
         http=lambda *_: ("PUT", "/v1/suppressions/stop@there.test", {"reason": "r"}),
@@ -563,6 +632,10 @@ WALKS: Mapping[str, Walk] = {
         prepare=_active,
         by_admin=True,
     ),
+    "workspace.settings": Walk(
+        cli=lambda workspace, _: ["workspace", "set", workspace, "--title", "Acme Ltd"],
+        http=lambda *_: ("PATCH", "/v1/workspace", {"title": "Acme Ltd"}),
+    ),
     "workspace.suspend": Walk(
         cli=lambda _, name: ["workspace", "suspend", name],
         http=lambda _, name: ("POST", f"/v1/admin/workspaces/{name}/suspend", None),
@@ -604,11 +677,54 @@ WALKS: Mapping[str, Walk] = {
         prepare=_domain,
         unknown=UNKNOWN_DOMAIN,
     ),
+    "domain.add_key": Walk(
+        cli=lambda workspace, domain: ["domain", "add-key", workspace, domain, "--algorithm", "ed25519"],
+        http=lambda _, domain: ("POST", f"/v1/domains/{domain}/keys", {"algorithm": "ed25519"}),
+        prepare=_domain,
+        unknown=UNKNOWN_DOMAIN,
+    ),
+    "domain.remove_key": Walk(
+        cli=lambda workspace, key: ["domain", "remove-key", workspace, *key.split("/")],
+        http=lambda _, key: ("DELETE", f"/v1/domains/{key.replace('/', '/keys/')}", None),
+        prepare=_domain_with_key,
+        unknown=("nowhere.example/fp1", "domain.unknown"),
+    ),
     "domain.remove": Walk(
         cli=_of_domain("remove"),
         http=lambda _, domain: ("DELETE", f"/v1/domains/{domain}", None),
         prepare=_domain,
         unknown=UNKNOWN_DOMAIN,
+    ),
+    "webhook.add": Walk(
+        cli=lambda workspace, _: ["webhook", "add", HOOK, "--workspace", workspace],
+        http=lambda *_: ("POST", "/v1/webhooks", {"url": HOOK}),
+    ),
+    "webhook.edit": Walk(
+        cli=lambda _, hook: ["webhook", "edit", hook, "--type", "email.bounced"],
+        http=lambda _, hook: ("PATCH", f"/v1/webhooks/{hook}", {"types": ["email.bounced"]}),
+        prepare=_webhook,
+        unknown=UNKNOWN_WEBHOOK,
+    ),
+    "webhook.pause": _of_webhook("pause"),
+    "webhook.resume": _of_webhook("resume"),
+    "webhook.test": _of_webhook("test"),
+    "webhook.replay": Walk(
+        cli=lambda _, hook: ["webhook", "replay", hook, "--since", "2030-01-31T09:00:00Z"],
+        http=lambda _, hook: ("POST", f"/v1/webhooks/{hook}/replay", {"since": "2030-01-31T09:00:00Z"}),
+        prepare=_webhook,
+        unknown=UNKNOWN_WEBHOOK,
+    ),
+    "webhook.rotate": Walk(
+        cli=lambda _, hook: ["webhook", "rotate", hook],
+        http=lambda _, hook: ("POST", f"/v1/webhooks/{hook}/rotate", {}),
+        prepare=_webhook,
+        unknown=UNKNOWN_WEBHOOK,
+    ),
+    "webhook.remove": Walk(
+        cli=lambda _, hook: ["webhook", "remove", hook],
+        http=lambda _, hook: ("DELETE", f"/v1/webhooks/{hook}", None),
+        prepare=_webhook,
+        unknown=UNKNOWN_WEBHOOK,
     ),
     "member.invite": Walk(
         cli=_of_member("add"),
@@ -695,6 +811,8 @@ ONE_FRONT_END: Mapping[str, str] = {
     "login.create": "the embedded server's own, by the command that prints its URL",
     "login.grant": "logins of the database are given on the server alone",
     "login.revoke": "logins of the database are given on the server alone",
+    "recipient.unsubscribe": "for recipients alone, by the link in an e-mail",
+    "recipient.resubscribe": "for recipients alone, by the link in an e-mail",
     "list.remove": "no command removes a list",
     "suppression.soft_bounces": "for the operator alone",
     "workspace.place": "where workspaces live is decided on the server",

@@ -13,7 +13,7 @@ from fairpost.model.account import Limits, Usage
 from fairpost.model.campaign import Schedule, Step
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.prospect import ProspectLine
-from fairpost.model.public_ids import PublicIds
+from fairpost.model.public_ids import Kind, PublicIds
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.sender import SenderId
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Verdict
@@ -22,12 +22,14 @@ from fairpost.model.workspace import ACCOUNT, PROVEN, Loan, Scope
 from fairpost.store import campaign_progress, campaigns, prospects, senders, templates, workspaces
 from fairpost.store.campaigns import Draft
 from fairpost.store.store import Store
+from fairpost.vault.keys import new_key
 from tests.databases import Databases
 
 A, B = "anton", "berta"
+SEALED_WITH = new_key()  # the key of a service that can store more secrets
 OUTCOMES = ("sent", "bounced", "failed", "retry", "in_doubt", "begun", "claimed")
 
-# Belong to nobody, and have no names in them.
+# Belong to no workspace, and contain no names.
 SHARED = frozenset({"engines", "fairness", "patience", "pauses", "server"})
 
 Rows = dict[str, Counter[str]]
@@ -35,7 +37,7 @@ Rows = dict[str, Counter[str]]
 
 @dataclass(slots=True)
 class Neighbour:
-    """What a workspace has, by which somebody else might ask for it."""
+    """Everything of a workspace that another caller might ask for."""
 
     name: str
     key: str = ""
@@ -47,16 +49,19 @@ class Neighbour:
     lists: list[int] = field(default_factory=list)
     templates: list[int] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
+    webhook: int = 0
+    delivery: int = 0
+    conversation: int = 0
     public: PublicIds = field(default_factory=lambda: PublicIds(bytes(32), EmailId(0)))
 
     @property
     def secret(self) -> str:
-        """In all that he wrote, and nobody else ever says it."""
+        """A word in everything the workspace wrote, and nowhere else."""
         return f"qx{self.name}xq"
 
     @property
     def names(self) -> list[str]:
-        """Words by which a stranger who knows them might ask for a thing of his."""
+        """Words by which a stranger who knows them might ask for something of the workspace."""
         return [
             *(self.name, self.key_id, f"p0@{self.name}.test", f"{self.name}.test", f"{self.name}/x", "x", "spring"),
             *("autumn", "people", "welcome", "ann", f"only-{self.name}", f"ann-{self.name}", f"{self.name}/default"),
@@ -74,8 +79,12 @@ class Neighbour:
         return [self.public.email(id_) for id_ in self.emails.values()]
 
     @property
+    def public_conversation(self) -> str:
+        return self.public.public(Kind.CONVERSATION, self.conversation)
+
+    @property
     def markers(self) -> list[str]:
-        """In every row of his that has words; and ids too long to come up by chance."""
+        """A word in every row of the workspace that has text; and ids too long to match by chance."""
         return [self.name, self.key_id, *(str(id_) for id_ in self.emails.values())]
 
 
@@ -178,6 +187,7 @@ async def _emails(store: Store, here: Neighbour, account: AccountId) -> None:
             "account": f"{here.name}/x",
             "idempotency_key": f"order-{outcome}",
             "fields": {"secret": here.secret},
+            "tags": {"secret": here.secret},
             "attachments": [{"filename": f"{here.secret}.txt", "data": "aGk="}],
         }
         for outcome in OUTCOMES
@@ -252,6 +262,48 @@ async def _figures(store: Store, here: Neighbour, operators: AccountId) -> None:
                VALUES ($1, 'default', 'welcome', $2, $2, $2, now())""",
             *(here.name, here.secret),
         )
+        await conn.execute(
+            "INSERT INTO fairpost.workspace_settings (workspace, title) VALUES ($1, $2)", here.name, here.secret
+        )
+        await conn.execute(
+            """INSERT INTO fairpost.dkim_keys (workspace, domain, selector, algorithm, public, created_at, retired_at)
+               VALUES ($1, $1 || '.test', 'key', 'rsa', $2, now(), now())""",
+            *(here.name, here.secret),
+        )
+        await conn.execute(
+            "INSERT INTO fairpost.domain_health VALUES ($1, $1 || '.test', jsonb_build_array(jsonb_build_object('what', 'spf', 'grade', 'good', 'code', 'domain.spf_good', 'params', jsonb_build_object('domain', $2::text))), now())",
+            *(here.name, here.secret),
+        )
+        await conn.execute(
+            """INSERT INTO fairpost.returned (workspace, email_id, address, effect, reason, params, source, at)
+               VALUES ($1, $2, 'back@' || $3 || '.test', 'replied', 'prospect.replied', '{}', 'receive', now())""",
+            *(here.name, here.emails["sent"], here.secret),
+        )
+        here.webhook = await conn.fetchval(
+            """INSERT INTO fairpost.webhooks (workspace, url, description, created_at, cursor)
+               VALUES ($1, 'https://' || $2 || '.test/hook', $2, now(), '0.0') RETURNING id""",
+            *(here.name, here.secret),
+        )
+        await conn.execute(
+            "INSERT INTO fairpost.webhook_secrets (webhook_id, workspace, secret, created_at) VALUES ($1, $2, $3, now())",
+            *(here.webhook, here.name, f"v1:{SEALED_WITH.id}:{here.secret}"),
+        )
+        await conn.execute(
+            "INSERT INTO fairpost.webhook_pending VALUES ($1, 0, 1, $2, $3, 1, now(), now())",
+            *(here.webhook, here.name, here.secret),
+        )
+        here.delivery = await conn.fetchval(
+            """INSERT INTO fairpost.webhook_deliveries (webhook_id, workspace, at, message_id, kind, email_id, attempt, status, duration_ms, answer)
+               VALUES ($1, $2, now(), 'ev_' || $3, 'webhook.test', $4, 1, 200, 1, 'ok from ' || $3) RETURNING id""",
+            *(here.webhook, here.name, here.secret, here.emails["sent"]),
+        )
+        here.conversation = await conn.fetchval(
+            """WITH with_person AS (
+                   INSERT INTO fairpost.conversations (workspace, address, labels, last_at) VALUES ($1, 'back@' || $3 || '.test', ARRAY[$3], now()) RETURNING id)
+               INSERT INTO fairpost.replies (conversation_id, workspace, email_id, kind, mail, author, from_name, from_address, to_addresses, subject, at, refs, text_body, is_cut)
+               SELECT id, $1, $2, 'reply', $3, $3, $3, 'back@' || $3 || '.test', '{}', $3, now(), '{}', $3, false FROM with_person RETURNING conversation_id""",
+            *(here.name, here.emails["sent"], here.secret),
+        )
         await conn.execute("INSERT INTO fairpost.activity_days VALUES ($1, 'ann', '2030-01-01', 1)", here.name)
         await conn.execute("INSERT INTO fairpost.dirty_senders (workspace, user_name) VALUES ($1, 'ann')", here.name)
         await conn.execute("INSERT INTO fairpost.offences VALUES ($1, 'ann', '2030-01-01')", here.name)
@@ -262,6 +314,12 @@ async def _figures(store: Store, here: Neighbour, operators: AccountId) -> None:
             "INSERT INTO fairpost.events (at, kind, workspace, subject, detail) VALUES (now(), 'told', $1, $1, jsonb_build_object('secret', $2::text))",
             *(here.name, here.secret),
         )
+        await conn.execute(
+            """INSERT INTO fairpost.outbox (at, kind, workspace, email_id, subject, address, params)
+               VALUES (now(), 'email.replied', $1, $2, $3, 'back@' || $3 || '.test', jsonb_build_object('secret', $3))""",
+            *(here.name, here.emails["sent"], here.secret),
+        )
+        await conn.execute("SELECT fairpost.take_turn()")
 
 
 async def _own(store: Store, table: str, here: Neighbour) -> list[Any]:
@@ -300,7 +358,7 @@ class Neighbours:
         return {table: rows for table, rows in found.items() if rows}
 
     async def lost(self, store: Store) -> Rows:
-        """Also those that have come, and have something of b in them. Empty: b is untouched, and nobody talks about it."""
+        """Includes new rows, and rows with something of b in them. Empty if b is untouched and not mentioned."""
         now = await rows_of(store)
         marked = {
             table: Counter({row: n for row, n in found.items() if any(marker in row for marker in self.b.markers)})
@@ -319,7 +377,7 @@ SHARED_TREE = frozenset({"node_state", "nodes", "arrivals", "routes", "rate_buck
 
 
 async def settle_in(store: Store) -> Neighbours:
-    """a first, and then b: what is new then is of b."""
+    """Creates a first and then b, so that everything added then belongs to b."""
     operators = await store.add_account("house", address="house@operator.test", limits=Limits(units_per_minute=60_000))
     a = await fill(store, A, operators=operators)
     before = await rows_of(store)

@@ -1,4 +1,6 @@
-"""Somebody who has signed in, at once: by a session of the database's. How people sign in is tested in test_sign_in.py and tests/auth."""
+"""People who are signed in at once, by a session in the database. Signing in is tested in test_sign_in.py and
+tests/auth.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,7 +38,7 @@ async def session_of(store: Store, person: Person, *, agent: str = "a test") -> 
 async def signed_in(
     api: Api, workspace: str | None = None, role: Role = Role.ADMIN
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """Somebody new in this role, with what every change needs. Without a workspace: one who runs the service."""
+    """A new person in this role, with what every change needs. Without a workspace, an admin."""
     person = await rows.add_invited(
         api.store, workspace=workspace, address=f"{role}@example.com", name="", role=role, now=None
     )

@@ -58,7 +58,7 @@ _MANY = """
     INSERT INTO fairpost.leases (account_id) SELECT a.id FROM added a"""
 
 
-async def test_those_with_trouble_come_first_and_each_sees_its_own(api: Api) -> None:
+async def test_accounts_with_problems_come_first_and_each_caller_sees_its_own(api: Api) -> None:
     await api.workspace()
     for name in ("acme/a", "acme/b", "acme/c", "other/x", "own"):
         await add(api, name)
@@ -121,7 +121,7 @@ async def test_one_account_tells_its_warm_up_and_what_servers_said(api: Api) -> 
                 assert (await stream.state()) == {"account": None}
 
 
-async def test_of_very_many_a_hundred_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_at_most_a_hundred_are_reported(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "LISTED_MAX", 3)
     for n in range(5):
         await add(api, f"own{n}")
@@ -131,7 +131,7 @@ async def test_of_very_many_a_hundred_are_told(api: Api, monkeypatch: pytest.Mon
     assert ([each["name"] for each in seen["listed"]], seen["found"]) == (["own4", "own0", "own1"], 5)
 
 
-MANY, STATE_BYTES_MAX = 5_000, 80_000
+MANY, STATE_BYTES_MAX = 2_000, 80_000
 
 
 async def test_the_state_of_thousands_is_small_and_a_workspace_reads_its_own_alone(
@@ -139,15 +139,15 @@ async def test_the_state_of_thousands_is_small_and_a_workspace_reads_its_own_alo
 ) -> None:
     await add_many(api.store, MANY)
     await add(api, "own")
-    await pause(api, "w4321/mail", "tired")
+    await pause(api, "w1321/mail", "tired")
     async with signed_in(api, None, Role.ADMIN) as admin:
         async with watching(admin, "/v1/live/accounts") as stream:
             seen = await stream.state()
         assert (seen["all"], seen["found"], len(seen["listed"])) == (MANY + 1, MANY + 1, 100)
         assert seen["situations"] == {"no_server": MANY - 1, "paused": 1, "active": 1}
         assert len(json.dumps(seen)) < STATE_BYTES_MAX
-        async with watching(admin, "/v1/live/accounts?having=MAIL4321@") as stream:
-            assert [each["name"] for each in (await stream.state())["listed"]] == ["w4321/mail"]
+        async with watching(admin, "/v1/live/accounts?having=MAIL1321@") as stream:
+            assert [each["name"] for each in (await stream.state())["listed"]] == ["w1321/mail"]
         async with watching(admin, "/v1/live/now") as stream:
             everything = await stream.state()
         assert everything["accounts"]["all"] == MANY + 1

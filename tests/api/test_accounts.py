@@ -49,6 +49,8 @@ async def test_an_account_is_added_under_its_workspace_and_its_password_is_seale
         "oauth": None,
         "client_id": None,
         "tenant": None,
+        "read": False,
+        "imap": None,
     }
     account = await api.store.account_named("acme/sales")
     assert account.pool == "acme/default"
@@ -168,7 +170,7 @@ WRONG_ACCOUNTS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_what_is_wrong_is_named_and_nothing_is_added(api: Api, client: httpx.AsyncClient) -> None:
+async def test_an_invalid_field_is_named_and_nothing_is_added(api: Api, client: httpx.AsyncClient) -> None:
     wrong = []
     for given, field in WRONG_ACCOUNTS:
         answer = await client.post("/v1/accounts", json={"name": "sales", "address": "sales@acme.example", **given})
@@ -299,7 +301,7 @@ async def test_pause_says_why_and_until_when(api: Api, client: httpx.AsyncClient
         {"reason": "x", "until": "9999-12-31T23:59:59-12:00"},
     ):
         assert (await client.post("/v1/accounts/sales/pause", json=wrong)).status_code == 422
-    events = (await client.get("/v1/events")).json()["data"]["items"]
+    events = (await client.get("/v1/log")).json()["data"]["items"]
     assert [(each["kind"], each["subject"]) for each in events] == [
         ("account_active", "sales"),
         ("account_paused", "sales"),
@@ -354,7 +356,7 @@ async def test_scopes_are_kept(api: Api) -> None:
 async def test_keys_that_change_meanwhile_are_asked_for_again(
     api: Api, client: httpx.AsyncClient, settings: Settings
 ) -> None:
-    """Whoever rotates the key between the look and the write makes us look again, not fail."""
+    """A key rotation between reading and writing causes a second try, not a failure."""
     import asyncio
 
     from fairpost.vault.rotation import rotate
@@ -365,7 +367,7 @@ async def test_keys_that_change_meanwhile_are_asked_for_again(
     answers, _ = await asyncio.gather(asyncio.gather(*adding), rotate(api.store, vault))
     assert [answer.status_code for answer in answers] == [201] * 6
     for secret in await api.store.secrets():
-        assert vault.open(secret.sealed, account_id=secret.account_id, name="") == PASSWORD
+        assert vault.open_secret(secret) == PASSWORD
 
 
 async def test_a_lost_key_is_the_operators_matter(api: Api, client: httpx.AsyncClient, settings: Settings) -> None:
@@ -391,7 +393,7 @@ async def test_where_the_operators_accounts_send_is_not_for_requests(api: Api, c
     assert known.transport == transport
 
 
-async def test_what_the_operator_stopped_only_he_lets_go(api: Api, client: httpx.AsyncClient) -> None:
+async def test_only_the_operator_can_resume_what_the_operator_stopped(api: Api, client: httpx.AsyncClient) -> None:
     await client.post("/v1/accounts", json={"name": "sales", "address": "sales@acme.example"})
     assert (await client.post("/v1/accounts/sales/pause", json={"reason": "mine"})).status_code == 200
     assert (await client.post("/v1/accounts/sales/resume")).status_code == 200
@@ -421,7 +423,7 @@ async def _change(client: httpx.AsyncClient, hourly_max: int, tag: str | None) -
     return await client.patch("/v1/accounts/sales", json={"limits": {"hourly_max": hourly_max}}, headers=headers)
 
 
-async def test_who_says_what_he_has_seen_changes_that_or_nothing(client: httpx.AsyncClient) -> None:
+async def test_a_change_with_if_match_applies_to_that_version_or_not_at_all(client: httpx.AsyncClient) -> None:
     first = (await client.post("/v1/accounts", json=SALES)).headers["ETag"]
     assert (await client.get("/v1/accounts/sales")).headers["ETag"] == first
     second = await _change(client, 7, first)
@@ -443,7 +445,7 @@ async def test_who_says_what_he_has_seen_changes_that_or_nothing(client: httpx.A
     ] == "account.pause"  # no late one is in it
 
 
-async def test_of_those_who_saw_the_same_one_changes_it(client: httpx.AsyncClient) -> None:
+async def test_only_one_of_two_changes_based_on_the_same_version_succeeds(client: httpx.AsyncClient) -> None:
     seen = (await client.post("/v1/accounts", json=SALES)).headers["ETag"]
     answers = await asyncio.gather(*(_change(client, n, seen) for n in range(1, 13)))
     assert sorted(answer.status_code for answer in answers) == [200] + [412] * 11

@@ -1,4 +1,4 @@
-"""Accounts of all workspaces, for those who run the service; and servers that are tried."""
+"""Accounts of all workspaces, for admins; and testing their servers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -116,7 +116,7 @@ async def test_only_managers_of_the_workspace_resume_its_account(api: Api) -> No
     assert await api.store.value("SELECT status FROM fairpost.accounts") == "suspended"
 
 
-async def test_what_the_operator_stopped_is_not_removed_to_be_added_again(api: Api) -> None:
+async def test_an_account_stopped_by_the_operator_cannot_be_removed_and_added_again(api: Api) -> None:
     await api.workspace()
     await add(api, "acme/sales")
     async with signed_in(api) as admin, api.client() as owner:
@@ -137,7 +137,7 @@ async def test_a_server_is_tried_and_nothing_is_sent(api: Api, client: httpx.Asy
         assert own["steps"] == [
             {"step": step, "ok": True, "text": None, "reply": None} for step in ("connect", "greeting", "hello")
         ]
-        # A workspace's account goes nowhere into our network, whoever asks.
+        # A workspace's account never connects to our network, regardless of the caller.
         for asked in (admin.post("/v1/admin/accounts/acme/inside/verify"), client.post("/v1/accounts/inside/verify")):
             inside = (await asked).json()["data"]
             assert (inside["ok"], [(each["step"], each["ok"]) for each in inside["steps"]]) == (
@@ -156,7 +156,7 @@ async def test_a_server_is_tried_and_nothing_is_sent(api: Api, client: httpx.Asy
     assert await api.store.value("SELECT count(*) FROM fairpost.inbox") == 0
 
 
-async def test_a_server_that_says_nothing_keeps_nobody_waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_server_does_not_delay_the_response(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "VERIFYING_S_MAX", 0.3)
     over = asyncio.Event()
 

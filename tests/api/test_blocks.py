@@ -1,4 +1,4 @@
-"""Workspaces that are blocked on an account of the operator's: what he sees and does, and what they are told."""
+"""Workspaces that are blocked on the operator's account: what the operator sees and does, and what they are told."""
 
 from fairpost.model.account import Limits
 from fairpost.model.fault import Bounces
@@ -47,7 +47,7 @@ async def test_an_admin_sees_who_is_blocked_and_lets_them_go(api: Api) -> None:
         ):
             assert (await asked).json()["error"]["code"] == "not_found"
         audit = (await client.get("/v1/admin/audit", params={"region": "main"})).json()["data"]["items"]
-        assert [each["action"] for each in audit].count("account.unblock") == 2  # to let nobody go changes nothing
+        assert [each["action"] for each in audit].count("account.unblock") == 2  # unblocking nothing changes nothing
         assert (await key.post("/v1/admin/accounts/relay-7/unblock", json={})).status_code == 401
 
 
@@ -69,5 +69,5 @@ async def test_a_workspace_is_told_of_its_own_block_and_of_no_account_s_name(api
         (told,) = [each for each in now["reasons"] if each["code"] == "account.blocks_workspace"]
         assert "7 of 40" in told["text"]
         assert "relay-7" not in life.text + str(now)
-        events = (await member.get("/v1/events")).json()["data"]["items"]
+        events = (await member.get("/v1/log")).json()["data"]["items"]
         assert [each for each in events if each["kind"] == "blocked"] == []

@@ -52,7 +52,7 @@ async def test_a_key_counts_for_every_line_also_at_the_same_moment(api: Api, cli
     assert await api.store.value("SELECT count(*) FROM fairpost.queue") == 1500
 
 
-async def test_what_is_too_much_or_something_else_changes_nothing(api: Api, client: httpx.AsyncClient) -> None:
+async def test_excessive_or_unrelated_input_changes_nothing(api: Api, client: httpx.AsyncClient) -> None:
     many = await client.post("/v1/emails/bulk", content=b"{}\n" * (LINES_MAX + 1), headers=NDJSON)
     assert many.json()["error"]["code"] == "too_large"
     other = await client.post("/v1/emails/bulk", content=line(1), headers={"Content-Type": "application/json"})

@@ -1,4 +1,4 @@
-"""What is live of campaigns: each change of them, for those who may see their workspace, and at no more cost with very many e-mails."""
+"""Live topics of campaigns show every change to callers who may see the workspace, at no more cost with many e-mails."""
 
 import json
 from typing import Any
@@ -96,7 +96,7 @@ async def test_the_operators_accounts_have_no_names_in_it(api: Api, acme: httpx.
             assert "secret" not in told
 
 
-async def test_of_very_many_the_last_count_is_told_and_when_it_was(
+async def test_a_large_campaign_shows_the_last_count_and_its_time(
     api: Api,
     acme: httpx.AsyncClient,  # noqa: F811
     monkeypatch: Any,

@@ -256,7 +256,7 @@ async def test_pages_lead_through_all_the_newest_first(acme: httpx.AsyncClient) 
 # ── launched ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_launch_schedules_everybody_and_again_nobody(api: Api, acme: httpx.AsyncClient) -> None:
+async def test_a_launch_schedules_all_recipients_and_a_second_one_adds_none(api: Api, acme: httpx.AsyncClient) -> None:
     first = await launched(acme)
     assert first == {
         "id": "spring",
@@ -267,6 +267,7 @@ async def test_a_launch_schedules_everybody_and_again_nobody(api: Api, acme: htt
         "errors": [],
         "inherited_subjects": [2],
         "leaving_thread": [],
+        "warnings": first["warnings"],
         "is_done": True,
     }
     assert await api.store.value("SELECT count(*) FROM fairpost.queue WHERE workspace = 'acme'") == 2 * PEOPLE
@@ -299,7 +300,7 @@ async def test_ten_who_launch_it_at_once_launch_it_once(api: Api, acme: httpx.As
     assert await api.store.value("SELECT count(*) FROM fairpost.events WHERE kind = 'campaign_running'") == 1
 
 
-async def test_what_a_request_cannot_plan_in_its_time_is_left_to_an_engine(
+async def test_planning_that_exceeds_the_requests_time_is_left_to_an_engine(
     api: Api, acme: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launching, "BATCH", 20)
@@ -315,7 +316,9 @@ async def test_what_a_request_cannot_plan_in_its_time_is_left_to_an_engine(
     assert (status["scheduled"], status["is_done"]) == (2 * PEOPLE, True)
 
 
-async def test_whoever_lacks_a_field_stops_the_launch_or_is_left_out(api: Api, acme: httpx.AsyncClient) -> None:
+async def test_a_recipient_with_a_missing_field_stops_the_launch_or_is_left_out(
+    api: Api, acme: httpx.AsyncClient
+) -> None:
     await add_people(api, 2, first=PEOPLE, company="  ")
     await acme.put("/v1/campaigns/spring", json=DRAFT)
     error = await refused(await acme.post("/v1/campaigns/spring/launch"), 409, "conflict")
@@ -412,7 +415,7 @@ async def test_a_draft_can_be_neither_paused_nor_scheduled(acme: httpx.AsyncClie
     assert (status["state"], status["scheduled"], status["is_done"]) == ("draft", 0, False)
 
 
-async def test_what_is_launched_keeps_its_sequence(acme: httpx.AsyncClient) -> None:
+async def test_a_launched_campaign_keeps_its_sequence(acme: httpx.AsyncClient) -> None:
     await launched(acme)
     answer = await acme.put("/v1/sequences/series", json={"steps": [{"template": "hello"}]})
     await refused(answer, 409, "conflict")
@@ -479,6 +482,7 @@ async def test_nothing_left_has_no_forecast(acme: httpx.AsyncClient) -> None:
 async def test_a_preview_is_what_one_prospect_will_get(api: Api, acme: httpx.AsyncClient) -> None:
     await acme.put("/v1/campaigns/spring", json=DRAFT)
     first = (await acme.post("/v1/campaigns/spring/preview")).json()["data"]
+    assert "unsubscribe.missing" in [each["code"] for each in first.pop("checks")]
     assert first == {
         "step": 1,
         "from": {"address": "big-relay@acme.example", "name": "Acme"},
@@ -532,7 +536,7 @@ async def test_receipts_page_by_page_and_by_state(api: Api, acme: httpx.AsyncCli
     await refused(await acme.get("/v1/campaigns/spring/recipients", params={"cursor": "x"}), 400, "bad_request")
 
 
-async def test_a_retry_is_for_those_who_did_not_get_it(api: Api, acme: httpx.AsyncClient) -> None:
+async def test_a_retry_is_only_for_recipients_who_did_not_get_it(api: Api, acme: httpx.AsyncClient) -> None:
     await launched(acme)
     await finish(api, "failed", 4)
     await finish(api, "sent", 3)
@@ -641,7 +645,9 @@ async def test_a_key_does_what_its_scopes_say(api: Api, acme: httpx.AsyncClient)
 # ── forecast and reality ──────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_course_has_what_was_foreseen_what_came_and_what_is_to_come(api: Api, acme: httpx.AsyncClient) -> None:
+async def test_progress_has_the_forecast_the_actual_numbers_and_the_revised_forecast(
+    api: Api, acme: httpx.AsyncClient
+) -> None:
     await acme.put("/v1/campaigns/spring", json=DRAFT)
     draft = (await acme.get("/v1/campaigns/spring/progress")).json()["data"]
     assert (draft["forecast"], draft["revised_forecast"], draft["counted_at"], draft["points"]) == (
@@ -673,9 +679,11 @@ async def test_a_course_has_what_was_foreseen_what_came_and_what_is_to_come(api:
     assert (await acme.get("/v1/campaigns/spring/progress")).json()["data"]["revised_forecast"] is None
 
 
-async def test_why_nothing_was_foreseen_names_no_account_of_the_operator(api: Api, acme: httpx.AsyncClient) -> None:
+async def test_the_reason_for_a_missing_forecast_names_no_account_of_the_operator(
+    api: Api, acme: httpx.AsyncClient
+) -> None:
     await launched(acme)
-    why = 'The account "big-relay" would never send: its units_per_minute must be at least 100, got 1. Raise it, or leave the account out.'
+    why = 'The account "big-relay" would never send: its units_per_minute must be at least 100, got 1. Raise it, or omit the account.'
     none = Unforeseen(made_at=await api.store.now(), why=why, account="big-relay")
     await api.store.value("UPDATE fairpost.campaigns SET forecast = $1", none_in_writing(none))
     answer = await acme.get("/v1/campaigns/spring/progress")
@@ -686,7 +694,7 @@ async def test_why_nothing_was_foreseen_names_no_account_of_the_operator(api: Ap
         assert fact in forecast["why_none"]
 
 
-async def test_a_course_calls_its_own_accounts_by_their_short_names(api: Api, acme: httpx.AsyncClient) -> None:
+async def test_progress_names_own_accounts_without_the_prefix(api: Api, acme: httpx.AsyncClient) -> None:
     await add_account(api, "acme/own", "acme/sales")
     await launched(acme, pool="sales")
     await api.store.value(

@@ -42,7 +42,7 @@ async def test_without_a_user_the_key_is_the_user(api: Api, client: httpx.AsyncC
     assert await _users(api) == keys
 
 
-async def test_without_a_user_somebody_who_signed_in_is_the_user(api: Api, client: httpx.AsyncClient) -> None:
+async def test_without_a_user_the_signed_in_person_is_the_user(api: Api, client: httpx.AsyncClient) -> None:
     async with signed_in(api, "acme", Role.SENDER) as sender:
         assert (await sender.post("/v1/emails", json=HELLO)).status_code == 201
     assert await _users(api) == {f"person:{await api.store.value('SELECT id FROM fairpost.people')}"}
@@ -59,7 +59,7 @@ async def test_a_name_written_otherwise_is_the_same_user(api: Api, client: httpx
 
 
 @pytest.mark.parametrize("name", ["key:abcdefghijkl", "KEY:abcdefghijkl", " person:1", "ｋey:x", "login:ann"])
-async def test_no_caller_is_somebody_elses_key(api: Api, client: httpx.AsyncClient, name: str) -> None:
+async def test_a_caller_cannot_pose_as_another_key(api: Api, client: httpx.AsyncClient, name: str) -> None:
     refused = await client.post("/v1/emails", json={**HELLO, "user": name})
     assert (refused.status_code, refused.json()["error"]["details"][0]["field"]) == (422, "user")
     await add_people(api)
@@ -88,7 +88,7 @@ async def test_a_workspace_has_as_much_as_a_hundred_users_unless_set(api: Api) -
     assert replace(settings, workspace_daily_max=7).daily_max_of_workspace == 7
 
 
-async def test_what_may_wait_is_limited_for_the_workspace_too(api: Api, client: httpx.AsyncClient) -> None:
+async def test_waiting_mail_is_also_limited_for_the_workspace(api: Api, client: httpx.AsyncClient) -> None:
     acme = SenderId(workspace="acme", level=SenderLevel.WORKSPACE)
     await senders.set_limits(api.store, acme, daily_max=None, waiting_max=3)
     later: dict[str, Any] = {"due_at": "2100-01-01T00:00:00Z"}

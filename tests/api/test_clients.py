@@ -130,7 +130,7 @@ def _rest(conn: socket.socket) -> bytes:
     return found
 
 
-def test_a_full_process_drops_an_idle_connection_of_whoever_has_most(
+def test_a_full_process_drops_an_idle_connection_of_the_busiest_client(
     url: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serve, "CONNECTIONS_AT_ONCE", 30)

@@ -41,7 +41,7 @@ async def test_a_few_are_under_way_and_the_others_follow() -> None:
     assert most == concurrency.OF_ALL_MAX
 
 
-async def test_who_waits_in_vain_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_caller_that_waits_in_vain_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concurrency, "WAIT_S_MAX", 0.01)
     it = ConcurrencyLimit()
     async with it.one_more("a"), it.one_more("a"):
@@ -71,7 +71,7 @@ async def test_many_bulks_of_one_do_not_keep_another_from_being_answered(api: Ap
     assert 200 in {answer.status_code for answer in done}
 
 
-async def test_a_flood_of_sign_ins_keeps_nobody_with_a_key_from_being_answered(
+async def test_a_flood_of_sign_ins_does_not_block_requests_with_a_key(
     api: Api, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=8_192, parallelism=1))
@@ -89,7 +89,7 @@ async def test_members_changed_at_once_do_not_wait_for_each_other_for_ever(api: 
     assert {answer.status_code for answer in answers} == {404}
 
 
-async def test_a_stranger_is_refused_before_his_megabytes_are_read(api: Api) -> None:
+async def test_an_unauthenticated_request_is_refused_before_its_body_is_read(api: Api) -> None:
     host, port = api.url.removeprefix("http://").split(":")
     for path, kind in (("/v1/emails", "application/json"), ("/v1/emails/bulk", "application/x-ndjson")):
         for authorization in ("", "Authorization: Bearer fp_main_aaaaaaaaaaaa_" + "a" * 43 + "\r\n"):
@@ -132,10 +132,8 @@ async def test_words_that_are_saved_are_compiled_among_few_as_those_that_are_loo
             assert (await client.put(path, json=given)).status_code != 429, path
 
 
-async def test_whatever_names_are_asked_for_the_service_remembers_only_so_much(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Workspaces, addresses, keys and things that are nobody's, by those who have a key and those who have none."""
+async def test_requests_for_arbitrary_names_use_bounded_memory(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workspaces, addresses, keys and things that do not exist, requested with and without a key."""
     monkeypatch.setattr(live, "LINGERING_MAX", 3)
     names = [f"w{n}" for n in range(12)]
     for name in names:

@@ -58,7 +58,7 @@ def test_every_reference_leads_somewhere_and_every_component_is_used() -> None:
     assert used == there
 
 
-def test_what_may_go_wrong_is_said_once_for_all_paths() -> None:
+def test_common_errors_are_documented_once_for_all_paths() -> None:
     inline = [
         f"{name} {status}"
         for name, operation in _operations()

@@ -48,7 +48,7 @@ async def test_a_domain_in_another_script_is_one_domain(api: Api, client: httpx.
         assert answer.status_code == 201, answer.text
 
 
-async def test_what_nobody_can_own_is_refused(client: httpx.AsyncClient) -> None:
+async def test_a_domain_that_cannot_be_owned_is_refused(client: httpx.AsyncClient) -> None:
     for wrong in ("com", "localhost", "a..b", "-a.example", "1.2.3.4", "a" * 250 + ".example", "%00.example"):
         answer = await client.put(f"/v1/domains/{wrong}")
         assert answer.status_code == 422, (wrong, answer.text)

@@ -1,6 +1,7 @@
 """E-mails over HTTP, into a real queue."""
 
 import asyncio
+import json
 
 import httpx2 as httpx
 
@@ -45,12 +46,41 @@ async def test_a_bad_email_names_the_field(api: Api, client: httpx.AsyncClient) 
         ({**HELLO, "account": "unknown"}, "account"),
         ({**HELLO, "headers": {"X-A": "b\r\nBcc: victim@example.com"}}, "headers.X-A"),
         ({**HELLO, "subject": "a\nBcc: victim@example.com"}, "subject"),
+        ({**HELLO, "type": "a b"}, "type"),
+        ({**HELLO, "tags": {"order": 7}}, "tags.order"),
+        ({**HELLO, "tags": {"order": "a\nb"}}, "tags.order"),
+        ({**HELLO, "metadata": [1]}, "metadata"),
+        ({**HELLO, "metadata": {"a": "b" * 3000}}, "metadata"),
     ):
         answer = await client.post("/v1/emails", json=wrong)
         assert answer.status_code == 422, answer.text
         assert answer.json()["error"]["code"] == "invalid"
         assert answer.json()["error"]["details"][0]["field"] == field
     assert await api.store.value("SELECT count(*) FROM fairpost.queue") == 0
+
+
+async def test_labels_are_kept_shown_and_searched(client: httpx.AsyncClient) -> None:
+    labels = {"type": "hub_forgot_password", "tags": {"order": "7", "plan": "a=b"}, "metadata": {"cart": [None]}}
+    id_ = (await client.post("/v1/emails", json={**HELLO, **labels})).json()["data"]["id"]
+    lines = "".join(f"{json.dumps({**HELLO, 'tags': {'order': str(n)}})}\n" for n in (7, 8))
+    kind = {"Content-Type": "application/x-ndjson"}
+    many = (await client.post("/v1/emails/bulk", content=lines, headers=kind)).json()["data"]["results"]
+    shown = (await client.get(f"/v1/emails/{id_}")).json()["data"]
+    assert {name: shown[name] for name in labels} == labels
+    for params, found in (
+        ({"type": "hub_forgot_password", "state": "ready"}, [id_]),
+        ({"type": "hub_forgot_password", "state": "failed"}, []),
+        ({"tag": "order=7"}, [many[0]["id"], id_]),
+        ({"tag": ["order=7", "plan=a=b"]}, [id_]),
+        ({"tag": "order="}, []),
+    ):
+        page = (await client.get("/v1/emails", params=params)).json()["data"]
+        assert [each["id"] for each in page["items"]] == found, params
+    (item,) = (await client.get("/v1/emails", params={"type": "hub_forgot_password"})).json()["data"]["items"]
+    assert (item["type"], item["tags"]) == (labels["type"], labels["tags"])
+    for wrong in ("order", "=7", "a b=c"):
+        refused = await client.get("/v1/emails", params={"tag": wrong})
+        assert (refused.status_code, refused.json()["error"]["details"][0]["field"]) == (422, "tag")
 
 
 async def test_pages_lead_through_all(api: Api, client: httpx.AsyncClient) -> None:

@@ -1,4 +1,4 @@
-"""Fairness, live: of everything for those who run the service, of its own for a workspace."""
+"""Fairness as a live topic: the whole installation for admins, its own part for a workspace."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What is wrong with a request is said in our own words, for each field by the name that the client knows."""
+"""Errors in a request are described in our own words, for each field by the name that the client knows."""
 
 import json
 import re
@@ -21,6 +21,7 @@ ODD: tuple[Any, ...] = (
     *("x", "2030-01-31", "2030-01-31T09:00:00", "9999-01-31T09:00:00Z", "2030-13-31T09:00:00Z", "12"),
     *([], ["x"] * 2_001, [None], [{}], [[]], {}, {"a": []}, {"bad name": "x"}, {f"x{n}": "v" for n in range(300)}),
 )
+INNER = ("name", "address", "filename", "data", "kind", "delay", "start", "key", "days", "nonsense")
 GOOD = {"to": "a@b.example", "subject": "s", "text": "t"}
 
 
@@ -45,9 +46,11 @@ def _bodies(model: type[RequestModel]) -> Iterator[Any]:
     yield {f"x{n}": 1 for n in range(10_001)}
     for name in names:
         yield from ({name: value} for value in ODD)
-        for inner in ("name", "address", "filename", "data", "kind", "delay", "start", "key", "days", "nonsense"):
-            yield from ({name: {inner: value}} for value in ODD[:14])
-            yield from ({name: [{inner: value}]} for value in ODD[:14])
+        for inner in INNER:
+            yield {name: {inner: ODD[0]}}
+            yield {name: [{inner: value} for value in ODD[:14]]}
+        for value in ODD[:14]:
+            yield {name: dict.fromkeys(INNER, value)}
 
 
 def test_every_kind_of_error_that_a_request_can_make_has_words_of_ours() -> None:

@@ -1,4 +1,6 @@
-"""Strangers who mean harm, over raw sockets: each gets an answer in the usual shape or a closed connection, and nobody else notices."""
+"""Malicious clients over raw sockets: each gets an answer in the usual shape or a closed connection, without affecting
+others.
+"""
 
 import gzip
 import json
@@ -226,7 +228,7 @@ def test_a_body_that_dawdles_is_cut_off(target: Target, monkeypatch: pytest.Monk
     assert (answer.status, answer.code) == (408, "too_slow")
 
 
-def test_a_body_that_nobody_reads_does_not_hold_the_connection(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unread_body_does_not_hold_the_connection(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was answered before it was there; who then sends a byte now and then would stay for ever."""
     monkeypatch.setattr(protocol, "REST_S_MAX", 0.5)
     with target.connected() as conn:
@@ -303,7 +305,7 @@ def test_chunks_are_refused_as_soon_as_they_are_too_many(target: Target) -> None
         assert (answer.status, answer.code) == (413, "too_large"), path
 
 
-def test_of_a_body_that_was_answered_early_little_more_is_taken(target: Target) -> None:
+def test_little_more_is_read_of_a_body_that_was_answered_early(target: Target) -> None:
     """A stranger without a key is answered before the body: it does not go on to send us a hundred megabytes."""
     piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
     taken = 0

@@ -192,7 +192,7 @@ async def test_a_mail_is_shown_with_everything(api: Api, admin: httpx.AsyncClien
     assert bad == ["date", "message-id", "links", "links", "template marks"]
 
 
-async def test_what_strangers_wrote_never_comes_back_as_a_page(api: Api, admin: httpx.AsyncClient) -> None:
+async def test_text_from_strangers_is_never_served_as_a_page(api: Api, admin: httpx.AsyncClient) -> None:
     raw = (
         f"Subject: {SCRIPT}\r\nFrom: {SCRIPT}\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n"
         f"--x\r\nContent-Type: text/html\r\n\r\n{SCRIPT}\r\n"

@@ -27,7 +27,7 @@ async def test_the_status_says_what_waits_and_why(api: Api) -> None:
         assert "fairpost account" in reason["then"]
 
 
-async def test_whoever_asks_it_is_looked_at_once_in_a_while(api: Api) -> None:
+async def test_many_callers_share_one_read(api: Api) -> None:
     async with signed_in(api) as client:
         asked = await asyncio.gather(*(client.get("/v1/admin/status") for _ in range(8)))
         assert len({each.json()["data"]["now"] for each in asked}) == 1
@@ -131,7 +131,7 @@ async def test_pages_of_an_address_lead_through_all_workspaces(api: Api) -> None
 
 
 async def test_the_codes_of_others_are_in_no_subject(api: Api) -> None:
-    """Those of members say them there. Whoever runs the service has no use for them."""
+    """Members' pages have them. Admins have no use for them."""
     await api.workspace("acme")
     bob = {"workspace": "acme", "address": "bob@example.com"}
     offered = await membership.invite(api.store, workspace="acme", address=bob["address"], role=Role.VIEWER)

@@ -16,14 +16,14 @@ import pytest
 from fairpost.settings import Settings
 from tests.api.asking import Asked, requests
 from tests.api.conftest import ANSWER_S_MAX
-from tests.api.neighbours import A, B, Neighbour, Neighbours, settle_in
+from tests.api.neighbours import SEALED_WITH, A, B, Neighbour, Neighbours, settle_in
 from tests.api.served import Served, every_operation, served
 from tests.thorough import times
 
 pytestmark = pytest.mark.attack
 
 EXAMPLES = times(2, own="FAIRPOST_ISOLATION_EXAMPLES")  # of each operation
-GHOST = "ghost"  # nobody's; as long as the name of b
+GHOST = "ghost"  # not a workspace; as long as the name of b
 NONSENSE = (
     "",
     "x",
@@ -56,13 +56,14 @@ UNSTEADY = ("x-request-id", "ratelimit-limit", "ratelimit-remaining", "ratelimit
 
 @pytest.fixture
 def world(settings: Settings) -> Iterator[tuple[Served, Neighbours]]:
-    with served(settings) as it:
+    with served(replace(settings, secret_key=SEALED_WITH)) as it:
         yield it, it.run(settle_in)
         assert it.log == []
 
 
 def words_of(neighbour: Neighbour) -> list[str]:
-    return [*neighbour.names, *(str(id_) for id_ in neighbour.ids), *neighbour.public_emails]
+    public = [*neighbour.public_emails, neighbour.public_conversation]
+    return [*neighbour.names, *(str(id_) for id_ in neighbour.ids), *public]
 
 
 def ask(client: httpx.Client, asked: Asked) -> httpx.Response:
@@ -88,7 +89,7 @@ def would_lock_us_out(asked: Asked, neighbour: Neighbour) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.thorough
-def test_nobody_learns_or_changes_anything_of_another(world: tuple[Served, Neighbours]) -> None:
+def test_no_workspace_learns_or_changes_anything_of_another(world: tuple[Served, Neighbours]) -> None:
     it, neighbours = world
     words = [*words_of(neighbours.a), *words_of(neighbours.b), *words_of(neighbours.b), *NONSENSE]
     with client_of(it, neighbours.a) as client:
@@ -105,7 +106,7 @@ def test_nobody_learns_or_changes_anything_of_another(world: tuple[Served, Neigh
 
 @pytest.mark.slow
 @pytest.mark.thorough
-def test_what_is_anothers_cannot_be_told_from_what_is_not_there(world: tuple[Served, Neighbours]) -> None:
+def test_resources_of_others_look_like_missing_ones(world: tuple[Served, Neighbours]) -> None:
     it, neighbours = world
     ghosts = ghosts_of(neighbours.b)
     with client_of(it, neighbours.a) as client:
@@ -128,7 +129,7 @@ def test_what_is_anothers_cannot_be_told_from_what_is_not_there(world: tuple[Ser
 
 
 def ghosts_of(neighbour: Neighbour) -> dict[str, str]:
-    """For each word of his one of the same shape that means nothing at all."""
+    """For each word of the workspace, one of the same shape that means nothing."""
     ghosts = {word: word.replace(B, GHOST) for word in neighbour.names if B in word}
     ghosts[neighbour.key_id] = "".join(chr((ord(c) - 96) % 26 + 97) if c.isalpha() else c for c in neighbour.key_id)
     # a long one has its moment in it: here, one in which none was made

@@ -1,4 +1,4 @@
-"""Keys outlive the membership of those who made them, and whoever ends that is told so."""
+"""Keys outlive the membership of their creators, which disabling a member reports."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -41,9 +41,7 @@ async def _opens(api: Api, key: dict[str, Any]) -> bool:
         return (await client.get("/v1/workspace")).status_code != 401
 
 
-async def test_who_keeps_a_member_out_is_told_which_keys_of_hers_still_open(
-    api: Api, client: httpx.AsyncClient
-) -> None:
+async def test_disabling_a_member_lists_the_keys_that_still_work(api: Api, client: httpx.AsyncClient) -> None:
     keys = await _keys_of_eve(api)
     answer = (await client.post(f"/v1/members/{EVE}/disable")).json()["data"]
     assert [key["name"] for key in answer["keys"]] == ["third", "second", "first"]
@@ -69,10 +67,10 @@ async def test_keys_are_revoked_in_the_commit_that_keeps_their_maker_out(api: Ap
     assert len({entry["request_id"] for entry in audit[:4]}) == 1
     again = (await client.post(f"/v1/members/{EVE}/disable", params={"keys": "revoke"})).json()["data"]
     assert again["keys"] == again["keys_revoked"] == []
-    assert (await client.get("/v1/workspace")).status_code == 200  # ours was nobody's of them
+    assert (await client.get("/v1/workspace")).status_code == 200  # ours was not one of them
 
 
-async def test_what_is_refused_revokes_nothing(api: Api, client: httpx.AsyncClient) -> None:
+async def test_a_refused_request_revokes_nothing(api: Api, client: httpx.AsyncClient) -> None:
     keys = await _keys_of_eve(api)
     assert (await client.post("/v1/members/nobody@example.com/disable?keys=revoke")).status_code == 404
     assert (await client.post(f"/v1/members/{EVE}/disable?keys=all")).status_code == 422

@@ -180,7 +180,7 @@ async def test_the_subjects_of_a_page_are_filled_with_one_question_for_all(
     real = fields_of
     monkeypatch.setattr(rendering, "fields_of", counted)
     expected = [
-        ("{{ braces }}", None),  # nobody's template
+        ("{{ braces }}", None),  # not a template
         (written, "Hello Ann3, p3@example.com"),
         (written, "Hello Ann2, p2@example.com"),
         (written, None),  # too much for a list

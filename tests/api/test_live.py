@@ -1,4 +1,4 @@
-"""What is live: one look for all who watch, nothing of others in it, and nobody watches whose session has ended."""
+"""Live topics: one look for all watchers, nothing of other workspaces, and no watching after the session has ended."""
 
 import asyncio
 import json
@@ -97,14 +97,14 @@ async def test_a_workspace_sees_itself_and_nothing_of_others(api: Api) -> None:
         for secret in ("secret", "rival", "777"):
             assert secret not in told
         assert "account" in state["headline"]["text"]
-        assert "fairpost " not in told  # nobody there has a command line
+        assert "fairpost " not in told  # the page has no command line
     async with api.client("acme") as client, watching(client) as stream:  # with a key the same
         assert (await stream.state())["waiting"] == 2
     async with signed_in(api, None, Role.ADMIN) as client, watching(client, "/v1/live/now?workspace=acme") as stream:
         assert (await stream.state())["workspace"] == "acme"
 
 
-async def test_nobody_watches_without_a_right_to(api: Api) -> None:
+async def test_watching_requires_permission(api: Api) -> None:
     await api.workspace("acme")
     async with httpx.AsyncClient(base_url=api.url) as client:
         assert (await client.get("/v1/live/now")).status_code == 401
@@ -115,7 +115,7 @@ async def test_nobody_watches_without_a_right_to(api: Api) -> None:
             assert (await stream.state())["workspace"] == "acme"
 
 
-async def test_the_inbox_is_watched_by_those_who_run_the_service_alone(api: Api) -> None:
+async def test_only_admins_can_watch_the_inbox(api: Api) -> None:
     await api.workspace("acme")
     raw = b"From: Eve <eve@evil.example>\r\nSubject: " + b"x" * 100_000 + b"\r\n\r\nHello"
     people = tuple(f"{n}@example.com" for n in range(500))
@@ -147,7 +147,7 @@ async def test_the_inbox_is_watched_by_those_who_run_the_service_alone(api: Api)
         assert (await client.get("/v1/live/inbox")).json()["error"]["code"] == "forbidden"
 
 
-async def test_however_many_watch_they_cost_what_one_costs(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_watchers_cost_as_much_as_one(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[float] = []
     real = topics.TOPICS["now"]
 
@@ -175,7 +175,7 @@ async def test_however_many_watch_they_cost_what_one_costs(api: Api, monkeypatch
     assert 3 <= len(looks) - before <= seconds + 2  # one a second, for all of them
 
 
-async def test_what_is_seen_is_drawn_for_the_screens_that_somebody_watches_on() -> None:
+async def test_charts_are_drawn_for_the_screen_sizes_in_use() -> None:
     looks, drawn = 0, Counter[Screen]()
 
     async def look() -> State:
@@ -194,7 +194,7 @@ async def test_what_is_seen_is_drawn_for_the_screens_that_somebody_watches_on() 
             assert await anext(topic.events(asyncio.Event())) == b"event: state\ndata: wide\n\n"
         assert drawn == {Screen.WIDE: 1}
         async with topic.watched(Screen.NARROW), topic.watched(Screen.NARROW):
-            for _ in range(2):  # and nobody looked again for them
+            for _ in range(2):  # and no second look was made for them
                 assert await anext(topic.events(asyncio.Event(), Screen.NARROW)) == b"event: state\ndata: narrow\n\n"
     assert (looks, drawn) == (1, {Screen.WIDE: 1, Screen.NARROW: 1})
 
@@ -212,8 +212,8 @@ async def test_a_chart_that_cannot_be_drawn_is_a_fault_of_ours_on_that_screen_al
     assert len(log) == 1
 
 
-async def test_who_names_a_thing_anew_each_time_costs_no_more(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a topic that has no names, it is one; of one that has, a few looks are under way, and nothing is kept of what nobody watches."""
+async def test_watching_a_new_name_each_time_costs_no_more(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic without names has one look; one with names has a few in progress, and nothing is kept without watchers."""
     made, under_way, most = Counter[str](), 0, 0
 
     def counted(topic: str) -> None:
@@ -257,7 +257,7 @@ async def _until_waiting(stream: Stream, n: int) -> None:
 
 
 @pytest.mark.usefixtures("quick_passes")
-async def test_who_is_signed_out_watches_no_longer(api: Api) -> None:
+async def test_signing_out_ends_watching(api: Api) -> None:
     await api.workspace("acme")
     async with signed_in(api, "acme", Role.MANAGER) as client, watching(client) as stream:
         await stream.state()
@@ -284,7 +284,7 @@ async def test_a_key_that_is_revoked_or_has_expired_watches_no_longer(api: Api) 
         for stream in (first, second):
             assert await stream.next("over") == ("over", {})
         await _enqueue(api, "acme", 2)
-        await _until_waiting(third, 2)  # whoever has another key hears nothing of that
+        await _until_waiting(third, 2)  # holders of another key get no notice
         await good.delete(f"/v1/keys/{good_id}")
         assert await third.next("over") == ("over", {})
         assert (await good.get("/v1/live/now")).status_code == 401
@@ -421,7 +421,7 @@ async def _given(answers: list[bytes | Exception]) -> State:
     return lambda screen: answer
 
 
-async def test_nobody_looks_when_nobody_watches() -> None:
+async def test_nothing_is_queried_without_watchers() -> None:
     looks = 0
 
     async def look() -> State:
@@ -459,13 +459,11 @@ async def test_there_is_an_end_to_streams(monkeypatch: pytest.MonkeyPatch) -> No
         with pytest.raises(ApiError) as refused:
             live.require_room("other")
         assert refused.value.code == "rate_limited"
-        live.require_room(OPERATORS)  # they see what goes on, whoever has taken all the places
+        live.require_room(OPERATORS)  # admins can always watch, even if all places are taken
     live.require_room("acme")
 
 
-async def test_the_end_of_the_service_does_not_wait_for_those_who_watch(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_shutting_down_does_not_wait_for_watchers(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairpost.api.serve.STOP_S_MAX", 1_000)
     async with AsyncExitStack() as stack, answering(settings) as api:
         client = await stack.enter_async_context(signed_in(api, None, Role.ADMIN))

@@ -90,7 +90,7 @@ async def test_a_campaign_names_no_from_and_needs_a_loan_with_the_accounts_addre
     assert (await client.post("/v1/campaigns/spring/launch")).status_code == 409
 
 
-async def test_the_operators_portal_is_nobody_elses(api: Api, client: httpx.AsyncClient) -> None:
+async def test_only_the_operator_can_use_the_operators_portal(api: Api, client: httpx.AsyncClient) -> None:
     listed = {item["portal"] for item in (await client.get("/v1/portals")).json()["data"]}
     assert "admin" not in listed
     assert "hub" in listed
@@ -140,7 +140,7 @@ async def test_an_admin_lends_over_http_and_never_the_services_own_pool(api: Api
         (Lent("codes"), "loan.service_pool"),
     ],
 )
-def test_what_is_no_loan_is_refused(lent: Lent, code: str) -> None:
+def test_an_invalid_loan_is_refused(lent: Lent, code: str) -> None:
     with pytest.raises(Refusal) as refused:
         loans_of([lent], workspace="acme", operator=Operator(workspace="own", service_pool="codes"))
     assert refused.value.reason.code == code

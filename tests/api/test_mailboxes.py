@@ -116,7 +116,7 @@ async def test_a_login_at_the_providers_host_proves_an_address_and_not_its_domai
     ],
     ids=str,
 )
-async def test_a_login_elsewhere_or_as_somebody_else_proves_nothing(
+async def test_a_login_at_another_server_or_as_another_user_proves_nothing(
     api: Api, client: httpx.AsyncClient, provider: Provider, change: dict[str, Any], field: str
 ) -> None:
     object.__setattr__(
@@ -179,7 +179,7 @@ async def test_two_workspaces_at_the_same_moment_do_not_both_have_it(api: Api, p
     assert sorted(status for status, _ in found) == [201, 409]
 
 
-async def test_nobody_guesses_passwords_through_us(client: httpx.AsyncClient, provider: Provider) -> None:
+async def test_the_service_cannot_be_used_to_guess_passwords(client: httpx.AsyncClient, provider: Provider) -> None:
     provider.script.at, provider.script.misdeed = "auth", REFUSED
     tries = [await _add(client, provider.account(f"ann{n}@gmail.com")) for n in range(12)]
     assert {status for status, _ in tries} == {422, 429}
@@ -218,7 +218,7 @@ async def _may_write(api: Api) -> bool:
     return await workspaces.may_write_as(api.store, "acme", ANN)
 
 
-async def test_a_proof_is_void_when_nobody_could_log_in_for_a_week(
+async def test_a_proof_expires_after_a_week_of_failed_logins(
     api: Api, client: httpx.AsyncClient, provider: Provider
 ) -> None:
     assert await _add(client, provider.account()) == (201, None)
@@ -240,7 +240,7 @@ async def test_a_proof_is_void_when_nobody_could_log_in_for_a_week(
     assert await api.store.value("SELECT failed_since IS NOT NULL FROM fairpost.mailboxes")
 
 
-async def test_what_the_mailbox_sends_shows_that_it_is_open(
+async def test_a_sent_email_proves_that_the_mailbox_login_works(
     api: Api, client: httpx.AsyncClient, provider: Provider
 ) -> None:
     assert await _add(client, provider.account()) == (201, None)

@@ -121,7 +121,7 @@ async def test_outcomes_and_shares_are_the_workspaces_own(api: Api, client: http
     assert not re.search(r"other|eve|house", said)
 
 
-async def test_what_failed_is_counted(api: Api, client: httpx.AsyncClient) -> None:
+async def test_failures_are_counted(api: Api, client: httpx.AsyncClient) -> None:
     await add_account(client)
     await send(client)
     lease = await api.store.take_lease((await api.store.account_named("acme/sales")).id, owner="x", seconds=60)
@@ -182,7 +182,7 @@ async def test_events_are_the_workspaces_own_the_newest_first(api: Api, client: 
     cursor = None
     while True:
         params = {"limit": "4"} | ({"cursor": cursor} if cursor else {})
-        page = (await client.get("/v1/events", params=params)).json()["data"]
+        page = (await client.get("/v1/log", params=params)).json()["data"]
         found += page["items"]
         cursor = page["next"]
         if cursor is None:
@@ -190,11 +190,11 @@ async def test_events_are_the_workspaces_own_the_newest_first(api: Api, client: 
     assert [each["subject"] for each in found] == ["user u1", *(f"user u{n}" for n in reversed(range(5)))]
     assert found[0]["kind"] == "released"
     assert (found[1]["detail"]["reason"], found[1]["detail"]["params"]) == ("hold.by_hand", {"note": "because"})
-    held = (await client.get("/v1/events", params={"kind": "held"})).json()["data"]["items"]
+    held = (await client.get("/v1/log", params={"kind": "held"})).json()["data"]["items"]
     assert len(held) == 5
-    assert (await client.get("/v1/events", params={"kind": "a\x00"})).status_code == 422
+    assert (await client.get("/v1/log", params={"kind": "a\x00"})).status_code == 422
     async with api.client("other") as stranger:
-        assert len((await stranger.get("/v1/events")).json()["data"]["items"]) == 1
+        assert len((await stranger.get("/v1/log")).json()["data"]["items"]) == 1
 
 
 async def test_doors_to_figures_open_for_the_own_workspace_alone(api: Api, client: httpx.AsyncClient) -> None:

@@ -55,7 +55,7 @@ async def test_bodies_have_the_same_limits_by_either_path(client: httpx.AsyncCli
         assert _shown(await client.post(path, content=b" " * 70_000)) == (413, "too_large")
 
 
-async def test_what_is_live_is_live_by_the_old_path(client: httpx.AsyncClient) -> None:
+async def test_live_topics_work_under_the_old_path(client: httpx.AsyncClient) -> None:
     async with client.stream("GET", "/api/live/now") as answer:
         assert answer.headers["Link"] == '</v1/live/now>; rel="successor-version"'
         async for line in answer.aiter_lines():

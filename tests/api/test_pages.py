@@ -114,7 +114,7 @@ def _imports(name: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def test_what_a_script_gives_away_another_takes_and_uses() -> None:
+def test_exports_and_imports_of_scripts_match() -> None:
     given = {
         (name, what)
         for name, text in SCRIPTS.items()
@@ -127,7 +127,7 @@ def test_what_a_script_gives_away_another_takes_and_uses() -> None:
             assert len(re.findall(rf"\b{called}\b", IMPORTS.sub("", text))) > 0, (name, called)
 
 
-def test_the_sheet_of_the_pages_has_no_class_that_nobody_uses() -> None:
+def test_the_stylesheet_of_the_pages_has_no_unused_class() -> None:
     sheet = re.sub(r"/\*.*?\*/|\"[^\"]*\"", "", FILES["app.css"].content.decode(), flags=re.DOTALL)
     defined = set(re.findall(r"\.([a-z][\w-]*)(?=[^{}]*\{)", sheet))
     texts = [*SCRIPTS.values(), FILES["app.html"].content.decode()]

@@ -10,6 +10,7 @@ import pytest
 
 from fairpost.api.topics import TOPICS
 from fairpost.dev.inbox.mails import Arrived, add_mail
+from fairpost.model.public_ids import Kind
 from fairpost.settings import read_settings
 from tests.api.conftest import Api, answering
 from tests.api.neighbours import A, Neighbour, settle_in
@@ -40,6 +41,8 @@ WRITTEN: list[tuple[str, str, Any]] = [
     ("POST", "/v1/lists/more/prospects", [{"address": "ann@example.com"}, {"address": "bob@example.com"}]),
     ("PATCH", "/v1/prospects/ann@example.com", {"is_paused": True}),
     ("DELETE", "/v1/prospects/ann@example.com", None),
+    ("PUT", "/v1/conversations/{conversation}/labels", {"labels": ["interested"]}),
+    ("POST", "/v1/conversations/{conversation}/answer", {"text": "Hi"}),
     ("POST", "/v1/suppressions", {"addresses": ["q@example.com", "r@example.com"], **STOP}),
     ("PUT", "/v1/suppressions/s@example.com", STOP),
     ("DELETE", "/v1/suppressions/s@example.com", None),
@@ -90,7 +93,11 @@ async def known_of(api: Api, here: Neighbour) -> dict[str, str]:
         "/v1/sequences/{name}": "spring",
         "/v1/prospects/{address}": f"p0@{A}.test",
         "/v1/persons/{address}": f"p0@{A}.test",
+        "conversation_id": here.public_conversation,
         "/v1/suppressions/{address}": f"p3@{A}.test",
+        "domain": f"{A}.test",
+        "webhook": here.public.public(Kind.WEBHOOK, here.webhook),
+        "delivery": here.public.public(Kind.DELIVERY, here.delivery),
         "portal": "hub",
         "type": "tfa",
         "mail_id": str(mail.id),
@@ -120,6 +127,7 @@ async def change(client: httpx.AsyncClient, here: Neighbour) -> list[str]:
     for method, path, body in WRITTEN:
         headers = {"Content-Type": "application/x-ndjson"} if path.endswith("/bulk") else {}
         ids = {outcome: here.public.email(id_) for outcome, id_ in here.emails.items()}
+        ids["conversation"] = here.public_conversation
         answer = await client.request(method, path.format(**ids), json=body, headers=headers)
         if not answer.is_success:
             wrong.append(f"{method} {path} {answer.status_code} {answer.text}")

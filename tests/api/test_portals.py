@@ -32,14 +32,14 @@ async def test_an_email_is_put_into_own_words_sent_and_put_back(api: Api, client
     async with api.client(await api.workspace("other")) as others:
         assert (await others.get("/v1/portals/hub/tfa")).json()["data"]["subject"] == before["subject"]
     values = {"code": "482913", **await _samples(client)}
-    given, once = {"to": "ann@example.com", "values": values}, {"Idempotency-Key": "the first"}
+    given, once = {"to": "ann@example.com", "values": values, "tags": {"person": "7"}}, {"Idempotency-Key": "the first"}
     sent = await client.post("/v1/portals/hub/tfa/send", json=given, headers=once)
     assert sent.status_code == 201, sent.text
     again = await client.post("/v1/portals/hub/tfa/send", json=given, headers=once)
     assert (again.status_code, again.json()["data"]) == (200, {"id": sent.json()["data"]["id"], "new": False})
     email = (await client.get(f"/v1/emails/{sent.json()['data']['id']}")).json()["data"]
     assert email["subject"].startswith(f"{values['code']} ")
-    assert email["class"] == "urgent"
+    assert (email["class"], email["type"], email["tags"]) == ("urgent", "hub_tfa", {"person": "7"})
     assert (await client.delete("/v1/portals/hub/tfa")).json()["data"] == {"removed": True}
     assert (await client.get("/v1/portals/hub/tfa")).json()["data"]["subject"] == before["subject"]
     assert (await client.delete("/v1/portals/hub/tfa")).json()["data"] == {"removed": False}
@@ -49,6 +49,14 @@ async def _samples(client: httpx.AsyncClient) -> dict[str, object]:
     items = (await client.get("/v1/portals")).json()["data"]
     (fields,) = [i["fields"] for i in items if (i["portal"], i["type"]) == ("hub", "tfa")]
     return {name: "482913" if name == "code" else "somebody" for name in fields}
+
+
+async def test_a_product_email_says_that_a_program_sends_it(api: Api, client: httpx.AsyncClient) -> None:
+    values = {"first_name": "Ann", "code": "482913"}
+    sent = await client.post("/v1/portals/hub/tfa/send", json={"to": "ann@example.com", "values": values})
+    assert sent.status_code == 201, sent.text
+    headers = await api.store.value("SELECT headers ->> 'Auto-Submitted' FROM fairpost.contents")
+    assert headers == "auto-generated"
 
 
 async def test_broken_words_are_refused_with_their_place(client: httpx.AsyncClient) -> None:
@@ -72,7 +80,16 @@ async def test_a_persons_data_is_handed_out_and_erased(api: Api, client: httpx.A
     told = await client.get("/v1/persons/ann@example.com")
     data = told.json()["data"]
     assert [each["subject"] for each in data["emails"]] == ["Hello Ann"]
-    assert set(data) == {"prospects", "suppressions", "soft_bounces", "inbox_mails", "events", "emails"}
+    assert set(data) == {
+        "prospects",
+        "suppressions",
+        "soft_bounces",
+        "returned",
+        "replies",
+        "inbox_mails",
+        "events",
+        "emails",
+    }
     erased = (await client.delete("/v1/persons/ann@example.com")).json()["data"]
     assert erased["cancelled"] == 1
     assert (await client.get("/v1/persons/ann@example.com")).json()["data"]["emails"] == []

@@ -117,7 +117,7 @@ async def test_a_bad_line_of_json_is_bad_and_no_more(api: Api, client: httpx.Asy
     assert wrong == []
 
 
-async def test_what_is_no_list_is_refused(api: Api, client: httpx.AsyncClient) -> None:
+async def test_an_invalid_list_is_refused(api: Api, client: httpx.AsyncClient) -> None:
     for content, headers, params, status in (
         ("", CSV, {}, 422),
         ("first_name\nAnn\n", CSV, {}, 422),
@@ -168,7 +168,7 @@ async def test_a_list_that_is_too_long_is_refused_before_it_is_read(api: Api, cl
     writer.close()
 
 
-async def test_a_long_list_keeps_nobody_waiting(client: httpx.AsyncClient) -> None:
+async def test_a_long_list_does_not_delay_other_requests(client: httpx.AsyncClient) -> None:
     people, answered = 15_000, 0
     content = "email,first_name\n" + "".join(f"p{n}@example.com,Name {n}\n" for n in range(people))
     long = asyncio.create_task(upload(client, content))

@@ -18,7 +18,7 @@ import pytest
 from fairpost.api.topics import TOPICS
 from fairpost.model.ids import EmailId
 from fairpost.model.person import Role
-from fairpost.model.public_ids import PublicIds
+from fairpost.model.public_ids import Kind, PublicIds
 from fairpost.store import campaigns, prospects
 from fairpost.store.store import Store
 from tests.api.conftest import ANSWER_S_MAX, Api
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.attack
 
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 LINES = {"Content-Type": "application/x-ndjson"}
-FOR_OTHERS = ("/v1/admin/", "/v1/inbox", "/v1/auth/setup")  # those who run the service
+FOR_OTHERS = ("/v1/admin/", "/v1/inbox", "/v1/auth/setup")  # for admins
 FIRST = 731_000_000_000  # ids that come up nowhere by chance
 PUBLIC = re.compile(r"em_[0-9a-hjkmnp-tv-z]{13}")
 
@@ -102,6 +102,7 @@ def words_for(here: Neighbour) -> dict[str, list[str]]:
     """By the name of a path's parameter."""
     return {
         "email_id": here.public_emails,
+        "conversation_id": [here.public_conversation],
         "id": ["spring", "autumn"],
         "name": ["x", "people", "ann", f"ann-{A}", "welcome", "follow-up", *here.names],
         "address": [
@@ -113,6 +114,9 @@ def words_for(here: Neighbour) -> dict[str, list[str]]:
         ],
         "portal": ["default", "hub"],
         "type": ["welcome"],
+        "domain": [f"{A}.test", f"unproven.{A}.test"],
+        "webhook": [here.public.public(Kind.WEBHOOK, here.webhook)],
+        "delivery": [here.public.public(Kind.DELIVERY, here.delivery)],
     }
 
 
@@ -129,7 +133,7 @@ async def pages_of(client: httpx.AsyncClient, path: str) -> list[httpx.Response]
 
 
 async def walk(client: httpx.AsyncClient, here: Neighbour) -> dict[str, list[tuple[int, str]]]:
-    """Every GET path that is not for those who run the service: the statuses of its answers, and all that they say."""
+    """Every GET path that is not for admins: the statuses of its answers, and everything they contain."""
     words = words_for(here)
     heard: dict[str, list[tuple[int, str]]] = {}
     for path, methods in document()["paths"].items():
@@ -199,9 +203,7 @@ def test_a_number_is_seen_wherever_it_is_hidden() -> None:
     assert not numbers_in("em_d6kshwcgane53", known)
 
 
-async def test_what_is_handed_in_is_answered_with_public_ids(
-    api: Api, client: httpx.AsyncClient, ids: PublicIds
-) -> None:
+async def test_submissions_are_answered_with_public_ids(api: Api, client: httpx.AsyncClient, ids: PublicIds) -> None:
     one = await client.post("/v1/emails", json=HELLO)
     many = await client.post(
         "/v1/emails/bulk", content='{"to": "a@b.test", "subject": "s", "text": "t"}\n' * 3, headers=LINES

@@ -240,7 +240,7 @@ async def code_in(url: str) -> str:
 
 
 async def accepted(world: World, link: str) -> str:
-    """The token of the link, by which somebody chose a password."""
+    """The token of the link for choosing a password."""
     token = parse_qs(urlsplit(link).query)["token"][0]
     async with world.client() as client:
         answer = await client.post("/v1/auth/accept", json={"token": token, "password": PASSWORD})
@@ -307,7 +307,8 @@ async def test_admins_are_known_at_home_and_work_in_every_region(world: World) -
         assert {name: queued(url) for name, url in urls.items()} == {"eu": 0, "us": 0, "ap": 0, "home": 1}
         assert [name for name, url in urls.items() if tables_with(url, ADMIN)] == ["home"]
         for region in NAMES:
-            (found,) = (await client.get(f"/v1/admin/workspaces?region={region}")).json()["data"]["items"]
+            found, default = (await client.get(f"/v1/admin/workspaces?region={region}")).json()["data"]["items"]
+            assert default["name"] == "default"
             assert (found["name"], found["region"]) == (f"acme-{region}", region)
             headers = {"X-Workspace": f"acme-{region}"}
             assert (await client.get("/v1/workspace", headers=headers)).json()["data"]["region"] == region
@@ -329,7 +330,10 @@ async def test_names_of_workspaces_are_unique_over_regions(world: World) -> None
         moved = await admin.put("/v1/admin/workspaces/acme-eu", json={"region": "us"})
         assert (moved.status_code, moved.json()["error"]["code"]) == (409, "conflict")
         assert re.search(r"\bacme-eu\b.*\beu\b", moved.json()["error"]["message"])
-        assert rows(world.regions.urls["us"], "SELECT name FROM fairpost.workspaces") == [("acme-us",)]
+        assert rows(world.regions.urls["us"], "SELECT name FROM fairpost.workspaces ORDER BY 1") == [
+            ("acme-us",),
+            ("default",),
+        ]
 
         made = await admin.put("/v1/admin/workspaces/other", json={"region": "ap"})
         assert (made.status_code, made.json()["data"]["region"]) == (201, "ap")
@@ -393,7 +397,7 @@ async def test_a_region_whose_server_is_killed_is_503_and_comes_back_without_a_r
         ]
 
 
-async def test_a_silent_region_costs_its_own_people_a_wait_and_nobody_else(
+async def test_a_silent_region_only_delays_its_own_users(
     wired: World, proxies: dict[str, Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairpost.api.service.SIGHT_S_MAX", 3.0)  # the others answer by then, however busy the machine
@@ -478,7 +482,7 @@ def poor_url(url: str) -> Iterator[str]:
         conn.execute(f"DROP ROLE {user}")
 
 
-async def test_regions_that_are_not_ready_are_named_at_the_start_and_503_to_those_who_ask(
+async def test_regions_that_are_not_ready_are_named_at_the_start_and_answer_503(
     regions: Regions, blank_url: str, poor_url: str
 ) -> None:
     down = "postgresql://ann:s3cret@127.0.0.1:1/nothing"

@@ -18,7 +18,7 @@ OFFICE = {
 MONDAY = datetime(2030, 1, 7, 10, tzinfo=UTC)
 
 
-async def test_nobody_has_set_one(client: httpx.AsyncClient) -> None:
+async def test_no_schedule_is_set(client: httpx.AsyncClient) -> None:
     data = (await client.get("/v1/schedule")).json()["data"]
     assert (data["is_set"], data["timezone"], data["window"], data["is_open"]) == (False, "UTC", None, True)
     days = (await client.get("/v1/schedule/quota")).json()["data"]["days"]

@@ -31,7 +31,7 @@ MAIL_S_MAX = 60.0
 
 @dataclass
 class Post:
-    """The mailbox of whoever signs in."""
+    """The mailbox of the person who signs in."""
 
     api: Api
     arrived: "asyncio.Queue[Mail]"
@@ -236,7 +236,7 @@ async def come(api: Api, workspace: str | None, password: str = PASSWORD, role: 
 
 @pytest.mark.usefixtures("cheap_passwords")
 @pytest.mark.parametrize("workspace", ["acme", None])
-async def test_who_accepts_an_invitation_is_signed_in(api: Api, workspace: str | None) -> None:
+async def test_accepting_an_invitation_signs_in(api: Api, workspace: str | None) -> None:
     await api.workspace("acme")
     token = await invited(api, workspace, Role.ADMIN if workspace is None else Role.MANAGER)
     async with browser(api) as client:
@@ -248,7 +248,7 @@ async def test_who_accepts_an_invitation_is_signed_in(api: Api, workspace: str |
 
 
 @pytest.mark.usefixtures("cheap_passwords")
-async def test_who_chooses_another_password_signs_in_with_it(api: Api) -> None:
+async def test_a_new_password_works_for_signing_in(api: Api) -> None:
     await api.workspace("acme")
     await come(api, "acme")
     person = await membership.person_named(api.store, "acme", ADDRESS)

@@ -1,4 +1,4 @@
-"""Everything paused, and names held, throttled and let go, by those who run the service."""
+"""Pausing everything, and holding, throttling and releasing names, by admins."""
 
 from typing import Any
 

@@ -78,7 +78,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "/v1/suppressions/bob@example.com": {"reason": "x"},
     "/v1/users/ann": {},
 }
-LISTS = ("/v1/accounts", "/v1/lists", "/v1/lists/spring/prospects", "/v1/suppressions", "/v1/users", "/v1/events")
+LISTS = ("/v1/accounts", "/v1/lists", "/v1/lists/spring/prospects", "/v1/suppressions", "/v1/users", "/v1/log")
 
 
 @pytest.fixture

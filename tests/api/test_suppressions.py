@@ -71,7 +71,7 @@ async def test_pages_kinds_and_search(client: httpx.AsyncClient) -> None:
     assert (await client.get("/v1/suppressions", params={"cursor": "!"})).status_code == 400
 
 
-async def test_what_is_wrong_is_named(client: httpx.AsyncClient) -> None:
+async def test_an_invalid_field_is_named(client: httpx.AsyncClient) -> None:
     for path, body in (
         ("nobody", STOP),
         ("a@b@c", STOP),
@@ -105,7 +105,7 @@ async def test_the_list_of_everybody_and_those_of_others_are_out_of_reach(api: A
     ]
 
 
-async def test_what_waits_for_a_prospect_who_unsubscribes_is_met(api: Api, client: httpx.AsyncClient) -> None:
+async def test_waiting_mail_of_an_unsubscribed_prospect_is_not_sent(api: Api, client: httpx.AsyncClient) -> None:
     people = "email\nann@example.com\nbob@example.com\n"
     await client.post("/v1/lists/spring/prospects", content=people, headers={"Content-Type": "text/csv"})
     assert (await client.put("/v1/suppressions/ann@example.com", json=STOP)).status_code == 201

@@ -25,7 +25,7 @@ async def test_a_template_is_new_once_and_then_changed_or_the_same(api: Api, cli
     assert await _audited(api) == ["template.add", "template.change"]
 
 
-async def test_of_many_who_write_it_at_once_one_was_the_first(client: httpx.AsyncClient) -> None:
+async def test_only_one_of_many_concurrent_writers_is_the_first(client: httpx.AsyncClient) -> None:
     asked = [client.put("/v1/templates/hello", json={**HELLO, "text": f"{n}"}) for n in range(8)]
     answers = await asyncio.gather(*asked)
     assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]

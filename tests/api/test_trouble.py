@@ -13,7 +13,7 @@ END $do$
 """
 PASSING = ("53100", "53200", "25006", "57014", "58030", "XX001", "40P01")
 FOR_AN_OPERATOR = ("42P01", "42501")
-AWAY = ("53300", "57P01")  # after these, nobody asks the region for a second
+AWAY = ("53300", "57P01")  # after these, the region is not queried for a second
 
 
 async def test_a_database_in_trouble_is_unavailable_and_says_when_to_try_again(

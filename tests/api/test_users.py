@@ -50,7 +50,7 @@ async def test_a_user_is_registered_and_shown(api: Api, client: httpx.AsyncClien
         assert (await client.post("/v1/emails", json={**HELLO, "user": "ann"})).status_code == 201
     assert (await client.post("/v1/emails", json={**HELLO, "user": "ann"})).json()["error"]["code"] == "quota_reached"
     assert (await client.get("/v1/users/ann")).json()["data"]["waiting"] == 3
-    # What is left out is not known any more.
+    # Omitted fields are cleared.
     anew = (await client.put("/v1/users/ann", json={"plan": "free"})).json()["data"]
     assert (anew["plan"], anew["since"], anew["daily_max"], anew["waiting_max"]) == ("free", None, None, None)
     audit = await api.store.fetch("SELECT action, subject FROM fairpost.audit ORDER BY id")
@@ -70,7 +70,7 @@ async def test_names_are_what_applications_call_their_users(client: httpx.AsyncC
     assert len(names) == 4
 
 
-async def test_what_is_wrong_is_named(api: Api, client: httpx.AsyncClient) -> None:
+async def test_an_invalid_field_is_named(api: Api, client: httpx.AsyncClient) -> None:
     for wrong in (
         {"plan": "x" * 101},
         {"plan": "a\x00b"},
@@ -150,7 +150,7 @@ async def test_a_plan_is_the_operators_where_lanes_are_shared(api: Api, client: 
     assert (await client.put("/v1/users/ann", json={"daily_max": 5})).status_code == 200
 
 
-async def test_nobody_raises_what_the_operator_allows(api: Api, client: httpx.AsyncClient) -> None:
+async def test_a_workspace_cannot_raise_the_operators_limits(api: Api, client: httpx.AsyncClient) -> None:
     most = api.service.settings.user_daily_max
     refused = await client.put("/v1/users/ann", json={"daily_max": most + 1})
     assert refused.json()["error"]["details"][0]["field"] == "daily_max"

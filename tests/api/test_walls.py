@@ -1,6 +1,6 @@
-"""The second wall: what PostgreSQL itself shows to a request, and lets it do, whatever the query.
+"""The second line of defence: what PostgreSQL itself shows to a request, and lets it do, whatever the query.
 
-Tables and functions are taken from the database, so that a new one that nobody thought about fails here.
+Tables and functions are read from the database, so that a new one that was not considered fails here.
 """
 
 import json
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.attack
 
 ROOT = Path(__file__).parents[2]
 
-# What belongs to somebody by what it points to, and with whom a row could be moved to another.
+# Rows that belong to a workspace by reference, and the column by which a row could be moved to another.
 POINTS_TO = {
     "list_members": {"list_id": "lists", "prospect_id": "prospects"},
     "sequence_steps": {"sequence_id": "sequences", "template_id": "templates"},
@@ -51,6 +51,19 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
             [f"{A}/y", "y@y.test", f"{A}/default", json.dumps({"pool": f"{B}/default", "name": f"{B}/y"})],
         ),
     ],
+    "add_dkim_key": lambda n: [
+        (f"{n.a.account + 1_000}, $1, $2, 'mine', 'rsa', 'public', 'sealed', '{{}}'", [whose, f"{B}.test"])
+        for whose in (A, B)
+    ],
+    "add_webhook_secret": lambda n: [
+        (f"{n.a.account + 1_000}, $1, $2, 'sealed', '{{}}', 0", [hook, whose])
+        for hook in (n.a.webhook, n.b.webhook)
+        for whose in (A, B, None)
+    ],
+    "dkim_key_checked": lambda n: [
+        ("$1, $2, $3", [whose, id_, there]) for whose in (A, B) for id_ in range(1, 5) for there in (True, False)
+    ],
+    "remove_dkim_key": lambda n: [("$1, $2, 'key'", [whose, f"{B}.test"]) for whose in (A, B)],
     "address_hash": lambda n: [("$1", [marker]) for marker in n.b.markers],
     "cancel": lambda n: [("$1, 'mine'", [id_]) for id_ in n.b.emails.values()],
     "cancel_campaign": lambda n: [("$1, 'mine', 'me'", [id_]) for id_ in n.b.campaigns.values()],
@@ -80,6 +93,9 @@ ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
         ("$1", [json.dumps([{"to": "x@example.com", "workspace": A, "content_id": n.b.emails["sent"]}])]),
         ("$1", [json.dumps([[{**EMAIL, "workspace": B}]])]),
     ],
+    "events_after": lambda n: [("NULL, 1000, $1", [whose]) for whose in (A, B, None, "*")],
+    "events_cursor_at": lambda n: [("now()", []), ("'-infinity'", [])],
+    "events_end": lambda n: [("", [])],
     "hold": lambda n: [
         (f"$1, '{level}', '{key}', 'infinity', 'hold.by_hand', '{{}}'", [whose])
         for whose, level, key in ((B, "workspace", ""), (B, "user", "ann"), ("*", "workspace", ""))
@@ -276,7 +292,7 @@ async def _columns(store: Store, table: str) -> list[str]:
     return [row["attname"] for row in rows]
 
 
-async def test_a_transaction_that_names_no_workspace_sees_nobody(store: Store, neighbours: Neighbours) -> None:
+async def test_a_transaction_without_a_workspace_sees_no_rows(store: Store, neighbours: Neighbours) -> None:
     readable = await granted(store, "SELECT")
     for workspace in (None, "", "*", "nobody"):
         async with as_tenant(store, workspace) as conn:
@@ -338,7 +354,7 @@ async def test_nothing_is_moved_to_another_workspace_or_hung_onto_it(store: Stor
 
 
 async def test_a_campaign_never_reads_the_lists_of_another(store: Store, neighbours: Neighbours) -> None:
-    """Also where somebody has written them down in it: lists are numbers there."""
+    """Includes those that are written as numbers in lists."""
     campaign = neighbours.a.campaigns["spring"]
     async with as_tenant(store, A) as conn:
         await conn.execute(
@@ -406,7 +422,7 @@ async def test_nothing_may_be_called_or_read_by_everybody(store: Store) -> None:
 
 
 async def test_the_page_names_everything_that_the_roles_may_do(store: Store) -> None:
-    """And nothing else: whoever gives a right to one of them says so there."""
+    """And nothing else: new privileges must be described there."""
     functions = "SELECT p.proname AS name FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND {} AND has_function_privilege($1, p.oid, 'EXECUTE')"
     told = rights_of_the_page()
     for role in ("fairpost_app", "fairpost_tenant"):

@@ -25,7 +25,7 @@ async def test_a_key_made_is_shown_once_and_opens_until_revoked(api: Api, client
     assert all(entry["request_id"] for entry in told)
 
 
-async def test_nobody_gives_what_he_has_not(api: Api) -> None:
+async def test_a_key_cannot_grant_more_scopes_than_it_has(api: Api) -> None:
     await api.workspace()
     async with api.client(scopes=[Scope.MANAGE]) as client:
         answer = await client.post("/v1/keys", json={"scopes": ["read", "send"]})
@@ -60,7 +60,7 @@ async def test_all_keys_of_a_workspace_have_one_rate_together(api: Api) -> None:
     assert answers[-1].json()["error"]["code"] == "rate_limited"
 
 
-async def test_nobody_makes_a_key_that_asks_more_than_the_workspace_may(api: Api, client: httpx.AsyncClient) -> None:
+async def test_a_key_cannot_have_a_higher_rate_than_its_workspace(api: Api, client: httpx.AsyncClient) -> None:
     await workspaces.set_rate(api.store, "acme", 1000)
     answer = await client.post("/v1/keys", json={"scopes": ["read"], "per_minute": 1001})
     assert answer.json()["error"]["details"][0]["field"] == "per_minute"

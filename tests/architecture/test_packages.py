@@ -51,7 +51,7 @@ def imported_at_once(body: Iterable[ast.stmt]) -> Iterator[str]:
                 yield from imported_at_once(then)
 
 
-def test_what_enqueues_is_imported_with_the_standard_library_alone() -> None:
+def test_the_enqueueing_package_only_imports_the_standard_library() -> None:
     wrong = []
     for path in (path for path in all_imports() if room_of(path) in BARE):
         at_once = set(imported_at_once(trees()[path].body))

@@ -1,4 +1,4 @@
-"""The report finds what is long and what is said twice."""
+"""The report finds long code and repetitions."""
 
 from tests.architecture.report import large_classes, long_files, long_functions, repeated_runs
 
@@ -20,5 +20,5 @@ def test_a_repeated_run_is_found_once_and_whole() -> None:
     assert (run.lines, run.first, run.second) == (7, "a.py:10", "b.py:4")
 
 
-def test_what_is_short_is_no_run() -> None:
+def test_a_short_repetition_is_not_reported() -> None:
     assert repeated_runs({"a.py": "x = 1\ny = 2\n", "b.py": "x = 1\ny = 2\n"}) == []

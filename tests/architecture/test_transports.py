@@ -18,13 +18,13 @@ OTHERWISE = {
 
 # Who may know a kind: who makes a server of it, which is SMTP alone.
 MAKERS = {
-    "smtp": {"startup/environment.py", "cli/up.py"},  # the account of FAIRPOST_SMTP_…, those of the demonstration
+    "smtp": {"startup/environment.py", "startup/dev_account.py", "cli/up.py"},  # accounts that Fairpost adds
     "gmail": set[str](),
 }
 
 
 def is_of_development(path: str) -> bool:
-    """Emulated and simulated providers are provided for by whoever writes them."""
+    """Emulated and simulated providers are exempt."""
     return path.startswith("dev/")
 
 

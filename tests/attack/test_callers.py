@@ -36,7 +36,7 @@ def world(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.mark.parametrize("kind", [*SHUT_OUT, *NEIGHBOURS])
-def test_nobody_gets_at_another_workspace(world: tuple[Served, Neighbours], kind: str) -> None:
+def test_no_caller_can_reach_another_workspace(world: tuple[Served, Neighbours], kind: str) -> None:
     it, neighbours = world
     caller = {**SHUT_OUT, **NEIGHBOURS}[kind]
     headers = it.run(lambda store: caller(store, neighbours))

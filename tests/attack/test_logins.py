@@ -18,10 +18,13 @@ pytestmark = [pytest.mark.attack, pytest.mark.slow]
 DENIED = "42501"
 NO_SUCH_FUNCTION = "42883"
 FOR_APPLICATIONS = {
+    "events_after",
+    "events_end",
     "enqueue",
     "enqueue_many",
     "put_content",
     "status",
+    "find",
     "cancel",
     "set_sender",
     "public_id",

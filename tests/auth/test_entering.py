@@ -1,4 +1,4 @@
-"""Links made on the server that sign an admin in: once, soon, and nobody else."""
+"""Links created on the server that sign an admin in: once, for a short time, and only that admin."""
 
 import asyncio
 from datetime import timedelta
@@ -56,7 +56,7 @@ async def test_a_link_works_for_ten_minutes_and_ends_the_one_before(desk: Desk) 
     assert isinstance(await enter(desk, new, after=ENTRY_LIFE - SECOND), SignedIn)
 
 
-async def test_who_is_disabled_does_not_come_in(desk: Desk) -> None:
+async def test_a_disabled_person_cannot_sign_in(desk: Desk) -> None:
     ann, _ = await desk.admin(), await desk.admin("bob@example.com")
     token = await offer(desk, ann)
     await membership.disable_person(desk.store, ann.id, now=T0)
@@ -97,13 +97,13 @@ async def test_another_password_ends_the_link(desk: Desk) -> None:
     assert await enter(desk, token) == NO_ENTRY
 
 
-async def test_what_is_no_token_opens_nothing(desk: Desk) -> None:
+async def test_an_invalid_token_opens_nothing(desk: Desk) -> None:
     await offer(desk, await desk.admin())
     for token in ("", "x", "\0", "\ud800"):
         assert await enter(desk, token) == NO_ENTRY
 
 
-async def test_whoever_is_on_this_machine_comes_in_and_closes_no_door(desk: Desk) -> None:
+async def test_the_local_link_signs_in_without_counting_as_the_first_admin(desk: Desk) -> None:
     tokens = [await local_token(desk), await local_token(desk)]
     assert await enter(desk, tokens[0]) == NO_ENTRY
     entered = await enter(desk, tokens[1])
@@ -123,7 +123,7 @@ async def test_whoever_is_on_this_machine_comes_in_and_closes_no_door(desk: Desk
     assert await session_of(desk.store, entered.session_token, now=T0 + SECOND) is not None
 
 
-async def test_who_has_no_password_does_not_count_as_the_last_admin(desk: Desk) -> None:
+async def test_an_admin_without_a_password_does_not_count_as_the_last(desk: Desk) -> None:
     ann = await desk.admin()
     await local_token(desk)
     (operator,) = [each for each in await membership.people(desk.store, None) if not each.has_password]

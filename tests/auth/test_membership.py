@@ -30,7 +30,7 @@ async def refused_invite(desk: Desk, **options: object) -> str:
     return refused.kind
 
 
-async def test_who_is_invited_chooses_a_password_and_signs_in(desk: Desk) -> None:
+async def test_an_invited_person_chooses_a_password_and_signs_in(desk: Desk) -> None:
     offered = await invited(desk, name="Ann Lee")
     assert offered.expires_at == T0 + INVITATION_LIFE
     assert not offered.person.has_password
@@ -54,7 +54,7 @@ async def test_an_invitation_works_once_for_48_hours(desk: Desk) -> None:
     assert await membership.accept_invitation(desk.store, "no token", PASSWORD, now=T0) == membership.EXPIRED
 
 
-async def test_a_second_invitation_ends_the_first_and_says_anew_what_it_says(desk: Desk) -> None:
+async def test_a_second_invitation_replaces_the_first_and_its_details(desk: Desk) -> None:
     first = await invited(desk, workspace="acme", role=Role.VIEWER, name="Ann")
     second = await invited(desk, "NEW@example.com", workspace="acme", role=Role.SENDER)
     assert first.person.id == second.person.id
@@ -64,7 +64,7 @@ async def test_a_second_invitation_ends_the_first_and_says_anew_what_it_says(des
     assert await refused_invite(desk, workspace="acme", role=Role.MANAGER) == "known"
 
 
-async def test_what_does_not_fit_is_refused(desk: Desk) -> None:
+async def test_values_that_do_not_fit_are_refused(desk: Desk) -> None:
     assert await refused_invite(desk, address="not an address") == "bad_address"
     assert await refused_invite(desk, address="a\0b@example.com") == "bad_address"
     assert await refused_invite(desk, address="x" * 400 + "@example.com") == "bad_address"
@@ -142,7 +142,7 @@ async def test_the_old_password_is_needed_for_a_new_one_and_tries_are_counted(de
     assert isinstance(await desk.begin(now=later), Refused)
 
 
-async def test_of_two_changes_at_once_one_counts(desk: Desk) -> None:
+async def test_one_of_two_concurrent_changes_wins(desk: Desk) -> None:
     ann = await desk.admin()
     answers = await asyncio.gather(
         *(
@@ -202,7 +202,7 @@ async def test_admins_who_disable_each_other_at_once_leave_one(desk: Desk) -> No
     assert sum(isinstance(each, Refused) for each in answers) == 1
 
 
-async def test_who_was_invited_can_be_disabled_and_the_link_ends(desk: Desk) -> None:
+async def test_an_invited_person_can_be_disabled_and_the_link_stops_working(desk: Desk) -> None:
     offered = await invited(desk)
     assert isinstance(await membership.disable_person(desk.store, offered.person.id, now=T0), Person)
     assert await desk.offered_to(offered.token, now=T0) is None
@@ -213,7 +213,7 @@ async def test_who_was_invited_can_be_disabled_and_the_link_ends(desk: Desk) -> 
     assert refused.kind == "disabled"
 
 
-async def test_a_role_can_be_changed_before_somebody_has_come(desk: Desk) -> None:
+async def test_a_role_can_be_changed_before_the_invitation_is_accepted(desk: Desk) -> None:
     offered = await invited(desk, workspace="acme", role=Role.VIEWER)
     changed = await membership.change_role(desk.store, offered.person.id, Role.MANAGER, now=T0)
     assert isinstance(changed, Person)
@@ -230,7 +230,7 @@ async def test_no_member_becomes_an_admin_and_no_admin_a_member(desk: Desk) -> N
         assert refused.kind == "bad_role"
 
 
-async def test_enabling_lets_somebody_in_who_failed_too_often(desk: Desk) -> None:
+async def test_enabling_unlocks_a_person_with_too_many_failures(desk: Desk) -> None:
     ann = await desk.admin()
     for _ in range(10):
         await desk.begin(password="wrong")
@@ -316,7 +316,7 @@ async def test_when_an_invited_admin_comes_the_setup_link_ends(desk: Desk) -> No
     assert await set_up(desk, token) == membership.EXPIRED
 
 
-async def test_who_was_invited_may_set_up_as_well(desk: Desk) -> None:
+async def test_an_invited_person_can_also_use_the_setup_link(desk: Desk) -> None:
     offered = await invited(desk, "ann@example.com")
     ann = await set_up(desk, await setup_token(desk), "ANN@example.com", name="Ann")
     assert isinstance(ann, Person)

@@ -12,7 +12,7 @@ from tests.auth.conftest import PASSWORD, T0, Desk
 SECOND = timedelta(seconds=1)
 
 
-async def test_a_session_ends_when_nobody_uses_it_for_twelve_hours(desk: Desk) -> None:
+async def test_a_session_ends_after_twelve_idle_hours(desk: Desk) -> None:
     await desk.admin()
     token = (await desk.signed_in()).session_token
     assert await session_of(desk.store, token, now=T0 + SESSION_IDLE) is None
@@ -51,7 +51,7 @@ async def test_without_a_stated_time_the_database_s_own_counts(desk: Desk) -> No
 
 
 @pytest.mark.parametrize("token", ["", "x", "\0", "\ud800", "é" * 10_000])
-async def test_what_is_no_token_opens_nothing(desk: Desk, token: str) -> None:
+async def test_an_invalid_token_opens_nothing(desk: Desk, token: str) -> None:
     assert await session_of(desk.store, token, now=T0) is None
     assert not await sessions.sign_out(desk.store, token, now=T0)
 
@@ -140,5 +140,5 @@ async def test_another_role_ends_the_sessions_of_the_one_before(desk: Desk) -> N
     assert await session_of(desk.store, done.session_token, now=T0) is None
 
 
-async def test_what_a_browser_calls_itself_is_cut_and_made_plain(desk: Desk) -> None:
+async def test_a_user_agent_is_shortened_and_made_printable(desk: Desk) -> None:
     assert sessions.agent_of("Firefox\x00\x1b[31m\n" + "x" * 1000) == ("Firefox  [31m " + "x" * 1000)[:200]

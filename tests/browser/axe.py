@@ -1,4 +1,4 @@
-"""Whether a page can be used by those who do not see it, or see it badly: axe-core, fetched from npm at its first use."""
+"""Checks pages for accessibility with axe-core, which is fetched from npm on first use."""
 
 import fcntl
 import json

@@ -65,7 +65,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def context(browser: Browser, screen: Screen, base_url: str) -> AsyncIterator[BrowserContext]:
-    """A browser that nobody has used yet, on such a screen. It moves nothing by animation."""
+    """A fresh browser with this screen size and without animations."""
     made = await browser.new_context(
         base_url=base_url,
         viewport={"width": screen.width, "height": screen.height},

@@ -71,7 +71,7 @@ def url(house: House) -> str:
 
 @pytest.fixture
 async def api(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Api]:
-    """A service on a database with nothing in it. What is live is looked at more often than usual: tests wait for it."""
+    """A service on an empty database. Live topics are refreshed more often than usual, because tests wait for them."""
     often = {name: replace(watched, every_s=LIVE_EVERY_S) for name, watched in TOPICS.items()}
     monkeypatch.setattr("fairpost.api.routes.live.TOPICS", often)
     settings = read_settings({"FAIRPOST_HOME": str(tmp_path), "FAIRPOST_DATABASE_URL": house.database_url})

@@ -82,7 +82,7 @@ class Demonstration:
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
-        """Mail flows, and a campaign is half done. Whoever watches from the beginning has seen the rush."""
+        """Mail flows, and a campaign is half done. A viewer who watched from the start has seen the burst."""
         inbox = InboxServer(self._store, ServerOptions(port=0))
         await inbox.start()
         server = SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
@@ -179,7 +179,9 @@ async def _is_done(rush: FirstAct) -> bool:
 
 
 async def _trickle(store: Store, second: SecondAct) -> None:
-    """Everyday mail; and points in the course of the campaigns every few seconds, instead of every minute: these last no day."""
+    """Everyday mail; and a progress point of the campaigns every few seconds instead of every minute, because they are
+    short.
+    """
     while True:
         await second.step()
         await store.fetch("SELECT fairpost.count_campaign(c.id) FROM fairpost.campaigns c WHERE c.state = 'running'")

@@ -14,7 +14,7 @@ LEFT_BEHIND = "net::ERR_ABORTED"  # the page was left before its answer came
 
 
 class Faults:
-    """Errors in the console, exceptions that nobody caught, what the page's policy forbade, requests that failed, and any to other hosts."""
+    """Console errors, uncaught exceptions, policy violations, failed requests, and requests to other hosts."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

@@ -19,7 +19,7 @@ PIXEL = b"<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>"
 
 @dataclass
 class Beacon:
-    """A server of whoever wrote the mail: it notes what it is asked for, and has pages on which everything is allowed."""
+    """The attacker's server: it records its requests, and has pages on which everything is allowed."""
 
     port: int = 0
     asked: list[str] = field(default_factory=list)  # paths

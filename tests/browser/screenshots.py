@@ -32,7 +32,7 @@ from tests.browser.signing_in import Someone, add_admin, enter_password, signed_
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "screenshots"
 BYTES_MAX = 150_000
 COLOURS, EXACT = 160, 32  # of a palette: those that are everywhere are what they are
-SCREENS_HIGH = 2  # a page is shown as far as so many screens
+SCREENS_HIGH = 2  # a page is shown up to this many screens
 HIGH_MIN = 420
 
 ON_BOTH = (DESKTOP, PHONE)
@@ -77,7 +77,7 @@ async def _lose_the_connection(page: Page, admin: Someone) -> None:
 class Shot:
     name: str
     path: str  # {names} are those of Demonstration.places()
-    waits_for: str  # as a selector of what is visible when the page is ready
+    waits_for: str  # a selector that is visible when the page is ready
     does: Callable[[Page, Someone], Awaitable[None]] = _nothing  # before that
     screens: Sequence[Screen] = ON_BOTH
     stage: Stage = Stage.AT_WORK
@@ -118,8 +118,8 @@ SHOTS = (
     Shot("keys", f"/settings/keys?{SHOP}", ROW),
     Shot("installation", "/settings/installation", ROW),
     Shot("now-lost", "/", ".live.is-lost", _lose_the_connection),
-    Shot("now-stopped", "/", ".reasons li[data-key^='no worker']", stage=Stage.STOPPED),
-    Shot("now-paused", "/", ".reasons li[data-key^=paused]", stage=Stage.PAUSED),
+    Shot("now-stopped", "/", ".reasons li[data-key^='engine.none']", stage=Stage.STOPPED),
+    Shot("now-paused", "/", ".reasons li[data-key^='everything.paused']", stage=Stage.PAUSED),
     _outside("setup", "/setup?token=demonstration", "#form", DESKTOP),
     _outside("sign-in", "/sign-in", "#form", PHONE),
     _outside("sign-in-wrong", "/sign-in", "#wrong[data-code=wrong_credentials]", DESKTOP, _wrong_password),
@@ -160,7 +160,7 @@ async def _settled(page: Page) -> None:
 
 
 def _small(png: bytes) -> bytes:
-    """With a palette: a third of the bytes. What is everywhere keeps its colour, and what is rare one that is near."""
+    """With a palette, which takes a third of the bytes. Frequent colours are kept, and rare ones are approximated."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     parts = iter(picture.tobytes())
     pixels = list(zip(parts, parts, parts, strict=True))
@@ -176,7 +176,7 @@ def _small(png: bytes) -> bytes:
 
 @asynccontextmanager
 async def _watched(browser: Browser, api: Api, admin: Someone) -> AsyncIterator[None]:
-    """Somebody looks at the first page all the time: its charts begin when the first one does."""
+    """Keeps the first page open all the time, because its charts start with the first viewer."""
     async with context(browser, DESKTOP, api.url) as other:
         page = await other.new_page()
         await signed_in(page, api.store, admin)

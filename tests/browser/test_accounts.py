@@ -71,7 +71,7 @@ async def test_a_manager_pauses_an_account_and_nothing_goes_out_until_it_is_resu
     await signed_in(page, api.store, await add_member(api.store))
     await page.goto("/accounts")
     await page.get_by_role("button", name="Pause sales").click()
-    await page.get_by_label("Why?").fill("new password")
+    await page.get_by_label("Reason").fill("new password")
     await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     await expect(page.get_by_role("row", name="sales").get_by_text("new password")).to_be_visible()
     assert (await api.store.account_named("acme/sales")).status == "paused"
@@ -84,7 +84,7 @@ async def test_a_manager_pauses_an_account_and_nothing_goes_out_until_it_is_resu
     await expect(page.get_by_role("button", name="Pause sales")).to_be_visible()
     assert len((await deliver(api.store, account)).delivered) == 1
     assert await state(api, email) == "sent"
-    await expect(page.locator('[data-key="meter today"]')).to_contain_text("1")
+    await expect(page.locator('[data-key="meter Today"]')).to_contain_text("1")
     await check_accessibility(page)
 
 
@@ -99,16 +99,16 @@ async def test_an_account_tells_what_it_was_told_and_its_limits_are_changed(
     await signed_in(page, api.store, await add_member(api.store))
     await page.goto("/accounts")
     await page.get_by_role("link", name="sales").click()
-    failure = page.get_by_role("region", name="The last failures").locator("tbody tr")
+    failure = page.get_by_role("region", name="Recent failures").locator("tbody tr")
     await expect(failure).to_contain_text("550")
     await expect(failure.locator("td").last).not_to_have_class("nothing")  # what that means
     await expect(used(page, "today", of=10)).to_have_attribute("aria-valuenow", "1")
-    await expect(page.get_by_role("img", name="What the account may send")).to_be_visible()
-    await page.get_by_role("button", name="Change the limits").click()
-    await page.get_by_label("E-mails an hour").fill("7")
+    await expect(page.get_by_role("img", name="Daily limit")).to_be_visible()
+    await page.get_by_role("button", name="Change limits").click()
+    await page.get_by_label("E-mails per hour").fill("7")
     await page.get_by_label("first day").fill("25")
-    await page.get_by_label("two e-mails, at least").fill("0.25")  # seconds
-    await page.get_by_role("button", name="Change", exact=True).click()
+    await page.get_by_label("Minimum pause between two e-mails").fill("0.25")  # seconds
+    await page.get_by_role("button", name="Save", exact=True).click()
     await expect(used(page, "today", of=25)).to_have_attribute("aria-valuenow", "1")
     await expect(used(page, "this hour", of=7)).to_have_attribute("aria-valuenow", "1")
     limits = (await api.store.account_named("acme/sales")).limits
@@ -152,7 +152,7 @@ async def test_the_first_account_is_added_and_tried_and_its_server_changed(
     await api.workspace()
     await signed_in(page, api.store, await add_member(api.store))
     await page.goto("/accounts")
-    await page.get_by_role("button", name="Add the first account").click()
+    await page.get_by_role("button", name="Add your first account").click()
     await expect(page.get_by_role("link", name="Another SMTP server")).to_be_visible()
     await check_accessibility(page)
     await page.get_by_role("link", name="Another SMTP server").click()
@@ -160,11 +160,11 @@ async def test_the_first_account_is_added_and_tried_and_its_server_changed(
     await entry(page, "E-mail address").fill("news@elsewhere.example")
     await entry(page, "Server").fill("127.0.0.1")
     await entry(page, "Port").fill("5432")
-    await entry(page, "It signs in with").select_option("none")
+    await entry(page, "Sign-in method").select_option("none")
     await expect(entry(page, "Password")).to_have_count(0)
     await expect(entry(page, "Name").first).to_have_value("news")  # what is asked for both ways stays
     await entry(page, "Encryption").select_option("none")
-    await entry(page, "E-mails a day").fill("70")
+    await entry(page, "E-mails per day").fill("70")
     await check_accessibility(page)
     await page.get_by_role("button", name="Add and verify").click()
     await expect(entry(page, "E-mail address")).to_have_attribute("aria-invalid", "true")
@@ -181,11 +181,11 @@ async def test_the_first_account_is_added_and_tried_and_its_server_changed(
     assert account.limits.delay_ms == 2000
 
     allow_here(api, 1)
-    await page.get_by_role("link", name="Change its server").click()
+    await page.get_by_role("link", name="Change server").click()
     await expect(entry(page, "Port")).to_have_value(str(server.port))
-    await entry(page, "Name that recipients see").fill("The news")
+    await entry(page, "Display name").fill("The news")
     await entry(page, "Port").fill("1")
-    await page.get_by_role("button", name="Change and verify").click()
+    await page.get_by_role("button", name="Save and verify").click()
     await expect(verified(page, is_well=False).locator(".badge.bad")).to_have_text("connect")
     changed = await api.store.account_named("acme/news")
     assert (changed.display_name, changed.transport) == ("The news", replace(server, port=1))
@@ -222,19 +222,19 @@ async def test_an_account_of_the_gmail_api_is_added_with_a_key_file_and_tried(
         assert (account.provider, account.limits.daily_max) == ("workspace", 2000)
         assert await secret_of(api, "acme/ann") == key
 
-        # Its key stays while nobody gives another; a token of a person's takes its place.
+        # Its key is kept until another is given; a personal token replaces it.
         await page.goto("/settings/accounts/ann")
-        await entry(page, "Name that recipients see").fill("Ann Lee")
-        await page.get_by_role("button", name="Change and verify").click()
+        await entry(page, "Display name").fill("Ann Lee")
+        await page.get_by_role("button", name="Save and verify").click()
         await expect(verified(page)).to_be_visible()
         assert (await api.store.account_named("acme/ann")).display_name == "Ann Lee"
         assert await secret_of(api, "acme/ann") == key
         token = google.refresh_token("ann@acme.example")
-        await entry(page, "It signs in with").select_option("google-refresh-token")
+        await entry(page, "Sign-in method").select_option("google-refresh-token")
         await entry(page, "Client ID").fill(token["client_id"])
         await entry(page, "Client secret").fill(token["client_secret"])
         await entry(page, "Refresh token").fill(token["refresh_token"])
-        await page.get_by_role("button", name="Change and verify").click()
+        await page.get_by_role("button", name="Save and verify").click()
         await expect(entry(page, "Refresh token")).to_have_value("")
         await expect(verified(page)).to_be_visible()
         assert token["refresh_token"] in await secret_of(api, "acme/ann")
@@ -268,7 +268,7 @@ async def test_each_provider_fills_in_what_is_known_of_it_and_asks_for_the_rest(
     await entry(page, "Name").first.fill("ann")
     await entry(page, "E-mail address").fill("ann@acme.example")
     await expect(entry(page, "Server")).to_have_value("smtp.office365.com")
-    await expect(entry(page, "E-mails a day")).to_have_value("10000")
+    await expect(entry(page, "E-mails per day")).to_have_value("10000")
     await entry(page, "Directory").fill("acme.example")
     await entry(page, "Application").fill(" client-1 ")  # as it is pasted
     await entry(page, "Client secret").fill("very secret")
@@ -283,14 +283,14 @@ async def test_each_provider_fills_in_what_is_known_of_it_and_asks_for_the_rest(
         "client_id": "client-1",
         "client_secret": "very secret",
     }
-    smtp = {"host": "smtp.office365.com", "port": 587, "security": "starttls", "oauth": oauth}
+    smtp = {"host": "smtp.office365.com", "port": 587, "security": "starttls", "oauth": oauth, "read": "false"}
     account = {"name": "ann", "address": "ann@acme.example", "display_name": None, "pool": "default"}
     assert asked == [{**account, "provider": "microsoft365", "smtp": smtp}]
     await page.unroute("**/v1/accounts")
     await page.route("**/verify", lambda route: route.abort())  # it would ask Microsoft
     faults.allow("/verify|net::ERR_FAILED")
     await page.get_by_role("button", name="Add and verify").click()
-    await expect(page.get_by_role("heading", name="ann is added")).to_be_visible()
+    await expect(page.get_by_role("heading", name="ann added")).to_be_visible()
     stored = (await api.store.account_named("acme/ann")).transport
     assert isinstance(stored, SmtpSettings)
     assert stored.oauth == OauthSettings(kind=OauthKind.MICROSOFT_CLIENT, client_id="client-1", tenant="acme.example")
@@ -298,15 +298,15 @@ async def test_each_provider_fills_in_what_is_known_of_it_and_asks_for_the_rest(
     assert await secret_of(api, "acme/ann") == "very secret"
 
     await choose(page, "Google by SMTP")
-    await expect(entry(page, "E-mails a day")).to_have_value("500")
-    await entry(page, "Limits to begin with").select_option("workspace")
-    await expect(entry(page, "E-mails a day")).to_have_value("2000")
-    await expect(entry(page, "E-mails an hour")).to_have_value("")
+    await expect(entry(page, "E-mails per day")).to_have_value("500")
+    await entry(page, "Default limits").select_option("workspace")
+    await expect(entry(page, "E-mails per day")).to_have_value("2000")
+    await expect(entry(page, "E-mails per hour")).to_have_value("")
     await expect(page.get_by_text("myaccount.google.com/apppasswords")).to_be_visible()
     await choose(page, "Another SMTP server")
     await entry(page, "E-mail address").fill("ann@hotmail.com")
     await expect(entry(page, "Server")).to_have_value("smtp-mail.outlook.com")
-    await expect(entry(page, "E-mails a day")).to_have_value("300")
+    await expect(entry(page, "E-mails per day")).to_have_value("300")
 
 
 async def test_a_kind_that_the_page_does_not_know_is_asked_for_as_it_describes_itself(
@@ -326,7 +326,7 @@ async def test_a_kind_that_the_page_does_not_know_is_asked_for_as_it_describes_i
 
     await page.route("**/v1/accounts", hear)
     await choose(page, "Carrier pigeons")
-    await expect(entry(page, "It signs in with")).to_have_count(0)
+    await expect(entry(page, "Sign-in method")).to_have_count(0)
     await entry(page, "Name").first.fill("ann")
     await entry(page, "E-mail address").fill("ann@acme.example")
     await entry(page, "Loft").fill("North")
@@ -358,7 +358,7 @@ async def test_an_admin_sees_all_accounts_finds_one_and_tries_its_server(
     await expect(page.get_by_role("heading", name="own", exact=True)).to_be_visible()
     await page.goto("/accounts/acme/sales")
     await page.get_by_role("button", name="Pause acme/sales").click()
-    await page.get_by_label("Why?").fill("complaints")
+    await page.get_by_label("Reason").fill("complaints")
     await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     await expect(page.locator(".headline")).to_contain_text("complaints")
     assert (await api.store.account_named("acme/sales")).status_reason == Reason(
@@ -369,12 +369,12 @@ async def test_an_admin_sees_all_accounts_finds_one_and_tries_its_server(
 MANY = 300  # accounts, more than are listed, and workspaces, more than are offered
 
 
-async def test_of_very_many_one_is_found_at_once(api: Api, page: Page) -> None:
+async def test_one_of_very_many_is_found_quickly(api: Api, page: Page) -> None:
     """Accounts by a search, and workspaces by how they begin."""
     await add_many(api.store, MANY)
     await signed_in(page, api.store, await add_admin(api.store))
     await page.goto("/accounts")
-    await expect(page.get_by_role("heading", name=f"The first 100 of {MANY:,}")).to_be_visible()
+    await expect(page.get_by_role("heading", name=f"100 of {MANY:,} accounts")).to_be_visible()
     await expect(page.get_by_role("main").locator("tbody tr")).to_have_count(100)
     await page.get_by_role("searchbox").fill("mail234@")
     await page.keyboard.press("Enter")

@@ -113,18 +113,18 @@ async def test_a_campaign_is_made_and_launched(api: Api, page: Page, screen: Scr
 
     await button(page, "New campaign").click()
     await page.get_by_role("textbox", name="Name").fill("spring")
-    await page.get_by_label("What is sent").select_option("template hello")
+    await page.get_by_label("Content").select_option("template hello")
     await check_accessibility(page)
-    await button(page, "Make the draft").click()
+    await button(page, "Create draft").click()
     await expect(page.get_by_role("heading", name="spring")).to_be_visible()
-    await expect(figure(page, "recipients")).to_contain_text("10")
+    await expect(figure(page, "Recipients")).to_contain_text("10")
 
     await button(page, "Launch").click()
     asked = page.get_by_role("dialog")
     await expect(asked).to_contain_text("10 e-mails")
     await check_accessibility(page)
     await asked.get_by_role("button", name="Launch").click()
-    await expect(figure(page, "waiting")).to_contain_text("10")
+    await expect(figure(page, "Queued")).to_contain_text("10")
     await expect(headline(page, "bad")).to_contain_text("engine")  # there is none
     assert await fits(page)
     await check_accessibility(page)
@@ -140,31 +140,31 @@ async def test_a_campaign_is_watched_until_it_is_done_and_what_failed_is_tried_a
         await draft(api, "spring", launch=True)
         await signed_in(page, api.store, await add_member(api.store, role=Role.MANAGER))
         await page.goto("/campaigns/spring")
-        await expect(figure(page, "waiting")).to_contain_text("10")
+        await expect(figure(page, "Queued")).to_contain_text("10")
         async with engine(url, tmp_path):
             await expect(headline(page, "good")).to_be_visible(timeout=SENT_S_MAX)
             await expect(badge(page)).to_have_text("completed", timeout=SENT_S_MAX)
-            await expect(figure(page, "sent").first).to_contain_text("8")
-            await expect(figure(page, "failed")).to_contain_text("2")
-            forecast = page.get_by_label("Forecast and reality").locator("dd", has_text="foreseen")
+            await expect(figure(page, "Sent").first).to_contain_text("8")
+            await expect(figure(page, "Failed")).to_contain_text("2")
+            forecast = page.locator(".facts dt", has_text="Forecast at launch")
             await expect(forecast).to_be_visible()  # how it differed from what was
             await on_both_screens(page)
             assert await api.store.value("SELECT count(*) FROM fairpost.inbox") == 8
 
-            await figure(page, "failed").get_by_role("link").click()
+            await figure(page, "Failed").get_by_role("link").click()
             rows = page.locator("tbody tr")
             await expect(rows).to_have_count(2)
-            await expect(rows.first.locator("td[data-label=why]")).not_to_have_class("nothing")
+            await expect(rows.first.locator("td[data-label=Reason]")).not_to_have_class("nothing")
             await on_both_screens(page)
-            await button(page, "Retry only those that failed").click()
-            await expect(page.get_by_role("dialog")).to_contain_text("2 e-mails of spring")
-            await button(page, "Try again").click()
+            await button(page, "Retry failed e-mails").click()
+            await expect(page.get_by_role("dialog")).to_contain_text("2 e-mails in spring")
+            await button(page, "Retry").click()
             twice = "SELECT count(*) = 2 FROM fairpost.emails WHERE state = 'failed' AND attempts = 2 AND addresses[1] LIKE 'q%'"
             await eventually(lambda: api.store.value(twice), "those that failed are tried again", s_max=60)
             await expect(badge(page)).to_have_text("completed", timeout=SENT_S_MAX)
             await page.get_by_role("link", name="Failed (2)").click()
             await expect(rows).to_have_count(2)
-        assert await api.store.value("SELECT count(*) FROM fairpost.inbox") == 8  # nobody got anything twice
+        assert await api.store.value("SELECT count(*) FROM fairpost.inbox") == 8  # no recipient got anything twice
 
 
 async def on_both_screens(page: Page) -> None:
@@ -176,7 +176,9 @@ async def on_both_screens(page: Page) -> None:
         await check_accessibility(page)
 
 
-async def test_what_is_paused_stays_until_it_is_resumed_and_one_prospect_can_be_stopped(api: Api, page: Page) -> None:
+async def test_a_paused_campaign_stays_paused_until_resumed_and_one_prospect_can_be_stopped(
+    api: Api, page: Page
+) -> None:
     async with inbox(api) as server:
         await prepare(api, [f"p{n}@there.test" for n in range(5)], pace_ms=0, port=server.port)
         relay = (await api.store.account_named("relay")).id
@@ -184,9 +186,9 @@ async def test_what_is_paused_stays_until_it_is_resumed_and_one_prospect_can_be_
         await signed_in(page, api.store, await add_member(api.store, role=Role.SENDER))
         await page.goto("/campaigns")
         await page.get_by_role("link", name="spring").click()
-        await expect(figure(page, "sent").first).to_have_text(re.compile("^0"))
+        await expect(figure(page, "Sent").first).to_have_text(re.compile("^0"))
         assert await send(api.store, relay, most=1) == 1
-        await expect(figure(page, "sent").first).to_have_text(re.compile("^1"))
+        await expect(figure(page, "Sent").first).to_have_text(re.compile("^1"))
         await button(page, "Pause").click()
         await expect(badge(page)).to_have_text("paused")
         assert await send(api.store, relay) == 0
@@ -203,9 +205,9 @@ async def test_what_is_paused_stays_until_it_is_resumed_and_one_prospect_can_be_
         await expect(badge(page)).to_have_text("running")
         assert await send(api.store, relay, most=2) == 2
         await page.get_by_role("link", name="Progress").click()
-        await expect(figure(page, "sent").first).to_have_text(re.compile("^3"))
-        await button(page, "Cancel the campaign").click()
-        await button(page, "Cancel it for good").click()
+        await expect(figure(page, "Sent").first).to_have_text(re.compile("^3"))
+        await button(page, "Cancel campaign").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Cancel campaign").click()
         await expect(badge(page)).to_have_text("cancelled")
         assert await send(api.store, relay) == 0
         assert await api.store.value("SELECT count(*) FROM fairpost.emails WHERE state = 'sent'") == 3
@@ -227,8 +229,10 @@ async def test_a_viewer_sees_everything_and_can_do_nothing(
     await page.get_by_role("link", name="Preview").click()
     mail = page.frame_locator("iframe.mail")
     await expect(mail.get_by_role("heading", name="Dear Ann1")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Problems")).to_be_visible()
+    await expect(page.get_by_text("There is no List-Unsubscribe")).to_be_visible()
     faults.allow("script-src")  # of the mail: it does not run
-    await page.get_by_label("As it reaches").fill("nobody@there.test")
+    await page.get_by_label("Recipient").fill("nobody@there.test")
     faults.allow_status(404, "/preview")
     await button(page, "Show").click()
     await expect(page.get_by_role("alert")).to_contain_text("nobody@there.test")
@@ -250,16 +254,16 @@ async def test_a_draft_is_changed_and_removed_and_an_admin_finds_it_among_those_
     await expect(page.locator("tbody tr")).to_have_count(2)
     await page.get_by_role("link", name="spring").click()
     await expect(page).to_have_url(f"{api.url}/campaigns/spring?workspace=acme")
-    await button(page, "Change").click()
+    await button(page, "Edit").click()
     await page.locator("input[name=their_clock]").check()
     await page.get_by_label("List customers").uncheck()
-    await page.get_by_role("dialog").get_by_role("button", name="Change").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Save").click()
     await expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("list")
     await page.get_by_label("List customers").check()
-    await page.get_by_role("dialog").get_by_role("button", name="Change").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Save").click()
     await expect(page.get_by_role("dialog")).to_have_count(0)
     assert await api.store.value("SELECT by_recipients_clock FROM fairpost.campaigns WHERE workspace = 'acme'")
-    await expect(page.locator(".facts dt").get_by_text("hours", exact=True)).to_be_visible()
+    await expect(page.locator(".facts dt").get_by_text("Sending window", exact=True)).to_be_visible()
     await button(page, "Remove").click()
     await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     await expect(page.locator(".empty")).to_be_visible()

@@ -1,4 +1,4 @@
-"""E-mails, as somebody looks for one, follows its life, and decides where nobody knows whether it was sent."""
+"""E-mails in a browser: finding one, following its timeline, and resolving one in doubt."""
 
 import re
 from dataclasses import dataclass
@@ -130,7 +130,9 @@ async def search(page: Page, text: str) -> None:
 
 @on_two_screens
 async def test_an_email_is_found_by_whatever_is_known_of_it(office: Office, page: Page, screen: Screen) -> None:
-    order = await office.deliver(Sent(), to="bob@example.com", subject=HOSTILE, idempotency_key="order 7", user="till")
+    labels: dict[str, Any] = {"type": "receipt", "tags": {"order": HOSTILE}, "metadata": {"cart": [1]}}
+    known: dict[str, Any] = {"to": "bob@example.com", "subject": HOSTILE, "idempotency_key": "order 7", "user": "till"}
+    order = await office.deliver(Sent(), **known, **labels)
     await office.accept(to="carl@example.com", due_at="2100-01-01T00:00:00Z")
     async with office.api.client() as client:
         await client.post("/v1/lists/all/prospects", json=[{"address": "dora@example.com"}])
@@ -157,7 +159,7 @@ async def test_an_email_is_found_by_whatever_is_known_of_it(office: Office, page
         await expect(page.locator(f"[role=status][data-code={understood}]")).to_be_visible()
         await expect(rows(page)).to_have_count(1)
         await expect(rows(page)).to_contain_text(found)
-    await page.reload()  # what is looked for is in the address
+    await page.reload()  # the search is part of the URL
     await expect(rows(page)).to_contain_text("dora@example.com")
     await search(page, "nobody@example.com")
     await expect(page.locator(".empty")).to_contain_text("nobody@example.com")
@@ -168,12 +170,15 @@ async def test_an_email_is_found_by_whatever_is_known_of_it(office: Office, page
     await page.get_by_text("More filters").click()
     await page.get_by_label("User").fill("till")
     await page.get_by_label("Account").fill("sales")
+    await page.get_by_label("Type").fill("receipt")
+    await page.get_by_label("Tag").fill(f"order={HOSTILE}")
     await page.get_by_label("Accepted from").fill("2020-01-01T00:00")
     await button(page, "Search").click()
     await expect(rows(page)).to_have_count(1)
     await expect(page.get_by_label("Accepted from")).to_have_value("2020-01-01T00:00")
     await page.get_by_role("link", name=HOSTILE).click()
     await expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
+    await expect(page.get_by_role("main")).to_contain_text("Tag order")
     await page.go_back()
     await page.get_by_label("Accepted before").fill("2020-01-02T00:00")
     await search(page, "bob@example.com")
@@ -228,12 +233,12 @@ async def test_the_life_of_an_email_is_told_in_words(office: Office, page: Page,
     await expect(moments(page, "ended").locator(".reply .mono")).to_have_text("451 4.3.0 Try later")
     await expect(moments(page, "ended").locator(".reply .quiet")).to_be_visible()  # what that means
     await expect(obstacles(page, "due").locator("time")).to_have_text(re.compile(r"in 1 h 5\d min"))
-    await expect(page.locator("#live")).to_have_text("live")
+    await expect(page.locator("#live")).to_have_text("Live")
     await looks_right(page)
 
     await page.goto(f"/emails/{await office.public_id(bounced)}")
     await expect(moments(page, "ended").locator(".reply .mono")).to_have_text(f"550 5.1.1 No such user {HOSTILE}")
-    await expect(button(page, "Try again")).to_be_visible()
+    await expect(button(page, "Retry")).to_be_visible()
     await looks_right(page)
 
     await page.goto(f"/emails/{await office.public_id(waiting)}")
@@ -258,12 +263,12 @@ async def test_a_page_moves_on_with_its_email(office: Office, page: Page) -> Non
     await office.settle(id_, Failed(), NOBODY)
     await expect(badge).to_have_text("failed")
     await expect(moments(page).last).to_have_attribute("data-key", re.compile(" failed$"))
-    await button(page, "Try again").click()
-    await confirm(page, "Try again")
+    await button(page, "Retry").click()
+    await confirm(page, "Retry")
     await expect(badge).to_have_text("ready")
     await expect(moments(page, "retried")).to_have_count(1)
     await button(page, "Cancel").click()
-    await confirm(page, "Cancel the e-mail")
+    await confirm(page, "Cancel e-mail")
     await expect(badge).to_have_text("cancelled")
     assert await office.state_of(id_) == "cancelled"
     other = await office.accept()
@@ -275,13 +280,13 @@ async def test_a_page_moves_on_with_its_email(office: Office, page: Page) -> Non
 
 
 @on_two_screens
-async def test_somebody_decides_what_nobody_knows(office: Office, page: Page, screen: Screen) -> None:
+async def test_a_person_resolves_an_email_in_doubt(office: Office, page: Page, screen: Screen) -> None:
     doubts = [await office.deliver(InDoubt(), CUT, subject=f"Doubt {n}", on_doubt="hold") for n in range(3)]
     await enter(page, office.api)
     await page.goto("/")
     await page.locator(".figure", has_text="in doubt").get_by_role("link").click()
     await expect(rows(page)).to_have_count(3)
-    for n, choice, state in ((0, "It was sent", "sent"), (1, "Send it again", "ready"), (2, "Give it up", "failed")):
+    for n, choice, state in ((0, "Mark as sent", "sent"), (1, "Send again", "ready"), (2, "Mark as failed", "failed")):
         await page.get_by_role("link", name=f"Doubt {n}").click()
         panel = page.get_by_role("region", name="In doubt")
         await expect(panel).to_contain_text(f"<{await office.public_id(doubts[n])}.")
@@ -303,7 +308,7 @@ async def test_somebody_decides_what_nobody_knows(office: Office, page: Page, sc
     await expect(page.locator(".empty")).to_be_visible()
 
 
-async def test_who_may_only_look_has_nothing_to_press(office: Office, page: Page) -> None:
+async def test_a_viewer_sees_no_buttons(office: Office, page: Page) -> None:
     doubt = await office.deliver(InDoubt(), CUT, on_doubt="hold")
     failed = await office.deliver(Failed(), NOBODY)
     waiting = await office.accept()
@@ -315,7 +320,7 @@ async def test_who_may_only_look_has_nothing_to_press(office: Office, page: Page
         assert set(names) == {"Copy"}
 
 
-async def test_who_runs_the_service_opens_emails_of_all_workspaces(office: Office, page: Page, faults: Faults) -> None:
+async def test_an_admin_opens_emails_of_all_workspaces(office: Office, page: Page, faults: Faults) -> None:
     faults.allow(r"status of 404 .*/(v1/admin/emails|v1/emails)/(em_[0-9a-z]{13}|\d+)(/life|\?pictures=true)?$")
     own = await office.accept(to="bob@example.com", subject="Of acme")
     (row,) = await office.api.store.enqueue_many(
@@ -330,7 +335,7 @@ async def test_who_runs_the_service_opens_emails_of_all_workspaces(office: Offic
     await expect(rows(page)).to_have_count(3)
     await expect(page.get_by_role("link", name="Your code")).to_have_count(0)
     await looks_right(page)
-    box = page.get_by_label("Id or address")
+    box = page.get_by_label("ID or address")
     await box.fill("bob@example.com")
     await button(page, "Search").click()
     await expect(rows(page)).to_have_count(2)
@@ -343,13 +348,13 @@ async def test_who_runs_the_service_opens_emails_of_all_workspaces(office: Offic
         await expect(rows(page)).to_have_count(1)
     await page.get_by_role("link", name="Of acme").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Of acme")
-    await page.goto(f"/emails/{other}")  # by a link that somebody sent
+    await page.goto(f"/emails/{other}")  # by a shared link
     await page.wait_for_url("**/emails/*?workspace=other")
     await expect(page.get_by_role("heading", level=1)).to_have_text("Of the other")
     await page.goto(f"/emails/{own}?workspace=other")
     await page.wait_for_url("**/emails/*?workspace=acme")
     await button(page, "Cancel").click()
-    await confirm(page, "Cancel the e-mail")
+    await confirm(page, "Cancel e-mail")
     await expect(page.locator(".summary .badge")).to_have_text("cancelled")
     code = await office.api.store.value("SELECT max(id) FROM fairpost.queue WHERE workspace = 'fairpost'")
     await page.goto(f"/emails/{code}")

@@ -42,13 +42,13 @@ async def test_an_operator_lifts_a_throttle_and_the_mail_behind_it_goes_out(api:
     await expect(row).to_contain_text(brief(BURST))
     await expect(row).to_contain_text("77")
     await expect(page.get_by_role("img", name="Gini and Jain")).to_be_visible()
-    await expect(page.get_by_role("region", name="Served in the last 24 hours")).to_contain_text("neighbour")
+    await expect(page.get_by_role("region", name="Sent in the last 24 hours")).to_contain_text("neighbour")
     await check_accessibility(page)
     account = (await api.store.account_named("own")).id
     assert (await deliver(api.store, account)).delivered == []
 
-    await row.get_by_role("button", name="Lift").click()
-    await page.get_by_role("dialog").get_by_role("button", name="Lift").click()
+    await row.get_by_role("button", name="Unthrottle").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Unthrottle").click()
     await expect(row).to_have_count(0)
     (active,) = await senders.with_activity(api.store, [SenderId(workspace="acme", name="ann")])
     assert active.sender.throttle is None
@@ -60,9 +60,9 @@ async def test_an_operator_holds_a_user_and_releases_it(api: Api, page: Page, fa
     await at_work(api)
     await signed_in(page, api.store, await add_admin(api.store))
     await page.goto("/fairness?workspace=acme")
-    await page.get_by_role("button", name="Hold a name").click()
+    await page.get_by_role("button", name="Hold a sender").click()
     await expect(page.get_by_label("Workspace", exact=True)).to_have_value("acme")
-    await page.get_by_label("Why?").fill("a complaint")
+    await page.get_by_label("Reason").fill("a complaint")
     await page.get_by_role("button", name="Hold", exact=True).click()
     await expect(page.get_by_role("alert")).to_contain_text("name")
     await page.get_by_role("textbox", name="Name").fill("bob")
@@ -80,7 +80,7 @@ async def test_a_member_sees_the_users_of_its_workspace_and_no_others(api: Api, 
     await at_work(api)
     await signed_in(page, api.store, await add_member(api.store, role=Role.VIEWER))
     await page.goto("/fairness")
-    await expect(page.get_by_role("region", name="Served in the last 24 hours")).to_contain_text("bob")
+    await expect(page.get_by_role("region", name="Sent in the last 24 hours")).to_contain_text("bob")
     await expect(page.get_by_role("region", name="Throttled", exact=True)).to_contain_text(brief(BURST))
     main = page.get_by_role("main")
     await expect(main.get_by_role("button")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""The development inbox, as somebody in front of a screen sees it."""
+"""The development inbox in a browser."""
 
 from collections.abc import AsyncIterator
 
@@ -43,7 +43,7 @@ async def add(api: Api, subject: str, *, to: str = "ann@example.com", text: str 
 
 
 def nothing(page: Page) -> Locator:
-    """What is said where there is no e-mail at all, with the command that lets some in."""
+    """The text shown for an empty inbox, with the command that lets mail in."""
     return page.locator(".letter .empty", has_text="fairpost inbox serve")
 
 
@@ -93,7 +93,7 @@ async def test_an_email_is_sent_arrives_in_the_open_page_is_read_and_deleted(
     await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     await expect(nothing(page)).to_be_visible()
     assert await mails.list_mails(api.store) == []
-    assert await page.evaluate("globalThis.isTheSamePage")  # it was never loaded anew
+    assert await page.evaluate("globalThis.isTheSamePage")  # the page was never reloaded
 
 
 async def test_the_keyboard_reads_searches_marks_and_deletes(api: Api, page: Page) -> None:
@@ -136,7 +136,7 @@ async def test_the_keyboard_reads_searches_marks_and_deletes(api: Api, page: Pag
     await expect(nothing(page)).to_be_visible()
 
 
-async def test_it_is_for_those_who_run_the_service(api: Api, page: Page, faults: Faults) -> None:
+async def test_the_inbox_is_only_for_admins(api: Api, page: Page, faults: Faults) -> None:
     await add(api, "The secret")
     await api.workspace("acme")
     await signed_in(page, api.store, await add_member(api.store, "acme", role=Role.MANAGER))

@@ -23,7 +23,12 @@ ACTS = (
     "script, iframe, object, embed, meta[http-equiv], base, link, template, [onerror], [onload], [ping], [formaction]"
 )
 IN_INBOX = PAYLOADS if IS_FREE else PAYLOADS[::10]  # the others are shown by the same function, beside each other
-ALONE = ("onfocus", "link to the top", "the top moved")  # only one document has the focus, and the top is one
+ALONE = (
+    "onanimationstart",
+    "onfocus",
+    "link to the top",
+    "the top moved",
+)  # only one document has the focus, and the top is one
 SHOW = """async (mails) => {
   const { mailFrame } = await import("/static/parts.js");
   document.body.append(...mails.map((html, n) => mailFrame(html, { key: `hostile ${n}` })));
@@ -137,7 +142,7 @@ def forbidden_things_are_told(faults: Faults) -> None:
 
 
 async def opened(page: Page, selector: str, number: int) -> list[Frame]:
-    """So many frames, in their order, each with its document in it."""
+    """This many frames, in order, each with its document."""
     places = page.locator(selector)
     await expect(places).to_have_count(number, timeout=60_000)
     frames = []
@@ -193,7 +198,7 @@ async def test_nor_does_it_where_it_is_read(api: Api, page: Page, beacon: Beacon
 
 
 async def test_the_policy_alone_stops_them_as_well(api: Api, page: Page, beacon: Beacon, faults: Faults) -> None:
-    """Each is put into a frame as it is, by somebody who takes nothing out and lets scripts run."""
+    """Each is put into a frame unchanged, with nothing removed and scripts allowed."""
     faults.allow("")  # the browser complains about each of them
     id_ = await add(api, END)
     await signed_in(page, api.store, await add_admin(api.store))
@@ -241,7 +246,7 @@ async def test_remote_images_come_when_they_are_wanted_and_tell_nothing_more(
     await page.evaluate(DWELL)
     assert beacon.asked == ["/pixel"]
     assert not re.search(r"^(referer:|cookie:|origin: (?!null))", beacon.heads["/pixel"], re.IGNORECASE | re.MULTILINE)
-    await page.keyboard.press("k")  # the next one is asked about anew
+    await page.keyboard.press("k")  # the next one is requested again
     await page.wait_for_url(f"**/inbox/{other}")
     await expect(page.get_by_role("button", name="Load remote images")).to_be_visible()
     await page.evaluate(DWELL)

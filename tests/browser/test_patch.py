@@ -1,4 +1,4 @@
-"""How a page is brought up to date: it becomes what it should be, and what somebody uses in it stays the same thing."""
+"""Updating a page: it becomes what it should be, and elements in use stay the same."""
 
 import pytest
 from playwright.async_api import Page
@@ -81,7 +81,7 @@ async def _run(page: Page, script: str, *, number: int = 1) -> None:
 
 
 @pytest.mark.thorough
-async def test_what_is_shown_becomes_what_it_should_be_and_stays_itself(page: Page) -> None:
+async def test_an_updated_element_becomes_correct_and_keeps_its_identity(page: Page) -> None:
     await page.goto("/sign-in")
     await _run(page, ALIKE, number=times(250))
     await _run(page, IN_ORDER, number=times(150))
@@ -89,7 +89,7 @@ async def test_what_is_shown_becomes_what_it_should_be_and_stays_itself(page: Pa
         await _run(page, script + FOCUS, number=times(30))
 
 
-async def test_what_somebody_did_is_not_undone(page: Page) -> None:
+async def test_user_input_is_not_undone_by_an_update(page: Page) -> None:
     await page.goto("/sign-in")
     script = """
     const box = (words) => root(h("details", h("summary", "s"), words), h("button", { type: "button" }, "Go"), h("section", { "aria-busy": words === "1" }), h("input", { value: words }));

@@ -1,4 +1,4 @@
-"""The pages of people who sign in, as somebody in front of a screen sees them."""
+"""The sign-in pages in a browser."""
 
 from urllib.parse import urlencode, urlsplit
 
@@ -49,7 +49,7 @@ async def test_pages_fit_their_screen_and_have_no_barriers(page: Page, screen: S
 
 
 @on_two_screens
-async def test_what_is_wrong_is_told_without_barriers(api: Api, page: Page, faults: Faults, screen: Screen) -> None:
+async def test_errors_are_accessible(api: Api, page: Page, faults: Faults, screen: Screen) -> None:
     faults.allow_status(401, "/v1/auth/sign-in")
     faults.allow_status(401, "/v1/auth/code")
     ann = await add_admin(api.store)
@@ -88,7 +88,7 @@ async def test_the_keyboard_is_enough_to_become_the_first_admin_and_sign_in(api:
     for text in ("ann@example.com", "Ann Lee", PASSWORD):
         await page.keyboard.type(text)
         await page.keyboard.press("Tab")
-    await expect(button(page, "Become admin")).to_be_focused()
+    await expect(button(page, "Create admin")).to_be_focused()
     await page.keyboard.press("Enter")
 
     await expect(page.get_by_role("status")).not_to_be_empty()
@@ -116,13 +116,13 @@ async def test_a_link_is_out_of_sight_at_once_and_works_once(api: Api, page: Pag
     assert urlsplit(page.url).query == ""
     await page.get_by_label("Name").fill("Bob Ray")
     await page.get_by_label("Password").fill(PASSWORD)
-    await button(page, "Set the password").click()
+    await button(page, "Set password").click()
     await page.wait_for_url("**/")  # and is signed in
 
     faults.allow_status(401, "/v1/auth/accept")
     await page.goto(path)
     await page.get_by_label("Password").fill(PASSWORD)
-    await button(page, "Set the password").click()
+    await button(page, "Set password").click()
     await expect(wrong(page, "wrong_credentials")).to_be_visible()
 
 
@@ -152,10 +152,10 @@ async def test_another_password_counts_from_then_on(api: Api, page: Page) -> Non
     assert isinstance(offered, Offered)
     await page.goto(f"/reset?token={offered.token}")
     await page.get_by_label("Password").fill("short")
-    await button(page, "Set the password").click()  # the browser itself refuses that
-    await expect(page.get_by_role("heading", name="Choose another password")).to_be_visible()
+    await button(page, "Set password").click()  # the browser itself refuses that
+    await expect(page.get_by_role("heading", name="Choose a new password")).to_be_visible()
     await page.get_by_label("Password").fill("four other words now")
-    await button(page, "Set the password").click()
+    await button(page, "Set password").click()
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     await enter_password(page, ann, "four other words now")
     await expect(page.get_by_label("Code")).to_be_visible()
@@ -214,7 +214,7 @@ async def test_a_code_that_cannot_be_one_is_not_sent(api: Api, page: Page) -> No
     assert await api.store.value("SELECT tries FROM fairpost.sign_ins") == 0
 
 
-async def test_who_clicks_twice_has_not_tried_twice(api: Api, page: Page) -> None:
+async def test_a_double_click_is_one_attempt(api: Api, page: Page) -> None:
     ann = await add_admin(api.store)
     await page.goto("/sign-in")
     await page.get_by_label("E-mail address").fill(ann.address)
@@ -249,7 +249,7 @@ async def test_all_that_the_api_can_do_is_shown_without_barriers_and_found_by_it
     assert await fits(page)
     await check_accessibility(page)
 
-    find = page.get_by_role("searchbox", name="Find a path")
+    find = page.get_by_role("searchbox", name="Search paths")
     await find.fill("bulk")
     await expect(paths.filter(visible=True)).to_have_count(1)
     await find.fill("nothing-like-it")
@@ -257,7 +257,7 @@ async def test_all_that_the_api_can_do_is_shown_without_barriers_and_found_by_it
     await expect(paths.filter(visible=True)).to_have_count(0)
 
 
-async def test_what_the_document_says_is_text_and_only_backticks_make_code_of_it(page: Page) -> None:
+async def test_descriptions_in_the_document_are_plain_text_with_backticks_for_code(page: Page) -> None:
     bad = "<img src=x onerror=alert(1)>"
     told = {
         "summary": "Say",
@@ -275,7 +275,7 @@ async def test_what_the_document_says_is_text_and_only_backticks_make_code_of_it
     await expect(page.locator("img")).to_have_count(0)
 
 
-async def test_after_signing_in_nobody_is_led_to_another_site(api: Api, page: Page) -> None:
+async def test_signing_in_never_redirects_to_another_site(api: Api, page: Page) -> None:
     ann = await add_admin(api.store)
     for elsewhere in ("//evil.example", "/\\evil.example", "/\t/evil.example", "/\n\\evil.example"):
         link = await signing_in.offer_entry(api.store, ann.person.id, by="a test")

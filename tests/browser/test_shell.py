@@ -28,7 +28,7 @@ async def test_an_address_that_names_nothing_says_so_and_leads_on(api: Api, page
     await expect(page.get_by_role("main").get_by_role("status")).to_be_visible()  # it was looked for again
 
 
-async def test_who_comes_back_is_where_he_was_and_the_menu_closes_by_itself(api: Api, page: Page) -> None:
+async def test_going_back_restores_the_position_and_the_menu_closes_automatically(api: Api, page: Page) -> None:
     await api.workspace("acme")
     await api.store.enqueue_many([{**EMAIL, "workspace": "acme"}] * 50)
     await signed_in(page, api.store, await add_admin(api.store))

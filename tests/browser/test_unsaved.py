@@ -1,4 +1,4 @@
-"""Whoever leaves what he has typed and not saved is asked first, by whichever way he leaves; and nobody else is ever asked."""
+"""Leaving a page with unsaved input asks first, however you leave; otherwise it never asks."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ LIST = re.compile("/settings/templates$")
 
 @pytest.fixture
 async def closing(page: Page) -> list[Dialog]:
-    """What the browser itself asked, before a page is closed or loaded anew. The answer is always to stay."""
+    """The browser's own question before a page is closed or reloaded. The answer is always to stay."""
     asked = list[Dialog]()
 
     async def stay(each: Dialog) -> None:
@@ -57,7 +57,7 @@ async def test_words_that_are_not_saved_are_not_left_by_mistake(api: Api, page: 
     await templates.click()
     await expect(asks(page)).to_be_visible()
     await check_accessibility(page)
-    await button(page, "Stay here").click()
+    await button(page, "Stay").click()
     await expect(page).to_have_url(HERE)
     await page.evaluate("() => { setTimeout(() => history.back()) }")
     await expect(asks(page)).to_be_visible()
@@ -132,9 +132,7 @@ WELCOME = "**/v1/portals/hub/welcome"
 REFUSED = {"success": False, "error": {"code": "conflict", "message": "Not today.", "details": None}}
 
 
-async def test_a_draft_that_somebody_has_begun_is_not_lost_by_a_key(
-    api: Api, page: Page, closing: list[Dialog]
-) -> None:
+async def test_a_draft_in_progress_is_not_lost_by_a_key_press(api: Api, page: Page, closing: list[Dialog]) -> None:
     await prepare(api, ["ann@there.test"])
     await signed_in(page, api.store, await add_member(api.store))
     await page.goto("/emails")
@@ -150,7 +148,7 @@ async def test_a_draft_that_somebody_has_begun_is_not_lost_by_a_key(
     await entry(draft, "Name").fill("spring")
     await page.keyboard.press("Escape")
     await expect(asks(page)).to_be_visible()
-    await button(page, "Stay here").click()
+    await button(page, "Stay").click()
     await expect(entry(draft, "Name")).to_have_value("spring")
     await draft.get_by_role("button", name="Cancel").click()
     await button(page, "Leave without saving").click()
@@ -165,6 +163,6 @@ async def test_a_draft_that_somebody_has_begun_is_not_lost_by_a_key(
     await page.evaluate("history.forward()")
     await begin.click()
     await entry(draft, "Name").fill("spring")
-    await button(page, "Make the draft").click()
+    await button(page, "Create draft").click()
     await expect(page.get_by_role("heading", name="spring")).to_be_visible()
     assert closing == []

@@ -74,6 +74,13 @@ def quotas() -> st.SearchStrategy[Quota]:
     )
 
 
+LABELS: tuple[dict[str, Any], ...] = (
+    {},
+    {"type": "newsletter", "tags": {"a.b": 'Zoë "x"\\', "-": ""}},
+    {"metadata": {"": None, "deep": [1, 2.5, {"x": True}], "ü\n": "\x7f"}},
+)
+
+
 @st.composite
 def campaigns(draw: st.DrawFn) -> CampaignFile:
     delays = [0, *draw(st.lists(st.integers(0, DURATION_S_MAX), max_size=3))]
@@ -84,6 +91,7 @@ def campaigns(draw: st.DrawFn) -> CampaignFile:
         route=draw(st.one_of(LINES.filter(lambda name: name[0] != "@"), NAMES.map("@{}".format))),
         starts_at=draw(st.none() | MOMENTS),
         user=draw(st.just("") | LINES),
+        labels=draw(st.sampled_from(LABELS)),
         gap=draw(gaps()),
         by_recipients_clock=draw(st.booleans()),
         schedule=draw(st.none() | schedules()),
@@ -122,7 +130,7 @@ def told(before: CampaignFile | None, after: CampaignFile) -> list[str]:
 
 
 @given(campaigns())
-def test_what_is_written_is_read_as_the_same_and_would_change_nothing(before: CampaignFile) -> None:
+def test_a_written_file_reads_back_the_same_and_changes_nothing(before: CampaignFile) -> None:
     after = read(to_toml(before))
     assert after == before
     assert diff(before, after) == ()
@@ -130,7 +138,7 @@ def test_what_is_written_is_read_as_the_same_and_would_change_nothing(before: Ca
 
 @settings(max_examples=times(10))
 @given(campaigns())
-def test_what_is_written_is_read_as_the_same_with_the_line_ends_of_windows(before: CampaignFile) -> None:
+def test_a_written_file_reads_back_the_same_with_windows_line_endings(before: CampaignFile) -> None:
     assert read(to_toml(before).replace("\n", "\r\n")) == before
 
 
@@ -208,7 +216,7 @@ def test_a_window_that_ends_as_it_begins_is_the_whole_day() -> None:
 
 @settings(max_examples=times(10))
 @given(campaigns(), campaigns())
-def test_what_differs_is_told_and_only_that(before: CampaignFile, after: CampaignFile) -> None:
+def test_only_differences_are_reported(before: CampaignFile, after: CampaignFile) -> None:
     changes = diff(before, after)
     assert all(change.before != change.after for change in changes)
     assert len({change.field for change in changes}) == len(changes)
@@ -218,7 +226,7 @@ def test_what_differs_is_told_and_only_that(before: CampaignFile, after: Campaig
 
 
 @given(BODIES, BODIES)
-def test_whatever_differs_in_a_text_is_shown(before: str, after: str) -> None:
+def test_every_difference_in_a_text_is_shown(before: str, after: str) -> None:
     lines = told(campaign(before), campaign(after))
     assert any(line[:1] in "+-" for line in lines) == (before != after)
 
@@ -238,7 +246,7 @@ def test_a_new_campaign_is_all_new() -> None:
     ]
 
 
-def test_what_is_short_is_told_in_a_line_each() -> None:
+def test_short_changes_take_one_line_each() -> None:
     after = campaign(gap=HUMAN_GAP, route="@sales-1", user="ann", starts_at=NOW, by_recipients_clock=True)
     assert told(campaign(), after) == [
         "- pool: default",

@@ -182,6 +182,13 @@ def tells(problem: str, *facts: str) -> bool:
         ("workspace = true", ("workspace", '"acme"', "true")),
         (f'user = "{"x" * 201}"', ("user", "200", '"' + "x" * 60 + '…"')),
         ("user = 1.5", ("user", '"ann"', "1.5")),
+        ("type = 5", ("type", "5")),
+        ('type = "a b"', ("type", '"a b"')),
+        ("tags = 5", ("tags", "5")),
+        ("tags = { a = 5 }", ("tags", "a")),
+        ("metadata = 5", ("metadata",)),
+        ('metadata = "[1]"', ("metadata",)),
+        ("metadata = { a = 2027-01-01 }", ("metadata",)),
         ("list = 7", ("list", '"spring"', "7")),
         ('list = ["a", "b"]', ("list", "2", "lists")),
         ('list = "a b"', ("list", "100", '"a b"')),
@@ -201,8 +208,8 @@ def tells(problem: str, *facts: str) -> bool:
             "start = 2027-03-01T09:00:00",
             ("start", "UTC", "2027-03-01T09:00:00+01:00", "2027-03-01T09:00:00"),
         ),
-        ("start = 0001-01-01T00:00:00+01:00", ("start", "1970..2199", "0001-01-01T00:00:00+01:00")),
-        ("start = 2199-12-31T23:00:00-05:00", ("start", "1970..2199", "2199-12-31T23:00:00-05:00")),
+        ("start = 0001-01-01T00:00:00+01:00", ("start", "1970 to 2199", "0001-01-01T00:00:00+01:00")),
+        ("start = 2199-12-31T23:00:00-05:00", ("start", "1970 to 2199", "2199-12-31T23:00:00-05:00")),
         ("gap = 60", ("gap", '"30-90"', "60")),
         ('gap = "90-30"', ("gap", '"90-30"')),
         ('clock = "mine"', ("clock", '"workspace"', '"recipient"', '"mine"')),
@@ -223,14 +230,14 @@ def tells(problem: str, *facts: str) -> bool:
         ('delay = "3d"', ("delay", "[[step]]")),
     ],
 )  # fmt: skip
-def test_what_is_wrong_at_the_top_is_said(line: str, facts: tuple[str, ...]) -> None:
+def test_errors_at_the_top_level_are_reported(line: str, facts: tuple[str, ...]) -> None:
     key = re.split(r"\W+", line.strip('["'))[0]
     rest = [each for each in TOP.splitlines() if each.split()[0] not in (key, key.removesuffix("s"))]
     (problem,) = problems("\n".join([*rest, line, "" if key == "step" else STEP]))
     assert tells(problem, *facts), problem
 
 
-def test_what_must_be_there_is_asked_for() -> None:
+def test_required_values_are_asked_for() -> None:
     name, lists, step = problems("")
     assert tells(name, "name", 'name = "spring"')
     assert tells(lists, "lists", 'lists = ["customers"]')
@@ -298,7 +305,7 @@ def test_list_and_lists_are_one_too_many() -> None:
         ("zzz = 1", ('"zzz"', "ramp_up", "timezone", "days", "hours", "holidays", "quota")),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_the_schedule_is_said(line: str, facts: tuple[str, ...]) -> None:
+def test_errors_in_the_schedule_are_reported(line: str, facts: tuple[str, ...]) -> None:
     (problem,) = problems(f"{TOP}[schedule]\n{line}\n{STEP}")
     assert tells(problem, f"schedule: {facts[0]}", *facts[1:]), problem
 
@@ -366,7 +373,7 @@ def test_a_schedule_with_no_day_left_is_refused() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_step_is_said(lines: str, facts: tuple[str, ...]) -> None:
+def test_errors_in_a_step_are_reported(lines: str, facts: tuple[str, ...]) -> None:
     (first,) = problems(f"{TOP}[[step]]\n{lines}")
     (second,) = problems(f'{TOP}{STEP}[[step]]\ndelay = "3d"\n{lines}')
     assert tells(first, f"step 1: {facts[0]}", *facts[1:]), first
@@ -387,7 +394,7 @@ def test_the_first_step_has_no_delay_and_every_other_one_has() -> None:
         ("3", ("delay", '"3d"', "3")),
     ],
 )
-def test_what_is_wrong_with_a_delay_is_said(delay: str, facts: tuple[str, ...]) -> None:
+def test_errors_in_a_delay_are_reported(delay: str, facts: tuple[str, ...]) -> None:
     (problem,) = problems(f"{TOP}{STEP}{SECOND}".replace('"3d"', delay))
     assert tells(problem, f"step 2: {facts[0]}", *facts[1:]), problem
 
@@ -448,7 +455,7 @@ def test_ten_problems_are_all_told() -> None:
     assert [place for place, problem in zip(places, found, strict=True) if not problem.startswith(place)] == []
 
 
-def test_of_a_thousand_unknown_keys_the_first_are_told() -> None:
+def test_only_the_first_of_a_thousand_unknown_keys_are_reported() -> None:
     found = problems("".join(f"zz{n} = 1\n" for n in range(1_000)) + TOP + STEP)
     assert len(found) == 21
     assert "980" in found[-1]
@@ -475,7 +482,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    assert "folder" in refusal(tmp_path)
+    assert "directory" in refusal(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -495,7 +502,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
         ("x = " + "[" * 100_000, "brackets"),
     ],
 )
-def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path, text: str, fact: str) -> None:
+def test_invalid_toml_is_reported_with_its_line(tmp_path: Path, text: str, fact: str) -> None:
     told = refusal(written(tmp_path, text))
     assert "TOML" in told
     assert fact in told
@@ -510,7 +517,7 @@ def test_a_mark_at_the_beginning_is_no_matter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_utf_16_is_told_apart(tmp_path: Path, encoding: str) -> None:
+def test_utf_16_is_recognized(tmp_path: Path, encoding: str) -> None:
     told = refusal(written(tmp_path, (TOP + STEP).encode(encoding)))
     assert "UTF-16" in told
     assert "UTF-8" in told
@@ -576,7 +583,7 @@ TABLES = st.tuples(st.sampled_from(["", "[schedule]\n", "[[step]]\n", "[step]\n"
 
 
 @given(st.lists(TABLES, max_size=5))
-def test_whatever_stands_there_is_read_or_refused_with_words(tables: list[tuple[str, list[str]]]) -> None:
+def test_any_input_is_parsed_or_refused_with_a_message(tables: list[tuple[str, list[str]]]) -> None:
     text = "".join(head + "".join(f"{line}\n" for line in lines) for head, lines in tables)
     try:
         read(text)
@@ -586,7 +593,7 @@ def test_whatever_stands_there_is_read_or_refused_with_words(tables: list[tuple[
 
 # ── the page ──────────────────────────────────────────────────────────────────────────────────────────────
 
-SECTIONS = {"": "## The campaign\n", "schedule": "## When it sends\n", "step": "## What it sends\n"}
+SECTIONS = {"": "## The campaign\n", "schedule": "## Schedule\n", "step": "## Steps\n"}
 
 
 @pytest.mark.parametrize("kind", KEYS)
@@ -619,7 +626,7 @@ def test_the_page_shows_problems_as_they_are_told() -> None:
 
 
 def test_the_page_names_the_limits() -> None:
-    assert f"up to {STEPS_MAX}." in PAGE
+    assert f"up to {STEPS_MAX} " in PAGE
     assert f"{FILE_BYTES_MAX >> 20} MB" in PAGE
     assert f"{TEMPLATE_BYTES_MAX >> 20} MB" in PAGE
     assert f"{TEMPLATE_CHARS_MAX:,} characters" in PAGE

@@ -1,4 +1,4 @@
-"""What was foreseen against what came: the same campaign by the forecast and by the real engine on a clock moved by hand."""
+"""The forecast compared with reality: the same campaign by the forecast and by the real engine on a manual clock."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -47,7 +47,7 @@ CASES = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
-async def test_the_engine_ends_when_it_was_foreseen(world: World, name: str) -> None:
+async def test_the_engine_finishes_when_the_forecast_says(world: World, name: str) -> None:
     case = CASES[name]
     await world.add_accounts(*(f"a{n}" for n in range(case.accounts)), limits=case.limits)
     await world.add_people(case.people)
@@ -69,7 +69,7 @@ async def test_the_engine_ends_when_it_was_foreseen(world: World, name: str) -> 
     assert sum(n for _, n in await campaigns.sent_by_hour(world.store, campaign)) == forecast.emails
 
 
-async def test_a_campaign_half_way_is_foreseen_from_where_it_is(world: World) -> None:
+async def test_a_campaign_in_progress_is_forecast_from_its_current_state(world: World) -> None:
     await world.add_accounts("anna", "bert", limits=GMAIL)
     await world.add_people(60)
     campaign = await world.draft(delays=(DAY,))
@@ -84,7 +84,7 @@ async def test_a_campaign_half_way_is_foreseen_from_where_it_is(world: World) ->
     assert abs(really_s - forecast.finished_after_s) <= 0.02 * really_s + 60
 
 
-async def test_a_rest_of_an_account_is_foreseen(world: World) -> None:
+async def test_a_rest_of_an_account_is_part_of_the_forecast(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(3)
     campaign = await world.draft()
@@ -93,7 +93,7 @@ async def test_a_rest_of_an_account_is_foreseen(world: World) -> None:
     assert (await foresee(world.store, campaign, now=world.clock.now)).starts_at == until
 
 
-async def test_when_follow_ups_of_a_suspended_account_fail_is_foreseen(world: World) -> None:
+async def test_the_forecast_says_when_follow_ups_of_a_suspended_account_fail(world: World) -> None:
     await world.add_accounts("anna", "bert")
     await world.add_people(8)
     campaign = await world.draft(delays=(DAY,))

@@ -75,7 +75,7 @@ def test_long_names_keep_their_words_apart() -> None:
 
 
 async def test_one_workspace_in_trouble_does_not_stop_the_others(world: World) -> None:
-    """A timezone that nobody knows, and a campaign that cannot be planned."""
+    """An unknown time zone, and a campaign that cannot be planned."""
     await world.add_accounts("anna")
     await world.add_people(3, workspace="broken", zones=("Mars/Olympus",))
     await world.set_schedule(office_hours(), workspace="broken")
@@ -103,7 +103,7 @@ async def test_one_workspace_in_trouble_does_not_stop_the_others(world: World) -
 
 
 async def launching_without_people(world: World, campaign_id: int) -> None:
-    """Somebody on its list, whose row the table will not take."""
+    """A prospect on its list whose row the table refuses."""
     await world.add_people(1, workspace="odd")
     await world.store.value(
         "UPDATE fairpost.campaigns SET lists = ARRAY(SELECT id FROM fairpost.lists WHERE workspace = 'odd') WHERE id = $1",
@@ -114,7 +114,7 @@ async def launching_without_people(world: World, campaign_id: int) -> None:
 
 
 async def test_after_a_cancel_the_same_sequence_can_be_sent(world: World) -> None:
-    """To those for whom nothing of it was ever begun, and to nobody else."""
+    """To prospects for whom nothing of it was ever begun, and to no one else."""
     await world.add_accounts("anna", limits=Limits(delay_ms=60_000))
     await world.add_people(5)
     one = await world.draft("one", sequence="shared", delays=(timedelta(days=1),))
@@ -133,7 +133,7 @@ async def test_after_a_cancel_the_same_sequence_can_be_sent(world: World) -> Non
     assert (await world.again(two)).state is CampaignState.COMPLETED
 
 
-async def test_who_comes_later_gets_it_by_his_own_clock(world: World) -> None:
+async def test_a_recipient_added_later_gets_it_in_local_time(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(2)
     await world.set_schedule(office_hours())
@@ -153,7 +153,7 @@ async def test_who_comes_later_gets_it_by_his_own_clock(world: World) -> None:
     assert (progress.scheduled, progress.skipped) == (3, 0)
 
 
-async def test_what_cannot_be_said_costs_the_account_nothing(world: World) -> None:
+async def test_an_unrepresentable_message_costs_the_account_nothing(world: World) -> None:
     await world.add_accounts("anna", limits=Limits(daily_max=5))
     await world.add_people(8)
     campaign = await world.draft(text="{{ first_name | int }}", gap=Gap(min_s=3600, max_s=3600))
@@ -166,7 +166,7 @@ async def test_what_cannot_be_said_costs_the_account_nothing(world: World) -> No
     assert all("first_name" in str(reason) for reason in reasons)
 
 
-async def test_what_is_urgent_does_not_wait_for_a_gap(world: World) -> None:
+async def test_urgent_mail_does_not_wait_for_a_gap(world: World) -> None:
     await world.add_accounts("anna", limits=Limits())
     await world.add_people(3)
     await world.launch(await world.draft(gap=Gap(min_s=3600, max_s=3600)))
@@ -234,7 +234,7 @@ async def test_a_subject_may_be_longer_than_what_comes_of_it(world: World) -> No
     assert world.post.sent[0].email.content.subject == "Hi"
 
 
-async def test_what_is_finished_leaves_no_rules_behind(world: World) -> None:
+async def test_a_finished_campaign_leaves_no_rules_behind(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(3)
     await world.set_schedule(office_hours(quota=Quota(daily_max=2)))
@@ -250,8 +250,8 @@ async def test_what_is_finished_leaves_no_rules_behind(world: World) -> None:
     assert await world.store.value("SELECT count(*) FROM fairpost.sender_rules WHERE level = 'stream'") == 0
 
 
-async def test_what_was_planned_before_planning_failed_waits_until_it_goes_on(world: World) -> None:
-    """And nobody claims it in vain meanwhile."""
+async def test_mail_planned_before_planning_failed_waits_until_it_continues(world: World) -> None:
+    """And it is not claimed in vain in the meantime."""
     await world.add_accounts("anna")
     await world.add_people(4)
     campaign = await world.draft()
@@ -272,7 +272,7 @@ async def test_what_was_planned_before_planning_failed_waits_until_it_goes_on(wo
     assert len(world.post.sent) == 4
 
 
-async def test_what_an_engine_planned_meanwhile_is_told_to_who_launched_it(world: World) -> None:
+async def test_the_launch_reports_emails_that_an_engine_planned_in_the_meantime(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(4)
     campaign = await world.draft(delays=(timedelta(days=1),))

@@ -1,8 +1,8 @@
-"""Any interleaving of what can happen to campaigns, on the real SQL and the real worker: nobody gets a step twice, too early,
-from another account, outside the window, beyond the quota, or after a pause; and in the end everybody has had everything.
+"""Any interleaving of events in campaigns, on the real SQL and the real worker.
 
-What a begin was allowed to do is judged right after it, by the settings of that very moment; what went out is what the
-transport says went out.
+No prospect gets a step twice, too early, from another account, outside the window, beyond the quota, or after a pause;
+and in the end all have received everything. What a begin was allowed to do is judged right after it, by the settings of
+that very moment; what was sent is what the transport says was sent.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from fairpost.transports.port import Permission
 from fairpost.transports.scripted.send import OK
 from tests.campaigns.answers import LATER, LOST, NO_SUCH_USER
 from tests.campaigns.world import BERLIN, MONDAY, WORKSPACE, World, office_hours
-from tests.simulation.world import TABLES, broken_promises, connect
+from tests.simulation.world import EMPTY, broken_promises, connect
 from tests.thorough import times
 
 SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -101,7 +101,9 @@ class Crash(BaseException):
 
 @dataclass(slots=True)
 class Server:
-    """What every account sends through. `answer`: what the next e-mail meets; `taken`: what somebody got, whatever was answered."""
+    """The transport of every account. `answer` is for the next e-mail; `taken` is what was delivered, whatever the
+    answer.
+    """
 
     answer: str = "ok"
     taken: list[tuple[EmailId, str, datetime]] = field(default_factory=list)  # e-mail, account, when
@@ -172,7 +174,7 @@ class CampaignMachine(RuleBasedStateMachine):
             self.plan(name, most=planned)
 
     async def _lay(self, kind: str, starts_in: timedelta | None, gap: Gap | None) -> None:
-        await self.store.value("TRUNCATE " + ", ".join(f"fairpost.{table}" for table in TABLES) + " CASCADE")
+        await self.store.value(EMPTY)
         self.ids: dict[str, AccountId] = {}
         for name, limits in self.limits.items():
             self.ids[name] = await self.store.add_account(name, address=f"{name}@post.test", limits=limits)
@@ -258,7 +260,7 @@ class CampaignMachine(RuleBasedStateMachine):
 
     @rule(n=who, name=st.none() | any_campaign)
     def stop_person(self, n: int, name: str | None) -> None:
-        """What is under way may still come; nothing is begun for him any more."""
+        """E-mails in progress may still arrive, but no others are begun for this prospect."""
         person = self._person(n)
         if person and (name is None or name in self.drafts):
             self.run(campaigns.stop(self.store, person.id, self.drafts[name] if name else None, reason="replied"))
@@ -348,7 +350,7 @@ class CampaignMachine(RuleBasedStateMachine):
     @rule(decision=st.sampled_from(["resend", "failed"]))
     @precondition(lambda self: self._doubts())
     def resolve(self, decision: Any) -> None:
-        """By somebody who has asked the recipient."""
+        """Decided by a person who has asked the recipient."""
         email_id = self._doubts()[0]
         if self.server.has(email_id):
             decision = "sent"
@@ -459,7 +461,7 @@ class CampaignMachine(RuleBasedStateMachine):
                 assert most is None or used <= most, f"{used} in {length} from {start}"
 
     def _judge_waiting(self) -> None:
-        """Whatever is on its way has a moment at which somebody looks at it."""
+        """Everything that is waiting has a time at which it is checked again."""
         rows = self.run(self.store.fetch("SELECT * FROM fairpost.routes_with_work($1)", self.now))
         routes = {row["route"]: row for row in rows}
         for email in self.run(self.store.fetch(ON_ITS_WAY)):

@@ -1,4 +1,4 @@
-"""Forecast against reality: what is kept of a campaign's course is what had really been sent by then, however it is looked at."""
+"""The forecast compared with reality: stored progress matches what was sent by then, however it is read."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -94,14 +94,14 @@ async def test_every_point_is_what_had_been_sent_by_then(world: World) -> None:
     for point in view.points[1:]:
         assert point.sent == sum(each.at <= point.at for each in world.post.sent), point
     assert all(before.at < after.at for before, after in pairwise(view.points))
-    # Nobody sends at night, and the line does not rise there either.
+    # Nothing is sent at night, and the line does not rise.
     assert all(
         after.at - before.at <= 60 * MINUTE for before, after in pairwise(view.points) if after.sent > before.sent
     )
     assert len(view.points) <= POINTS_MAX + 1
 
 
-async def test_reality_keeps_to_what_was_foreseen_and_the_outlook_to_what_comes(world: World) -> None:
+async def test_progress_follows_the_forecast_and_the_revised_forecast_follows_progress(world: World) -> None:
     await world.add_accounts("anna", limits=Limits(delay_ms=60_000))
     await world.add_people(60)
     campaign = await world.draft()
@@ -125,7 +125,7 @@ async def test_reality_keeps_to_what_was_foreseen_and_the_outlook_to_what_comes(
     assert all(abs(foreseen_by(half.foretold, point.at) - point.sent) <= 5 for point in whole.points)
 
 
-async def test_who_falls_behind_is_told_so(world: World) -> None:
+async def test_a_slow_watcher_is_told_so(world: World) -> None:
     await world.add_accounts("anna", limits=Limits(delay_ms=60_000))
     await world.add_people(100)
     campaign = await world.draft()
@@ -160,7 +160,7 @@ async def test_steps_and_accounts_add_up(world: World) -> None:
     assert sum(share.missed for share in view.by_account) == 4
 
 
-async def test_what_it_waits_for_is_said_as_elsewhere(world: World) -> None:
+async def test_the_cause_of_waiting_is_worded_as_elsewhere(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(5)
     await world.set_schedule(office_hours())
@@ -225,7 +225,7 @@ async def test_a_count_that_is_cut_off_leaves_nothing(world: World) -> None:
     assert await count(world) == 0, "not before a minute is over"
 
 
-async def test_what_was_sent_is_not_unsent_when_history_is_dropped(world: World) -> None:
+async def test_sent_emails_still_count_after_history_is_dropped(world: World) -> None:
     campaign = await launched(world)
     await finish(world.store, campaign, "sent", 30)
     await count(world)
@@ -237,7 +237,7 @@ async def test_what_was_sent_is_not_unsent_when_history_is_dropped(world: World)
     await world.store.value("DELETE FROM fairpost.arrivals")
 
 
-async def test_a_retry_goes_on_with_the_course(world: World) -> None:
+async def test_a_retry_continues_the_progress(world: World) -> None:
     campaign = await launched(world, 10)
     world.post.answers = {"p3@there.test": [BAD_MESSAGE]}
     await run(world, days=0.1)
@@ -257,7 +257,7 @@ async def test_a_retry_goes_on_with_the_course(world: World) -> None:
 # ── bounds ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_long_course_is_thinned_evenly(world: World) -> None:
+async def test_long_progress_is_thinned_evenly(world: World) -> None:
     campaign = await launched(world, 650)
     await world.store.value(
         f"""DO $$ BEGIN
@@ -292,7 +292,7 @@ async def test_one_that_is_over_is_counted_once_more_and_then_left_alone(world: 
     assert await count(world) == 0
 
 
-async def test_the_course_goes_with_its_campaign(world: World) -> None:
+async def test_progress_is_removed_with_its_campaign(world: World) -> None:
     campaign = await launched(world, 5)
     await run(world, days=0.1)
     await world.store.value("DELETE FROM fairpost.campaigns WHERE id = $1", campaign.id)
@@ -303,7 +303,7 @@ async def test_the_course_goes_with_its_campaign(world: World) -> None:
 # ── foreseen at the launch ────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_launch_that_cannot_be_foreseen_goes_on_and_says_why(world: World) -> None:
+async def test_a_launch_without_a_forecast_continues_and_stores_the_reason(world: World) -> None:
     await world.add_accounts("anna")
     await world.store.value("UPDATE fairpost.accounts SET status = 'paused'")
     await world.add_people(5)
@@ -338,7 +338,7 @@ async def test_an_engine_foresees_what_a_launch_that_was_cut_off_did_not(world: 
     assert foretold.points[0] == (MONDAY + DAY, 0)
 
 
-async def test_what_was_kept_in_hours_is_still_read(world: World) -> None:
+async def test_forecasts_stored_by_hour_can_still_be_read(world: World) -> None:
     campaign = await launched(world, 5)
     await world.store.value(
         """UPDATE fairpost.campaigns SET forecast = '{"made_at": "2030-01-07T08:00:00+00:00", "ends_at": "2030-01-07T10:30:00+00:00", "emails": 30,

@@ -65,7 +65,7 @@ async def states(world: World, address: str | None = None) -> dict[tuple[str, in
 
 
 async def in_hand(world: World) -> str:
-    """Somebody whose e-mail is claimed, and not yet begun."""
+    """A prospect whose e-mail is claimed but not begun."""
     return str(
         await world.store.value("SELECT addresses[1] FROM fairpost.queue WHERE state = 'claimed' ORDER BY id LIMIT 1")
     )
@@ -174,7 +174,7 @@ async def test_a_campaign_starts_at_its_moment_and_not_before(world: World) -> N
 # ── pause and resume ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_is_in_flight_finishes_and_nothing_more_is_begun(world: World) -> None:
+async def test_emails_in_flight_finish_and_no_others_begin(world: World) -> None:
     await world.add_accounts("anna", limits=QUICK)
     await world.add_people(10)
     campaign = await world.draft()
@@ -299,14 +299,14 @@ async def test_a_large_queue_is_cleared_in_pieces_and_nothing_of_it_is_sent(worl
     assert (await world.again(campaign)).state is CampaignState.CANCELLED
 
 
-async def test_what_is_in_flight_when_a_campaign_is_cancelled_has_no_follower(world: World) -> None:
+async def test_an_email_in_flight_when_its_campaign_is_cancelled_has_no_follow_up(world: World) -> None:
     await world.add_accounts("anna", limits=QUICK)
     await world.add_people(5)
     campaign = await world.draft(delays=(DAY,))
     await world.launch(campaign)
     anna = await runner_of(world, "anna")
     await anna.step()
-    await anna.step()  # it knows its pace now: two are sent, the third is begun, two are in hand
+    await anna.step()  # it knows its pace now: two are sent, the third is begun, two are claimed
     assert await campaigns.cancel(world.store, campaign, reason=None, by="test")
     await look(world)
     for _ in range(10):
@@ -357,7 +357,7 @@ async def test_a_doubt_in_a_cancelled_campaign_is_settled_and_nothing_revives(wo
     assert (await world.again(campaign)).state is CampaignState.CANCELLED
 
 
-async def test_an_e_mail_of_a_cancelled_campaign_cannot_be_retried_into_a_queue_nobody_serves(world: World) -> None:
+async def test_an_email_of_a_cancelled_campaign_cannot_be_retried(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(2)
     campaign = await world.draft()
@@ -376,7 +376,7 @@ async def test_an_e_mail_of_a_cancelled_campaign_cannot_be_retried_into_a_queue_
     assert "waiting" not in (await states(world)).values()
 
 
-async def test_what_a_completed_campaign_still_holds_can_be_cancelled(world: World) -> None:
+async def test_held_mail_of_a_completed_campaign_can_be_cancelled(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(2)
     await pause_person(world, P0)
@@ -408,7 +408,7 @@ async def test_a_campaign_without_an_account_fails_says_why_and_goes_on_when_the
     assert failed.reason == Reason("campaign.pool_emptied", pool="default")
     await world.add_accounts("bert")
     async with asyncio.timeout(120):
-        await world.run(days=1)  # nobody spins on what he may not begin
+        await world.run(days=1)  # no worker spins on e-mails that it may not begin
     assert world.post.sent == []
     assert await campaigns.resume(world.store, campaign, by="test")
     await world.run(days=3)
@@ -434,7 +434,7 @@ async def test_a_failed_campaign_is_not_worked_on_in_vain_by_an_account_that_com
     assert campaign is not None
 
 
-async def test_what_only_a_suspended_account_may_send_waits_for_it_and_fails_after_a_week(world: World) -> None:
+async def test_mail_pinned_to_a_suspended_account_waits_and_fails_after_a_week(world: World) -> None:
     await world.add_accounts("anna", "bert")
     await world.add_people(20)
     campaign = await world.draft(delays=(DAY,))
@@ -460,7 +460,7 @@ async def test_what_only_a_suspended_account_may_send_waits_for_it_and_fails_aft
 # ── in doubt ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_first_step_in_doubt_is_named_and_its_follower_goes_out_when_somebody_says_it_was_sent(
+async def test_a_first_step_in_doubt_is_named_and_its_follow_up_is_sent_once_it_is_resolved_as_sent(
     world: World,
 ) -> None:
     await world.add_accounts("anna")
@@ -602,7 +602,7 @@ async def stop(world: World, campaign: Campaign, way: str, whom: str) -> None:
 
 
 @pytest.mark.parametrize("sent_before", [0, 1, 2])
-async def test_who_is_stopped_gets_no_more_steps(world: World, sent_before: int) -> None:
+async def test_a_stopped_prospect_gets_no_more_steps(world: World, sent_before: int) -> None:
     """Each in another way, and one not at all."""
     await world.add_accounts("anna")
     await world.add_people(len(WAYS) + 1)
@@ -622,9 +622,7 @@ async def test_who_is_stopped_gets_no_more_steps(world: World, sent_before: int)
 
 
 @pytest.mark.parametrize("answer", [LATER, LOST])
-async def test_who_is_stopped_while_an_e_mail_is_under_way_does_not_get_it_again_later(
-    world: World, answer: Report
-) -> None:
+async def test_an_email_in_progress_for_a_stopped_prospect_is_not_retried(world: World, answer: Report) -> None:
     """The one on the wire is not called back; but if it comes back, it stays."""
     await world.add_accounts("anna")
     await world.add_people(1)
@@ -649,7 +647,7 @@ async def test_who_is_stopped_while_an_e_mail_is_under_way_does_not_get_it_again
     assert post.sent == []
 
 
-async def test_who_was_stopped_is_not_revived_by_a_retry_of_what_had_failed(world: World) -> None:
+async def test_a_retry_does_not_revive_a_stopped_prospect(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(1)
     campaign = await world.draft(delays=(DAY,))
@@ -662,7 +660,7 @@ async def test_who_was_stopped_is_not_revived_by_a_retry_of_what_had_failed(worl
     assert world.post.sent == []
 
 
-async def test_who_is_stopped_before_his_turn_to_be_planned_is_not_planned(world: World) -> None:
+async def test_a_prospect_stopped_before_planning_is_not_planned(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(3)
     campaign = await world.draft()
@@ -690,7 +688,7 @@ async def test_stopping_in_one_campaign_leaves_the_other_alone(world: World) -> 
 
 
 @pytest.mark.parametrize("sent_before", [0, 1, 2])
-async def test_a_person_paused_between_two_steps_goes_on_where_he_was(world: World, sent_before: int) -> None:
+async def test_a_prospect_paused_between_two_steps_continues_with_the_next(world: World, sent_before: int) -> None:
     await world.add_accounts("anna")
     await world.add_people(2)
     campaign = await world.draft(delays=(DAY, DAY), starts_at=MONDAY + HOUR)
@@ -715,14 +713,14 @@ async def test_a_person_paused_between_two_steps_goes_on_where_he_was(world: Wor
     assert (over.state, over.reason) == (CampaignState.COMPLETED, None)
 
 
-async def test_a_person_paused_while_his_e_mail_is_claimed_is_held(world: World) -> None:
+async def test_a_claimed_email_is_held_if_its_prospect_is_paused(world: World) -> None:
     await world.add_accounts("anna", limits=QUICK)
     await world.add_people(5)
     campaign = await world.draft()
     await world.launch(campaign)
     anna = await runner_of(world, "anna")
     await anna.step()
-    await anna.step()  # it knows its pace now: two are sent, one is begun, the others are in hand
+    await anna.step()  # it knows its pace now: two are sent, one is begun, the others are claimed
     him = await in_hand(world)
     await pause_person(world, him)
     for _ in range(10):
@@ -734,7 +732,7 @@ async def test_a_person_paused_while_his_e_mail_is_claimed_is_held(world: World)
     assert counts(world) == once(5)
 
 
-async def test_a_person_paused_and_resumed_while_his_e_mail_is_claimed_gets_it(world: World) -> None:
+async def test_a_claimed_email_is_sent_if_its_prospect_is_paused_and_resumed(world: World) -> None:
     await world.add_accounts("anna", limits=QUICK)
     await world.add_people(5)
     await world.launch(await world.draft())
@@ -751,9 +749,7 @@ async def test_a_person_paused_and_resumed_while_his_e_mail_is_claimed_gets_it(w
 
 
 @pytest.mark.parametrize("answer", [LATER, LOST])
-async def test_a_person_paused_while_his_e_mail_is_under_way_waits_for_the_end_of_that(
-    world: World, answer: Report
-) -> None:
+async def test_a_pause_during_a_send_takes_effect_after_it(world: World, answer: Report) -> None:
     await world.add_accounts("anna")
     await world.add_people(1)
     await world.launch(await world.draft(delays=(DAY,)))
@@ -775,7 +771,7 @@ async def test_a_person_paused_while_his_e_mail_is_under_way_waits_for_the_end_o
 async def test_a_pause_that_ends_just_while_an_e_mail_is_put_aside_does_not_leave_it_there(
     world: World, url: str
 ) -> None:
-    """The account has seen the pause and not yet put the e-mail aside, when somebody ends the pause."""
+    """The account has seen the pause but not yet parked the e-mail when the pause ends."""
     await world.add_accounts("anna", limits=QUICK)
     await world.add_people(1)
     campaign = await world.draft()
@@ -788,7 +784,7 @@ async def test_a_pause_that_ends_just_while_an_e_mail_is_put_aside_does_not_leav
     him = await person(world, P0)
     anna, ender = await asyncpg.connect(url), await asyncpg.connect(url)
     try:
-        # what admit_to_campaign does, in its order, with somebody in between
+        # what admit_to_campaign does, in its order, with another transaction in between
         admitting = anna.transaction()
         await admitting.start()
         begun = await anna.fetchrow(
@@ -810,7 +806,7 @@ async def test_a_pause_that_ends_just_while_an_e_mail_is_put_aside_does_not_leav
     assert counts(world) == {P0: 1}
 
 
-async def test_who_is_removed_while_his_e_mail_is_claimed_gets_nothing(world: World) -> None:
+async def test_a_claimed_email_is_not_sent_if_its_prospect_is_removed(world: World) -> None:
     await world.add_accounts("anna", limits=QUICK)
     await world.add_people(4)
     campaign = await world.draft(delays=(DAY,))
@@ -831,7 +827,7 @@ async def test_who_is_removed_while_his_e_mail_is_claimed_gets_nothing(world: Wo
 # ── what is asked before a launch ─────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_field_that_somebody_lacks_stops_the_launch_and_is_named(world: World) -> None:
+async def test_a_missing_field_stops_the_launch_and_is_named(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(4)
     await world.store.value('UPDATE fairpost.prospects SET fields = \'{"first_name": "  "}\' WHERE address = $1', P1)
@@ -854,7 +850,7 @@ async def test_a_field_that_somebody_lacks_stops_the_launch_and_is_named(world: 
     assert (await world.again(campaign)).state is CampaignState.COMPLETED
 
 
-async def test_who_lacked_a_field_gets_it_when_he_has_it_and_the_campaign_is_scheduled_again(world: World) -> None:
+async def test_a_prospect_whose_field_was_missing_gets_it_when_scheduled_again(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(2)
     await world.store.value("UPDATE fairpost.prospects SET fields = '{}' WHERE address = $1", P1)
@@ -868,7 +864,7 @@ async def test_who_lacked_a_field_gets_it_when_he_has_it_and_the_campaign_is_sch
     assert counts(world) == once(2, steps=2)
 
 
-async def test_nobody_no_account_and_no_steps_are_each_refused(world: World) -> None:
+async def test_no_recipients_no_account_and_no_steps_are_each_refused(world: World) -> None:
     await world.add_people(1)
     campaign = await world.draft()
     with pytest.raises(Refusal, match=r"campaign\.empty_pool"):
@@ -895,7 +891,7 @@ async def test_words_changed_after_the_launch_are_not_sent(world: World) -> None
 # ── two campaigns ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_two_campaigns_with_one_sequence_and_overlapping_lists_send_nobody_the_same_twice(world: World) -> None:
+async def test_two_campaigns_with_one_sequence_and_overlapping_lists_send_nothing_twice(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(6, list_name="one")
     await world.add_people(10, list_name="two")
@@ -950,7 +946,9 @@ async def test_ids_of_campaigns_are_never_used_again(world: World) -> None:
 
 
 async def test_a_pause_a_begin_and_an_outcome_do_not_wait_for_each_other_in_a_circle(world: World, url: str) -> None:
-    """One begins, and has yet to charge the quota; one pauses, and waits for him; one gives a part of the quota back, and begins."""
+    """One begins, but has not charged the quota yet; one pauses, and waits for it; one refunds part of the quota, and
+    begins.
+    """
     await world.add_accounts("anna", limits=QUICK)
     await world.add_people(3)
     await world.set_schedule(Schedule(quota=Quota(daily_max=100)))
@@ -991,7 +989,7 @@ async def test_a_pause_a_begin_and_an_outcome_do_not_wait_for_each_other_in_a_ci
 
 
 async def test_people_are_stopped_paused_and_suppressed_while_everybody_sends(world: World, url: str) -> None:
-    """Nobody waits in a circle, and the books add up."""
+    """There are no deadlocks, and the books balance."""
     names = ("anna", "bert", "carl")
     await world.add_accounts(*names, limits=QUICK)
     await world.add_people(60)

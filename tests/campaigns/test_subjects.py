@@ -108,7 +108,7 @@ async def test_a_file_that_was_applied_changes_nothing_and_comes_back_the_same(w
     assert again.changes == ()
 
 
-async def test_a_field_that_only_an_unused_subject_needs_is_needed_by_nobody(world: World) -> None:
+async def test_a_field_used_only_in_an_unused_subject_is_not_required(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(1)
     for name, subject in (("a", "Hello"), ("b", "{{ nobody_has_this }}")):
@@ -134,7 +134,7 @@ async def test_a_field_that_only_an_unused_subject_needs_is_needed_by_nobody(wor
         (("own_subject = true", 'own_subject = "yes"'), "step 5: own_subject"),
     ],
 )
-def test_what_is_wrong_with_a_files_subjects_is_said(change: tuple[str, str], problem: str) -> None:
+def test_errors_in_a_files_subjects_are_reported(change: tuple[str, str], problem: str) -> None:
     with pytest.raises(BadCampaignFile) as raised:
         read(FILE.replace(*change))
     assert [each for each in raised.value.problems if each.startswith(problem)]
@@ -152,5 +152,5 @@ def test_what_is_wrong_with_a_files_subjects_is_said(change: tuple[str, str], pr
         ("Hello", "Regarding Hello", False),
     ],
 )
-def test_what_gmail_takes_for_one_subject(first: str, other: str, is_same: bool) -> None:
+def test_subjects_that_gmail_treats_as_the_same(first: str, other: str, is_same: bool) -> None:
     assert is_same_thread(first, other) is is_same

@@ -116,7 +116,7 @@ async def test_groups_cancels_and_pauses_at_the_same_time_neither_deadlock_nor_r
     cancelled: set[int] = set()
 
     async def cancel_many() -> None:
-        """In one transaction, in the order in which nobody else locks them."""
+        """In one transaction, in an order that no other transaction uses."""
         conn = await asyncpg.connect(url)
         try:
             while not shared.is_over:

@@ -56,7 +56,7 @@ def test_a_duration_is_written_in_units(text: str, seconds: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", " ", "3", "3 days", "d", "-3d", "1.5d", "12h 1d", "1d 1d", "٣d", "soon", "9999999999s"]
 )
-def test_what_is_no_duration_is_told_how_to_write_one(text: str) -> None:
+def test_an_invalid_duration_is_refused_with_the_format(text: str) -> None:
     with pytest.raises(ValueError, match=r'3d, 12h, 30m .*"1d 12h".*"') as refused:
         duration_s(text)
     assert shown(text) in str(refused.value)
@@ -90,7 +90,7 @@ def test_days_are_written_as_names_and_spans(text: str, days: set[int]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "mo-fr", "mon-", "-fri", "mon,", "1-5", "mon fri", "mon-wed-fri", "monx", "none"])
-def test_what_are_no_days_is_told_how_to_write_them(text: str) -> None:
+def test_invalid_days_are_refused_with_the_format(text: str) -> None:
     with pytest.raises(ValueError) as refused:
         weekdays(text)
     assert missing(str(refused.value), "mon-fri", "mon,wed,fri", f'"{text}"') == []
@@ -126,7 +126,7 @@ def test_hours_are_from_one_time_to_another(text: str, start: time, end: time) -
 
 
 @pytest.mark.parametrize("text", ["", "9-17", "09:00", "09:00-25:00", "24:00-06:00", "09:60-10:00", "9am-5pm", "none"])
-def test_what_are_no_hours_is_told_how_to_write_them(text: str) -> None:
+def test_invalid_hours_are_refused_with_the_format(text: str) -> None:
     with pytest.raises(ValueError) as refused:
         hours(text)
     assert missing(str(refused.value), "09:00-17:00", '"all"', f'"{text}"') == []
@@ -169,7 +169,7 @@ def test_a_gap_is_written_in_seconds(text: str, pause: Gap | None) -> None:
         ("1-86401", ("86400",)),
     ],
 )
-def test_what_is_no_gap_is_told_why(text: str, facts: tuple[str, ...]) -> None:
+def test_an_invalid_gap_is_refused_with_the_reason(text: str, facts: tuple[str, ...]) -> None:
     with pytest.raises(ValueError) as refused:
         gap(text)
     assert missing(str(refused.value), *facts, f'"{text}"') == []
@@ -202,7 +202,7 @@ def test_a_ramp_up_is_a_number_of_days_or_the_share_of_each(text: str, days: int
 
 
 @pytest.mark.parametrize("text", ["", "fast", "10%,", "-3d", "1.5%"])
-def test_what_is_no_ramp_up_is_told_how_to_write_one(text: str) -> None:
+def test_an_invalid_ramp_up_is_refused_with_the_format(text: str) -> None:
     with pytest.raises(ValueError) as refused:
         ramp_up(text)
     facts = ("10d", "10%,20%,50%", '"yes"', '"none"', f'"{text}"')
@@ -233,6 +233,6 @@ def test_any_text_is_read_or_refused_in_one_line(text: str, read: Callable[[str]
         assert re.fullmatch(".+", str(error))  # noqa: PT017 - it need not be raised
 
 
-def test_what_is_shown_is_short_and_on_one_line() -> None:
+def test_shown_text_is_short_and_on_one_line() -> None:
     assert shown("a\nb\x1b[31m\u202e") == r'"a\nb\x1b[31m\u202e"'
     assert shown("x" * 100) == f'"{"x" * 60}…"'

@@ -1,9 +1,10 @@
 """A workspace with people, templates and accounts, on the real database and a clock moved by hand: what a campaign needs."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from fairpost.campaigns import calendars, launching
@@ -42,7 +43,7 @@ class Sending:
 
 @dataclass(slots=True)
 class Post:
-    """Every account's server. `answers`: what is said to somebody the next times, before all goes well."""
+    """The server of every account. `answers` are its next answers to a recipient before it accepts everything."""
 
     sent: list[Sending] = field(default_factory=list)
     answers: dict[str, list[Report]] = field(default_factory=dict)
@@ -117,6 +118,7 @@ class World:
         route: str = "default",
         starts_at: datetime | None = None,
         by_recipients_clock: bool = False,
+        labels: Mapping[str, Any] | None = None,
     ) -> Campaign:
         """With a first step and one for each delay."""
         steps = []
@@ -138,6 +140,7 @@ class World:
                 route=route,
                 starts_at=starts_at,
                 by_recipients_clock=by_recipients_clock,
+                labels=labels or {},
             ),
         )
 
@@ -154,7 +157,7 @@ class World:
         return Drive(self.store, self.clock, self.accounts, mind=CampaignWatch(self.store, log=lambda words: None).step)
 
     async def run(self, *, days: float) -> None:
-        """So many days from now on, or until nobody waits for anything any more."""
+        """Runs this many days, or until nothing is waiting any more."""
         await self.drive().run(until=self.clock.now + timedelta(days=days))
 
     async def give_up_pinned(self) -> None:

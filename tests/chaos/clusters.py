@@ -24,7 +24,7 @@ from fairpost.system import clock
 from tests.chaos.driver import eventually, until
 from tests.chaos.processes import still_alive
 
-# Whatever is killed here, the machine stays: what was written is not lost. So nothing waits for a disk.
+# Whatever is killed here, the machine keeps running and written data is not lost. So nothing waits for a disk.
 SETTINGS = {"shared_buffers": "64MB", "fsync": "off", "full_page_writes": "off", "max_connections": "60"}
 SOCKET = ".s.PGSQL.5432"
 USER = DATABASE = "fairpost"
@@ -128,6 +128,7 @@ class Door:
     folder: Path
     behind: Path
     _inside: set[asyncio.StreamWriter] = field(default_factory=set)
+    _forgotten: set[asyncio.StreamWriter] = field(default_factory=set)
     _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
 
     @property
@@ -141,6 +142,7 @@ class Door:
             yield self
         finally:
             server.close()
+            self._inside |= self._forgotten
             self.send_all_away()
             for task in list(self._tasks):
                 task.cancel()
@@ -157,10 +159,11 @@ class Door:
             assert isinstance(writer.transport, asyncio.ReadTransport)
             with suppress(RuntimeError):
                 writer.transport.pause_reading()
+        self._forgotten |= self._inside
         self._inside.clear()
 
     def lead_to(self, socket_dir: Path) -> None:
-        """Whoever comes from now on."""
+        """Applies to clients that connect from now on."""
         self.behind = socket_dir
 
     async def _enter(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

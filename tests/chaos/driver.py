@@ -40,7 +40,7 @@ ENGINE = ("--lease-s", str(LEASE_S), "--idle-s", "5")
 STUCK_S = 200.0  # only against waiting for ever: an account whose worker died again and again rests for up to a minute
 ORPHANS_S_MAX = 100.0
 ORPHANS_SEND_S_MAX = 5.0  # by the recorder's clock; where the machine stands still, it takes longer
-ORPHANS_BEGIN_MAX = 2  # so many may pass before they see that they are orphans
+ORPHANS_BEGIN_MAX = 2  # this many may pass before they notice that they are orphans
 
 SENDERS = {
     "quick": Limits(batch_max=20),
@@ -52,7 +52,7 @@ SENDERS = {
 }
 MANNERS = Manners(delay_s_max=0.06, cut_before_dot=0.002)  # slow enough that most deaths come within a message
 PINNED = 100  # to each account with a limit for an hour or a day: more than it may send
-BACKLOG = 60  # so many wait at least, while deeds are done
+BACKLOG = 60  # at least this many are waiting during the test
 WAVE = (5, 60)
 BETWEEN_DEEDS = (3, 30)  # messages
 
@@ -230,7 +230,7 @@ class World:
         await self.fetch(HASTEN)
 
     async def drain(self) -> None:
-        """Until nothing moves any more: what is left is final, in doubt, or waits for an account at its limit."""
+        """Waits until nothing moves: the rest is final, in doubt, or waiting for an account at its limit."""
         deadline_s = clock.monotonic() + STUCK_S
         while left := await self.fetch(UNFINISHED):
             if clock.monotonic() > deadline_s:
@@ -330,7 +330,7 @@ class World:
         return "SIGKILL to PostgreSQL"
 
     async def _kill_embedded(self) -> str:
-        """Whoever works on it has to start it again."""
+        """Its clients have to start it again."""
         assert self.server is not None
         server = self.server
         dead = await self._end_postgres(server)

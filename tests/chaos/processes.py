@@ -59,7 +59,7 @@ class Forked:
 class Engine:
     process: "subprocess.Popen[bytes] | Forked"
     log: Path
-    recorder: Recorder | None  # None: nobody will ask who its workers are
+    recorder: Recorder | None  # None if its workers are not identified
     _workers: set[int] = field(default_factory=set)  # once known, for good
 
     @classmethod

@@ -1,6 +1,6 @@
 """An SMTP server that remembers every complete message, and can break conversations at the two places that matter.
 
-Runs in a thread of the test's own process, which nobody kills. Accounts are told apart by the name they greet with.
+It runs in a thread of the test's own process, which is never killed. Accounts are distinguished by their EHLO name.
 """
 
 import asyncio

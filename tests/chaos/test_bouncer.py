@@ -106,6 +106,6 @@ def _address_of(service: Any) -> str:
 
 @LONG_FORM
 @pytest.mark.parametrize("command", LONG, ids=lambda command: " ".join(command[:2]))
-def test_what_takes_long_works_behind_pgbouncer(url: str, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_long_operations_work_behind_pgbouncer(url: str, tmp_path: Path, command: tuple[str, ...]) -> None:
     with pgbouncer(url, pool_size=POOL_SIZE) as through:
         Cli({"FAIRPOST_DATABASE_URL": through(url), "FAIRPOST_HOME": str(tmp_path)}).run(*command)

@@ -48,7 +48,7 @@ async def queued(world: World) -> int:
 
 
 async def settle_doubts(world: World) -> int:
-    """By somebody who has looked into the mailboxes. How many there were."""
+    """Resolved by a person who has checked the mailboxes. Returns how many there were."""
     rows = await world.fetch("SELECT id FROM fairpost.queue WHERE state = 'in_doubt'")
     arrived = {taken.email_id for taken in world.recorder.taken}
     for row in rows:

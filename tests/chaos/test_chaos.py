@@ -17,7 +17,7 @@ from tests.chaos.driver import LONG_KILLS, POSTGRES_KILLS, ROUND, Stuck, World
 from tests.chaos.verdicts import Aftermath
 
 SEED = int(os.environ.get("FAIRPOST_SEED", "11"))
-KILLS_PER_RUN = 60  # a run must stay well below an hour, or its limits begin anew
+KILLS_PER_RUN = 60  # a run must stay well below an hour, or its limits start over
 SECONDS_PER_KILL = 20
 
 pytestmark = [
@@ -64,7 +64,7 @@ async def break_everything(world: World, kills: int, of_postgres: int) -> None:
 
 @pytest.mark.parametrize(("seed", "kills", "of_postgres"), runs())
 @pytest.mark.timeout(300 + SECONDS_PER_KILL * min(LONG_KILLS, KILLS_PER_RUN))
-async def test_whatever_is_killed_nothing_is_lost_and_nothing_repeated(
+async def test_kills_lose_and_repeat_nothing(
     mortal: EmbeddedServer, tmp_path: Path, seed: int, kills: int, of_postgres: int
 ) -> None:
     url = await database_on(mortal)

@@ -24,7 +24,7 @@ pytestmark = [
 
 
 async def drives(world: World, engine: Engine, accounts: int) -> None:
-    """Until the engine drives so many, with work for all of them the whole time."""
+    """Waits until the engine drives this many accounts, with work for all of them the whole time."""
     deadline_s = clock.monotonic() + STUCK_S
     while len(set(engine.workers().values())) != accounts:
         if clock.monotonic() > deadline_s:

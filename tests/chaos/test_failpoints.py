@@ -135,7 +135,7 @@ async def test_a_worker_killed_here_repeats_nothing_and_leaves_no_more_than_this
         await store.change_account(ACCOUNT, death.mended_by)
     await let_time_pass(store)
     successor = Handover(notes_at(tmp_path))
-    for _ in range(2):  # what was cut is due again after a minute
+    for _ in range(2):  # interrupted e-mails are due again after a minute
         await run_account(store, account, transport_of(await store.account(account), vault_at(tmp_path)), successor)
         await store.fetch(HASTEN)
     await check(store, recorder, death)

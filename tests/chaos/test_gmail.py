@@ -1,6 +1,6 @@
-"""A worker that sends through Gmail, killed at every step: what Google keeps tells what became of each e-mail.
+"""A worker that sends through Gmail, killed at every step: Google's records tell what became of each e-mail.
 
-Zero duplicates, zero losses, and nobody has to decide anything.
+There are no duplicates, no losses, and no manual decisions.
 """
 
 import json
@@ -98,7 +98,7 @@ async def check(store: Store, google: GmailEmulator) -> None:
 
 
 @pytest.mark.parametrize("point", POINTS)
-async def test_wherever_a_worker_is_killed_every_e_mail_is_sent_once_and_nobody_has_to_decide(
+async def test_wherever_a_worker_is_killed_every_email_is_sent_once_without_a_manual_decision(
     url: str, store: Store, google: GmailEmulator, account: AccountId, tmp_path: Path, point: str
 ) -> None:
     assert await ended(fork(drive, url, account, tmp_path, f"{point}:{POINTS[point]}")) == -signal.SIGKILL

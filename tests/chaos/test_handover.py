@@ -67,7 +67,7 @@ class Scene:
         self.keys += EMAILS
 
     async def lines(self) -> int:
-        """How many there are in a hand-over that nobody disturbs."""
+        """How many there are in an undisturbed handover."""
         await self.enqueue()
         assert await ended(fork(drive_to_line, self.url, self.account, self.home, 0, signal.SIGKILL)) == 0
         return int((self.home / LINES).read_text())
@@ -79,7 +79,7 @@ class Scene:
         await run_account(self.store, self.account, transport, Handover(notes_at(self.home)))
 
     async def clear_up(self) -> None:
-        """What was cut is due again after a minute."""
+        """Interrupted e-mails are due again after a minute."""
         for _ in range(2):
             await self.succeed()
             await self.store.fetch(HASTEN)
@@ -174,7 +174,7 @@ ROUNDS = 5 if LONG_KILLS else 2
 
 
 async def kill_all_workers(world: World, rounds: int) -> int:
-    """All at once, so many times; how many died."""
+    """All at once, this many times. Returns how many died."""
     engine = await world.start_engine("--lease-s", "60", "--idle-s", "60")
     killed = 0
     for _ in range(rounds):

@@ -89,7 +89,7 @@ class Course:
         return await self.orchestrator.look("courses", dies=dies)
 
     async def next_look(self) -> None:
-        """Of the engine that comes after: as soon as nobody waits for the dead one any more, all is as if it had not been."""
+        """The next engine: once the dead one is no longer waited for, everything is as if it had not existed."""
         self.world.clock.advance(timedelta(seconds=course_watch.TURN_S))
         self.sent[self.world.clock.now] = max(self.sent.values())
         assert await self.look() == 0
@@ -143,7 +143,7 @@ async def until(store: Store, is_there: str, which: str = "") -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_course_is_true_and_goes_on_wherever_its_counter_dies(
+async def test_progress_is_correct_and_continues_wherever_its_counter_dies(
     world: World, orchestrator: Orchestrating, url: str
 ) -> None:
     course = await launched_without_forecast(world, orchestrator)
@@ -189,7 +189,7 @@ async def test_a_course_is_true_and_goes_on_wherever_its_counter_dies(
 # ── senders ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_whatever_a_look_after_senders_dies_of_one_throttle_is_written_and_told_once(
+async def test_sender_maintenance_killed_anywhere_writes_and_reports_a_throttle_once(
     store: Store, orchestrator: Orchestrating
 ) -> None:
     """One look after the other, each dead one commit later than the one before."""
@@ -243,7 +243,7 @@ async def gates(store: Store) -> dict[str, bool]:
     return {row["workspace"]: not row["is_shut"] for row in rows}
 
 
-async def test_whatever_a_look_after_campaigns_dies_of_the_next_one_ends_it(
+async def test_campaign_maintenance_killed_anywhere_is_completed_by_the_next_run(
     world: World, orchestrator: Orchestrating
 ) -> None:
     store = world.store

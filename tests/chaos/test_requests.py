@@ -1,6 +1,7 @@
-"""A process of the service killed in the middle of a request: all of it is done, with its entry in the audit, or nothing.
+"""A process of the service killed in the middle of a request: it is done completely, with its audit entry, or not at
+all.
 
-Whoever asks again gets it done, and never twice. One service and one database for all of them.
+A repeated request gets it done, and never twice. One service and one database serve all tests.
 """
 
 import asyncio

@@ -46,7 +46,7 @@ class Aftermath:
     broken_promises: dict[str, list[Any]]
     limits: dict[str, Limits]
     keys: set[str]
-    broken: int  # at most so many messages may be in doubt
+    broken: int  # the maximum number of messages in doubt
     frozen: Counter[str] = field(default_factory=Counter)
     cut: list[Any] = field(default_factory=list)  # attempts that are said not to have been completed
 
@@ -174,13 +174,16 @@ def an_account_waits_between_two_sends(after: Aftermath) -> Iterator[str]:
 
 
 def an_account_completes_one_message_at_a_time(after: Aftermath) -> Iterator[str]:
-    """From MAIL to the answer. A worker that was frozen may wake up in the middle of one, and end it."""
+    """From MAIL to the answer, or to the dot if the connection broke before the answer: the account may go on at once,
+    while the server is still busy with what it got. A worker that was frozen may wake up in the middle of one, and end it.
+    """
     together: Counter[str] = Counter()
     found: dict[str, list[str]] = defaultdict(list)
     last: dict[str, Taken] = {}
     for each in sorted(after.taken, key=lambda t: t.began_s):
         before = last.get(each.account)
-        if before and before.line is not each.line and each.began_s < (before.ended_s or before.at_s):
+        ended_s = before.ended_s if before and before.answered else before and before.at_s
+        if before and ended_s and before.line is not each.line and each.began_s < ended_s:
             together[each.account] += 1
             found[each.account].append(f"{after.story(before.email_id)} and {after.story(each.email_id)}")
         last[each.account] = each

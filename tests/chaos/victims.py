@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from ipaddress import ip_network
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -25,7 +26,9 @@ from fairpost.engine.runner import Runner
 from fairpost.engine.worker import AccountWorker
 from fairpost.maintenance.campaigns import CampaignWatch
 from fairpost.maintenance.progress import CourseWatch
+from fairpost.maintenance.returns import ReturnsWatch
 from fairpost.maintenance.senders import SenderOptions, SenderWatch
+from fairpost.maintenance.webhooks import WebhookOptions, WebhookWatch
 from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId
@@ -35,6 +38,7 @@ from fairpost.policy.abuse import AbusePolicy
 from fairpost.policy.senders import SenderPolicy
 from fairpost.settings import read_settings
 from fairpost.smtp import client
+from fairpost.smtp.guard import NetworkGuard
 from fairpost.startup.parts import vault_of
 from fairpost.store import campaigns
 from fairpost.store.store import Store
@@ -43,6 +47,7 @@ from fairpost.system.failpoints import arm
 from fairpost.transports.factory import transport_of
 from fairpost.transports.port import ClosableTransport, Permission
 from fairpost.transports.scripted.send import OK
+from fairpost.vault.keyring import Keyring
 from fairpost.vault.vault import Vault
 
 # What an engine loads before it forks its workers.
@@ -71,6 +76,17 @@ async def ended(process: ForkServerProcess) -> int:
     await asyncio.to_thread(process.join)
     assert process.exitcode is not None
     return process.exitcode
+
+
+def apply_returns(url: str, point: str) -> None:
+    """What an engine does with reports that came before their e-mails were finished; dies at the point."""
+
+    async def run() -> None:
+        async with Store.open(url) as store:
+            arm(point)
+            await ReturnsWatch(store, lambda said: None).step()
+
+    asyncio.run(run())
 
 
 # ── a whole engine ────────────────────────────────────────────────────────────────────────────────────────
@@ -273,3 +289,19 @@ async def _launch(url: str, campaign_id: int) -> None:
         draft = await campaigns.campaign_by_id(store, campaign_id)
         launched = await launching.launch(store, draft, skip_incomplete=False, by="test", now=clock.now())
         await launching.schedule(store, launched)
+
+
+# ── webhooks ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def deliver_webhooks(url: str, home: Path, point: str) -> None:
+    """As the engine `victim`, until it dies."""
+    arm(point)
+    asyncio.run(_deliver_webhooks(url, home))
+
+
+async def _deliver_webhooks(url: str, home: Path) -> None:
+    guard = NetworkGuard(allowed=(ip_network("127.0.0.0/8"),))
+    options = WebhookOptions(engine="victim", open_secret=Vault(Keyring(home)).open_secret, guard=guard)
+    async with Store.open(url) as store:
+        await WebhookWatch(store, options, print).run()

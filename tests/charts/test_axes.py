@@ -148,5 +148,5 @@ def test_a_name_is_cut_to_its_room_and_wrapped_words_too(name: str, room: float)
         assert shortened(name, SIZE, room) == name
 
 
-def test_what_xml_forbids_is_replaced() -> None:
+def test_characters_forbidden_in_xml_are_replaced() -> None:
     assert escaped('a\x00b\x1bc\ud800d\uffff<&>"') == "a\ufffdb\ufffdc\ufffdd\ufffd&lt;&amp;&gt;&quot;"

@@ -30,6 +30,7 @@ from fairpost.charts import (
     stylesheet,
 )
 from fairpost.charts.axes import VALUE_MAX
+from fairpost.charts.shapes import NOTHING
 
 SVG = "{http://www.w3.org/2000/svg}"
 NUMBERS, COUNTS = Axis(), Axis(unit=Unit.COUNT)
@@ -159,7 +160,7 @@ BAD: tuple[float, ...] = (math.nan, math.inf, -math.inf, 1e16, 10**400)
         lambda bad: bars_over_time([Column(1, [1])], length=bad, x_axis=NUMBERS, y_axis=NUMBERS, label=""),
     ],
 )
-def test_what_is_no_number_is_refused(draw: Callable[[float], Fragment], bad: float) -> None:
+def test_an_invalid_number_is_refused(draw: Callable[[float], Fragment], bad: float) -> None:
     with pytest.raises(ValueError):
         draw(bad)
 
@@ -167,7 +168,7 @@ def test_what_is_no_number_is_refused(draw: Callable[[float], Fragment], bad: fl
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda: bar_chart([Bar("", [-1])], axis=NUMBERS, label=""), "shorter than nothing"),
+        (lambda: bar_chart([Bar("", [-1])], axis=NUMBERS, label=""), "negative"),
         (lambda: bar_chart([Bar("", [1, 2])], axis=NUMBERS, label=""), "each of its 1 parts"),
         (lambda: bar_chart([Bar("", [1])] * 201, axis=NUMBERS, label=""), "at most 200 bars"),
         (
@@ -191,7 +192,7 @@ def test_what_is_no_number_is_refused(draw: Callable[[float], Fragment], bad: fl
         ),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_with_the_reason(draw: Callable[[], Fragment], words: str) -> None:
+def test_an_impossible_plot_is_refused_with_the_reason(draw: Callable[[], Fragment], words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         draw()
 
@@ -207,7 +208,7 @@ def test_what_cannot_be_drawn_is_refused_with_the_reason(draw: Callable[[], Frag
     ],
 )
 def test_without_data_it_says_so(empty: Fragment) -> None:
-    assert [element.text for element in elements(empty) if element.tag == f"{SVG}text"] == ["nothing yet"]
+    assert [element.text for element in elements(empty) if element.tag == f"{SVG}text"] == [NOTHING]
 
 
 def test_few_points_have_tooltips_and_many_have_none() -> None:
@@ -249,7 +250,7 @@ def test_the_most_columns_make_a_small_fragment() -> None:
     assert len(str(chart).encode()) < 60_000
 
 
-def test_what_touches_goes_on_touching() -> None:
+def test_adjacent_columns_stay_adjacent() -> None:
     columns = [Column(n, (1,)) for n in range(180)]
     chart = bars_over_time(columns, length=1, x_axis=COUNTS, y_axis=COUNTS, label="")
     rects = [element for element in elements(chart) if element.tag == f"{SVG}rect"]

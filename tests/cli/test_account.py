@@ -176,7 +176,7 @@ def test_an_account_without_a_server_is_listed_as_such_and_cannot_be_verified(cl
     assert missing(cli.error("account", "verify", "sales"), "sales", "fairpost account set sales --smtp") == []
 
 
-def test_only_what_is_given_is_changed(cli: Cli) -> None:
+def test_only_given_options_are_changed(cli: Cli) -> None:
     cli.ok(
         *("account", "add", "sales", "--from", "sales@post.test", "--display-name", "Shop"),
         *("--hourly", 10, "--daily", 20),
@@ -233,7 +233,7 @@ def test_removing_asks_first(cli: Cli) -> None:
     assert len(cli.json("account", "list")) == 1
 
 
-def test_what_an_account_has_sent_outlives_it(cli: Cli, url: str) -> None:
+def test_sent_emails_outlive_their_account(cli: Cli, url: str) -> None:
     cli.ok("account", "add", "sales", "--from", "sales@post.test")
     id_ = send(cli)
     deliver(url)
@@ -247,18 +247,18 @@ def test_an_account_that_e_mails_wait_for_is_not_removed(cli: Cli) -> None:
     id_ = send(cli, "--account", "sales")
     send(cli)  # anybody of the pool may send this one
     error = cli.error("account", "remove", "sales", "--yes")
-    assert missing(error, "1 waiting", "fairpost email list --account sales") == []
+    assert missing(error, "1 that only", "fairpost email list --account sales") == []
     cli.ok("email", "cancel", id_)
     cli.ok("account", "remove", "sales", "--yes")
 
 
-def test_an_account_with_e_mails_in_hand_or_in_doubt_is_not_removed(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+def test_an_account_with_claimed_e_mails_or_in_doubt_is_not_removed(cli: Cli, db: "psycopg.Connection[Any]") -> None:
     id_ = cli.json("account", "add", "sales", "--from", "sales@post.test")["id"]
     send(cli)
     db.execute("SELECT fairpost.take_lease(%s, 'test', 60)", (id_,))
     db.execute("SELECT fairpost.claim(%s, 1, 10)", (id_,))
     error = cli.error("account", "remove", "sales", "--yes")
-    assert missing(error, "1 in hand", "fairpost email list --account sales") == []
+    assert missing(error, "1 claimed", "fairpost email list --account sales") == []
     db.execute(
         "UPDATE fairpost.queue SET state = 'in_doubt', attempts = 1, begun_at = clock_timestamp() WHERE account_id = %s",
         (id_,),

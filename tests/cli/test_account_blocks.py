@@ -1,4 +1,4 @@
-"""Who is blocked on an account: shown with its own figures, told to whoever asks why, and let go again."""
+"""Senders blocked on an account: shown with their figures, explained on request, and unblocked."""
 
 import asyncio
 from datetime import timedelta
@@ -64,7 +64,7 @@ def test_a_workspace_is_unblocked_or_all_of_them(cli: Cli, url: str) -> None:
 
 
 @pytest.mark.usefixtures("accounts")
-def test_status_and_the_e_mail_name_the_block_only_where_nobody_else_may_send(cli: Cli, url: str) -> None:
+def test_status_and_the_email_name_the_block_only_if_no_other_account_may_send(cli: Cli, url: str) -> None:
     pooled = send(cli, "--workspace", "acme")
     pinned = send(cli, "--workspace", "acme", "--account", "one")
 

@@ -75,6 +75,7 @@ def test_the_key_is_sealed_and_never_shown(cli: Cli, db: "psycopg.Connection[Any
         "client_id": None,
         "subject": ANN,
         "url": None,
+        "read": False,
         "has_key": True,
     }
     said = cli.ok("account", "show", "sales") + cli.ok("account", "list")
@@ -94,7 +95,7 @@ def test_a_refresh_token_is_sealed_with_its_clients_secret(
     assert cli.json("account", "verify", "sales")["ok"]
 
 
-def test_what_does_not_go_together_is_said(cli: Cli, key_file: Path, token_file: Path) -> None:
+def test_contradicting_options_are_reported(cli: Cli, key_file: Path, token_file: Path) -> None:
     key, token, url = ("--gmail", key_file), ("--gmail-refresh-token", token_file), "--gmail-url"
     cases: tuple[Case, ...] = (
         ((*key, "--smtp", "smtp://relay.test"), ("SMTP", "Gmail API")),

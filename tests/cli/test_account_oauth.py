@@ -247,7 +247,7 @@ def test_missing_delegation_is_told_after_the_steps_that_are_fine(
     assert missing(then, "Domain-wide delegation", "104857600000000000007", "https://mail.google.com/") == []
 
 
-def test_what_microsoft_refuses_is_told_with_what_to_do(
+def test_microsofts_refusals_come_with_advice(
     given: Cli, db: "psycopg.Connection[Any]", certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))

@@ -1,13 +1,10 @@
 """Accounts with a server: how the password comes in, that it never comes out, and servers that are really tried."""
 
-import asyncio
 import json
 import ssl
 import subprocess
-import threading
 from base64 import b64encode
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +14,7 @@ from typer.testing import CliRunner
 from fairpost.cli import app
 from fairpost.vault.keys import new_key, write_key
 from tests.cli.conftest import Case, Cli, missing
+from tests.loops import beside
 from tests.peers import servers
 from tests.peers.certificates import Certificates, make_certificates
 from tests.smtp.scripted_server import Says, Script, scripted
@@ -80,20 +78,9 @@ def opened(cli: Cli, db: "psycopg.Connection[Any]", name: str = "sales") -> str:
     return Vault(Keyring(Path(cli.environment["FAIRPOST_HOME"]))).open(secret, account_id=row[0], name=name)
 
 
-@contextmanager
-def serving(script: Script, *, implicit: bool = False) -> Iterator[int]:
+def serving(script: Script, *, implicit: bool = False) -> AbstractContextManager[int]:
     """The scripted server beside a command that has an event loop of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    server = scripted(script, implicit=implicit)
-    try:
-        yield asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
-    finally:
-        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    return beside(lambda: scripted(script, implicit=implicit))
 
 
 def script_under(certificates: Certificates, **given: Any) -> Script:
@@ -116,8 +103,11 @@ def test_the_password_comes_in_the_url(cli: Cli, db: "psycopg.Connection[Any]") 
         "security": "implicit",
         "user": "ann@post.test",
         "ca_file": None,
+        "bounce_domain": None,
         "hello_name": None,
         "oauth": None,
+        "read": False,
+        "imap": None,
         "has_password": True,
     }
 
@@ -296,7 +286,7 @@ def test_processes_that_add_the_first_accounts_at_once_use_one_key(cli: Cli, db:
     assert [opened(cli, db, f"a{n}") for n in range(2)] == ["password0", "password1"]
 
 
-def test_another_key_is_the_operators_error_and_suspends_nobody(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+def test_a_wrong_key_is_the_operators_error_and_suspends_no_account(cli: Cli, db: "psycopg.Connection[Any]") -> None:
     cli.ok(*ADD, "--smtp", "smtps://ann:first@h.test")
     other = Cli({**cli.environment, "FAIRPOST_HOME": "/nonexistent", "FAIRPOST_SECRET_KEY": write_key(new_key())})
     error = other.error("account", "verify", "sales")
@@ -393,7 +383,7 @@ def test_a_suspended_account_is_resumed_only_when_its_server_takes_it(
     cli.ok("account", "resume", "sales", "--no-verify")
     assert status() == "active"
     cli.ok("account", "pause", "sales", "--reason", "a while")
-    cli.ok("account", "resume", "sales")  # its server is gone, but nobody doubted its password
+    cli.ok("account", "resume", "sales")  # its server is gone, but its password was never in doubt
     assert status() == "active"
 
 

@@ -50,13 +50,16 @@ text = "Still spring."
 
 def test_a_file_is_applied_launched_and_watched(cli: Cli, campaign: Path, url: str) -> None:
     assert cli.json("campaign", "show", "spring")["launched_at"] is None
-    assert cli.json("campaign", "launch", "spring") == {
+    launched = cli.json("campaign", "launch", "spring")
+    assert len(launched.pop("warnings")) == 1
+    assert launched == {
         "scheduled": 6,
         "skipped": 0,
         "left_out": 0,
         "errors": [],
         "inherited_subjects": [],
         "leaving_thread": [2],
+        "warning_codes": ["campaign.no_unsubscribe_link"],
         "is_done": True,
     }
     assert cli.json("campaign", "launch", "spring")["scheduled"] == 0  # twice is once
@@ -97,7 +100,7 @@ def test_applying_again_changes_nothing_and_a_change_is_shown(cli: Cli, campaign
     assert "Summer is coming." in cli.ok("campaign", "preview", "spring", "--step", 2)
 
 
-def test_what_is_exported_can_be_applied(cli: Cli, campaign: Path, tmp_path: Path) -> None:
+def test_an_exported_file_can_be_applied(cli: Cli, campaign: Path, tmp_path: Path) -> None:
     cli.ok(
         "schedule", "set", "--timezone", "Europe/Berlin", "--days", "mon-fri", "--hours", "09:00-17:00", "--quota", 50
     )
@@ -109,7 +112,7 @@ def test_what_is_exported_can_be_applied(cli: Cli, campaign: Path, tmp_path: Pat
     assert changes(cli, exported) == []
 
 
-def test_what_was_launched_stays_as_it_is_but_for_the_schedule(cli: Cli, campaign: Path) -> None:
+def test_after_a_launch_only_the_schedule_can_change(cli: Cli, campaign: Path) -> None:
     cli.ok("campaign", "apply", campaign, "--launch")
     before = campaign.read_text()
     campaign.write_text(before.replace("Still spring.", "Summer is coming."))
@@ -158,7 +161,10 @@ def test_an_e_mail_can_be_looked_at_and_tried(cli: Cli, campaign: Path, url: str
     raw = cli.ok("campaign", "preview", "spring", "--to", "cyd@example.com", "--raw")
     assert "Subject: Hello there" in raw
     assert "MIME-Version: 1.0" in raw
-    assert cli.json("campaign", "preview", "spring")["subject"] == "Hello Ann"
+    previewed = cli.json("campaign", "preview", "spring")
+    assert previewed["subject"] == "Hello Ann"
+    assert "unsubscribe.missing" in [each["code"] for each in previewed["checks"] if each["level"] == "bad"]
+    assert "unsubscribe" in said
     assert "step 9" in cli.error("campaign", "preview", "spring", "--step", 9)
     cli.ok("campaign", "send-test", "spring", "me@example.com", "--to", "bob@example.com")
     (row,) = db.execute("SELECT addresses, campaign_id, class::text FROM fairpost.queue").fetchall()
@@ -176,7 +182,7 @@ def test_new_members_are_scheduled_later(cli: Cli, campaign: Path, tmp_path: Pat
     assert (result["scheduled"], result["skipped"]) == (2, 6)
 
 
-def test_what_is_wrong_is_said(cli: Cli, people: Path) -> None:
+def test_errors_are_reported(cli: Cli, people: Path) -> None:
     cases: tuple[Case, ...] = (
         (("show", "nothing"), ("campaign nothing", "workspace default")),
         (("new", "a:b", "--list", "customers", "--template", "t"), ("CAMPAIGN", "._-")),
@@ -197,7 +203,7 @@ def test_options_that_do_not_fit_are_refused(bare: Cli) -> None:
     assert bare.wrong_errors(((("campaign", *arguments), facts) for arguments, facts in cases), code=2) == []
 
 
-def test_nobody_to_send_it_and_nobody_to_get_it(cli: Cli, people: Path, tmp_path: Path) -> None:
+def test_a_campaign_without_accounts_or_recipients_is_refused(cli: Cli, people: Path, tmp_path: Path) -> None:
     cli.ok("template", "set", "hello", "--subject", "Hi", "--text", "Hello")
     cli.ok("campaign", "new", "spring", "--list", "customers", "--template", "hello", "--pool", "other")
     assert "Pool other" in cli.error("campaign", "launch", "spring")
@@ -227,7 +233,7 @@ def test_when_it_will_be_done(cli: Cli, campaign: Path, url: str) -> None:
     assert missing(cli.ok("forecast", "spring"), "spring", "running", "3 sent", "of 6") == []
     for address in ("ann", "bob", "cyd"):
         cli.ok("campaign", "stop", "spring", f"{address}@example.com")
-    assert "e-mails through" not in cli.ok("forecast", "spring")  # nothing is left, so there is nothing to foresee
+    assert "e-mails through" not in cli.ok("forecast", "spring")  # nothing is left, so there is no forecast
     assert "campaign nothing" in cli.error("forecast", "nothing")
     cli.error("forecast", "spring", "--recipients", 5, code=2)
 
@@ -240,7 +246,7 @@ def test_forecast_and_reality_are_told_beside_each_other(cli: Cli, campaign: Pat
     db.execute("SELECT fairpost.count_campaigns(60)")
     db.commit()
     said = cli.ok("campaign", "progress", "spring")
-    assert missing(said, "2 of 6", "missed 2", "sales") == []
+    assert missing(said, "2 of 6", "failed 2", "sales") == []
     facts = cli.json("campaign", "progress", "spring")
     assert (facts["sent"], facts["missed"], facts["waiting"]) == (2, 2, 2)
     assert facts["forecast"]["points"][-1] == [facts["forecast"]["ends_at"], 6]

@@ -43,7 +43,8 @@ def test_every_option_of_send_reaches_the_e_mail(cli: Cli, tmp_path: Path) -> No
         *("--bcc", "max@there.test", "--from", "Me <me@here.test>", "--subject", "Hello", "--text", "Hi"),
         *("--html", "<p>Hi", "--workspace", "acme", "--user", "u1", "--stream", "spring", "--class", "urgent"),
         *("--account", "sales", "--due-at", "2030-01-31T09:00:00+01:00", "--expires-at", "2030-02-01T00:00:00Z"),
-        *("--key", "order 7", "--attach", tmp_path / "logo.png"),
+        *("--key", "order 7", "--attach", tmp_path / "logo.png", "--type", "order_thanks"),
+        *("--tag", "order=7", "--tag", "note=a=b", "--metadata", '{"cart": [1]}'),
     )["id"]
     shown = cli.json("email", "show", id_)
     assert [(r["kind"], r["name"], r["address"]) for r in shown["recipients"]] == [
@@ -70,6 +71,9 @@ def test_every_option_of_send_reaches_the_e_mail(cli: Cli, tmp_path: Path) -> No
         "due_at": "2030-01-31T08:00:00Z",
         "expires_at": "2030-02-01T00:00:00Z",
         "idempotency_key": "order 7",
+        "type": "order_thanks",
+        "tags": {"order": "7", "note": "a=b"},
+        "metadata": {"cart": [1]},
         "attachments": [{"filename": "logo.png", "content_type": "image/png", "inline_id": None, "bytes": 4}],
         "log": [],
     }
@@ -199,7 +203,7 @@ def test_showing_explains_the_state_to_people(cli: Cli, url: str) -> None:
     assert missing(shown, "scheduled", MEANING[State.SCHEDULED], "pending", "451", "4.3.0 try later") == []
 
 
-def test_what_a_server_wrote_cannot_steer_the_terminal(cli: Cli, url: str) -> None:
+def test_a_servers_text_cannot_control_the_terminal(cli: Cli, url: str) -> None:
     id_ = send(cli)
     deliver(url, REFUSED)
     shown = cli.ok("email", "show", id_)
@@ -216,7 +220,7 @@ def test_an_unknown_id_is_an_error(cli: Cli) -> None:
     assert cli.wrong_errors((("email", *command), ("e-mail 7", "fairpost email list")) for command in commands) == []
 
 
-def test_what_is_no_id_is_a_usage_error(cli: Cli) -> None:
+def test_an_invalid_id_is_a_usage_error(cli: Cli) -> None:
     for id_ in ("abc", "0", "9223372036854775808", "-1", "1.5", "٣"):
         cli.error("email", "show", "--", id_, code=2)
 
@@ -275,7 +279,7 @@ def test_waiting_e_mails_are_cancelled(cli: Cli, url: str) -> None:
     assert [email["outbox"] for email in cli.json("email", "list")] == ["cancelled", "cancelled"]
 
 
-def test_what_was_sent_cannot_be_cancelled(cli: Cli, url: str) -> None:
+def test_a_sent_email_cannot_be_cancelled(cli: Cli, url: str) -> None:
     sent = send(cli)
     deliver(url)
     waiting = send(cli)
@@ -285,13 +289,13 @@ def test_what_was_sent_cannot_be_cancelled(cli: Cli, url: str) -> None:
     assert cli.json("email", "show", waiting)["state"] == "cancelled"
 
 
-def test_what_is_in_doubt_cannot_be_cancelled_but_resolved(cli: Cli, url: str) -> None:
+def test_an_email_in_doubt_cannot_be_cancelled_but_resolved(cli: Cli, url: str) -> None:
     id_ = in_doubt(cli, url)
     assert f"fairpost email show {id_}" in cli.error("email", "cancel", id_)
     assert cli.json("email", "show", id_)["state"] == "in_doubt"
 
 
-def test_what_is_in_doubt_is_resolved_as_decided(cli: Cli, url: str) -> None:
+def test_an_email_in_doubt_is_resolved_as_decided(cli: Cli, url: str) -> None:
     states = {"sent": "sent", "failed": "failed", "resend": "ready"}
     ids = {decision: in_doubt(cli, url) for decision in states}
     for decision, id_ in ids.items():
@@ -299,7 +303,7 @@ def test_what_is_in_doubt_is_resolved_as_decided(cli: Cli, url: str) -> None:
     assert {decision: cli.json("email", "show", id_)["state"] for decision, id_ in ids.items()} == states
 
 
-def test_what_is_not_in_doubt_cannot_be_resolved(cli: Cli) -> None:
+def test_an_email_that_is_not_in_doubt_cannot_be_resolved(cli: Cli) -> None:
     id_ = send(cli)
     assert missing(cli.error("email", "resolve", id_, "--as", "sent"), id_, "ready") == []
     assert cli.json("email", "show", id_)["state"] == "ready"
@@ -370,14 +374,23 @@ def test_an_e_mail_is_found_by_one_word(cli: Cli) -> None:
 
 
 def test_a_list_has_only_what_is_asked_for(cli: Cli) -> None:
-    id_ = send(cli, "--key", "order 7", "--user", "u1", "--stream", "news")
+    id_ = send(cli, "--key", "order 7", "--user", "u1", "--stream", "news", "--type", "receipt", "--tag", "order=7")
     send(cli)
-    for options in (("--key", "order 7"), ("--user", "u1"), ("--stream", "news", "--since", "2020-01-01T00:00:00Z")):
+    for options in (
+        ("--key", "order 7"),
+        ("--user", "u1"),
+        ("--stream", "news", "--since", "2020-01-01T00:00:00Z"),
+        ("--type", "receipt", "--state", "ready"),
+        ("--tag", "order=7"),
+    ):
         assert [each["id"] for each in cli.json("email", "list", *options)] == [id_]
     for options in (
         ("--campaign", "x"),
         ("--account", "sales"),
         ("--to", "x@y.test"),
+        ("--type", "receipt", "--state", "failed"),
+        ("--tag", "order=8"),
+        ("--tag", "order=7", "--tag", "plan=gold"),
         ("--until", "2020-01-01T00:00:00Z"),
     ):
         assert cli.json("email", "list", *options) == []

@@ -121,7 +121,7 @@ def test_work_that_is_off_says_so_and_waits_until_it_is_ended(cli: Cli, signum: 
     assert cli.json("account", "list") == []
 
 
-def test_work_that_is_off_ends_with_whoever_started_it(cli: Cli) -> None:
+def test_disabled_work_ends_with_its_parent(cli: Cli) -> None:
     waiting = work(cli, "--ends-with-stdin", FAIRPOST_ENGINE="off")
     assert "FAIRPOST_ENGINE" in read_error(waiting)
     assert waiting.stdin is not None

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from typer.testing import CliRunner, Result
 from fairpost.cli import app
 from fairpost.policy.replies import ReplyClass
 from tests.cli.conftest import PROGRAM, Cli, missing, process_environment
+from tests.returns.mails import complaint, mail, report
 
 KEYS = ["class", "scope", "retry", "suppress_recipient", "why", "email", "uses_try", "account"]
 
@@ -88,7 +90,7 @@ def test_phases_have_the_names_that_people_use(bare: Cli, phase: str, expected: 
     assert bare.json("explain", "550 mailbox unavailable", "--phase", phase)["class"] == expected
 
 
-def test_what_cannot_be_read_is_a_wrong_command_line(bare: Cli) -> None:
+def test_unreadable_input_is_a_usage_error(bare: Cli) -> None:
     cases = (
         (("explain", "550 no", "--phase", "lunch"), ("'lunch'", "rcpt", "dot")),
         (("explain", "550 no", "--channel", "pigeon"), ("'pigeon'", "smtp", "gmail")),
@@ -113,7 +115,7 @@ def test_what_cannot_be_read_is_a_wrong_command_line(bare: Cli) -> None:
         ("connect to mx.example.com: Connection timed out", "tcp", ("deferred", False, "rests_seconds")),
     ],
 )
-def test_what_follows_is_what_the_engine_does(
+def test_the_explained_consequences_match_the_engine(
     bare: Cli, reply: str, phase: str, expected: tuple[str, bool, str]
 ) -> None:
     found = bare.json("explain", reply, "--phase", phase)
@@ -231,3 +233,37 @@ def test_without_a_reply_on_a_terminal_it_explains_itself() -> None:
     assert done.returncode == 2
     assert "Usage:" in done.stdout
     assert "--phase" in done.stdout
+
+
+def test_a_folder_of_mails_is_explained_in_a_line_each(tmp_path: Path) -> None:
+    (tmp_path / "a.eml").write_bytes(report("5.1.1", "550 5.1.1 User unknown"))
+    (tmp_path / "b.eml").write_bytes(complaint())
+    (tmp_path / "c.eml").write_bytes(
+        mail("I am out of the office until 27 November 2026.", subject="Automatic reply: x")
+    )
+    result = CliRunner().invoke(app, ["explain", "--message", str(tmp_path), "--json"])
+    lines = told(result)
+    assert [(line["file"], line["kind"], len(line["recipients"])) for line in lines] == [
+        ("a.eml", "report", 1),
+        ("b.eml", "complaint", 1),
+        ("c.eml", "auto_reply", 1),
+    ]
+    assert list(lines[0]["recipients"][0]) == ["address", "status", *KEYS[:5]]
+    assert (lines[0]["recipients"][0]["status"], lines[2]["back_on"]) == ("5.1.1", "2026-11-28")
+
+
+def test_a_mail_is_explained_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
+    raw = report("5.1.1", "550 5.1.1 User unknown")
+    (tmp_path / "a.eml").write_bytes(raw)
+    from_file = CliRunner().invoke(app, ["explain", "--message", str(tmp_path / "a.eml")])
+    from_stdin = CliRunner().invoke(app, ["explain", "--message", "-", "--json"], input=raw)
+    assert missing(from_file.stdout, "a.eml", "report", "ann@people.example", "hard_bounce", "5.1.1") == []
+    assert [line["kind"] for line in told(from_stdin)] == ["report"]
+
+
+def test_a_mail_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    results = [
+        CliRunner().invoke(app, ["explain", "--message", str(tmp_path / "none.eml")]),
+        CliRunner().invoke(app, ["explain", "550 no", "--message", str(tmp_path)]),
+    ]
+    assert [result.exit_code for result in results] == [2, 2]

@@ -22,7 +22,7 @@ def test_nothing_is_said_in_a_line(cli: Cli) -> None:
     assert "acme" in cli.ok("fairness", "--workspace", "acme")
 
 
-def test_who_waits_and_who_was_served(cli: Cli, url: str) -> None:
+def test_waiting_and_served_senders_are_listed(cli: Cli, url: str) -> None:
     add_account(cli)
     for workspace, user in (("acme", "ann"), ("acme", "ann"), ("acme", "bob"), ("tiny", "eve")):
         send(cli, "--workspace", workspace, "--user", user)

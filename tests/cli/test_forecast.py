@@ -57,7 +57,7 @@ def test_accounts_are_counted_and_added_up(bare: Cli) -> None:
 def test_it_is_said_in_words_with_bars_and_what_would_help(bare: Cli) -> None:
     shown, facts = bare.ok(*GMAIL), bare.json(*GMAIL)
     assert missing(shown, "1,000 e-mails", "1 account", "Tue 20 Oct 2026 13:04", "UTC", "1 d 4 h") == []
-    assert missing(shown, "500 a day", "100 an hour", "3 s") == []
+    assert missing(shown, "500 per day", "100 per hour", "3 s") == []
     assert shown.count("█" * 40) == 10
     assert missing(shown, facts["bottleneck"], facts["why"], *(each["words"] for each in facts["suggestions"])) == []
     assert missing(facts["suggestions"][0]["words"], "gmail", "today 13:04", "Tuesday 13:04") == []
@@ -77,7 +77,7 @@ def test_nothing_for_hours_is_left_out_of_the_bars(bare: Cli) -> None:
     assert re.search(r"^Mon 19 Oct 13:00 .*\n… *\nTue 20 Oct 09:00 ", bare.ok(*GMAIL), re.MULTILINE)
 
 
-def test_steps_are_three_days_apart_with_gaps_unless_somebody_says_otherwise(bare: Cli) -> None:
+def test_steps_are_three_days_apart_with_gaps_by_default(bare: Cli) -> None:
     facts = bare.json("forecast", "--recipients", 11, "--account", "gmail", "--steps", 3)
     assert ends_after(facts) == timedelta(days=6, minutes=10)
     assert "step" in bare.ok("forecast", "--recipients", 11, "--account", "gmail", "--steps", 3)
@@ -123,13 +123,11 @@ def test_it_is_drawn(bare: Cli, tmp_path: Path) -> None:
         ((*GMAIL, "--plot", "plan.png"), ("plan.png", "--plot plan.svg")),
     ],
 )
-def test_what_is_wrong_is_said_with_what_to_type(
-    bare: Cli, arguments: tuple[object, ...], facts: tuple[str, ...]
-) -> None:
+def test_errors_say_what_to_type(bare: Cli, arguments: tuple[object, ...], facts: tuple[str, ...]) -> None:
     assert missing(bare.error(*arguments, code=2), *facts) == []
 
 
-def test_what_cannot_be_is_said_in_one_line(bare: Cli, tmp_path: Path) -> None:
+def test_an_impossible_request_is_refused_in_one_line(bare: Cli, tmp_path: Path) -> None:
     (tmp_path / "folder.svg").mkdir()
     cases = (
         ((*GMAIL, "--account", "none-such"), ("'none-such'", "fairpost account providers")),

@@ -21,7 +21,7 @@ def state(cli: Cli, id_: str) -> str:
 
 
 @pytest.mark.usefixtures("sales")
-def test_what_is_held_waits_until_released(cli: Cli, url: str) -> None:
+def test_held_mail_waits_until_released(cli: Cli, url: str) -> None:
     id_ = send(cli, "--workspace", "acme", "--user", "ann", "--stream", "spring", "--from", "x@here.test")
     states = {}
     for name in ((), ("--user", "ann"), ("--stream", "spring"), ("--domain", "Here.test")):
@@ -78,7 +78,7 @@ def test_a_hold_needs_a_reason(bare: Cli) -> None:
     assert "--reason" in bare.error("hold", "acme", code=2)
 
 
-def test_releasing_what_is_not_held_is_an_error(cli: Cli) -> None:
+def test_releasing_a_name_that_is_not_held_is_an_error(cli: Cli) -> None:
     cli.ok("hold", "acme", "--user", "ann", "--reason", "spam")
     assert missing(cli.error("release", "acme"), "workspace acme", "fairpost status") == []
     assert [hold["key"] for hold in cli.json("status")["holds"]] == ["ann"]

@@ -228,7 +228,7 @@ def test_a_shown_mail_has_headers_text_and_html_in_json(cli: Cli, url: str) -> N
     assert mail["html"] == "<p>Hello\n<b>Ann</b>\n"
 
 
-def test_what_a_mail_does_not_have_is_told(cli: Cli, url: str) -> None:
+def test_missing_parts_of_a_mail_are_reported(cli: Cli, url: str) -> None:
     text = put(url, b"Subject: a\r\n\r\nonly text\r\n")
     assert cli.error("inbox", "show", text, "--html").endswith(f"fairpost inbox show {text}\n")
     html = put(url, b"Content-Type: text/html\r\n\r\n<p>only html\r\n")
@@ -326,7 +326,7 @@ def test_a_mail_is_checked(cli: Cli, url: str) -> None:
     first, second = put(url, full()), put(url, mail.as_bytes())
     printed = cli.ok("inbox", "check")
     assert "\x1b" not in printed
-    assert "({{ name }})" in printed
+    assert "name (" in printed
     assert cli.ok("inbox", "check", second) == cli.ok("inbox", "check", "latest") == printed
     told = cli.json("inbox", "check", second)
     assert told["id"] == second

@@ -146,7 +146,7 @@ async def test_an_engine_waits_for_a_database_that_is_away_and_says_so_once(url:
             process.communicate()
 
 
-def test_what_waiting_cannot_help_ends_with_one_line_and_the_command(url: str, blank_url: str, tmp_path: Path) -> None:
+def test_a_permanent_error_ends_with_one_line_and_the_command(url: str, blank_url: str, tmp_path: Path) -> None:
     def at(database_url: str) -> Cli:
         return Cli({"FAIRPOST_DATABASE_URL": database_url, "FAIRPOST_HOME": str(tmp_path)})
 

@@ -43,12 +43,12 @@ def test_an_empty_installation_has_figures_too(cli: Cli) -> None:
 
 
 def test_every_metric_is_on_the_page_and_no_other(cli: Cli) -> None:
-    table = PAGE[PAGE.index("| metric |") : PAGE.index("- `queue` has only")]
+    table = PAGE[PAGE.index("| Metric |") : PAGE.index("- `queue` has the value")]
     documented = set(re.findall(r"`(fairpost_\w+)`", table))
     assert documented == set(re.findall(r"^# TYPE (\S+)", cli.ok("metrics"), re.MULTILINE))
 
 
-def test_what_was_sent_is_in_the_figures(cli: Cli, url: str, db: Db) -> None:
+def test_sent_emails_are_in_the_figures(cli: Cli, url: str, db: Db) -> None:
     cli.ok("account", "add", "sales", "--from", "sales@post.test", "--provider", "none")
     for user in ("ann", "ann", "bob"):
         send(cli, "--workspace", 'ac"me', "--user", user)

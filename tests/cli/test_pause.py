@@ -24,7 +24,7 @@ def state(cli: Cli, id_: str) -> str:
 
 
 @pytest.mark.parametrize("whom", [("--all",), ("--workspace", "acme")], ids=" ".join)
-def test_what_is_paused_waits_until_resumed(cli: Cli, url: str, whom: tuple[str, ...]) -> None:
+def test_paused_mail_waits_until_resumed(cli: Cli, url: str, whom: tuple[str, ...]) -> None:
     id_ = send(cli, "--workspace", "acme")
     assert f"fairpost resume {' '.join(whom)}\n" in cli.ok("pause", *whom, "--reason", "wrong prices")
     deliver(url)
@@ -34,7 +34,7 @@ def test_what_is_paused_waits_until_resumed(cli: Cli, url: str, whom: tuple[str,
     assert state(cli, id_) == "sent"
 
 
-def test_a_paused_workspace_keeps_nobody_else_back(cli: Cli, url: str) -> None:
+def test_a_paused_workspace_does_not_affect_others(cli: Cli, url: str) -> None:
     id_ = send(cli, "--workspace", "other")
     cli.ok("pause", "--workspace", "acme", "--reason", "wrong prices")
     deliver(url)
@@ -71,7 +71,7 @@ def test_a_pause_until_a_moment_that_has_passed_is_refused(cli: Cli) -> None:
 @pytest.mark.parametrize(
     "arguments", [("pause", "--reason", "r"), ("pause", "--all"), ("resume",), ("resume", "--all", "--workspace", "a")]
 )
-def test_whom_and_why_must_be_said(bare: Cli, arguments: tuple[str, ...]) -> None:
+def test_the_sender_and_the_reason_are_required(bare: Cli, arguments: tuple[str, ...]) -> None:
     bare.error(*arguments, code=2)
 
 
@@ -99,7 +99,7 @@ def test_status_shouts_while_everything_is_redirected(cli: Cli) -> None:
     assert cli.json("status")["redirect_all"] is None
 
 
-def test_who_paused_is_kept_with_the_events(cli: Cli, db: Db) -> None:
+def test_the_person_who_paused_is_stored_with_the_events(cli: Cli, db: Db) -> None:
     cli.ok("pause", "--all", "--reason", "wrong prices")
     [(reason, by)] = db.execute("SELECT detail -> 'params' ->> 'note', detail ->> 'by' FROM fairpost.events").fetchall()
     assert reason == "wrong prices"

@@ -141,7 +141,7 @@ def test_the_last_admin_stays_and_others_come_and_go(cli: Cli, url: str) -> None
     assert [each["state"] for each in cli.json("admin", "list")] == ["active", "active"]
 
 
-def test_who_has_come_gets_a_link_for_another_password(cli: Cli, url: str) -> None:
+def test_an_active_member_gets_a_link_for_a_new_password(cli: Cli, url: str) -> None:
     accept(url, cli.json("admin", "invite", "ann@example.com")["link"])
     assert "fairpost admin reset ann@example.com" in cli.error("admin", "invite", "ann@example.com")
     link = cli.json("admin", "reset", "ann@example.com")["link"]
@@ -149,7 +149,7 @@ def test_who_has_come_gets_a_link_for_another_password(cli: Cli, url: str) -> No
     accept(url, link)
 
 
-def test_who_is_not_there_is_named_with_what_to_type(cli: Cli) -> None:
+def test_an_unknown_person_is_named_with_the_command_to_type(cli: Cli) -> None:
     for command in ("code", "reset", "disable", "enable", "sessions"):
         error = cli.error("admin", command, "x@y.test")
         assert "x@y.test" in error, command
@@ -218,7 +218,7 @@ def _key_of(url: str, who: str, name: str) -> str:
     return made
 
 
-def test_keys_of_a_member_are_named_when_he_goes_and_revoked_on_demand(cli: Cli, url: str) -> None:
+def test_keys_of_a_disabled_member_are_listed_and_revoked_on_demand(cli: Cli, url: str) -> None:
     cli.ok("workspace", "add", "acme")
     for address in ("ann@example.com", "bob@example.com"):
         cli.ok("member", "add", "acme", address, "--role", "manager")

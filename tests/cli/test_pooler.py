@@ -21,6 +21,7 @@ from tests.cli.conftest import Cli, deliver
 from tests.cli.test_inbox import full, put
 from tests.docs.test_commands import COMMANDS
 from tests.peers.pgbouncer import sessions
+from tests.returns.mails import mail
 
 PASSWORD = "four words that fit"
 FAILED = Report(reached=Reached.REPLIED, step=Step.RCPT, reply=Reply(554, "5.6.0 we do not take this"))
@@ -32,7 +33,7 @@ WITHOUT_A_DATABASE = {
     *("simulate abuse", "bench compose", "bench smtp"),
 }
 OTHER_PROGRAMS = {"up", "db start", "db stop", "db shell"}  # of the embedded server, and psql
-FOR_EVER = {"work", "api", "inbox serve"}  # in tests of their own
+FOR_EVER = {"webhook listen", "work", "api", "inbox serve", "receive"}  # in tests of their own
 REGIONS = {"account share"}  # needs several databases
 LONG = {
     name for name in (key.removeprefix("fairpost ") for key in COMMANDS) if name.startswith(("bench ", "simulate "))
@@ -77,7 +78,7 @@ def look_around(walk: Walk, url: str, folder: Path) -> None:
         walk(line)
     for line in ("db grant nobody_here", "db revoke nobody_here"):
         walk(line, code=1)  # there is no such role
-    for line in ("status", "fairness", "metrics", "audit"):
+    for line in ("status", "fairness", "metrics", "audit", "events"):
         walk(line)
     walk("doctor", code=1)  # the server of the tests writes nothing durably
     walk("pause --all --reason busy")
@@ -97,7 +98,7 @@ def keep_accounts(walk: Walk, url: str, folder: Path) -> None:
     walk("account verify sales", code=1)  # no server is there
     walk("account pause sales --reason tired")
     walk("account resume sales --no-verify")
-    walk("account unblock sales --all", code=1)  # nobody is blocked there
+    walk("account unblock sales --all", code=1)  # no sender is blocked there
     walk("account remove spare --yes")
     walk("secrets rotate")
 
@@ -109,13 +110,17 @@ def keep_workspaces(walk: Walk, url: str, folder: Path) -> None:
     for line in ("workspace list", "workspace show acme", "workspace pools acme --pool relay"):
         walk(line)
     walk("workspace rate acme 1000")
+    walk("workspace set acme --title Acme")
     walk("workspace suspend acme --reason unpaid")
     walk("workspace readmit acme")
     key = walk.json("key add acme --name shop")
     walk("key list acme")
     walk("key revoke acme", key["id"])
     walk("domain add acme acme.localhost")
-    walk("domain check acme acme.localhost", code=1)  # nobody proves it
+    walk("domain check acme acme.localhost", code=1)  # it is not proven
+    dkim = walk.json("domain add-key acme acme.localhost")
+    walk("domain keys acme acme.localhost")
+    walk("domain remove-key acme acme.localhost", dkim["selector"])
     for line in ("domain grant acme acme.localhost", "domain list acme", "domain remove acme acme.localhost"):
         walk(line)
     for line in ("user set acme ann --plan pro", "user show acme ann", "user list --workspace acme"):
@@ -144,7 +149,7 @@ def let_people_in(walk: Walk, url: str, folder: Path) -> None:
     walk("admin reset a@x.test")
     walk("member add acme b@x.test")
     walk("member list acme")
-    walk("member code acme nobody@post.test", code=1)  # nobody signs in
+    walk("member code acme nobody@post.test", code=1)  # no sign-in is waiting
     for verb, more in (("role", "viewer"), ("sessions", ""), ("disable", ""), ("enable", ""), ("reset", "")):
         walk(f"member {verb} acme b@x.test {more}")
 
@@ -157,6 +162,35 @@ def on_store(url: str, work: Any) -> Any:
     return asyncio.run(run())
 
 
+def keep_webhooks(walk: Walk, url: str, folder: Path) -> None:
+    hook = walk.json("webhook add http://127.0.0.1:1025/hook --everywhere")["webhook"]
+    walk("webhook list")
+    for line in (
+        "show",
+        "edit --description there",
+        "pause",
+        "resume",
+        "rotate",
+        "replay --since 2030-01-31T09:00:00Z",
+        "log",
+    ):
+        verb, _, more = line.partition(" ")
+        walk(f"webhook {verb} {hook} {more}")
+    walk(f"webhook test {hook}", code=1)  # no server is there
+    walk(f"webhook remove {hook}")
+
+
+def answer_mail(walk: Walk, id_: str, file: Path) -> None:
+    """The person whose e-mail counts as sent answers it."""
+    public_id = walk.json(f"email show {id_}")["public_id"]
+    file.write_bytes(mail("Gladly.", sender="b@there.test", headers={"References": f"<{public_id}.0@here.test>"}))
+    walk("receive --message", file)
+    walk("conversation list")
+    walk("conversation show b@there.test")
+    walk("conversation label b@there.test interested")
+    walk("conversation answer b@there.test --text Tuesday")
+
+
 def send_mail(walk: Walk, url: str, folder: Path) -> None:
     failed, doubted, waiting = [
         walk.json(f"email send --to {to}@there.test --subject Hello --text Hi --class bulk")["id"] for to in "abc"
@@ -167,6 +201,8 @@ def send_mail(walk: Walk, url: str, folder: Path) -> None:
     walk("email retry", failed)
     walk("email cancel", failed)
     walk("email resolve --as sent", doubted)
+    walk("email returned")
+    answer_mail(walk, doubted, folder / "answer.eml")
     walk("email list")
     walk("email find there.test")
     walk("email show", waiting)
@@ -253,6 +289,7 @@ PARTS = (
     look_around,
     keep_accounts,
     keep_workspaces,
+    keep_webhooks,
     let_people_in,
     send_mail,
     write_campaigns,

@@ -45,7 +45,7 @@ def test_a_code_is_queued_as_urgent_and_expires(cli: Cli, db: Db) -> None:
     assert abs(row[1] - timedelta(minutes=10)) < timedelta(seconds=5)
 
 
-def test_what_is_wrong_is_said_and_nothing_is_queued(cli: Cli, db: Db, tmp_path: Path) -> None:
+def test_errors_are_reported_and_nothing_is_queued(cli: Cli, db: Db, tmp_path: Path) -> None:
     assert "code" in cli.error("portal", "send", "admin", "tfa", "--to", "ann@example.com")
     assert "nowhere" in cli.error("portal", "preview", "nowhere", "tfa")
     assert "NAME=VALUE" in cli.error("portal", "preview", "admin", "tfa", "--field", "code", code=2)

@@ -35,7 +35,7 @@ def test_erasing_says_what_was_erased_and_a_second_time_finds_nothing(people: Cl
     assert "ann@there.test" not in people.ok("email", "list")
 
 
-def test_nobody_is_erased_by_mistake(people: Cli) -> None:
+def test_erasing_requires_confirmation(people: Cli) -> None:
     people.error("privacy", "erase", "ann@there.test", code=1)
     assert people.json("privacy", "erase", "ann@there.test", "--dry-run")["emails"] == 1
     error = people.error("privacy", "erase", "a@b.test", "--workspace", "w", "--all-workspaces", code=2)
@@ -93,7 +93,13 @@ def test_an_export_goes_into_a_file_whole(people: Cli, tmp_path: Path) -> None:
     people.ok("privacy", "export", "nobody@there.test", "--output", file, "--force")
     assert json.loads(file.read_text()) == {
         "address": "nobody@there.test",
-        **{name: [] for name in ("prospects", "suppressions", "soft_bounces", "inbox_mails", "events", "emails")},
+        **{
+            name: []
+            for name in (
+                *("prospects", "suppressions", "soft_bounces", "returned", "replies", "inbox_mails", "events"),
+                "emails",
+            )
+        },
     }
 
 

@@ -70,7 +70,7 @@ def test_bad_lines_are_named_and_nothing_is_taken(cli: Cli, leads: Path) -> None
     assert (imported["added"], imported["bad"]) == (1, 1)
 
 
-def test_what_is_wrong_is_named(cli: Cli, tmp_path: Path) -> None:
+def test_an_invalid_field_is_named(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     file.write_text("email\n")
     assert "LIST " in cli.error("prospects", "import", "not a list", file)

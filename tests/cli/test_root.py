@@ -1,5 +1,6 @@
 """What holds for every command: help, version, errors and their codes."""
 
+import os
 import subprocess
 import sys
 
@@ -67,7 +68,47 @@ def test_the_line_of_a_command_in_the_help_is_its_own_first_one() -> None:
 
 
 def test_without_a_command_the_help_is_shown(bare: Cli) -> None:
-    assert all(f"{group}:" in bare.run(code=2) for group in GROUPS)
+    assert all(f"  {group}  " in bare.run(code=2) for group in GROUPS)
+
+
+def test_the_help_fits_on_a_screen(bare: Cli) -> None:
+    lines = bare.ok("--help").splitlines()
+    assert len(lines) <= 54
+    assert max(map(len, lines)) <= 80
+
+
+def test_no_summary_is_cut_off_in_the_help_of_its_group(bare: Cli) -> None:
+    groups = {path[:-1] for path in commands() if len(path) > 1}
+    assert [path for path in sorted(groups) if "..." in bare.ok(*path, "--help").partition("Commands:")[2]] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [(("emial",), "email"), (("email", "lst"), "list"), (("email", "list", "--stat"), "--state")]
+)
+def test_a_near_name_is_suggested(bare: Cli, typed: tuple[str, ...], meant: str) -> None:
+    assert meant in bare.error(*typed, code=2)
+
+
+def test_a_misspelt_setting_is_pointed_out(bare: Cli) -> None:
+    wrong = Cli({**bare.environment, "FAIRPOST_WORKSPCE": "acme"})
+    assert missing(wrong.run("settings"), "FAIRPOST_WORKSPCE", "FAIRPOST_WORKSPACE?") == []
+
+
+def test_shells_complete_commands_and_options() -> None:
+    def completed(*words: str) -> str:
+        environment = {
+            "_FAIRPOST_COMPLETE": "complete_bash",
+            "COMP_WORDS": " ".join(words),
+            "COMP_CWORD": str(len(words) - 1),
+        }
+        code = "import sys, fairpost.cli; sys.argv = ['fairpost']; fairpost.cli.main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True
+        )
+        return done.stdout
+
+    assert completed("fairpost", "em").split() == ["email", "emulate"]
+    assert "--state" in completed("fairpost", "email", "list", "--st").split()
 
 
 def test_an_unknown_command_is_a_usage_error(bare: Cli) -> None:

@@ -1,4 +1,4 @@
-"""How durations, days, windows and gaps are written, and what is said when they are not."""
+"""Parsing durations, days, windows and gaps, and the errors for invalid ones."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
@@ -71,7 +71,7 @@ def test_a_moment_is_by_the_clock_of_the_zone_unless_it_says_otherwise() -> None
         (lambda text: parse_window(text, BERLIN), "mon-fri 09:00", "09:00-17:00"),
     ],
 )
-def test_what_is_wrong_is_said_with_an_example(parse: Callable[[str], Any], text: str, example: str) -> None:
+def test_errors_include_an_example(parse: Callable[[str], Any], text: str, example: str) -> None:
     with pytest.raises(typer.BadParameter) as error:
         parse(text)
     assert example in error.value.message

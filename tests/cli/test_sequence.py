@@ -90,7 +90,7 @@ def test_bad_steps_are_all_named_and_nothing_is_changed(cli: Cli) -> None:
     assert steps(cli) == before
 
 
-def test_what_is_wrong_is_named(cli: Cli) -> None:
+def test_an_invalid_field_is_named(cli: Cli) -> None:
     assert "1..100" in cli.error("sequence", "set", "spring:1", "--step", "welcome", code=2)
     assert "--step" in cli.error("sequence", "set", "spring", code=2)
     for command in ("show", "remove"):

@@ -40,7 +40,7 @@ def test_a_wrong_one_is_named(bare: Cli) -> None:
     assert missing(cli.error("settings"), "FAIRPOST_MAX_QUEUE", "many") == []
 
 
-def test_what_a_file_sets_is_told_with_its_path(bare: Cli, tmp_path: Path) -> None:
+def test_a_setting_from_a_file_is_shown_with_its_path(bare: Cli, tmp_path: Path) -> None:
     path = tmp_path / "fairpost.toml"
     path.write_text('max_queue = 7\nabuse_threshold = 60\ndatabase_url = "postgresql://ann:hunter2@db.test/mail"')
     cli = Cli({**bare.environment, "FAIRPOST_CONFIG": str(path), "FAIRPOST_ABUSE_THRESHOLD": "70"})

@@ -62,7 +62,7 @@ def test_the_tables_stand_side_by_side(cli: Cli, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("command", [ABUSER, ABUSE])
-def test_what_cannot_be_drawn_is_said_before_anything_runs(
+def test_an_impossible_plot_is_reported_before_anything_runs(
     bare: Cli, tmp_path: Path, command: tuple[object, ...]
 ) -> None:
     for name in ("plot.png", "plot.pdf", "plot"):
@@ -128,7 +128,7 @@ def test_a_case_that_holds_is_printed_and_drawn(cli: Cli, tmp_path: Path, monkey
 
 
 def test_a_promise_that_does_not_hold_is_named_and_ends_with_1(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rest that is nobody's fault here, because nobody is said to be at fault."""
+    """A rest that counts as unjustified, because no provider is at fault."""
     behaviour = replace(ZOO["gmail-401"], name="blameless", matter=Matter.NOBODY, is_closing=False)
     monkeypatch.setitem(ZOO, "blameless", behaviour)
     monkeypatch.setattr(providers, "CASES", (Case(behaviour="blameless", form="100 ms", lasts_s=5),))

@@ -26,7 +26,7 @@ def add_account(cli: Cli, name: str = "sales", *options: object) -> None:
 
 
 def take_lease(db: Db, name: str = "sales", *, claim: int = 0) -> None:
-    """A living engine drives the account, which has just sent something, with so many e-mails in hand."""
+    """A live engine drives the account, which has just sent something and has this many e-mails claimed."""
     db.execute("SELECT fairpost.engine_here('worker 1', false)")
     db.execute("UPDATE fairpost.leases SET last_begun_at = clock_timestamp()")
     db.execute(
@@ -62,7 +62,7 @@ def test_waiting_mail_is_counted_before_and_after_the_tree_has_heard_of_it(cli: 
     assert status["routes"] == [{"route": "default", "waiting": 4, "due": True, "next_at": None}]
 
 
-def test_what_is_in_hand_and_what_is_finished_is_counted(cli: Cli, url: str, db: Db) -> None:
+def test_claimed_and_finished_emails_are_counted(cli: Cli, url: str, db: Db) -> None:
     add_account(cli)
     send(cli)
     send(cli, "--stream", "news")
@@ -83,7 +83,7 @@ def test_what_is_in_hand_and_what_is_finished_is_counted(cli: Cli, url: str, db:
     assert account["lease_until"] is not None
 
 
-def test_what_finished_long_ago_is_not_counted(cli: Cli, url: str, db: Db) -> None:
+def test_emails_finished_long_ago_are_not_counted(cli: Cli, url: str, db: Db) -> None:
     add_account(cli)
     send(cli)
     deliver(url)
@@ -182,7 +182,7 @@ def test_a_throttle_with_mail_behind_it_is_a_reason_and_is_lifted(cli: Cli, db: 
         assert causes(cli) == []
 
 
-def test_of_a_hold_and_a_throttle_the_one_that_lasts_longer_is_told(cli: Cli, db: Db) -> None:
+def test_the_longer_of_a_hold_and_a_throttle_is_reported(cli: Cli, db: Db) -> None:
     add_account(cli)
     take_lease(db)
     send(cli, "--workspace", "acme", "--user", "ann")

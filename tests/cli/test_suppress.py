@@ -89,7 +89,7 @@ def test_show_of_a_good_address_says_so(cli: Cli) -> None:
     assert missing(cli.error("suppress", "show", "nobody"), "ADDRESS", "nobody") == []
 
 
-def test_what_strangers_wrote_does_not_steer_the_terminal(cli: Cli) -> None:
+def test_text_from_strangers_cannot_control_the_terminal(cli: Cli) -> None:
     cli.ok("suppress", "ann@x.test", "--reason", "\x1b[2Jgone")
     assert "\x1b" not in cli.ok("suppress", "show", "ann@x.test") + cli.ok("suppress", "list")
 
@@ -103,7 +103,7 @@ def test_after_how_many_soft_bounces_is_shown_and_set(cli: Cli) -> None:
     cli.error("suppress", "soft-bounces", "--max", -1, code=2)
 
 
-def test_unsuppress_forgets_the_soft_bounces(cli: Cli, db: Db) -> None:
+def test_removing_a_suppression_forgets_the_soft_bounces(cli: Cli, db: Db) -> None:
     cli.ok("suppress", "ann@x.test", "--reason", "r", "--kind", "soft_bounces")
     soft_bounce(db, "ann@x.test", 5)
     cli.ok("suppress", "remove", "ann@x.test")

@@ -117,7 +117,7 @@ def test_bad_lines_are_named_by_their_numbers() -> None:
     assert [(line, lacks) for line, why in found.items() if (lacks := missing(why, *facts[line]))] == []
 
 
-def test_what_is_no_list_is_refused_with_a_word(cli: Cli, file: Path, db: Db) -> None:
+def test_an_invalid_list_is_refused_with_a_message(cli: Cli, file: Path, db: Db) -> None:
     endless = b'address,reason\na@x.test,"never ends\n' + b"b@x.test\n" * 20_000
     for data, facts in (
         ("address\na@x.test\n".encode("utf-16"), ["UTF-16"]),
@@ -127,7 +127,8 @@ def test_what_is_no_list_is_refused_with_a_word(cli: Cli, file: Path, db: Db) ->
     ):
         file.write_bytes(data)
         for more in ((), ("--skip-bad",)):
-            assert missing(cli.error("suppress", "import", file, *more), file, *facts) == []
+            error = cli.error("suppress", "import", file, *more)
+            assert missing(error, file, *facts) == [], error
     assert rows(db) == []
 
 
@@ -162,7 +163,7 @@ def test_the_weightier_reason_wins_in_the_file_and_in_the_list(cli: Cli, file: P
     assert [row[2:] for row in rows(db)] == [("unsubscribe", "u"), ("complaint", "old")]
 
 
-def test_what_stopped_urgent_mail_stops_it_after_an_unsubscribe_in_a_file(cli: Cli, file: Path) -> None:
+def test_an_imported_unsubscribe_does_not_weaken_a_stop_of_urgent_mail(cli: Cli, file: Path) -> None:
     def stops() -> dict[str, str]:
         return {each["address"]: each["stops"] for each in cli.json("suppress", "list")}
 
@@ -211,7 +212,7 @@ def test_each_workspace_that_a_file_names_has_its_entry_in_the_audit(cli: Cli, f
     ]
 
 
-def test_of_many_bad_lines_some_are_shown_and_all_are_counted(cli: Cli, file: Path) -> None:
+def test_some_of_many_bad_lines_are_shown_and_all_are_counted(cli: Cli, file: Path) -> None:
     file.write_text("address,kind\n" + "nobody,manual\n" * 150 + "a@x.test,spam\n" * 150)
     told = cli.error("suppress", "import", file)
     assert told.count("line ") == 20

@@ -1,4 +1,4 @@
-"""`fairpost template`: written, checked, seen as somebody would get it, and removed."""
+"""`fairpost template`: write, check, preview and remove templates."""
 
 import re
 from pathlib import Path
@@ -55,7 +55,25 @@ def test_lists_are_told_to_come_from_no_csv_file(cli: Cli) -> None:
     )
 
 
-def test_what_is_not_named_stays(cli: Cli, welcome: str) -> None:
+def test_headers_and_reply_to_are_set_kept_and_removed(cli: Cli, welcome: str) -> None:
+    asked = ("--reply-to", "Desk <desk@example.com>", "--header", "X-Team: sales", "--header", "X-A: 1: 2")
+    assert cli.json("template", "set", welcome, *asked)["changed"] == ["headers", "reply_to"]
+    assert cli.json("template", "set", welcome, "--subject", "Hi")["changed"] == ["subject"]
+    fields = cli.json("template", "show", welcome)["header_fields"]
+    assert fields == {
+        "headers": {"X-Team": "sales", "X-A": "1: 2"},
+        "reply_to": {"address": "desk@example.com", "name": "Desk"},
+    }
+    assert missing(cli.ok("template", "show", welcome), "desk@example.com", "X-Team") == []
+    assert cli.json("template", "set", welcome, "--reply-to", "", "--header", "")["changed"] == ["headers", "reply_to"]
+    assert cli.json("template", "show", welcome)["header_fields"] == {"headers": {}, "reply_to": None}
+    for wrong in (("--header", "nonsense"), ("--header", "Subject: x"), ("--reply-to", "nonsense")):
+        cli.error(
+            "template", "set", welcome, *wrong, code=2 if wrong[1] == "nonsense" and wrong[0] == "--header" else 1
+        )
+
+
+def test_omitted_values_are_kept(cli: Cli, welcome: str) -> None:
     assert cli.json("template", "set", welcome, "--html", "<p>{{ company }}</p>")["changed"] == ["html"]
     assert words(cli) == (SUBJECT[1], TEXT[1], "<p>{{ company }}</p>")
     cli.ok("template", "set", welcome, "--subject", "Hi")
@@ -116,7 +134,7 @@ def test_letters_that_are_none_are_refused(cli: Cli) -> None:
     assert cli.json("template", "list") == []
 
 
-def test_of_a_long_line_only_the_place_is_shown(cli: Cli) -> None:
+def test_only_the_relevant_part_of_a_long_line_is_shown(cli: Cli) -> None:
     said = cli.error("template", "set", "bad", *SUBJECT, "--html", "x" * 5_000 + "{{ a b }}" + "y" * 5_000)
     line, caret = said.splitlines()[2:4]
     assert len(line) < 120
@@ -148,7 +166,7 @@ REFUSED: list[Case] = [
 ]
 
 
-def test_what_is_wrong_is_named_and_nothing_is_changed(cli: Cli) -> None:
+def test_an_invalid_field_is_named_and_nothing_is_changed(cli: Cli) -> None:
     for code, cases in ((2, MISUSED), (1, REFUSED)):
         commands = [(("template", *arguments), facts) for arguments, facts in cases]
         assert cli.wrong_errors(commands, code=code) == []
@@ -280,7 +298,7 @@ def test_fields_can_be_given(cli: Cli, welcome: str) -> None:
     assert cli.json("template", "preview", welcome, *given, "--field", "email=x@y.test")["text"] == "5 x@y.test"
 
 
-def test_what_cannot_be_previewed(cli: Cli, welcome: str) -> None:
+def test_errors_of_a_preview(cli: Cli, welcome: str) -> None:
     preview = ("template", "preview", welcome)
     wrong_fields: list[Case] = [
         ((*preview, "--field", field), ["first_name=Ann"]) for field in ("company", "=x", ".a=x", "a..b=x", "")

@@ -8,10 +8,12 @@ import pty
 import re
 import select
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -26,6 +28,7 @@ from fairpost.settings import read_settings
 from fairpost.store.embedded import EmbeddedServer
 from fairpost.system import clock
 from tests.cli.conftest import PROCESS_S_MAX, PROGRAM, Cli, new_home, process_environment, send, until
+from tests.peers.process import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +123,33 @@ def test_it_can_be_ended_while_the_database_starts(house: Path) -> None:
         read_until(first, "database")  # the first line
         assert not re.search(READY, end(first))
     assert not EmbeddedServer(house).status().running
+
+
+def test_a_first_mail_and_an_invitation_arrive_in_the_inbox_without_any_set_up(house: Path) -> None:
+    cli = Cli({"FAIRPOST_HOME": str(house)})
+    port, inbox_port = free_port(), free_port()
+    with up(cli, "--no-demo", "--port", str(port), "--inbox-port", str(inbox_port)) as process:
+        assert f"smtp://127.0.0.1:{inbox_port}" in read_until(process, READY)
+        send(cli, "--to", "first@post.test")
+        assert f"http://127.0.0.1:{port}/" in cli.json("admin", "invite", "ann@post.test", "--send")["link"]
+        for address in ("first@post.test", "ann@post.test"):
+            until(partial(cli.json, "inbox", "list", "--to", address), f"a mail to {address}")
+        assert f"http://127.0.0.1:{port}/" in cli.ok("inbox", "show", "latest")
+        assert f"http://127.0.0.1:{port}/" in cli.json("admin", "link", "operator@localhost")["link"]
+        assert "default" in [each["name"] for each in cli.json("workspace", "list")]
+        assert "account remove dev" in cli.run("account", "add", "sales", "--from", "sales@post.test")
+        cli.ok("account", "remove", "sales", "--yes")
+        cli.ok("account", "remove", "dev", "--yes")  # the tests below have no account that can send
+        end(process)
+
+
+def test_a_port_that_is_taken_is_an_error_if_it_was_asked_for(house: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        for option in ("--port", "--inbox-port"):
+            assert port in Cli({"FAIRPOST_HOME": str(house)}).error("up", "--no-demo", option, port)
 
 
 def test_it_says_when_it_is_ready_and_shows_the_engine_at_work(shown: Shown) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpost.compose.bodies import CHUNK_BYTES, UNQUOTED, base64_rows, encode_text, quoted_printable
+from fairpost.compose.bodies import CHUNK_BYTES, UNQUOTED, base64_rows, encode_text, encode_text_file, quoted_printable
 from tests.compose import strategies as some
 from tests.thorough import times
 
@@ -36,6 +36,21 @@ def test_quoted_printable_is_decoded_to_what_it_was(text: str) -> None:
     assert quopri.decodestring(encoded) == data.replace(b"\n", b"\r\n")
     assert encoded.isascii()
     assert max(map(len, encoded.split(b"\r\n"))) <= 76
+
+
+@many
+@given(
+    some.bodies.map(str.encode)
+    | st.lists(st.sampled_from([b"\n", b"\r", b"a" * 37, b"=", b" ", b"From ", b"."])).map(b"".join)
+)
+def test_a_text_file_is_decoded_to_the_same_bytes(data: bytes) -> None:
+    encoding, encoded = encode_text_file(data)
+    decoded = {b"7bit": encoded, b"quoted-printable": quopri.decodestring(encoded)}.get(encoding)
+    assert (base64.b64decode(encoded) if decoded is None else decoded) == data
+    assert encoded.isascii()
+    assert encoding == b"7bit" or max(map(len, encoded.split(b"\r\n"))) <= 76
+    assert not encoded.startswith(b"From ")
+    assert b"\nFrom " not in encoded
 
 
 @pytest.mark.parametrize(

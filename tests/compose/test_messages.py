@@ -139,7 +139,7 @@ def test_bcc_is_never_shown() -> None:
     assert message.recipients == ("ann@example.com", "eve@secret.example")
 
 
-def test_an_email_to_nobody_visible_says_so() -> None:
+def test_an_email_without_visible_recipients_says_so() -> None:
     message = message_of(content_of(), (Recipient(kind="bcc", address="eve@example.com"),))
     assert b"\r\nTo: undisclosed-recipients:;\r\n" in message.data
     assert defects_of(read_by_stdlib(message.data)) == []
@@ -151,7 +151,7 @@ def test_a_copy_without_a_main_recipient_has_no_to() -> None:
     assert b"\r\nTo:" not in message.data
 
 
-def test_only_those_who_still_wait_are_in_the_envelope_but_all_in_the_headers() -> None:
+def test_only_remaining_recipients_are_in_the_envelope_but_all_in_the_headers() -> None:
     people = (*ANN, Recipient(kind="to", address="bob@bücher.example"))
     waiting = replace(email_of(content_of(), people), envelope=("bob@bücher.example", "bob@bücher.example"))
     message = compose(waiting, prepare(content_of()), sender=SHOP, date=NOW)
@@ -202,7 +202,9 @@ def test_a_date_is_written_as_rfc_5322_wants_it(moment: datetime, offset_min: in
 def test_equal_contents_are_prepared_to_equal_bytes() -> None:
     content = content_of("Grüße", "a", "<p>a</p>", attachments=(PNG,))
     assert prepare(content) == prepare(replace(content, id=2))
-    assert prepare(content).size == sum(map(len, (prepare(content).subject, prepare(content).rest)))
+    assert prepare(content).size == sum(
+        map(len, (prepare(content).subject, prepare(content).headers, prepare(content).body))
+    )
 
 
 @pytest.mark.parametrize("wide", ["from", "reply_to", "to", "cc", "bcc"])
@@ -245,7 +247,7 @@ def test_an_html_alone_gets_a_text_with_the_targets_of_its_links() -> None:
     ],
     ids=lambda html: html[:12].encode("ascii", "replace").decode(),
 )
-def test_an_html_nobody_can_read_gets_some_text_and_is_sent(html: str) -> None:
+def test_unreadable_html_gets_some_text_and_is_sent(html: str) -> None:
     message = read_by_stdlib(message_of(content_of(text=None, html=html)).data)
     assert [part.get_content_type() for part in message.walk()] == ["multipart/alternative", "text/plain", "text/html"]
 
@@ -293,7 +295,7 @@ def test_a_forwarded_message_is_not_encoded() -> None:
         ("text/plain\r\nX-Evil: 1", b"x"),
     ],
 )
-def test_what_may_not_be_encoded_under_its_own_type_is_sent_as_bytes(content_type: str, data: bytes) -> None:
+def test_a_file_that_may_not_be_encoded_under_its_type_is_sent_as_bytes(content_type: str, data: bytes) -> None:
     message = message_of(content_of(attachments=(Attachment(filename="a.eml", content_type=content_type, data=data),)))
     for seen in (seen_by_stdlib(message.data), seen_by_rust(message.data)):
         (file,) = seen.files

@@ -29,7 +29,7 @@ def test_a_follower_answers_the_last_and_refers_to_all() -> None:
     assert message["References"] == f"{FIRST} {LAST}"
 
 
-def test_who_follows_nobody_refers_to_nobody() -> None:
+def test_an_email_that_follows_none_has_no_references() -> None:
     message = read_by_stdlib(message_after(None))
     assert message["In-Reply-To"] is None
     assert message["References"] is None
@@ -40,7 +40,7 @@ def test_each_is_named_once_and_the_last_one_last() -> None:
     assert message["References"] == f"{FIRST} {LAST}"
 
 
-def test_of_a_long_conversation_the_first_and_the_newest_stay() -> None:
+def test_the_first_and_the_newest_references_of_a_long_conversation_are_kept() -> None:
     ids = tuple(f"<{n}.{'x' * 60}@mail.example.com>" for n in range(100))
     data = message_after(Earlier(message_id=LAST, references=ids))
     kept = str(read_by_stdlib(data)["References"]).split()
@@ -60,7 +60,7 @@ def test_an_id_that_is_none_is_left_out() -> None:
         assert b"Bcc" not in data
 
 
-def test_what_the_caller_gave_stands() -> None:
+def test_the_callers_headers_are_kept() -> None:
     content = some.content_of(headers={"in-reply-to": "<own@x.example>", "X-A": "b"})
     message = read_by_stdlib(message_after(Earlier(message_id=LAST), content))
     assert message.get_all("In-Reply-To") == ["<own@x.example>"]

@@ -64,7 +64,7 @@ def test_every_variable_of_ours_is_a_setting(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_what_a_service_sets_keeps_the_rules(name: str) -> None:
+def test_settings_of_a_service_are_valid(name: str) -> None:
     environment = environment_of(OURS[name])
     mounted = environment.pop(FILE_VARIABLE)
     settings = read_settings({**image_environment(), **environment})
@@ -77,7 +77,7 @@ def test_the_image_sets_nothing_that_breaks_a_rule_or_is_secret() -> None:
     assert not re.search(r"PASSWORD|SECRET_KEY|DATABASE_URL|TOKEN", DOCKERFILE)
 
 
-def test_what_is_asked_of_the_environment_is_explained_and_what_is_explained_is_asked_for() -> None:
+def test_environment_variables_and_their_explanations_match() -> None:
     explained = set(example_environment()) - {"COMPOSE_PROFILES"}
     assert asked_for((DEPLOY / "compose.yaml").read_text()) == explained
 
@@ -127,7 +127,7 @@ def test_a_service_waits_for_services_that_can_be_waited_for(name: str) -> None:
             assert SERVICES[other]["restart"] == "no"
 
 
-def test_nobody_works_before_the_schema_is_there() -> None:
+def test_nothing_starts_before_the_schema_exists() -> None:
     assert SERVICES["migrate"]["command"] == ["db", "migrate"]
     for name in ("api", "work", "metrics"):
         assert SERVICES[name]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
@@ -170,7 +170,7 @@ def test_the_engine_sends_to_mailpit_without_another_command() -> None:
 
 
 @pytest.mark.parametrize("name", ["api", "migrate", "metrics"])
-def test_nobody_but_the_engine_has_the_password_of_the_mail_server(name: str) -> None:
+def test_only_the_engine_has_the_password_of_the_mail_server(name: str) -> None:
     assert not [variable for variable in OURS[name]["environment"] if "SMTP" in variable]
     assert OURS[name]["environment"].items() <= OURS["work"]["environment"].items()
 
@@ -189,7 +189,7 @@ def test_volumes_and_secrets_are_declared(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_what_is_remembered_outlives_the_container(name: str) -> None:
+def test_the_memory_outlives_the_container(name: str) -> None:
     home = image_environment()["FAIRPOST_HOME"]
     assert OURS[name]["volumes"] == [f"home:{home}"]
     assert instructions("VOLUME") == [home]

@@ -55,7 +55,7 @@ def statements(block: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Managed:
-    """A server that gave us an administrator who is no superuser, and the database that he made as the page says."""
+    """A server whose administrator is not a superuser, and the database created as the page says."""
 
     server_url: str
     home: Path
@@ -133,7 +133,7 @@ async def test_an_application_enqueues_the_engine_sends_and_the_service_answers(
     await asyncio.to_thread(ask_the_service, managed.cli(), workspace="shop")
 
 
-def test_what_a_login_of_a_part_makes_belongs_to_the_owner(managed: Managed) -> None:
+def test_objects_created_by_a_member_login_belong_to_the_owner(managed: Managed) -> None:
     with psycopg.connect(managed.url("fairpost_work"), autocommit=True) as conn:
         conn.execute("SELECT fairpost.make_partitions(clock_timestamp() + interval '3 months')")
         owners = conn.execute("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'fairpost'").fetchall()
@@ -193,7 +193,7 @@ TAKEN = [
 
 
 @pytest.mark.parametrize(("taken", "name", "fact"), TAKEN, ids=[taken for taken, _, _ in TAKEN])
-def test_what_is_taken_away_is_named_and_what_the_doctor_says_puts_it_right(
+def test_a_revoked_privilege_is_named_and_the_suggested_fix_works(
     managed: Managed, taken: str, name: str, fact: str
 ) -> None:
     managed.run(taken, login=ADMINISTRATOR if taken == MEMBERSHIP else None)

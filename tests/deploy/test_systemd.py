@@ -55,7 +55,7 @@ def test_a_unit_runs_a_command_that_there_is(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_what_a_unit_sets_keeps_the_rules(name: str) -> None:
+def test_settings_of_a_unit_are_valid(name: str) -> None:
     environment = dict(value.replace("%S", "/var/lib").split("=", 1) for value in service(name)["Environment"])
     assert environment.pop(FILE_VARIABLE) == "/etc/fairpost/fairpost.toml"
     assert read_settings(environment).home == Path("/var/lib", *service(name)["StateDirectory"])
@@ -74,7 +74,7 @@ def test_a_unit_that_is_stopped_has_time_to_finish_and_is_told_once(name: str) -
     assert service(name)["Restart"] == ["on-failure"]
 
 
-def test_the_api_can_be_told_to_begin_anew() -> None:
+def test_the_api_can_be_reloaded() -> None:
     assert service("fairpost-api")["ExecReload"] == ["/bin/kill -HUP $MAINPID"]
 
 

@@ -15,9 +15,7 @@ EXAMPLES = [
 
 
 def test_every_state_is_explained() -> None:
-    assert re.findall(r"^\| `(\w+)` \| .* \| .*\|$", PAGE.partition("## What the states mean")[2], re.MULTILINE) == [
-        *AccountStatus
-    ]
+    assert re.findall(r"^\| `(\w+)` \| .* \| .*\|$", PAGE.partition("## States")[2], re.MULTILINE) == [*AccountStatus]
 
 
 def test_every_example_can_be_typed_as_it_is() -> None:

@@ -12,7 +12,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 def listed(heading: str) -> list[str]:
     section = re.split(r"^## ", PAGE.partition(f"\n## {heading}\n")[2], flags=re.MULTILINE)[0]
-    rows = re.findall(r"^\| ([\w, -]+?) \| \S.* \|$", section, re.MULTILINE)
+    rows = re.findall(r"^\| ([\w,. -]+?) \| \S.* \|$", section, re.MULTILINE)
     return [name for row in rows for name in row.split(", ") if name != "package"]
 
 

@@ -27,7 +27,7 @@ def test_no_path_is_listed_that_is_not_there() -> None:
 
 
 def test_the_names_of_shapes_tell_nothing_of_our_modules() -> None:
-    """Two of one name would be told apart by theirs."""
+    """Two of the same name would be distinguished by theirs."""
     assert [name for name in document()["components"]["schemas"] if "fairpost" in name] == []
 
 

@@ -28,4 +28,4 @@ def test_the_file_on_the_page_is_one_that_is_read(tmp_path: Path) -> None:
     environ = {FILE_VARIABLE: str(tmp_path / "fairpost.toml")}
     assert len(read_settings_file(environ).texts) == 5
     assert read_settings(environ).operators == ("ann@example.com", "ben@example.com")
-    assert f"`{FILE_VARIABLE}` names" in PAGE.read_text()
+    assert f"`{FILE_VARIABLE}`" in PAGE.read_text()

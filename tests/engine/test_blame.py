@@ -1,4 +1,4 @@
-"""Accounts that several senders share, over real sockets: whoever is refused or bounces is stopped there, and nobody else."""
+"""Accounts shared by several senders, over real sockets: only the sender that is refused or bounces is stopped."""
 
 import asyncio
 import json
@@ -90,7 +90,7 @@ async def test_five_refusals_of_one_workspace_leave_the_sign_in_codes_of_another
     assert await left(store, "bad") == 30 - REFUSALS_MAX
 
 
-async def test_who_is_refused_between_what_others_get_through_is_found_as_well(
+async def test_a_sender_refused_in_between_accepted_mail_of_others_is_found(
     store: Store, server: RefusingServer
 ) -> None:
     shared = await add(store, batch_max=1)
@@ -153,7 +153,7 @@ async def test_where_nothing_passes_any_more_an_established_sender_shows_that_it
     assert await blocks_of(store) == ([] if status == "suspended" else [("shared", "old")])
 
 
-async def test_what_meets_many_senders_in_a_row_suspends_the_account_and_blames_nobody(
+async def test_consecutive_refusals_of_many_senders_suspend_the_account_and_blame_no_sender(
     store: Store, server: RefusingServer
 ) -> None:
     shared = await add(store)
@@ -309,7 +309,7 @@ async def test_an_account_with_nothing_but_blocked_mail_needs_no_worker_until_it
 
 
 async def test_newcomers_do_not_overtake_everybody_because_a_blocked_sender_stands_still(store: Store) -> None:
-    """The virtual time of a pool goes on although nobody may serve the one who is first."""
+    """The virtual time of a pool advances although no account may serve the first sender."""
     shared = await add(store)
     await enqueue(store, "blocked", 50)
     await enqueue(store, "there", 300)
@@ -328,9 +328,7 @@ async def test_newcomers_do_not_overtake_everybody_because_a_blocked_sender_stan
     assert [row["workspace"] for row in rows].count("blocked") <= 30 // 3 + 2, "nor does it have credit"
 
 
-async def test_who_sends_alone_on_a_day_does_not_stop_the_account_for_those_of_the_day_before(
-    store: Store, server: RefusingServer
-) -> None:
+async def test_a_sole_sender_is_not_blamed_for_the_previous_day(store: Store, server: RefusingServer) -> None:
     shared = await add(store, batch_max=5)
     await enqueue(store, "codes")
     await drive(store, shared, server)

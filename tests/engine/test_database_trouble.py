@@ -96,7 +96,7 @@ async def drive(store: Store, faulty: Faulty, account: AccountId, transport: Scr
         await store.drop_lease(Lease(account_id=account, epoch=worker.unreleased, until=clock.now()))
 
 
-async def test_whichever_statement_is_lost_each_email_is_sent_once_and_none_is_in_doubt(
+async def test_losing_any_statement_sends_each_email_once_and_leaves_none_in_doubt(
     store: Store, conn: asyncpg.Connection
 ) -> None:
     """With a follower begun in the same commit, a refusal, a retry, a limit that counts single sends."""
@@ -146,7 +146,7 @@ async def begin_one(store: Store, account: AccountId, transport: ScriptedTranspo
 
 
 class Away(ScriptedTransport):
-    """The database goes while the message is under way; what is done meanwhile is done by others."""
+    """The database goes away during a send; changes in the meantime are made by others."""
 
     def __init__(self, store: Store, report: Report = OK) -> None:
         super().__init__(always=report)
@@ -176,7 +176,7 @@ async def test_an_outcome_waits_until_the_server_is_confirmed(store: Store) -> N
     assert [d.email_id for d in transport.delivered] == ids[:1]
 
 
-async def test_whoever_took_the_account_over_meanwhile_hears_what_became_of_the_email(store: Store) -> None:
+async def test_the_next_holder_of_the_account_learns_the_outcome_of_the_email(store: Store) -> None:
     account = await add_account(store)
     (email,) = await enqueue(store, on_doubt="hold")
     runner = await begin_one(store, account, Away(store))
@@ -191,7 +191,9 @@ async def test_whoever_took_the_account_over_meanwhile_hears_what_became_of_the_
 
 
 @pytest.mark.parametrize(("on_doubt", "state"), [("hold", "in_doubt"), ("resend", "waiting")])
-async def test_what_only_the_database_takes_for_under_way_is_in_doubt(store: Store, on_doubt: str, state: str) -> None:
+async def test_an_email_that_only_the_database_considers_in_progress_is_in_doubt(
+    store: Store, on_doubt: str, state: str
+) -> None:
     """A standby that lagged knows of the begin and not of the outcome; a person has resumed on it."""
     account = await add_account(store)
     (email,) = await enqueue(store, on_doubt=on_doubt)
@@ -204,7 +206,7 @@ async def test_what_only_the_database_takes_for_under_way_is_in_doubt(store: Sto
     await runner.stop()
 
 
-async def test_what_a_transport_raises_is_never_taken_for_trouble_of_the_database(store: Store) -> None:
+async def test_an_exception_from_a_transport_is_never_mistaken_for_database_trouble(store: Store) -> None:
     class Broken(ScriptedTransport):
         async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
             await super().send(account, email, permission=permission)

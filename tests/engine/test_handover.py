@@ -138,7 +138,7 @@ def test_garbled_bytes_are_never_taken_for_a_note(data: st.DataObject) -> None:
 
 @given(st.binary(max_size=4 * RECORD_BYTES))
 @settings(max_examples=times(60), deadline=None)
-def test_what_is_no_whole_file_of_notes_says_nothing(content: bytes) -> None:
+def test_an_incomplete_file_of_notes_is_ignored(content: bytes) -> None:
     assert read(content) is None
     head = header(boot=BOOT, database=DATABASE, accounts=1)
     whole = read((head + content)[: HEADER.size + PAIR_BYTES])
@@ -216,7 +216,7 @@ def dead(store: Store, home: Path) -> Dead:
     return Dead(store, home)
 
 
-async def test_what_a_dead_worker_never_completed_waits_again_with_the_attempt_in_its_log(dead: Dead) -> None:
+async def test_an_email_that_a_dead_worker_never_completed_waits_again_with_the_attempt_logged(dead: Dead) -> None:
     begun = await dead.begins()
     await dead.leaves(begun)
     assert await dead.clear() == 1
@@ -288,7 +288,7 @@ async def test_a_note_of_another_attempt_says_nothing(dead: Dead, other: dict[st
     assert (await dead.state(), dead.files()) == (("in_doubt", 1), [])
 
 
-async def test_what_its_provider_can_be_asked_about_is_left_to_that(dead: Dead) -> None:
+async def test_an_email_that_its_provider_knows_is_left_to_the_provider(dead: Dead) -> None:
     begun = await dead.begins()
     await dead.store.drop_lease(dead.lease)
     await dead.store.value("""UPDATE fairpost.queue SET evidence = '{"draft": "d", "unknown": "gone"}'""")
@@ -310,7 +310,7 @@ async def test_notes_of_another_boot_say_nothing_and_go(
     assert (await dead.state(), dead.files()) == (("in_doubt", 1), [])
 
 
-async def test_notes_about_another_database_are_left_to_those_who_work_on_it(dead: Dead) -> None:
+async def test_notes_about_another_database_are_left_alone(dead: Dead) -> None:
     begun = await dead.begins()
     await dead.leaves(begun, database=DATABASE)
     await dead.store.drop_lease(dead.lease)
@@ -343,7 +343,7 @@ async def test_a_file_that_is_not_as_a_worker_leaves_it_says_nothing(dead: Dead,
     assert await dead.state() == ("in_doubt", 1)
 
 
-async def test_what_is_no_file_at_all_is_passed_by(dead: Dead) -> None:
+async def test_anything_but_a_regular_file_is_ignored(dead: Dead) -> None:
     begun = await dead.begins()
     await dead.leaves(begun)
     folder = dead.file().parent
@@ -404,7 +404,7 @@ async def test_one_that_ends_in_good_order_leaves_no_file(dead: Dead) -> None:
 
 
 async def test_accounts_come_and_go_in_a_process_with_room_for_few(dead: Dead) -> None:
-    """What was left standing longest makes room; what is under way never does."""
+    """The oldest note makes room; one in progress never does."""
     key = await dead.store.handover_key()
     worker = Handover.open(dead.folders, database=key, accounts_max=2)
     kept = replace(unwritten(1), account_id=AccountId(1))

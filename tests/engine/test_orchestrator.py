@@ -127,7 +127,7 @@ class Engine:
         await self.store.value("SELECT 1")
 
     async def asks(self) -> int:
-        """How many workers one look asks for. What was said to it before is heard by then."""
+        """How many workers one check asks for, after earlier messages have been processed."""
         await self.orchestrator.step()
         return self.parent.asked()
 
@@ -246,7 +246,7 @@ async def test_nothing_is_started_while_everything_is_paused(engine: Engine) -> 
     assert await engine.asks() == 0
 
 
-async def test_an_account_that_may_serve_nobody_who_waits_is_left_alone_and_others_are_not(engine: Engine) -> None:
+async def test_an_account_blocked_for_all_waiting_senders_is_not_started(engine: Engine) -> None:
     blocked = await add_account(engine.store, "anna")
     lease = await engine.store.take_lease(blocked, owner="test", seconds=60)
     assert lease is not None
@@ -345,7 +345,7 @@ async def test_one_that_is_stuck_is_killed_and_not_one_that_moves_or_rests(
     assert await killed(engine, workers) == [stuck]
 
 
-async def test_what_a_dead_worker_held_is_free_at_once_and_not_before_it_is_dead(engine: Engine) -> None:
+async def test_the_accounts_of_a_dead_worker_are_freed_at_once_but_not_before(engine: Engine) -> None:
     account = await add_account(engine.store, "anna")
     await enqueue(engine.store)
     worker = await engine.start()
@@ -459,7 +459,7 @@ async def test_the_death_of_a_shared_process_counts_for_none_and_each_starts_alo
         assert {row["account_id"]: row["deaths"] for row in rows} == {first.account: 0, second.account: 1}
 
 
-async def test_while_the_database_is_away_no_death_is_counted_and_what_was_held_is_freed_later(
+async def test_deaths_during_an_outage_are_not_counted_and_their_accounts_are_freed_later(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairpost.engine.orchestrator.REAP_S", 0.5)

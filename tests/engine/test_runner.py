@@ -228,7 +228,7 @@ async def test_an_address_that_does_not_exist_bounces_and_is_never_written_to_ag
     assert await outcomes(store, second) == []
 
 
-async def test_a_refusal_for_good_that_is_not_the_recipients_fault_suppresses_nobody(
+async def test_a_permanent_refusal_that_is_not_about_the_recipient_suppresses_no_address(
     store: Store, account: AccountId
 ) -> None:
     (email,) = await enqueue(store)
@@ -351,7 +351,7 @@ async def test_an_address_suppressed_after_the_claim_gets_nothing(
     assert (await store.account(account)).usage.hour_used == 3
 
 
-async def test_of_several_recipients_only_the_suppressed_one_is_left_out(store: Store, account: AccountId) -> None:
+async def test_only_the_suppressed_recipient_among_several_is_left_out(store: Store, account: AccountId) -> None:
     await enqueue(store, to=["ann@there.test", "bob@there.test"])
     await store.suppress("default", "bob@there.test", reason="asked us to stop")
     transport = await deliver(store, account)
@@ -476,7 +476,7 @@ async def test_after_finish_nothing_new_is_begun(
     assert await state(store, emails[1]) == "claimed"
 
 
-async def test_what_is_urgent_goes_before_the_rest_of_a_batch(
+async def test_urgent_mail_goes_before_the_rest_of_a_batch(
     store: Store, account: AccountId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transport = ScriptedTransport()
@@ -596,7 +596,7 @@ async def test_a_frozen_worker_that_wakes_up_does_not_complete_its_message(
     assert await old.step() == Rested(Idle.LOST)
 
 
-async def test_a_frozen_worker_that_nobody_replaced_goes_on_at_once_and_blames_no_server(
+async def test_a_frozen_worker_that_was_not_replaced_continues_at_once_and_blames_no_server(
     store: Store, account: AccountId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (email,) = await enqueue(store)
@@ -671,7 +671,7 @@ async def test_an_unknown_e_mail_is_not_found(store: Store) -> None:
 
 
 class Hasty(Store):
-    """Somebody is always quicker: what is claimed is cancelled before it is looked at."""
+    """A cancellation always comes first: claimed e-mails are cancelled before they are loaded."""
 
     is_quick = True
 
@@ -682,7 +682,7 @@ class Hasty(Store):
         return claimed
 
 
-async def test_what_is_cancelled_between_the_claim_and_the_look_at_it_costs_nothing(
+async def test_an_email_cancelled_between_claim_and_load_costs_nothing(
     url: str, store: Store, account: AccountId
 ) -> None:
     gone, sent = await enqueue(store, n=2)
@@ -721,3 +721,39 @@ async def test_every_step_of_an_account_is_one_request_that_another_may_commit(
     asked = [(r.settles and r.settles.email_id, r.begins and r.begins.email_id) for r in requests]
     assert asked == [(None, first), (first, None), (None, second), (second, third), (third, None)]
     assert [r.number for r in requests] == [1, 2, 3, 4, 5]
+
+
+# ── e-mails claimed ahead ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_emails_of_a_claim_whose_answer_was_lost_are_found(store: Store, account: AccountId) -> None:
+    emails = await enqueue(store, n=3)
+    transport = ScriptedTransport(always=OK)
+    runner = await start(store, account, transport)
+    assert len((await store.claim(runner.lease, limit=3)).ids) == 3
+    runner.lose_ahead()
+    assert {handled.email_id for handled in await runner.run_until_idle()} == {*emails}
+
+
+async def test_emails_claimed_ahead_go_back_if_the_account_rests_meanwhile(store: Store, account: AccountId) -> None:
+    runner = await start(store, account, ScriptedTransport(always=OK))
+    assert isinstance(await runner.step(), Rested)
+    emails = await enqueue(store, n=3)
+    claim = await store.claim(runner.lease, limit=3)
+    runner.take_ahead(runner.lease, await store.load(claim.ids))
+    async with asyncio.timeout(60):
+        while {await state(store, email) for email in emails} != {"ready"}:
+            pass
+    assert runner.room_ahead() == 0
+
+
+async def test_emails_claimed_ahead_for_a_lease_that_was_dropped_are_not_sent(store: Store, account: AccountId) -> None:
+    transport = ScriptedTransport(always=OK)
+    runner = await start(store, account, transport)
+    emails = await enqueue(store, n=3)
+    claim = await store.claim(runner.lease, limit=3)
+    lease, loaded = runner.lease, await store.load(claim.ids)
+    await runner.stop()
+    runner.take_ahead(lease, loaded)
+    assert transport.delivered == []
+    assert {await state(store, email) for email in emails} == {"ready"}

@@ -26,7 +26,7 @@ def known(folder: Path, life: UUID = LIFE) -> dict[AccountId, tuple[int, list[Em
     return {each.account_id: (each.step, each.since(0)) for each in opened(folder, life).known()}
 
 
-def test_what_one_process_writes_another_reads(folder: Path) -> None:
+def test_one_process_reads_what_another_writes(folder: Path) -> None:
     one, other = opened(folder), opened(folder)
     one.of(ANNA).acknowledge(7, EmailId(70))
     other.of(BERT).acknowledge(3)

@@ -58,7 +58,7 @@ async def held(store: Store) -> int:
     ],
 )
 @pytest.mark.parametrize("stream", ["campaign", ""])
-async def test_however_often_it_is_woken_it_holds_a_quarter_of_a_second_of_work(
+async def test_frequent_wake_ups_do_not_increase_the_claimed_work(
     store: Store, hands: ManualClock, limits: Limits, most: int, stream: str
 ) -> None:
     account = await store.add_account("anna", address="anna@post.test", limits=limits)
@@ -133,7 +133,7 @@ async def test_an_urgent_arrival_changes_places_with_what_is_held(store: Store, 
         assert await held(store) <= most + 2
 
 
-async def test_what_is_given_back_costs_its_sender_nothing(store: Store, hands: ManualClock) -> None:
+async def test_returned_emails_cost_their_sender_nothing(store: Store, hands: ManualClock) -> None:
     account = await store.add_account("anna", address="anna@post.test", limits=Limits())
     await enqueue(store, n=40, workspace="whale", stream="campaign")
     await enqueue(store, n=40, workspace="other", stream="campaign")
@@ -256,7 +256,7 @@ async def test_an_e_mail_that_is_always_put_off_ends_on_its_plan_and_the_others_
     assert (await store.account(account)).usage.day_used == len(transport.conversations), "and charged"
 
 
-async def test_an_account_that_is_told_off_rests_longer_each_time_whoever_drives_it(
+async def test_a_throttled_account_rests_longer_each_time_even_with_another_worker(
     store: Store, hands: ManualClock
 ) -> None:
     account = await store.add_account("anna", address="anna@post.test", limits=Limits())
@@ -280,7 +280,7 @@ async def test_an_account_that_is_told_off_rests_longer_each_time_whoever_drives
     assert (await store.account(account)).troubles.throttle_count == 0, "looked at anew"
 
 
-async def test_what_a_row_of_refusals_had_cost_is_given_back(store: Store, hands: ManualClock) -> None:
+async def test_attempts_lost_to_consecutive_refusals_are_given_back(store: Store, hands: ManualClock) -> None:
     account = await store.add_account("anna", address="anna@post.test", limits=Limits())
     emails = await enqueue(store, n=3, attempts_max=1)
     runner = await start(store, account, ScriptedTransport(always=LATER))

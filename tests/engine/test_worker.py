@@ -154,7 +154,7 @@ async def test_two_workers_do_not_share_an_account(store: Store, account: Accoun
     await running
 
 
-async def test_an_account_with_new_settings_is_begun_anew(store: Store, account: AccountId) -> None:
+async def test_an_account_with_new_settings_is_restarted(store: Store, account: AccountId) -> None:
     await enqueue(store, n=2)
     transport = Watched()
     transport.free.clear()

@@ -1,4 +1,7 @@
-"""`pip install 'fairpost[server]'`: engine, commands, HTTP API and pages run on the database that is set. What is for development is not there."""
+"""`pip install 'fairpost[server]'`: engine, commands, HTTP API and pages run on the configured database.
+
+Development tools are not installed.
+"""
 
 import asyncio
 import json
@@ -81,7 +84,7 @@ async def test_an_engine_sends(server: Environment, migrated: str) -> None:
 
 @asynccontextmanager
 async def admin_of(server: Environment, url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """Somebody who runs the service, signed in to one that this installation serves."""
+    """An admin who is signed in to a service of this installation."""
     service = server.start("fairpost", "api", "--listen", "127.0.0.1:0", FAIRPOST_DATABASE_URL=url)
     assert service.stderr is not None
     try:

@@ -160,7 +160,7 @@ async def test_a_throttle_ends_by_itself_and_the_weight_when_the_score_has_falle
 
 
 @pytest.mark.parametrize("mode", [AbuseMode.OBSERVE, AbuseMode.OFF])
-async def test_who_is_only_observed_is_told_of_and_not_stopped(
+async def test_an_observed_sender_is_reported_but_not_stopped(
     store: Store, runner: Runner, hands: clock.ManualClock, mode: AbuseMode
 ) -> None:
     watch = watch_of(store, mode)
@@ -173,7 +173,7 @@ async def test_who_is_only_observed_is_told_of_and_not_stopped(
     assert len(await notices(store)) == (2 if mode is AbuseMode.OBSERVE else 0)
 
 
-async def test_another_mode_frees_those_who_were_throttled(
+async def test_changing_the_mode_frees_throttled_senders(
     store: Store, runner: Runner, hands: clock.ManualClock
 ) -> None:
     watch = watch_of(store)
@@ -206,7 +206,7 @@ async def test_time_to_detect_counts_from_the_bounce_and_not_from_when_an_engine
     hands.advance(timedelta(minutes=1))
     await a_burst(store, n=90)
     await runner.run_until_idle()
-    hands.advance(timedelta(minutes=20))  # nobody looks
+    hands.advance(timedelta(minutes=20))  # no check in between
     await watch.step()
     assert await tier_of(store) is Tier.THROTTLED
     assert await found_after(store) == timedelta(minutes=20)
@@ -260,9 +260,7 @@ async def test_a_shorter_maximum_shortens_the_throttles_that_run(
     assert await store.value(held) == timedelta(hours=2), "what it holds back goes out again"
 
 
-async def test_what_is_planned_counts_when_its_hour_begins(
-    store: Store, runner: Runner, hands: clock.ManualClock
-) -> None:
+async def test_planned_mail_counts_when_its_hour_begins(store: Store, runner: Runner, hands: clock.ManualClock) -> None:
     watch = watch_of(store)
     await watch.start()
     await senders.set_sender(store, BAD, plan=None, since=START)
@@ -359,7 +357,7 @@ async def test_hours_in_which_no_engine_looked_are_looked_at(store: Store, hands
 
 
 @pytest.mark.parametrize("since", ["infinity", "-infinity", "12000-01-01", "0001-01-01"])
-async def test_an_age_that_nobody_can_have_is_refused(store: Store, since: str) -> None:
+async def test_an_impossible_age_is_refused(store: Store, since: str) -> None:
     with pytest.raises(asyncpg.PostgresError, match=r"1970.*2200"):
         await store.value("SELECT fairpost.set_sender('w1', 'ann', NULL, $1::text::timestamptz)", since)
 

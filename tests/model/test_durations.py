@@ -18,7 +18,7 @@ def test_units_come_from_the_largest_to_the_smallest(text: str, seconds: int) ->
 
 
 @pytest.mark.parametrize(("text", "ms"), [("500ms", 500), ("1.5s", 1_500), ("1m30s", 90_000), ("0.25h", 900_000)])
-def test_parts_of_a_second_are_for_those_who_ask_for_them(text: str, ms: int) -> None:
+def test_fractions_of_a_second_are_opt_in(text: str, ms: int) -> None:
     assert read_duration(text, is_fine=True) == timedelta(milliseconds=ms)
     assert text == "1m30s" or read_duration(text) is None
 
@@ -36,7 +36,7 @@ def test_one_that_is_too_long_for_any_clock_is_longer_than_any_limit() -> None:
 
 
 @given(st.integers(0, 10**9))
-def test_what_is_written_is_read_as_the_same(seconds: int) -> None:
+def test_a_written_value_reads_back_the_same(seconds: int) -> None:
     assert read_duration(write_duration(seconds)) == timedelta(seconds=seconds)
 
 

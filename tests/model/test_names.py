@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairpost.model.names import NAME, WORKSPACE_NAME, is_name, is_pool
+from fairpost.model.names import NAME, WORKSPACE_NAME, is_full_name, is_name, is_pool
 from fairpost.store.store import Store
 
 
@@ -38,3 +38,24 @@ async def test_accounts_are_named_in_the_database_by_the_same_rules(store: Store
         "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'accounts_name_check'"
     )
     assert f"^({WORKSPACE_NAME.pattern}/)?{NAME.pattern}$" in check
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("mail.example.com", True),
+        ("MAIL-1.example.com", True),
+        ("a.b", False),
+        ("localhost", False),
+        ("10.0.0.1", False),
+        ("mail.example.com.", False),
+        ("-a.example.com", False),
+        ("a..example.com", False),
+        ("a" * 64 + ".example.com", False),
+        ("b\u00fccher.example", False),
+        ("[127.0.0.1]", False),
+        ("a.example.com\n", False),
+    ],
+)
+def test_a_full_host_name_has_a_domain(text: str, is_one: bool) -> None:
+    assert is_full_name(text) is is_one

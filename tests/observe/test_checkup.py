@@ -11,8 +11,10 @@ from fairpost.model.ids import AccountId
 from fairpost.model.reason import Reason
 from fairpost.model.rights import MissingRight, RightKind
 from fairpost.observe.checkup import Check, Grade, check_up
+from fairpost.policy.domain_health import Finding as DomainFinding
+from fairpost.policy.domain_health import Grade as Health
 from fairpost.policy.facts import Facts, InHand, Pause, Route
-from fairpost.policy.findings import Disk, Engine, Findings, Holdback, Machine, Schema, Server
+from fairpost.policy.findings import CheckedDomain, Disk, Engine, Findings, Holdback, Machine, Schema, Server
 from fairpost.policy.restored import First, Restored, Sound
 from fairpost.transports.smtp.settings import SmtpSettings
 from tests.facts import missing
@@ -99,8 +101,15 @@ def test_when_all_is_well_every_check_says_so() -> None:
     assert len(checks) > 15
 
 
+def domain(name: str, *grades: Health, is_own: bool = True) -> CheckedDomain:
+    findings = [
+        DomainFinding(what="mx", grade=grade, reason=Reason("domain.mx_missing", domain=name)) for grade in grades
+    ]
+    return CheckedDomain(workspace="acme", domain=name, findings=findings, is_own=is_own)
+
+
 @pytest.mark.parametrize(("mode", "has_secret"), [(0o640, True), (0o600, True), (0o644, False)])
-def test_a_settings_file_is_well_where_nobody_else_can_read_its_secrets(mode: int, has_secret: bool) -> None:
+def test_a_settings_file_is_fine_if_others_cannot_read_it(mode: int, has_secret: bool) -> None:
     found = machine(settings_file="/etc/f.toml", settings_file_mode=mode, settings_file_has_secret=has_secret)
     assert {check.grade for check in check_up(found)} == {Grade.OK}
     assert "settings file" in {check.name for check in check_up(found)}
@@ -168,6 +177,9 @@ OLD = replace(AGED, age_s=8_000)
         (engine(standing=Restored(("gone back",))), "identity", Grade.PROBLEM, "gone back"),
         (engine(sees_identity=False), "identity", Grade.NOTE, ""),
         (engine(unopenable=["sales"]), "passwords", Grade.PROBLEM, "sales"),
+        (engine(domains=[domain("shop.test", Health.GOOD, Health.BAD)]), "domains", Grade.PROBLEM, "shop.test"),
+        (engine(domains=[domain("b.test", Health.BAD, is_own=False)]), "domains", Grade.NOTE, "b.test"),
+        (engine(domains=[domain("c.test", Health.WARNING)]), "domains", Grade.NOTE, "c.test"),
         (facts(accounts=[post(), post(name="b", status=AccountStatus.PAUSED)]), "accounts", Grade.NOTE, "b is paused"),
         (facts(accounts=[post(), post(name="b", transport=None)]), "accounts", Grade.PROBLEM, "b "),
         (facts(accounts=[post(), post(name="b", pool="x", transport=None)]), "accounts", Grade.NOTE, "b "),
@@ -212,7 +224,7 @@ def test_no_server_at_all_still_tells_of_the_machine() -> None:
 
 
 @pytest.mark.parametrize(("restored", "grade"), [(False, Grade.NOTE), (True, Grade.PROBLEM)])
-def test_a_pause_comes_first_and_is_a_problem_only_where_nobody_chose_it(restored: bool, grade: Grade) -> None:
+def test_a_pause_comes_first_and_is_a_problem_only_if_it_was_automatic(restored: bool, grade: Grade) -> None:
     pause = Pause(
         since=NOW,
         until=None,
@@ -252,7 +264,7 @@ def test_mail_that_waits_makes_a_missing_account_a_problem() -> None:
     assert problems(facts(accounts=[])) == ["accounts"]
 
 
-def test_what_is_missing_is_told_with_what_grants_it_and_of_very_much_the_first() -> None:
+def test_missing_privileges_are_listed_with_their_grants_up_to_a_limit() -> None:
     rights = [
         MissingRight(kind=RightKind.TENANT, what=f"right {n}", sql=f"GRANT {n} TO t" if n else None) for n in range(8)
     ]
@@ -267,6 +279,6 @@ def test_without_any_account_that_is_said_once() -> None:
     assert (check.name, check.grade) == ("accounts", Grade.NOTE)
 
 
-def test_a_database_nobody_has_worked_on_is_fine() -> None:
+def test_an_unused_database_is_fine() -> None:
     assert {check.grade for check in check_up(engine(standing=First()))} == {Grade.OK}
     assert {check.grade for check in check_up(engine(standing=Sound()))} == {Grade.OK}

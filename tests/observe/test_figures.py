@@ -40,7 +40,7 @@ async def test_each_send_counts_once_also_when_the_beginning_moves(
         assert await _counted(reader, store) == (sends, sends * 1000)
 
 
-async def test_what_an_account_sent_stays_counted_when_it_is_removed(store: Store) -> None:
+async def test_emails_stay_counted_when_their_account_is_removed(store: Store) -> None:
     await store.add_account("sales", address="sales@post.test", limits=Limits())
     await store.fetch(ADD)
     reader = FiguresReader(timedelta(hours=1))
@@ -49,7 +49,7 @@ async def test_what_an_account_sent_stays_counted_when_it_is_removed(store: Stor
     assert await _counted(reader, store) == (2, 2000)
 
 
-async def test_what_was_sent_is_counted_by_transport_and_never_falls(store: Store) -> None:
+async def test_sent_mail_is_counted_by_transport_and_never_falls(store: Store) -> None:
     await store.add_account("sales", address="sales@post.test", limits=Limits())
     await store.add_account("news", address="news@post.test", limits=Limits())
     await store.fetch("UPDATE fairpost.accounts SET transport = '{\"kind\": \"gmail\"}' WHERE name = 'news'")

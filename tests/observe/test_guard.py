@@ -30,7 +30,7 @@ from fairpost.store.store import Store
 from fairpost.transports.scripted.send import ScriptedTransport
 from tests.conftest import at_database
 
-RECOVERING = {"restore_command": "false", "hot_standby": "off"}  # nobody reads before it is done
+RECOVERING = {"restore_command": "false", "hot_standby": "off"}  # not readable before recovery is complete
 
 _numbers = itertools.count(1)
 
@@ -110,7 +110,7 @@ async def test_four_engines_that_start_at_once_agree(store: Store, tmp_path: Pat
 
 
 @pytest.mark.fresh
-async def test_a_copied_database_sends_nothing_until_somebody_resumes(
+async def test_a_copied_database_sends_nothing_until_resumed(
     server_url: str, url: str, home: Path, tmp_path: Path
 ) -> None:
     async with Store.open(url) as store:
@@ -127,7 +127,7 @@ async def test_a_copied_database_sends_nothing_until_somebody_resumes(
         runner = await Runner.start(copy, ScriptedTransport(), account.id, owner="test")
         assert runner is not None
         assert await runner.step() == Rested(Idle.PAUSED)
-        await guard(copy, home)  # whoever asks, and however often
+        await guard(copy, home)  # for every caller, however often
         assert await kinds(copy) == ["restored"]
         await resume(copy)
         assert await runner.take_up(), "the lease is held in the new life, too"

@@ -28,7 +28,7 @@ NOW = START + timedelta(days=1)
 
 EMAIL = ShownEmail(
     **dict.fromkeys(("reason", "account", "expires_at", "claimed_at", "begun_at", "finished_at", "idempotency_key")),
-    **dict.fromkeys(("message_id", "thread_id", "sender", "subject", "text", "html", "reply_to")),
+    **dict.fromkeys(("message_id", "thread_id", "sender", "subject", "text", "html", "reply_to", "type")),
     id=EmailId(4711),
     state=State.READY,
     workspace="acme",
@@ -43,9 +43,12 @@ EMAIL = ShownEmail(
     attempts_max=5,
     on_doubt=DoubtPolicy.RESEND,
     recipients=(),
+    tags={},
+    metadata={},
     remaining=(),
     fields={},
     content_id=4711,
+    has_places=False,
     headers={},
     attachments=(),
     log=(),
@@ -183,7 +186,7 @@ async def test_a_campaigns_email_names_its_campaign_and_a_held_one_what_holds_it
         assert fact in held.stands_in_the_way[1].words
 
 
-async def test_a_doubt_tells_what_is_known_and_then_what_was_decided(full: Store, neighbours: Neighbours) -> None:
+async def test_a_doubt_shows_what_is_known_and_then_the_decision(full: Store, neighbours: Neighbours) -> None:
     id_ = EmailId(neighbours.a.emails["in_doubt"])
     email = await show_email(full, id_)
     doubt = (await life_of(full, email, ids=await full.public_ids())).doubt
@@ -216,7 +219,7 @@ async def test_a_doubt_tells_what_is_known_and_then_what_was_decided(full: Store
         (DoubtPolicy.RESEND, 1, {"draft": "d", "unknown": "gone"}, "resend"),
     ],
 )
-def test_what_a_policy_does_is_what_the_engine_does(
+def test_a_policy_has_the_same_effect_as_in_the_engine(
     on_doubt: DoubtPolicy, attempts: int, evidence: dict[str, str] | None, policy: str
 ) -> None:
     email = replace(EMAIL, state=State.IN_DOUBT, on_doubt=on_doubt, attempts=attempts, begun_at=START, claimed_at=START)
@@ -225,7 +228,7 @@ def test_what_a_policy_does_is_what_the_engine_does(
     assert doubt.policy == POLICIES[policy]
 
 
-def test_what_a_ready_email_waits_for() -> None:
+def test_a_ready_email_shows_what_it_waits_for() -> None:
     assert [o.kind for o in tell(EMAIL, Background()).stands_in_the_way] == ["turn"]
     for code, kind in (("pool.empty", "account"), ("engine.none", "engine")):
         condition = Condition(reason=Reason(code, pool="default"), tone=Tone.FAULT)

@@ -39,7 +39,7 @@ async def test_workspaces_together_are_the_whole(store: Store, emails: list[dict
     assert everything.waiting == sum(everything.classes.values())
 
 
-async def test_what_is_due_later_is_told_with_its_moment(store: Store) -> None:
+async def test_mail_due_later_is_reported_with_its_time(store: Store) -> None:
     server = SmtpSettings(host="mail.test", port=587)
     await store.add_account("one", address="one@example.com", pool="default", limits=Limits(), transport=server)
     now = await store.now()
@@ -51,7 +51,7 @@ async def test_what_is_due_later_is_told_with_its_moment(store: Store) -> None:
         assert found.next_due_at == found.headline.until == due_at
 
 
-async def test_nobody_waits_whose_e_mail_was_cancelled_before_an_engine_took_it_up(store: Store) -> None:
+async def test_an_email_cancelled_before_an_engine_absorbed_it_does_not_count_as_waiting(store: Store) -> None:
     cancelled, kept = await store.enqueue_many([{**EMAIL, "workspace": name} for name in ("acme", "rival")])
     assert (await NowWatch(store).look()).oldest_wait_s is not None
     await store.cancel(cancelled["id"], reason="enough")
@@ -100,7 +100,7 @@ async def test_the_pace_of_a_workspace_stays_when_the_hour_turns(store: Store) -
             await store.value(_SENDS, "acme", time.now, 20)
             paces.append((await watch.look()).per_s)
         assert paces == [20.0] * len(paces)
-        time.advance(timedelta(hours=5))  # nobody looked meanwhile
+        time.advance(timedelta(hours=5))  # no look in between
         assert (await watch.look()).per_s == 0.0
         time.advance(timedelta(seconds=1))
         await store.value(_SENDS, "acme", time.now, 7)

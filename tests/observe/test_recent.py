@@ -27,7 +27,7 @@ async def test_a_look_that_took_long_is_kept_for_longer_and_not_for_ever(monkeyp
     assert await recent.look(lambda: look(0)) == now_s
 
 
-async def test_however_many_ask_one_looks_for_each_name() -> None:
+async def test_concurrent_requests_for_a_name_share_one_read() -> None:
     recents, looks = Recents(kept_s=60.0, kept_max=10), 0
 
     async def look() -> int:

@@ -11,7 +11,7 @@ from fairpost.system import clock
 REQUEST = Request({"type": "http", "method": "GET", "path": "/metrics", "headers": []})
 
 
-async def test_however_many_ask_it_looks_once_a_second() -> None:
+async def test_many_requests_share_one_read_per_second() -> None:
     looks = 0
 
     async def look() -> bytes:

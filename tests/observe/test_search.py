@@ -78,9 +78,11 @@ async def test_an_address_is_found_wherever_it_stands_and_however_it_is_written(
 async def test_each_thing_known_must_be_true(store: Store) -> None:
     one, two, three = await put(
         store,
-        mail(user="u1", stream="news", idempotency_key="order 1"),
-        mail(user="u1", stream="offers", idempotency_key="order 2"),
-        mail(user="u2", stream="news", to="bob@example.com"),
+        mail(user="u1", stream="news", idempotency_key="order 1", type="receipt", tags={"order": "7", "plan": "gold"}),
+        mail(
+            user="u1", stream="offers", idempotency_key="order 2", type="receipt", tags={"order": "8", "plan": "gold"}
+        ),
+        mail(user="u2", stream="news", to="bob@example.com", type="hub_forgot_password", metadata={"order": "7"}),
     )
     assert await found(store, user="u1") == [two, one]
     assert await found(store, stream="news") == [three, one]
@@ -89,7 +91,15 @@ async def test_each_thing_known_must_be_true(store: Store) -> None:
     assert await found(store, key="order 2", user="u2") == []
     assert await found(store, "other", key="order 2") == []
     assert await found(store, to="bob@example.com", stream="offers") == []
-    for unknown in ({"account": "x"}, {"campaign": "x"}, {"user": "x"}, {"stream": "x"}, {"key": "x"}):
+    assert await found(store, type="receipt") == await found(store, tags={"plan": "gold"}) == [two, one]
+    assert await found(store, tags={"order": "7"}) == await found(store, tags={"plan": "gold", "order": "7"}) == [one]
+    assert await found(store, type="hub_forgot_password", tags={"order": "7"}) == []
+    assert await found(store, type="receipt", user="u1", stream="offers") == [two]
+    assert await found(store, "other", type="receipt") == await found(store, "other", tags={"order": "7"}) == []
+    for unknown in (
+        *({"account": "x"}, {"campaign": "x"}, {"user": "x"}, {"stream": "x"}, {"key": "x"}, {"type": "x"}),
+        *({"tags": {"x": "7"}}, {"tags": {"order": "x"}}, {"tags": {"order": ""}}),
+    ):
         assert await found(store, **unknown) == []
     now = datetime.now(UTC)
     assert await found(store, since=now - timedelta(hours=1), until=now + timedelta(hours=1)) == [three, two, one]
@@ -99,8 +109,12 @@ async def test_each_thing_known_must_be_true(store: Store) -> None:
     matches = await search_emails(store, Wanted(user="u1"), workspace=A, states=[State.CANCELLED])
     assert matches.emails == []
     await store.cancel(one)
-    matches = await search_emails(store, Wanted(user="u1"), workspace=A, states=[State.CANCELLED])
-    assert [each.id for each in matches.emails] == [one]
+    for wanted in (Wanted(user="u1"), Wanted(type="receipt"), Wanted(tags={"plan": "gold"})):
+        matches = await search_emails(store, wanted, workspace=A, states=[State.CANCELLED])
+        assert [(each.id, each.type, each.tags) for each in matches.emails] == [
+            (one, "receipt", {"order": "7", "plan": "gold"})
+        ]
+    assert await found(store, type="receipt") == await found(store, tags={"plan": "gold"}) == [two, one]
 
 
 async def test_an_erased_person_is_not_found(store: Store) -> None:
@@ -110,9 +124,10 @@ async def test_an_erased_person_is_not_found(store: Store) -> None:
     assert await found(store, to="ann@example.com") == await found(store, key="for ann") == []
 
 
-async def test_what_belongs_to_a_workspace_needs_its_name(store: Store) -> None:
-    with pytest.raises(asyncpg.PostgresError, match="workspace"):
-        await search_emails(store, Wanted(user="u1"))
+async def test_properties_of_a_workspace_need_its_name(store: Store) -> None:
+    for wanted in (Wanted(user="u1"), Wanted(type="x"), Wanted(tags={"a": "b"})):
+        with pytest.raises(asyncpg.PostgresError, match="workspace"):
+            await search_emails(store, wanted)
 
 
 async def test_one_word_is_understood_as_the_first_that_there_is(store: Store) -> None:
@@ -185,17 +200,24 @@ async def test_a_search_reads_little_however_rare_what_is_wanted(store: Store) -
         Wanted(user="nobody"),
         Wanted(stream="nothing"),
         Wanted(key="nothing"),
+        Wanted(type="common"),
+        Wanted(type="nothing"),
+        Wanted(tags={"common": "yes"}),
+        Wanted(tags={"order": "777"}),
+        Wanted(tags={"nothing": ""}),
     )
     for wanted in asked:
         await rows_of_search(store, wanted)  # a plan made when there was nothing must be right later, too
     await fill_history(store, 5 * EMAILS, lambda _: None)
     for n in range(0, 2_000, 1_000):
-        await put(store, *(mail(workspace="big", to=f"p{n + i}@there.test", user="many") for i in range(1_000)))
+        tags = [{"common": "yes", "order": str(n + i)} for i in range(1_000)]
+        await put(store, *(mail(workspace="big", user="many", type="common", tags=each) for each in tags))
+    await store.value("SELECT fairpost.cancel(q.id) FROM fairpost.queue q WHERE q.user_name = 'many' AND q.id % 2 = 0")
     for wanted in asked:
         assert await rows_of_search(store, wanted) <= 12 * FEW, wanted
 
 
-async def test_what_no_index_knows_is_looked_for_a_little_at_a_time(store: Store) -> None:
+async def test_a_search_without_an_index_reads_a_little_at_a_time(store: Store) -> None:
     await fill_history(store, EMAILS, lambda _: None)
     await store.add_account("idle", address="idle@shop.test", limits=Limits())
     await store.value("UPDATE fairpost.emails SET account_id = 77")

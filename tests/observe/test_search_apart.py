@@ -63,7 +63,7 @@ def of(workspace: str, to: tuple[str, ...], count: int, state: str = "sent") -> 
 @example([of(B, (ANN,), MORE_THAN_ONE_LOOKS_AT)])
 @example([of(A, (BOB, ANN), 2), of(B, (ANN, BOB), MORE_THAN_ONE_LOOKS_AT)])
 @given(st.lists(batches(), min_size=1, max_size=5))
-def test_what_a_workspace_is_told_is_made_of_its_own_emails(url: str, written: list[dict[str, Any]]) -> None:
+def test_a_workspaces_figures_only_cover_its_own_emails(url: str, written: list[dict[str, Any]]) -> None:
     asyncio.run(_told_alike(url, written))
 
 
@@ -107,7 +107,7 @@ def _told(matches: Matches) -> Told:
     return [each.id for each in matches.emails], matches.looked_to
 
 
-async def test_how_much_others_write_to_an_address_costs_nobody_else(url: str) -> None:
+async def test_mail_of_other_workspaces_to_an_address_costs_a_search_nothing(url: str) -> None:
     async with Store.open(url, connections_max=1) as store:
         sql = "SELECT * FROM fairpost.search_emails($1, $2, NULL, NULL, $3)"
         asked = (Wanted(to=ANN).as_json(), 21)
@@ -124,7 +124,7 @@ async def test_how_much_others_write_to_an_address_costs_nobody_else(url: str) -
             assert await rows_read(store, sql, workspace, *asked) <= 12 * 21
 
 
-async def test_those_who_run_the_service_find_an_address_in_all_workspaces(url: str) -> None:
+async def test_admins_find_an_address_in_all_workspaces(url: str) -> None:
     async with Store.open(url, connections_max=1) as store:
         wanted = Wanted(to=ANN)
         await search_emails(store, wanted, most=FEW)

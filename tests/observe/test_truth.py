@@ -124,8 +124,9 @@ Make = Callable[[World, str], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Situation:
-    """`code`: what the campaign says, and all others that are not told apart. `status`: what keeps e-mails back, the worst first; `doctor`
-    likewise, where it tells more or less."""
+    """`code` is the campaign's and, unless given, all others'. `status` is what keeps e-mails back, worst first; so is
+    `doctor`, where it differs.
+    """
 
     make: Make
     code: str
@@ -405,7 +406,9 @@ def wrong_in(found: Answers) -> dict[str, str]:
 
 
 async def until_true(look: Callable[[Iterable[str]], Awaitable[Answers]]) -> Answers:
-    """What is told once all of it is true at the same time. Until then only what is not is looked at: a busy machine takes its time."""
+    """Waits until everything is true at the same time. Only what is not true yet is checked again: a busy machine takes
+    time.
+    """
     wrong: dict[str, str] = {}
     try:
         async with asyncio.timeout(SETTLED_S_MAX):

@@ -106,7 +106,7 @@ def exim(
     relay_to: tuple[str, int] | None = None,
     settings: str = "",
 ) -> Iterator[Server]:
-    """With a login, nobody else may send. `settings` are lines of Exim's main part: "message_size_limit = 1000"."""
+    """With a login, no other client may send. `settings` are lines of Exim's main part: "message_size_limit = 1000"."""
     software = require("exim")
     port, tls_port = free_port(), free_port() if tls else None
     with room_for(software) as room:

@@ -56,6 +56,27 @@ PEERS: Mapping[str, Peer] = {
             ),
         ),
     ),
+    "dovecot": Peer(
+        package="dovecot-core dovecot-imapd",
+        programs=(("usr/sbin/dovecot",), ("usr/bin/doveconf",), ("usr/lib/dovecot/imap",)),
+    ),
+    "courier": Peer(
+        package="courier-imap courier-base courier-authlib libcourier-unicode4 libgamin0 libpcre3",
+        programs=(("usr/bin/imapd",), ("usr/sbin/couriertcpd",)),
+    ),
+    "opendkim": Peer(package="opendkim", programs=(("usr/sbin/opendkim",),)),
+    "mail-dkim": Peer(
+        package="libmail-dkim-perl libcrypt-openssl-rsa-perl libcrypt-openssl-bignum-perl libmailtools-perl libnet-dns-perl libtimedate-perl",
+        programs=(("usr/share/perl5/Mail/DKIM/Verifier.pm",),),
+    ),
+    "opendmarc": Peer(package="opendmarc", programs=(("usr/sbin/opendmarc",),)),
+    "rspamd": Peer(package="rspamd", programs=(("usr/bin/rspamd",),)),
+    "spamassassin": Peer(
+        package="spamassassin libhtml-parser-perl libsocket6-perl libsys-hostname-long-perl libnet-dns-perl libnetaddr-ip-perl libhttp-date-perl "
+        "libmail-dkim-perl libio-string-perl libcrypt-openssl-rsa-perl libcrypt-openssl-bignum-perl libmailtools-perl libtimedate-perl libmail-spf-perl liberror-perl "
+        "libhttp-message-perl liburi-perl libencode-locale-perl libio-html-perl liblwp-mediatypes-perl libhtml-tagset-perl libclone-perl",
+        programs=(("usr/bin/spamassassin",),),
+    ),
     "pgbouncer": Peer(package="pgbouncer", programs=(("usr/sbin/pgbouncer", "usr/bin/pgbouncer"),)),
 }
 
@@ -221,7 +242,7 @@ def _missing_libraries(tree: Path) -> set[str]:
 
 
 def _shared_libraries(root: Path) -> Iterator[Path]:
-    return (path for path in root.glob("usr/lib/**/*.so*") if path.is_file())
+    return (path for place in ("usr/lib", "lib") for path in root.glob(f"{place}/**/*.so*") if path.is_file())
 
 
 def _is_elf(path: Path) -> bool:

@@ -57,19 +57,26 @@ def postfix(
     login: Login | None = None,
     relay_to: tuple[str, int] | None = None,
     settings: Mapping[str, str] | None = None,
+    dns: str | None = None,
+    proxied_port: int | None = None,
 ) -> Iterator[Server]:
-    """With a login, nobody else may send. `settings` go over ours into main.cf: {"message_size_limit": "1000"}."""
+    """With a login, no other client may send. `settings` override ours in main.cf: {"message_size_limit": "1000"}.
+
+    `dns` is the server that resolves names. It also listens on `proxied_port`, behind the PROXY protocol.
+    """
     software = require("postfix")
     port, tls_port = free_port(), free_port() if tls else None
     with ExitStack() as stack:
         room = stack.enter_context(room_for(software))
         auth_port = stack.enter_context(run_auth_server(login)) if login else None
         _make_folders(room)
+        if dns:
+            room.resolve_by(dns)
         if tls:
             room.certificate(tls)
         chosen = _main(room, software) | _delivery(relay_to) | _tls(tls) | _auth(auth_port) | dict(settings or {})
         room.write("/etc/postfix/main.cf", "".join(f"{name} = {value}\n" for name, value in chosen.items()))
-        room.write("/etc/postfix/master.cf", _listeners(port, tls_port) + SERVICES)
+        room.write("/etc/postfix/master.cf", _listeners(port, tls_port, proxied_port) + SERVICES)
         command = [room.software(software.program("master")), "-i", "-c", "/etc/postfix"]
         yield stack.enter_context(room.serving(command, port=port, tls_port=tls_port, log=LOG))
 
@@ -146,6 +153,10 @@ def _auth(port: int | None) -> dict[str, str]:
     }
 
 
-def _listeners(port: int, tls_port: int | None) -> str:
-    plain = f"{HOST}:{port} inet n - n - - smtpd\n"
-    return plain + (f"{HOST}:{tls_port} inet n - n - - smtpd -o smtpd_tls_wrappermode=yes\n" if tls_port else "")
+def _listeners(port: int, tls_port: int | None, proxied_port: int | None = None) -> str:
+    options = {
+        port: "",
+        tls_port: "-o smtpd_tls_wrappermode=yes",
+        proxied_port: "-o smtpd_upstream_proxy_protocol=haproxy",
+    }
+    return "".join(f"{HOST}:{each} inet n - n - - smtpd {more}\n" for each, more in options.items() if each)

@@ -45,7 +45,14 @@ def free_port() -> int:
 
 @contextmanager
 def running(
-    command: Sequence[str], *, name: str, ports: Sequence[int], log: Path, environment: Mapping[str, str], cwd: Path
+    command: Sequence[str],
+    *,
+    name: str,
+    ports: Sequence[int],
+    log: Path,
+    environment: Mapping[str, str],
+    cwd: Path,
+    stop_s_max: float = STOP_S_MAX,
 ) -> Iterator[int]:
     """Yields the pid once every port takes connections."""
     with log.open("wb") as output:
@@ -63,7 +70,7 @@ def running(
             _await_ports(process, name, ports, log)
             yield process.pid
     finally:
-        _stop(process)
+        _stop(process, stop_s_max)
 
 
 @contextmanager
@@ -93,13 +100,13 @@ def _listening_ports() -> set[int]:
     return {int(row[1].split(":")[1], 16) for row in rows if row[3] == TCP_LISTEN}
 
 
-def await_greeting(port: int, log: Path) -> None:
-    """A port that takes connections may still have nobody behind it who speaks SMTP."""
+def await_greeting(port: int, log: Path, begins: bytes = b"220") -> None:
+    """A port that accepts connections may not have an SMTP server behind it yet."""
     with socket.create_connection((HOST, port), timeout=READY_S_MAX) as connection, connection.makefile("rwb") as file:
         greeting = file.readline()
-        if not greeting.startswith(b"220"):
+        if not greeting.startswith(begins):
             raise PeerBroken(f"expected a greeting on port {port}, got {greeting!r}:\n{end_of(log)}")
-        file.write(b"QUIT\r\n")
+        file.write(b"QUIT\r\n" if begins == b"220" else b"a LOGOUT\r\n")
         file.flush()
         file.readline()
 
@@ -110,10 +117,10 @@ def end_of(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN_MAX:])
 
 
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """The leader is reaped last: until then its number cannot become somebody else's."""
+def _stop(process: "subprocess.Popen[bytes]", seconds: float) -> None:
+    """The leader is reaped last: until then its pid cannot be reused."""
     os.killpg(process.pid, signal.SIGTERM)
-    if not _ends_in(process, STOP_S_MAX):
+    if not _ends_in(process, seconds):
         # First what it started: unshare then sees its namespace empty before it ends itself.
         for child in _children(process.pid):
             os.kill(child, signal.SIGKILL)

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.peers.certificates import Certificate
 from tests.peers.fetch import PeerMissing, Software
 from tests.peers.maildir import read_maildir
-from tests.peers.process import HOST, await_greeting, running
+from tests.peers.process import HOST, STOP_S_MAX, await_greeting, running
 from tests.peers.received import Server
 
 UNSHARE = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
@@ -41,6 +41,8 @@ USERS = {
     "opensmtpq": 64_807,
     "smtpd": 64_808,
     "smtpq": 64_809,
+    "dovecot": 64_810,
+    "dovenull": 64_811,
 }
 KEEPER = USERS["keeper"]
 
@@ -91,8 +93,13 @@ class Room:
         self.outside(path).parent.mkdir(parents=True, exist_ok=True)
         self.outside(path).write_text(text)
         self.outside(path).chmod(mode)
-        # Postfix waits until its configuration is some seconds old, lest somebody is still writing it.
+        # Postfix waits until its configuration is a few seconds old, in case it is still being written.
         os.utime(self.outside(path), (0, 0))
+
+    def resolve_by(self, dns: str) -> None:
+        """Names of hosts come from this DNS server as well."""
+        self.write("/etc/resolv.conf", f"nameserver {dns}\noptions timeout:5 attempts:2\n")
+        self.write("/etc/nsswitch.conf", ETC["nsswitch.conf"].replace("hosts: files", "hosts: files dns"))
 
     def certificate(self, given: Certificate, *, reader: str = "root") -> None:
         self.write(CERT, given.cert.read_text())
@@ -111,18 +118,12 @@ class Room:
         tls_port: int | None,
         log: str = CONSOLE,
         binds: Sequence[tuple[str, str]] = (),
+        greeting: bytes = b"220",
     ) -> Iterator[Server]:
         """`binds` are folders of the software that the server looks for in a fixed place of the system."""
         maildir = self.outside(MAILDIR)
-        with running(
-            [*UNSHARE, "/bin/sh", "-c", ENTER, "room", *self._binds(binds), "-", *self._with_libraries(command)],
-            name=command[0],
-            ports=[port, tls_port] if tls_port else [port],
-            log=self.outside(CONSOLE),
-            environment={"LC_ALL": "C", "TZ": "UTC"},
-            cwd=Path("/"),
-        ) as pid:
-            await_greeting(port, self.outside(log))
+        with self.running(command, ports=[port, tls_port] if tls_port else [port], binds=binds) as pid:
+            await_greeting(port, self.outside(log), greeting)
             yield Server(
                 host=HOST,
                 port=port,
@@ -131,6 +132,26 @@ class Room:
                 log=self.outside(log),
                 received=lambda: read_maildir(maildir),
             )
+
+    @contextmanager
+    def running(
+        self,
+        command: Sequence[str],
+        *,
+        ports: Sequence[int],
+        binds: Sequence[tuple[str, str]] = (),
+        stop_s_max: float = STOP_S_MAX,
+    ) -> Iterator[int]:
+        with running(
+            [*UNSHARE, "/bin/sh", "-c", ENTER, "room", *self._binds(binds), "-", *self._with_libraries(command)],
+            name=command[0],
+            ports=ports,
+            log=self.outside(CONSOLE),
+            environment={"LC_ALL": "C", "TZ": "UTC"},
+            cwd=Path("/"),
+            stop_s_max=stop_s_max,
+        ) as pid:
+            yield pid
 
     def _binds(self, more: Sequence[tuple[str, str]]) -> list[str]:
         pairs = [(str(self._software.root / source), target) for source, target in more]

@@ -16,7 +16,7 @@ from tests.peers.received import Received, Server
 CONNECTIONS_MAX = 4096  # smtp-sink's own default is 256; the kernel caps the backlog at somaxconn, 4096 by default
 COUNTERS = re.compile(r"sess=(\d+) quit=(\d+) mesg=(\d+)")
 COUNTERS_BYTES_MAX = 1000  # each update is appended, some 30 bytes; the last one counts
-NOBODY = "nobody"  # started by root, smtp-sink insists on becoming somebody else
+NOBODY = "nobody"  # when started by root, smtp-sink insists on switching to another user
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ def smtp_sink(*, flags: Sequence[str] = (), dump: bool = False, count: bool = Fa
             command += ["-u", NOBODY]
             os.chown(dumps, pwd.getpwnam(NOBODY).pw_uid, -1)
         if dump:
-            command += ["-d", "mail."]  # relative, because nobody may not pass through a folder of root's
+            command += ["-d", "mail."]  # relative, because that user may not enter root's folder
         if count:
             command += ["-c"]
         command += [*flags, f"{HOST}:{port}", str(CONNECTIONS_MAX)]

@@ -41,7 +41,7 @@ def test_a_version_that_cannot_be_had_is_named_and_no_success(
     assert capsys.readouterr().out.splitlines()[1].startswith("14 ")
 
 
-def test_what_failed_is_in_the_table_and_no_tests_are_no_success() -> None:
+def test_failures_are_in_the_table_and_an_empty_run_is_not_a_success() -> None:
     bad = Outcome(version="16.1", passed=7, failed=1, skipped=2, failures=("tests.x::test_y",))
     assert not bad.is_good
     assert not Outcome(version="16.1").is_good

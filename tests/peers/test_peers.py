@@ -1,4 +1,4 @@
-"""The peers themselves, by the standard library's client: whoever tests against them may rely on what is shown here."""
+"""The peers themselves, tested with the standard library's client, so that other tests can rely on them."""
 
 import os
 import re
@@ -210,7 +210,7 @@ class TestRealServers:
                 smtplib.SMTP_SSL(HOST, server.tls_port, context=trusting)
 
     @pytest.mark.parametrize("method", ["PLAIN", "LOGIN"])
-    def test_who_logs_in_may_send(
+    def test_an_authenticated_client_may_send(
         self, start_with_tls: Start, certificates: Certificates, trusting: ssl.SSLContext, method: str
     ) -> None:
         with start_with_tls(tls=certificates.good, login=LOGIN) as server:
@@ -223,7 +223,7 @@ class TestRealServers:
                 send(client)
             assert_is_ours(server)
 
-    def test_who_does_not_log_in_may_not(
+    def test_an_unauthenticated_client_may_not_send(
         self, start_with_tls: Start, certificates: Certificates, trusting: ssl.SSLContext
     ) -> None:
         with (
@@ -287,7 +287,7 @@ class TestTheEnd:
             "import time\nfrom tests.peers import servers\n"
             f"with servers.{name}() as server: print(server.pid, flush=True); time.sleep(60)"
         )
-        here = os.environ | {"TMPDIR": str(tmp_path)}  # its folder stays: nobody is left to remove it
+        here = os.environ | {"TMPDIR": str(tmp_path)}  # its folder remains, because no process is left to remove it
         with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=here) as owner:
             assert owner.stdout is not None
             pid = int(owner.stdout.readline())

@@ -32,7 +32,7 @@ class Worker:
 
 
 def with_mean_pause(sender: Sender, plan: Plan) -> Limits:
-    """Of a thousand throws of the dice. Nobody sends two at the same moment."""
+    """The mean of a thousand dice rolls. No two sends happen at the same moment."""
     limits, begun_at = widened(sender.limits, plan.gap), datetime(2030, 1, 1, tzinfo=UTC)
     pauses = []
     for n in range(1000):
@@ -64,7 +64,7 @@ class Reference:
         return worker
 
     def _send_next(self) -> bool:
-        """Whoever is free first takes its next."""
+        """The first free account takes the next e-mail."""
         moments = [(moment, place) for place, w in enumerate(self.workers) if (moment := self._next(w)) is not None]
         if not moments:
             return False

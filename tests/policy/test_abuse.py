@@ -145,14 +145,14 @@ def test_nothing_older_than_a_day_counts() -> None:
     assert last_day(Activity(created_at=NOW, hours=hours), now=on_the_hour).counts == Counts()
 
 
-def test_what_is_booked_for_an_hour_to_come_counts_from_its_beginning_on() -> None:
+def test_bookings_for_a_future_hour_count_when_it_begins() -> None:
     next_hour, booked = THIS_HOUR + HOUR, Counts(volume=1_000)
     found = Activity(created_at=None, hours={THIS_HOUR: Counts(volume=1), next_hour: booked})
     assert last_day(found, now=next_hour - TICK).counts == Counts(volume=1)
     assert last_day(found, now=next_hour).counts == Counts(volume=1_001)
 
 
-def test_of_whom_nobody_said_how_old_they_are_is_not_young() -> None:
+def test_a_sender_of_unknown_age_is_not_young() -> None:
     assert value_of(Activity(created_at=None, hours={THIS_HOUR: Counts(volume=1_000)})) == 0
 
 
@@ -262,13 +262,13 @@ def test_a_shorter_maximum_shortens_what_runs_and_a_longer_one_lets_the_score_de
     assert long.until - NOW == timedelta(hours=6 if value == 0 else 32)
 
 
-def test_who_is_free_again_and_begins_anew_is_throttled_anew() -> None:
+def test_a_freed_sender_that_offends_again_is_throttled_again() -> None:
     over = Throttle(NOW - 4 * HOUR, NOW)
     assert decide(over, score(50), ENFORCE, now=NOW).throttle is None
     assert decide(None, score(55), ENFORCE, now=NOW + HOUR).is_new
 
 
-def test_who_only_observes_remembers_and_applies_nothing() -> None:
+def test_observing_stores_but_applies_nothing() -> None:
     policy = AbusePolicy(mode=AbuseMode.OBSERVE)
     found = decide(None, score(100), policy, now=NOW)
     assert (found.in_force, found.is_new) == (None, True)
@@ -288,7 +288,7 @@ def test_threshold_length_and_confidence_can_be_set() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 100)), max_size=40))
-def test_nobody_is_held_longer_than_a_day_in_one_go(steps: list[tuple[int, int]]) -> None:
+def test_a_throttle_lasts_at_most_a_day(steps: list[tuple[int, int]]) -> None:
     now, throttle = NOW, None
     for hours, value in steps:
         now += hours * HOUR

@@ -33,7 +33,7 @@ def of_refusals(*suspects: Suspect, is_shared: bool = True, **more: Any) -> Blam
 
 
 def refused(workspace: str, n: int = REFUSALS_MAX, *, broken: bool = False, **more: Any) -> Suspect:
-    """`broken`: somebody's e-mail was accepted meanwhile, and since then one was refused."""
+    """`broken` means that another sender's e-mail was accepted in between, and one was refused since."""
     return suspect(workspace, refused=n, streak=1 if broken else n, is_unbroken=not broken, refused_since=NOW, **more)
 
 
@@ -74,7 +74,7 @@ def test_it_is_blocked_before_it_alone_has_sent_a_large_sample() -> None:
 
 
 def test_the_account_pauses_when_the_others_exceed_it_too() -> None:
-    many = {f"w{n}": (3, 1) for n in range(10)}  # a single bounce each is nobody's fault
+    many = {f"w{n}": (3, 1) for n in range(10)}  # a single bounce each is not held against a sender
     found = of_bounces({"bad": (50, 20), **many})
     assert names(found) == ["bad"]
     assert found.stop is not None
@@ -90,7 +90,7 @@ def test_it_can_be_switched_off() -> None:
     st.dictionaries(st.sampled_from("abcd"), st.tuples(st.integers(0, 200), st.integers(0, 200)), max_size=4),
     st.floats(0, 100),
 )
-def test_nobody_is_stopped_while_the_account_is_within_its_limit(
+def test_no_sender_is_stopped_while_the_account_is_within_its_limit(
     day: dict[str, tuple[int, int]], percent: float
 ) -> None:
     found = of_bounces(day, Limits(bounce_percent_max=percent))
@@ -116,7 +116,7 @@ def test_refusals_in_a_row_suspend_an_account_of_one_sender() -> None:
     )
 
 
-def test_of_several_senders_the_refused_one_is_blocked() -> None:
+def test_only_the_refused_sender_among_several_is_blocked() -> None:
     for broken in (False, True):
         found = of_refusals(refused("bad", broken=broken))
         (accused,) = found.accused
@@ -124,7 +124,7 @@ def test_of_several_senders_the_refused_one_is_blocked() -> None:
         assert accused.fault == Refusals(refused=REFUSALS_MAX, since=NOW, reply=REPLY)
 
 
-def test_what_the_others_meet_in_a_row_as_well_is_the_accounts() -> None:
+def test_a_streak_across_senders_is_the_accounts_fault() -> None:
     others = [refused(f"w{n}", 1) for n in range(REFUSALS_MAX)]
     found = of_refusals(*others)
     assert found.stop is not None
@@ -155,7 +155,7 @@ def test_an_account_has_a_hundred_blocks_and_is_stopped_by_the_next() -> None:
     assert (names(two), two.stop.status) == (["a"], AccountStatus.PAUSED)
 
 
-def test_who_both_bounces_and_is_refused_is_blocked_once() -> None:
+def test_a_sender_that_bounces_and_is_refused_is_blocked_once() -> None:
     both = replace(refused("bad", broken=True), sent=50, bounced=20)
     found = blame(Sample(suspects=[both], others_sent=50, is_shared=True), LIMITS, now=NOW)
     assert names(found) == ["bad"]

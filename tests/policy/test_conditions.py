@@ -184,7 +184,7 @@ def hold(**more: Any) -> Hold:
         ),
     ],
 )
-def test_what_is_held_says_by_what_and_how_to_end_it(found: Hold, code: str, typed: str) -> None:
+def test_held_mail_shows_the_cause_and_how_to_end_it(found: Hold, code: str, typed: str) -> None:
     condition = only(replace(ALL_WELL, holds=[found]))
     assert (condition.code, condition.until, command(condition.reason)) == (code, found.until, typed)
     assert missing(told(condition), "7 e-mails", "acme", "spam") == []
@@ -268,7 +268,7 @@ def test_the_first_look_says_sending_where_an_account_sends() -> None:
     assert missing(told(first_of(ALL_WELL, 3.2)), "3 e-mails/s", "3 queued") == []
 
 
-def test_what_is_blocked_beside_what_is_sent_is_counted() -> None:
+def test_blocked_mail_is_counted_while_other_mail_is_sent() -> None:
     facts = replace(ALL_WELL, holds=[hold()])
     assert missing(told(first_of(facts, 1)), "1 e-mail/s", "7 of them") == []
 

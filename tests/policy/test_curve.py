@@ -57,12 +57,12 @@ def test_at_every_full_hour_a_curve_says_what_the_hours_say() -> None:
         assert expected_by(curve, hour + HOUR) == done
 
 
-def test_who_has_no_time_left_gets_none() -> None:
+def test_no_token_is_returned_after_the_deadline() -> None:
     with pytest.raises(NoForecast, match="10 of 5,000"):
         forecast(Plan(recipients=5000), [sender(daily_max=10)], now=NOW, is_late=lambda: True)
 
 
-def test_what_is_kept_is_read_as_it_was_written() -> None:
+def test_a_stored_curve_reads_back_the_same() -> None:
     found = forecast(Plan(recipients=500), [sender(hourly_max=60)], now=NOW)
     kept = read_kept(in_writing(found, made_at=NOW, sent=70))
     assert isinstance(kept, Foreseen)

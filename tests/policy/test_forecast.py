@@ -99,7 +99,7 @@ def test_a_preset_takes_as_long_as_its_numbers_say(preset: str, recipients: int,
     assert found.emails == recipients
 
 
-def test_what_was_used_already_counts() -> None:
+def test_earlier_usage_counts() -> None:
     usage = charge(GMAIL, Usage(day_started_at=NOW - HOUR, day_used=498), now=NOW - 4 * SECOND)
     (sender,) = of_preset("gmail")
     found = forecast(Plan(recipients=3), [replace(sender, usage=usage)], now=NOW)
@@ -269,7 +269,7 @@ def test_the_mean_pause(limits: Limits, gap: Gap | None, sending_s: float, mean_
         ),
     ],
 )
-def test_what_would_never_be_done_is_said_with_what_to_do(plan: Plan, senders: list[Sender], facts: str) -> None:
+def test_a_plan_that_would_never_finish_is_refused_with_advice(plan: Plan, senders: list[Sender], facts: str) -> None:
     with pytest.raises(FairpostError, match=facts):
         forecast(plan, senders, now=NOW)
 
@@ -480,7 +480,7 @@ def test_the_best_come_first_and_no_more_than_three() -> None:
     assert saved == sorted(saved, reverse=True)
 
 
-def test_what_helps_little_is_not_mentioned() -> None:
+def test_small_gains_are_not_suggested() -> None:
     assert suggestions(Plan(recipients=1), of_preset("gmail"), now=NOW) == []
     assert suggestions(Plan(recipients=100_000), of_preset("gmail", 60), now=NOW) == []
     (halved,) = suggestions(Plan(recipients=100, delays_s=(3 * DAY_S,)), of_preset("gmail"), now=NOW)

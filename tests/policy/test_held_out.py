@@ -20,12 +20,12 @@ def test_a_third_of_all_replies_is_held_out_and_none_of_them_is_seen() -> None:
     assert all(row["source"] for row in HELD_OUT)
 
 
-def test_what_was_held_out_is_understood() -> None:
+def test_held_out_replies_are_classified() -> None:
     right = [[a == b for a, b in zip(verdict_on(row), label(row), strict=True)] for row in HELD_OUT]
     classes, _, retries, _ = (sum(each) / len(HELD_OUT) for each in zip(*right, strict=True))
     assert classes >= CLASS_MIN
     assert retries >= RETRY_MIN
 
 
-def test_nobody_held_out_is_suppressed_who_should_not_be() -> None:
+def test_no_held_out_reply_suppresses_a_live_address() -> None:
     assert not [row["text"] for row in HELD_OUT if verdict_on(row)[3] == "yes" and label(row)[3] == "no"]

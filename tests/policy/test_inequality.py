@@ -62,7 +62,7 @@ def test_the_largest_share() -> None:
 
 
 @given(counts)
-def test_a_tally_says_the_same_as_the_values(values: list[int]) -> None:
+def test_frequencies_give_the_same_figures_as_single_values(values: list[int]) -> None:
     tally = {float(value): times for value, times in Counter(values).items()} | {99_999.0: 0}
     assert gini(tally) == pytest.approx(gini(values))
     assert jain(tally) == pytest.approx(jain(values))
@@ -124,7 +124,7 @@ def test_merged_is_as_if_counted_together(one: list[int], other: list[int]) -> N
 
 
 @given(some_waits)
-def test_what_is_stored_is_read_back(waits_us: list[int]) -> None:
+def test_stored_waits_read_back_the_same(waits_us: list[int]) -> None:
     found = waits_of(waits_us)
     assert Waits.from_json(json.loads(json.dumps(found.to_json()))) == found
 
@@ -141,7 +141,7 @@ def test_a_bucket_holds_its_end_and_not_its_beginning() -> None:
     assert waits_of([1_001, 1_100]).buckets == {1: 2}
 
 
-def test_nobody_waited() -> None:
+def test_no_waits() -> None:
     assert (Waits().count, Waits().mean, Waits().quantile(0.5)) == (0, None, None)
     assert Waits.from_json(Waits().to_json()) == Waits()
 

@@ -1,4 +1,4 @@
-"""When a login at a provider shows that an address is somebody's own."""
+"""When a login at a provider proves the ownership of an address."""
 
 from dataclasses import replace
 from typing import Any

@@ -10,17 +10,17 @@ from fairpost.policy.networks import SMTP_PORTS, Network, objection, port_refusa
 from tests.facts import missing
 
 FORBIDDEN = {
-    "0.0.0.0": "no host's address",
+    "0.0.0.0": "not a host address",
     "0.1.2.3": "a reserved address",
     "10.0.0.5": "a private address",
     "10.255.255.255": "a private address",
-    "100.64.0.1": "an address of a provider's inner network",
-    "100.100.100.200": "an address of a provider's inner network",
+    "100.64.0.1": "an address in a carrier's internal network",
+    "100.100.100.200": "an address in a carrier's internal network",
     "127.0.0.1": "a loopback address",
     "127.255.255.254": "a loopback address",
-    "168.63.129.16": "an address of the cloud's own services",
+    "168.63.129.16": "an address for the cloud's internal services",
     "169.254.0.1": "a link-local address",
-    "169.254.169.254": "an address of the cloud's own services",
+    "169.254.169.254": "an address for the cloud's internal services",
     "172.16.0.1": "a private address",
     "172.31.255.255": "a private address",
     "192.0.0.192": "a reserved address",
@@ -35,14 +35,14 @@ FORBIDDEN = {
     "239.255.255.255": "a multicast address",
     "240.0.0.1": "a reserved address",
     "255.255.255.255": "the broadcast address",
-    "::": "no host's address",
+    "::": "not a host address",
     "::1": "a loopback address",
     "::ffff:127.0.0.1": "a loopback address",
     "::ffff:10.0.0.5": "a private address",
     "::127.0.0.1": "a reserved address",  # IPv4-compatible
     "::ffff:0:127.0.0.1": "a reserved address",  # IPv4-translated
     "64:ff9b::7f00:1": "a loopback address",  # NAT64
-    "64:ff9b::a9fe:a9fe": "an address of the cloud's own services",
+    "64:ff9b::a9fe:a9fe": "an address for the cloud's internal services",
     "64:ff9b:1::8.8.8.8": "a reserved address",  # NAT64 of one's own
     "100::1": "a reserved address",
     "2001:0:808:808:0:0:f7f7:f7f7": "a reserved address",  # Teredo, whatever it wraps
@@ -91,7 +91,7 @@ ipv6 = st.ip_addresses(v=6).map(lambda ip: IPv6Address(int(ip)))
 everywhere: tuple[Network, ...] = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 
 
-def test_what_is_not_public_is_refused_and_named() -> None:
+def test_addresses_that_are_not_public_are_refused_by_kind() -> None:
     refused = {text: (str(ip_address(text)), kind) for text, kind in FORBIDDEN.items()}
     assert {
         text: lacks for text, facts in refused.items() if (lacks := missing(refusal(ip_address(text), ()), *facts))
@@ -107,7 +107,7 @@ def test_an_operator_can_allow_any_network() -> None:
     assert [text for text in FORBIDDEN if refusal(ip_address(text), everywhere) is not None] == []
 
 
-def test_what_the_operator_allows_is_no_wider_than_what_he_wrote() -> None:
+def test_allowed_networks_are_no_wider_than_written() -> None:
     allowed = (ip_network("10.1.0.0/16"), ip_network("fd00:1::/32"))
     assert refusal(ip_address("10.1.255.255"), allowed) is None
     assert refusal(ip_address("::ffff:10.1.2.3"), allowed) is None
@@ -121,7 +121,7 @@ def test_all_of_ipv6_does_not_mean_what_is_ipv4_in_truth() -> None:
 
 
 @given(ipv4 | ipv6)
-def test_whatever_python_calls_not_global_is_refused(ip: IPv4Address | IPv6Address) -> None:
+def test_addresses_that_python_considers_not_global_are_refused(ip: IPv4Address | IPv6Address) -> None:
     if not ip.is_global or ip.is_multicast or ip.is_reserved:
         is_nat64 = isinstance(ip, IPv6Address) and ip in ip_network("64:ff9b::/96")  # judged by what it wraps
         is_mapped = isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None

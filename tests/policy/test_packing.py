@@ -47,7 +47,7 @@ def test_mailboxes_share_processes_once_there_are_many() -> None:
     assert placed(MAILBOX, few=False).is_shared
 
 
-def test_what_the_operator_says_holds_for_all() -> None:
+def test_the_operators_settings_apply_to_all() -> None:
     assert placed(RELAY, per_process=1).room == 1
     assert placed(MAILBOX, per_process=50) == placed(replace(RELAY, name="acme/relay"), per_process=50)
 

@@ -55,7 +55,7 @@ def test_mail_pinned_to_an_account_is_its_work() -> None:
     assert planned(account(1), account(2), due=("@a2",)).start == (2,)
 
 
-def test_who_is_idle_is_woken_and_who_is_busy_is_not() -> None:
+def test_idle_workers_are_woken_and_busy_ones_are_not() -> None:
     accounts = account(1), account(2), account(3, pool="quiet")
     result = planned(*accounts, driven=(1, 2, 3), ours={1: True, 2: False, 3: True})
     assert result.wake == (1,)

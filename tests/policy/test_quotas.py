@@ -93,7 +93,7 @@ def test_a_clock_that_was_moved_to_the_day_before_is_on_the_first_day() -> None:
         (Quota(daily_max=500, ramp_up_percents=(5, 20, 100)), ()),
     ],
 )
-def test_what_is_wrong_with_a_quota_is_said_by_field_rule_and_value(quota: Quota, facts: tuple[str, ...]) -> None:
+def test_errors_in_a_quota_name_field_rule_and_value(quota: Quota, facts: tuple[str, ...]) -> None:
     problem = problem_of_quota(quota)
     assert (problem is not None) == bool(facts)
     assert missing(problem, *facts) == []

@@ -54,7 +54,7 @@ def test_after_the_content_only_plain_words_make_a_hard_bounce() -> None:
     assert told(550, "no such user", Step.DOT) is ReplyClass.HARD_BOUNCE
 
 
-def test_nobody_is_suppressed_on_a_guess() -> None:
+def test_a_guess_suppresses_no_address() -> None:
     for code in (550, 551, 553, 554):
         assert not meaning(Reply(code, ""), phase=Step.RCPT).suppress_recipient
 
@@ -75,7 +75,7 @@ def test_a_login_that_is_refused_is_the_accounts_matter_whatever_is_said() -> No
     ],
 )
 @pytest.mark.parametrize("phase", [None, Step.RCPT, Step.DOT])
-def test_where_the_text_blames_us_nobody_else_is_suppressed(text: str, phase: Step | None) -> None:
+def test_a_reply_that_blames_us_suppresses_no_address(text: str, phase: Step | None) -> None:
     found = meaning(Reply(550, text), phase=phase)
     assert not found.suppress_recipient
     assert found.class_ in (ReplyClass.POLICY_SENDER, ReplyClass.MESSAGE)
@@ -106,7 +106,7 @@ def test_where_the_text_blames_us_nobody_else_is_suppressed(text: str, phase: St
     ],
 )
 @pytest.mark.parametrize("phase", [None, Step.RCPT, Step.DOT])
-def test_somebody_else_who_does_not_exist_is_not_the_recipient(text: str, phase: Step | None) -> None:
+def test_an_unknown_other_address_is_not_the_recipient(text: str, phase: Step | None) -> None:
     assert not meaning(Reply(550, text), phase=phase).suppress_recipient
     assert not meaning(Reply(0, text), phase=phase).suppress_recipient
 
@@ -122,7 +122,7 @@ def test_a_bad_sequence_of_commands_is_nobodys_fault_that_lasts(phase: Step) -> 
 
 
 @pytest.mark.parametrize("code", [500, 550, 554, 570, 599])
-def test_what_is_not_understood_is_tried_again_to_be_safe(code: int) -> None:
+def test_unknown_replies_are_retried_to_be_safe(code: int) -> None:
     found = meaning(Reply(code, "Zorp"), phase=Step.DOT)
     assert (found.class_, found.retry, found.suppress_recipient) == (ReplyClass.UNKNOWN, True, False)
 
@@ -233,7 +233,7 @@ ENHANCED = st.none() | st.from_regex(r"[245]\.\d{1,3}\.\d{1,3}", fullmatch=True)
 
 
 @given(CODES, TEXTS, PHASES, CHANNELS, ENHANCED)
-def test_whatever_is_said_the_rules_hold(
+def test_the_rules_hold_for_any_reply(
     code: int, text: str, phase: Step | None, channel: Channel, enhanced: str | None
 ) -> None:
     found = meaning(Reply(code, text), phase=phase, channel=channel, enhanced=enhanced)

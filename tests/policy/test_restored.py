@@ -62,7 +62,7 @@ def test_each_sign_of_a_copy_is_enough_and_is_named(seen: dict[str, Any], facts:
 
 
 @pytest.mark.parametrize("unseen", [{"system_identifier": None}, {"folder": None}, {"timeline": None}])
-def test_what_may_not_be_seen_is_no_sign(unseen: dict[str, Any]) -> None:
+def test_an_unreadable_identity_is_no_sign(unseen: dict[str, Any]) -> None:
     assert judged(**unseen) == Sound()
     assert judge_identity(replace(KNOWN, **unseen), SEEN, MEMORY, STATEMENT) == Sound()
 
@@ -82,7 +82,7 @@ def test_a_failover_that_lost_something_is() -> None:
 
 
 @pytest.mark.parametrize("memory", [None, replace(MEMORY, at=NOW - timedelta(days=3))], ids=["none", "old"])
-def test_a_failover_that_nobody_of_us_saw_cannot_be_told_from_a_restore(memory: Memory | None) -> None:
+def test_a_failover_that_no_engine_saw_looks_like_a_restore(memory: Memory | None) -> None:
     assert missing(signs(judged(timeline=2, memory=memory)), "timeline", " 1 ", " 2") == []
 
 

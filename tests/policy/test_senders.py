@@ -61,17 +61,17 @@ def test_a_young_user_is_low_until_the_seventh_day_is_over_and_is_looked_at_then
     assert (grown.tier, grown.look_at) == (Tier.HIGH, None)
 
 
-def test_a_free_user_is_low_at_any_age_and_nobody_looks_again() -> None:
+def test_a_free_user_is_low_at_any_age_and_is_not_checked_again() -> None:
     free = after(Sender(id=ANN, plan="free", since=NOW))
     assert (free.tier, free.look_at) == (Tier.LOW, None)
 
 
 @pytest.mark.parametrize("id_", [ANN, ACME, NAMELESS], ids=str)
-def test_who_pays_is_high(id_: SenderId) -> None:
+def test_a_paying_sender_is_high(id_: SenderId) -> None:
     assert after(Sender(id=id_, plan="team", since=NOW - WEEK)).tier is Tier.HIGH
 
 
-def test_whose_age_nobody_said_is_not_young() -> None:
+def test_a_user_of_unknown_age_is_not_young() -> None:
     assert looked(Sender(id=ANN)) is None
     assert Sender(id=ANN).tier is Tier.NORMAL
     assert after(Sender(id=ANN, plan="team")).tier is Tier.HIGH
@@ -187,7 +187,7 @@ def test_another_scorer_can_take_the_place_of_the_rules() -> None:
 # ── modes ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_only_observed_is_remembered_and_slows_nobody_down() -> None:
+def test_an_observed_throttle_is_stored_without_effect() -> None:
     decided = looked(Sender(id=ANN, plan="team"), BAD, policy=OBSERVE)
     assert decided is not None
     assert decided.is_new
@@ -197,7 +197,7 @@ def test_what_is_only_observed_is_remembered_and_slows_nobody_down() -> None:
     assert len(observed.reasons) == 2
 
 
-def test_what_was_observed_counts_from_when_it_is_enforced_and_back() -> None:
+def test_an_observed_throttle_takes_effect_when_enforced_and_vice_versa() -> None:
     observed = after(Sender(id=ANN), BAD, policy=OBSERVE)
     decided = looked(observed, BAD, now=NOW + HOUR)
     assert decided is not None
@@ -208,7 +208,7 @@ def test_what_was_observed_counts_from_when_it_is_enforced_and_back() -> None:
     assert (back.tier, back.is_enforced) == (Tier.NORMAL, False)
 
 
-def test_where_nobody_is_scored_whoever_was_throttled_is_free() -> None:
+def test_turning_scoring_off_frees_throttled_senders() -> None:
     throttled = after(Sender(id=ANN), BAD)
     free = after(throttled, BAD, policy=OFF, now=NOW + TICK)
     assert (free.tier, free.throttle, free.reasons, free.look_at) == (Tier.NORMAL, None, (), None)
@@ -256,7 +256,7 @@ def test_by_hand_takes_the_place_of_a_throttle_by_score() -> None:
     assert held.reasons == (SPAM,)
 
 
-def test_who_is_let_go_is_free_at_once_and_immune_for_a_while() -> None:
+def test_a_released_sender_is_free_at_once_and_immune_for_a_while() -> None:
     throttled = after(Sender(id=ANN, plan="team"), BAD)
     free = lift(throttled, policy=ENFORCE, now=NOW + HOUR).after
     assert (free.tier, free.throttle, free.is_enforced, free.reasons) == (Tier.HIGH, None, False, ())
@@ -284,7 +284,7 @@ def test_the_immune_are_throttled_by_hand_all_the_same() -> None:
     assert (held.tier, held.immune_until) == (Tier.THROTTLED, None)
 
 
-def test_who_is_let_go_young_grows_up_in_time() -> None:
+def test_a_sender_released_while_young_matures_in_time() -> None:
     free = lift(Sender(id=ANN, since=NOW - WEEK + HOUR), policy=ENFORCE, now=NOW).after
     assert (free.tier, free.look_at) == (Tier.LOW, NOW + HOUR)
     grown = after(free, now=NOW + HOUR)
@@ -382,7 +382,7 @@ def test_a_second_look_at_the_same_moment_finds_nothing_to_do(
 
 
 @given(sender=senders(), hours=activities, days=histories, policy=policies)
-def test_what_a_look_leaves_fits_together(sender: Sender, hours: Hours, days: Days, policy: SenderPolicy) -> None:
+def test_a_look_leaves_consistent_data(sender: Sender, hours: Hours, days: Days, policy: SenderPolicy) -> None:
     found = settled(sender, hours, days, policy)
     assert (found.tier is Tier.THROTTLED) == (found.throttle is not None and found.is_enforced)
     assert bool(found.throttle) >= bool(found.reasons), "no reasons for nothing"
@@ -397,7 +397,7 @@ def test_what_a_look_leaves_fits_together(sender: Sender, hours: Hours, days: Da
 
 
 @given(sender=senders(), days=histories, policy=policies, later=spans)
-def test_who_does_nothing_is_not_changed_before_the_moment_to_look(
+def test_an_idle_sender_is_not_changed_before_the_next_check(
     sender: Sender, days: Days, policy: SenderPolicy, later: timedelta
 ) -> None:
     found = settled(sender, {}, days, policy)
@@ -412,7 +412,7 @@ def test_who_does_nothing_is_not_changed_before_the_moment_to_look(
     policy=policies,
     later=st.timedeltas(timedelta(), timedelta(minutes=30) - TICK),
 )
-def test_nobody_is_changed_before_the_moment_to_look_while_no_hour_enters_or_leaves_the_day(
+def test_nothing_changes_before_the_next_check_while_the_hours_of_the_day_stay_the_same(
     sender: Sender, hours: Hours, days: Days, policy: SenderPolicy, later: timedelta
 ) -> None:
     found = settled(sender, hours, days, policy)
@@ -426,7 +426,7 @@ def test_nobody_is_changed_before_the_moment_to_look_while_no_hour_enters_or_lea
     days=histories,
     part=st.floats(0, 1, exclude_max=True),
 )
-def test_who_is_slowed_down_after_a_throttle_is_looked_at_as_soon_as_the_score_can_change(
+def test_a_slowed_sender_is_checked_as_soon_as_its_score_can_change(
     hours: Hours, bad_hour: datetime, days: Days, part: float
 ) -> None:
     """Until midnight: then another day becomes a habit."""
@@ -455,7 +455,7 @@ def test_who_is_slowed_down_after_a_throttle_is_looked_at_as_soon_as_the_score_c
     policy=policies,
     part=st.floats(0, 1, exclude_max=True),
 )
-def test_nobody_gets_out_of_a_throttle_before_its_end(
+def test_no_throttle_ends_early(
     throttle: Throttle, is_by_hand: bool, hours: Hours, days: Days, policy: SenderPolicy, part: float
 ) -> None:
     """Whatever leaves the day meanwhile. It may be prolonged: what is left can be worse."""
@@ -475,8 +475,8 @@ def test_nobody_gets_out_of_a_throttle_before_its_end(
     assert (then.tier, then.is_enforced, then.is_by_hand) == (found.tier, found.is_enforced, is_by_hand)
 
 
-def test_time_alone_can_make_a_rate_worse_and_catches_nobody_who_does_nothing() -> None:
-    """A large clean hour leaves the day, and a bad one remains. Who sends no more is left in peace: nobody looks."""
+def test_a_rate_that_only_time_made_worse_throttles_no_idle_sender() -> None:
+    """A large clean hour leaves the day, and a bad one remains. A sender that no longer sends is not checked."""
     clean, bad = THIS_HOUR - 23 * HOUR, THIS_HOUR
     hours = {clean: Counts(volume=1_000, sent=1_000), bad: Counts(volume=60, bounced=30, rejected=30)}
     policy = SenderPolicy(abuse=AbusePolicy(threshold=30))

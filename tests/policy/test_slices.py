@@ -61,7 +61,7 @@ def test_all_of_it_is_the_whole(whole: Limits) -> None:
     assert sliced(whole, 100) == whole
 
 
-def test_what_is_too_small_to_be_shared_is_1_in_each() -> None:
+def test_a_limit_too_small_to_share_is_1_in_each_region() -> None:
     tiny = sliced(Limits(daily_max=1, hourly_max=3, warm_up=WarmUp(start=2, step=1)), 10)
     assert (tiny.daily_max, tiny.hourly_max, tiny.warm_up) == (1, 1, WarmUp(start=1, step=1))
     still = sliced(Limits(warm_up=WarmUp(start=20, step=0)), 50)
@@ -77,6 +77,6 @@ def test_a_part_that_allows_no_send_at_all_is_refused() -> None:
         sliced(Limits(delay_ms=PAUSE_MS_MAX // 2), 49)
 
 
-def test_what_is_no_rate_stays_as_it_is() -> None:
+def test_limits_that_are_not_rates_are_unchanged() -> None:
     whole = Limits(batch_max=7, bounce_percent_max=3.0, bounce_sample_min=9, cool_down_s=60, units_per_send=5)
     assert sliced(whole, 10) == replace(whole)

@@ -50,7 +50,7 @@ def test_one_recipient(verdict: Verdict, report: Report, expected: tuple[str, ..
         (Sent((ANN,)), replied(OK, ann=NO_USER, bob=OK), ()),
         (Bounced((ANN,)), replied(FULL, Step.RCPT, ann=NO_USER, bob=FULL), (BOB,)),
         (Failed(), replied(FULL, Step.RCPT, ann=FULL, bob=FULL), (ANN, BOB)),
-        (Failed(), replied(FULL, ann=OK, bob=OK), ()),  # whose mailbox is full, nobody said
+        (Failed(), replied(FULL, ann=OK, bob=OK), ()),  # the reply does not say whose mailbox is full
         (Failed(), replied(FULL), ()),
     ],
 )
@@ -65,7 +65,7 @@ def test_a_mailbox_that_is_full_for_an_afternoon_is_counted_once() -> None:
 
 
 @pytest.mark.parametrize("reached", [r for r in Reached if r is not Reached.REPLIED])
-def test_without_an_answer_nobody_bounced(reached: Reached) -> None:
+def test_without_an_answer_no_address_bounced(reached: Reached) -> None:
     assert soft_bounced(ALONE, Failed(), replace(replied(FULL, ann=FULL), reached=reached)) == ()
 
 
@@ -73,9 +73,7 @@ REPLIES = st.sampled_from((OK, FULL, GREY, FULL_FOR_GOOD, NO_USER, SPAM))
 
 
 @given(REPLIES, REPLIES, REPLIES, st.integers(1, 5))
-def test_nobody_is_counted_who_bounced_hard_or_is_tried_again(
-    end: Reply, ann: Reply, bob: Reply, attempts: int
-) -> None:
+def test_hard_bounces_and_retries_are_not_counted(end: Reply, ann: Reply, bob: Reply, attempts: int) -> None:
     report = replied(end, ann=ann, bob=bob)
     verdict = judge(EMAIL, report, attempts=attempts, now=NOW, roll=0)
     found = set(soft_bounced(EMAIL, verdict, report))

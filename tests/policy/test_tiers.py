@@ -28,7 +28,7 @@ OVER = Throttle(NOW - HOUR, NOW)
         ("team", NEW, None, Tier.LOW),
         ("basic", NEW, None, Tier.LOW),
         ("basic", NOW + HOUR, None, Tier.LOW),
-        ("team", None, None, Tier.HIGH),  # nobody said how old it is
+        ("team", None, None, Tier.HIGH),  # unknown age
         (None, None, None, Tier.NORMAL),
         ("free", None, None, Tier.LOW),
         ("team", OLD, THROTTLE, Tier.THROTTLED),

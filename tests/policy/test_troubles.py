@@ -65,7 +65,7 @@ def rest_s(weighed: Weighed) -> float | None:
 
 
 @pytest.mark.parametrize("report", [LATER, FULL, CUT])
-def test_what_is_about_one_e_mail_uses_up_its_try_and_the_account_goes_on(report: Report) -> None:
+def test_a_failure_about_one_email_uses_up_its_attempt_and_the_account_continues(report: Report) -> None:
     course = Course()
     for _ in range(5):
         weighed = course.tries(1, report)
@@ -103,7 +103,7 @@ def test_a_row_is_of_different_e_mails_with_one_answer_and_nothing_passed_betwee
 @pytest.mark.parametrize(
     "text", ["4.2.2 mailbox full", "4.7.1 Greylisted, please try again", "4.7.1 Rate limit exceeded for this recipient"]
 )
-def test_what_recipients_have_each_for_themselves_is_no_row(text: str) -> None:
+def test_failures_specific_to_recipients_are_not_a_streak(text: str) -> None:
     course = Course()
     for number in range(10):
         weighed = course.tries(number, replace(LATER, reply=Reply(451, text)))
@@ -174,7 +174,7 @@ def test_an_account_for_which_nothing_passes_blames_no_e_mail() -> None:
             assert isinstance(course.tries(number, TOO_FAST).verdict, Deferred)
 
 
-def test_what_is_remembered_has_an_end() -> None:
+def test_the_cache_has_a_limit() -> None:
     course = Course()
     for number in range(100):
         course.tries(number, TOO_FAST)

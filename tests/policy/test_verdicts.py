@@ -130,14 +130,14 @@ def test_an_account_that_lost_its_authorisation_gives_back_what_others_may_send(
     assert suspend_reason(LOGIN) == Reason("account.authentication_failed", reply="401 authError: Invalid Credentials")
 
 
-def test_a_refusal_of_who_we_are_is_told_apart_from_one_of_the_message() -> None:
+def test_refusals_of_the_sender_and_of_the_message_are_distinguished() -> None:
     blocked = Report(reached=Reached.REPLIED, step=Step.MAIL, reply=Reply(550, "5.7.1 your IP is on a blocklist"))
     assert verdict(blocked) == Failed()
     assert account_rejection(blocked) == "550 5.7.1 your IP is on a blocklist"
     assert account_rejection(Report(reached=Reached.REPLIED, step=Step.DOT, reply=Reply(552, "5.3.4 too big"))) is None
 
 
-def test_an_account_that_is_told_off_rests_longer_each_time_up_to_an_hour() -> None:
+def test_a_throttled_account_rests_longer_each_time_up_to_an_hour() -> None:
     assert [back_off_delay(times=n, roll=0).total_seconds() / 60 for n in (1, 2, 3, 7, 99)] == [1, 2, 4, 60, 60]
 
 

@@ -124,6 +124,18 @@ def test_a_portal_of_ones_own(tmp_path: Path) -> None:
     assert "<style" not in page
 
 
+def test_company_and_postal_address_stand_in_the_footers(tmp_path: Path) -> None:
+    lines = {"company": "Shop & Sons Ltd", "postal_address": "1 High Street, Leeds"}
+    for portal in ("hub", "org", "agency", "admin"):
+        brand = (BUILT_IN / portal / "portal.toml").read_text("utf-8")
+        written = "".join(f'{name} = "{line}"\n' for name, line in lines.items())
+        write(tmp_path / portal / "portal.toml", written + brand)
+        said = loaded(BUILT_IN, tmp_path).preview(portal, "welcome")
+        for line in lines.values():
+            assert line in (said.text or "").splitlines()[-2:] or f"[{line}]" in (said.text or "")
+            assert line.replace("&", "&amp;") in (said.html or "")
+
+
 def test_the_list_tells_what_an_author_and_a_caller_need(tmp_path: Path) -> None:
     (note,) = loaded(shop(tmp_path)).list()
     assert (note.portal.key, note.type, note.portal.sender_name) == ("shop", "note", "The shop")
@@ -152,7 +164,9 @@ def test_a_type_of_ones_own_replaces_the_built_in_one_and_nothing_else(tmp_path:
 def test_a_brand_of_ones_own_needs_only_its_file(tmp_path: Path) -> None:
     write(tmp_path / "hub" / "portal.toml", PORTAL + '[x]\ny = "z"\n')
     (problem,) = refused(BUILT_IN, tmp_path)
-    known = "colours, footer, links, logo_alt, logo_url, name, sender_name, support_email, tone"
+    known = (
+        "colours, company, footer, links, logo_alt, logo_url, name, postal_address, sender_name, support_email, tone"
+    )
     assert missing(problem, "hub/portal.toml, line 18, column 2: x ", known) == []
     write(
         tmp_path / "hub" / "portal.toml",
@@ -183,7 +197,7 @@ def test_a_type_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert all("meta.toml, subject.txt, text.txt, html.html" in problem for problem in problems)
 
 
-def test_what_systems_and_editors_leave_behind_is_passed_over(tmp_path: Path) -> None:
+def test_files_left_by_systems_and_editors_are_skipped(tmp_path: Path) -> None:
     shop(tmp_path)
     write(tmp_path / "README.md", "about us")
     write(tmp_path / ".git" / "config", "x")
@@ -282,7 +296,7 @@ def many_files(folder: Path) -> None:
         (lambda folder: (folder / "shop/note/html.html").unlink(), "shop/note/html.html: "),
     ],
 )
-def test_what_lies_elsewhere_or_is_no_file_is_not_read(
+def test_files_outside_the_folder_and_special_files_are_not_read(
     spoil: Callable[[Path], None], fact: str, tmp_path: Path
 ) -> None:
     folder = shop(tmp_path / "templates")
@@ -303,7 +317,7 @@ def test_what_lies_elsewhere_or_is_no_file_is_not_read(
         (b"x" * (FILE_BYTES_MAX + 1), ("262,144",)),
     ],
 )
-def test_what_is_no_text_is_refused(content: bytes | str, facts: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_refused(content: bytes | str, facts: tuple[str, ...], tmp_path: Path) -> None:
     assert missing("\n".join(refused(shop(tmp_path, note__text_txt=content))), *facts) == []
 
 
@@ -333,7 +347,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_told_names_the_way_out(tmp_path: Path) -> None:
+def test_messages_name_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(BrokenTemplates) as error:
         loaded(shop(tmp_path, note__text_txt="Hello\n{{ first name }}", note__subject_txt="For {{ nam }}"))
     _, unknown, misplaced = str(error.value).splitlines()
@@ -562,7 +576,7 @@ def test_a_field_that_nothing_prints_is_a_warning(tmp_path: Path) -> None:
     assert missing(warning, "note/meta.toml, line 11, column 2: ", "url") == []
 
 
-def test_colours_that_cannot_be_told_apart_are_a_warning(tmp_path: Path) -> None:
+def test_colours_with_low_contrast_are_a_warning(tmp_path: Path) -> None:
     folder = shop(tmp_path, portal_toml=PORTAL.replace("#444444", "#bbbbbb"))
     on_background, on_surface = warned(folder)
     assert missing(on_background, "portal.toml: ", "muted", "background", "1.7", "4.5") == []
@@ -578,7 +592,7 @@ def test_html_that_gmail_would_cut_off_is_a_warning(tmp_path: Path) -> None:
     "piece",
     ["<", "<!--", "<p>", "</p>", "<p ", "{% if name %}<p></p>{% endif %}", '<a href="{{ url }}">x</a>', "{{ zz }} <b>"],
 )
-def test_what_is_wrong_everywhere_is_told_soon(tmp_path: Path, piece: str) -> None:
+def test_a_mistake_on_every_line_is_reported_quickly(tmp_path: Path, piece: str) -> None:
     """Places were once looked up by walking through all of them: that took minutes."""
     started_s = time.process_time()
     with pytest.raises(BrokenTemplates) as broken:

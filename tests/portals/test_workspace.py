@@ -101,7 +101,7 @@ async def test_without_a_preheader_that_of_the_files_is_used(ours: WorkspacePort
     assert (await ours.words("shop", "hub", "tfa")).preheader is None
 
 
-async def test_a_workspace_goes_before_the_operator_and_he_before_us(store: Store, tmp_path: Path) -> None:
+async def test_a_workspaces_content_overrides_the_operators_which_overrides_ours(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "templates" / "hub" / "tfa"
     shutil.copytree(BUILT_IN / "hub" / "tfa", folder)
     (folder / "subject.txt").write_text("The operator's {{ code }}\n")
@@ -154,7 +154,7 @@ async def test_a_change_is_seen_at_once_by_other_processes(ours: WorkspacePortal
     assert await said() == "482913, says the shop", "what was removed and written anew is another revision"
 
 
-async def test_what_was_compiled_is_kept_until_it_changes(
+async def test_compiled_templates_are_cached_until_they_change(
     ours: WorkspacePortals, others: WorkspacePortals, store: Store
 ) -> None:
     await others.put_override("shop", "hub", "tfa", OWN)
@@ -169,7 +169,7 @@ async def test_what_was_compiled_is_kept_until_it_changes(
     assert await ours.template("shop", "hub", "tfa") is not first
 
 
-async def test_so_many_are_kept_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept()
     ours = WorkspacePortals(store, LOADED, kept=kept)
     monkeypatch.setattr("fairpost.portals.workspace.KEPT_MAX", 3)
@@ -318,7 +318,7 @@ def found_at(broken: BrokenTemplates, part: str) -> dict[Place, str]:
     return {(each.line, each.column): each.message for each in broken.problems if each.file == part}
 
 
-async def test_what_is_broken_is_refused_with_its_place_and_nothing_is_changed(
+async def test_a_broken_template_is_refused_with_its_position_and_nothing_is_changed(
     ours: WorkspacePortals, store: Store
 ) -> None:
     await ours.put_override("shop", "hub", "tfa", OWN)
@@ -354,7 +354,7 @@ async def test_no_words_run_forever_or_fill_the_memory(ours: WorkspacePortals, s
     assert await rows(store) == []
 
 
-async def test_what_python_knows_of_a_value_is_nothing_to_a_template(ours: WorkspacePortals) -> None:
+async def test_python_attributes_of_a_value_are_hidden_from_templates(ours: WorkspacePortals) -> None:
     for path in ("portal.name.__class__", "portal.links.__len__", "portal.links.0.items", "portal.links.pop"):
         await ours.put_override("shop", "hub", "tfa", replace(OWN, subject=f'{{{{ {path} or "nothing" }}}}'))
         assert (await ours.portal_email("shop", "hub", "tfa", CODE)).subject == "nothing", path
@@ -379,7 +379,7 @@ async def test_no_words_take_long_to_check(ours: WorkspacePortals) -> None:
         assert time.process_time() - started_s < SOON_S_MAX * bytes_ / WORDS_BYTES_MAX, piece
 
 
-async def test_what_grows_with_a_value_is_stopped_when_it_is_filled_in(ours: WorkspacePortals) -> None:
+async def test_output_that_grows_with_a_value_is_limited_when_rendered(ours: WorkspacePortals) -> None:
     """With the samples it was fine."""
     endless = "{% for i in portal.links %}" * 9 + "x" + "{% endfor %}" * 9
     words = replace(OWN, text="{% if place == 'Atlantis' %}" + endless + "{% endif %}{{ code }}")
@@ -456,9 +456,10 @@ async def test_it_is_queued_in_the_workspaces_words(ours: WorkspacePortals, stor
     await ours.put_override("shop", "hub", "tfa", OWN)
     await ours.send("shop", "hub", "tfa", CODE, to="ann@example.com")
     row = await store.row(
-        "SELECT q.class::text, q.expires_at - q.created_at AS life, q.workspace FROM fairpost.queue q"
+        """SELECT q.class::text, q.expires_at - q.created_at AS life, q.workspace, l.type
+           FROM fairpost.queue q JOIN fairpost.labels l ON l.email_id = q.id"""
     )
-    assert (row["class"], row["workspace"]) == ("urgent", "shop")
+    assert (row["class"], row["workspace"], row["type"]) == ("urgent", "shop", "hub_tfa")
     assert abs(row["life"].total_seconds() - 600) < 5
     assert await store.value("SELECT subject FROM fairpost.contents") == "482913, says the shop"
     with pytest.raises(FairpostError, match="nonsense"):

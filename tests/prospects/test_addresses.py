@@ -66,7 +66,7 @@ def test_an_address_is_read_as_people_write_it(text: str, address: str, name: st
         "a@" + "b." * 130 + "com",
     ],
 )
-def test_what_is_none_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     assert parse(text) is None
 
 
@@ -130,7 +130,7 @@ async def test_the_rule_is_that_of_the_database(conn: Any, texts: list[str]) -> 
 
 @settings(max_examples=times(30))
 @given(st.lists(NEAR | st.builds("mailto:{}".format, NEAR), min_size=5, max_size=20))
-async def test_what_is_read_is_an_address_to_the_database_too(conn: Any, texts: list[str]) -> None:
+async def test_a_parsed_address_is_also_valid_in_the_database(conn: Any, texts: list[str]) -> None:
     found = [mailbox.address for text in texts if (mailbox := parse(text))]
     if found:
         assert await judged(conn, found) == [Mailbox(address=address) for address in found]

@@ -1,4 +1,4 @@
-"""Prospects from JSON: whatever comes, each line is somebody or is bad, and what is taken can be stored."""
+"""Prospects from JSON: whatever the input, each line is a prospect or an error, and accepted ones can be stored."""
 
 import io
 import json
@@ -40,7 +40,7 @@ def require_storable(each: ProspectLine | BadProspectLine) -> None:
 
 
 @given(st.lists(people | values, max_size=5))
-def test_every_object_is_somebody_or_bad(given_people: list[Any]) -> None:
+def test_every_object_is_a_prospect_or_an_error(given_people: list[Any]) -> None:
     data = json.dumps(given_people).encode()
     try:
         found = list(read_json_list(io.BytesIO(data)))
@@ -69,6 +69,6 @@ def test_a_line_that_never_ends_is_one_bad_line() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"1", b"[", b"\xff", b"[" * 100_000, b"[" + b"1," * 3_000_000 + b"1]"])
-def test_what_is_no_list_is_said_at_once(data: bytes) -> None:
+def test_input_that_is_not_a_list_is_refused_at_once(data: bytes) -> None:
     with pytest.raises(UnreadableFile):
         read_json_list(io.BytesIO(data))

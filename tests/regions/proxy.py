@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from tests.peers.process import free_port
+
 CHUNK_BYTES = 65_536
 
 
 class Proxy:
-    def __init__(self, url: str, *, port: int = 0) -> None:
+    def __init__(self, url: str, *, port: int | None = None) -> None:
         self._parts = urlsplit(url)
         self.connections = 0
         self.up: list[bytes] = []  # to the database, in order for each connection
@@ -19,7 +21,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._flowing = asyncio.Event()
         self._flowing.set()
-        self._port = port
+        self._port = port or free_port()  # no client may take it while it is closed
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -37,10 +39,9 @@ class Proxy:
 
     async def open(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
-        """As if the machine were gone: nothing listens, and what was open is closed."""
+        """As if the machine were gone: nothing listens, and open connections are closed."""
         assert self._server is not None
         self._server.close()
         for writer in list(self._writers):

@@ -132,10 +132,10 @@ def test_workspaces_are_placed_from_any_region_into_the_home_database(regions: R
 def test_a_workspace_is_placed_when_it_is_added_and_lives_nowhere_else(regions: Regions) -> None:
     for _ in range(2):
         assert "acme" in regions.cli("eu").ok("workspace", "add", "acme")
-    assert [each["name"] for each in regions.cli("eu").json("workspace", "list")] == ["acme"]
+    assert [each["name"] for each in regions.cli("eu").json("workspace", "list")] == ["acme", "default"]
     assert regions.cli().ok("region", "of", "acme").strip() == "eu"
     assert missing(regions.cli("us").error("workspace", "add", "acme"), "acme", "eu") == []
-    assert regions.cli("us").json("workspace", "list") == []
+    assert [each["name"] for each in regions.cli("us").json("workspace", "list")] == ["default"]
     assert "other" in regions.cli("us").ok("workspace", "add", "other")
     assert "fairpost" in regions.cli("us").error("workspace", "add", "fairpost")
     assert [p["workspace"] for p in regions.cli().json("region", "workspaces")] == ["acme", "other"]
@@ -145,9 +145,9 @@ def test_a_workspace_is_placed_when_it_is_added_and_lives_nowhere_else(regions: 
 def test_one_that_was_placed_before_is_added_where_it_lives(regions: Regions) -> None:
     regions.cli().ok("region", "place", "acme", "us")
     assert missing(regions.cli("eu").error("workspace", "add", "acme"), "acme", "us") == []
-    assert regions.cli("eu").json("workspace", "list") == []
+    assert [each["name"] for each in regions.cli("eu").json("workspace", "list")] == ["default"]
     regions.cli("us").ok("workspace", "add", "acme")
-    assert [each["name"] for each in regions.cli("us").json("workspace", "list")] == ["acme"]
+    assert [each["name"] for each in regions.cli("us").json("workspace", "list")] == ["acme", "default"]
 
 
 def test_a_region_that_is_down_has_no_workspace_placed_in_it(regions: Regions) -> None:

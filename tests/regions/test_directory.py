@@ -47,7 +47,7 @@ def test_a_file_says_the_same(tmp_path: Path) -> None:
         "/nonexistent/regions.toml",
     ],
 )
-def test_what_is_no_region_is_refused(text: str) -> None:
+def test_an_invalid_region_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match=r"FAIRPOST_REGIONS.*eu=postgresql://"):
         settings(regions=text)
 

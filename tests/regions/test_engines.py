@@ -103,7 +103,7 @@ def settings_of(regions: Regions, region: str) -> Settings:
     return read_settings(regions.environment(region))
 
 
-async def test_a_dead_engine_is_buried_by_its_own_region_alone(regions: Regions) -> None:
+async def test_a_dead_engine_is_only_reclaimed_by_its_own_region(regions: Regions) -> None:
     """All engines share one home; the accounts of a killed one are free at once, in its region."""
     dead = "here:1:a"
     folder = engines_folder(settings_of(regions, "eu"))
@@ -120,8 +120,8 @@ async def test_a_dead_engine_is_buried_by_its_own_region_alone(regions: Regions)
         assert not (await eu.runtimes())[0].is_driven()
 
 
-async def test_what_an_engine_remembers_of_its_database_stays(regions: Regions) -> None:
-    """Without its memory nobody would notice that the database has gone back in time."""
+async def test_an_engines_memory_of_its_database_is_kept(regions: Regions) -> None:
+    """Without its memory, no engine would notice that the database has gone back in time."""
     async with Store.open(regions.urls["eu"]) as store:
         watch = Watch(store, settings_of(regions, "eu"), print)
         for _ in range(2):

@@ -115,7 +115,7 @@ async def test_work_that_is_known_to_take_longer_may(regions: Regions) -> None:
                 await store.value("SELECT pg_sleep(600)")
 
 
-async def test_what_goes_wrong_in_the_work_itself_is_no_matter_of_the_region(stores: RegionStores) -> None:
+async def test_an_error_in_the_callers_work_is_not_blamed_on_the_region(stores: RegionStores) -> None:
     with pytest.raises(TimeoutError):
         async with stores.at("eu"), asyncio.timeout(0.01):
             await asyncio.Event().wait()
@@ -125,7 +125,7 @@ async def test_what_goes_wrong_in_the_work_itself_is_no_matter_of_the_region(sto
     assert await ask(stores, "eu")
 
 
-async def test_a_region_that_nobody_knows_is_an_error_of_the_caller(stores: RegionStores) -> None:
+async def test_an_unknown_region_is_the_callers_error(stores: RegionStores) -> None:
     with pytest.raises(NotFound, match="'mars'"):
         await ask(stores, "mars")
 

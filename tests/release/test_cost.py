@@ -123,7 +123,7 @@ async def test_holding_a_sender_touches_nothing_that_waits(store: Store) -> None
 
 
 async def test_notes_are_found_again_in_a_restored_database(store: Store) -> None:
-    """Its transaction ids begin anew: what the snapshot of the old one calls seen was never seen here."""
+    """Its transaction ids start again: what the old snapshot calls seen was never seen here."""
     lease = await empty(store)
     await store.value("UPDATE fairpost.routes SET seen = '9000000000:9000000000:', swept_at = clock_timestamp()")
     await fill(store, ["w"], 1)

@@ -1,4 +1,4 @@
-"""Fair between workspaces, inside a workspace between domains, inside a domain between users: whoever is large."""
+"""Fair between workspaces, within a workspace between domains, within a domain between users, regardless of size."""
 
 import asyncio
 from collections import Counter
@@ -50,7 +50,7 @@ async def leases(store: Store, n: int) -> list[Lease]:
 
 
 async def claim(store: Store, lease: Lease, limit: int) -> list[Path]:
-    """Who was served. What was claimed is gone at once, as if it had been sent."""
+    """Returns who was served. Claimed e-mails are removed at once, as if they had been sent."""
     claimed = await store.claim(lease, limit=limit)
     rows = await store.fetch(
         "DELETE FROM fairpost.queue WHERE id = ANY ($1) RETURNING workspace, domain, user_name", list(claimed.ids)
@@ -69,7 +69,7 @@ WHALES: list[tuple[Path, int]] = [
 ]
 
 
-async def test_a_whale_at_each_level_delays_nobody_and_spreading_gains_nothing(store: Store) -> None:
+async def test_a_whale_at_any_level_delays_no_other_sender_and_spreading_gains_nothing(store: Store) -> None:
     workers = await leases(store, 4)
     await fill_each(store, WHALES)
     served: list[Path] = []
@@ -173,7 +173,7 @@ async def test_urgent_goes_first_and_bulk_keeps_its_tenth(store: Store) -> None:
 
 
 async def test_a_pool_and_an_accounts_own_mail_count_as_one(store: Store) -> None:
-    """Whoever has mail in both gets no more than who has mail in one; pinned mail goes first."""
+    """A sender with mail in both gets no more than one with mail in one; pinned mail goes first."""
     (worker,) = await leases(store, 1)
     both = [draft(workspace="both"), draft(workspace="both", account="a0")]
     await store.enqueue_many([e for e in both for _ in range(100)] + [draft(workspace="one") for _ in range(100)])

@@ -47,7 +47,7 @@ async def put(store: Store, user: str, domains: Sequence[str], each: int, *, wor
 
 
 async def served(store: Store, lease: Lease, turns: int, *, by: str = "user_name", batch: int = 10) -> Counter[str]:
-    """Who has had how many of so many turns. What was claimed is gone at once, as if it had been sent."""
+    """Returns how many of this many turns each got. Claimed e-mails are removed at once, as if they had been sent."""
     got = Counter[str]()
     while (left := turns - sum(got.values())) > 0:
         claimed = await store.claim(lease, limit=min(batch, left))
@@ -99,7 +99,7 @@ async def test_a_slow_user_gets_no_more_over_twenty_subdomains_than_with_one_dom
     assert got["slow"] == pytest.approx(50, abs=3)
 
 
-async def test_who_is_slowed_down_after_spreading_is_slowed_down_everywhere(store: Store) -> None:
+async def test_a_sender_slowed_down_after_spreading_is_slowed_down_everywhere(store: Store) -> None:
     lease = await fresh(store)
     await put(store, "ann", [SHARED], 600)
     await put(store, "slow", SUBDOMAINS, 30)
@@ -110,7 +110,7 @@ async def test_who_is_slowed_down_after_spreading_is_slowed_down_everywhere(stor
     assert (await served(store, lease, 100))["slow"] == pytest.approx(50, abs=2)
 
 
-async def test_who_shares_a_domain_with_a_slow_user_is_not_slowed_down(store: Store) -> None:
+async def test_sharing_a_domain_with_a_slow_user_does_not_slow_others_down(store: Store) -> None:
     lease = await fresh(store)
     await store.set_weight("w", "user", "slow", weight=0.1)
     await put(store, "slow", ["both.test"], 300)
@@ -129,7 +129,7 @@ async def test_who_shares_a_domain_with_a_slow_user_is_not_slowed_down(store: St
     home=st.sampled_from([SHARED, FIFTY[0], "elsewhere.test"]),
     batch=st.integers(1, 30),
 )
-async def test_however_somebody_spreads_the_share_is_that_of_one_domain(
+async def test_spreading_over_domains_gives_the_share_of_one(
     store: Store, domains: list[str], weight: float, home: str, batch: int
 ) -> None:
     shares = []
@@ -153,7 +153,7 @@ async def test_a_thousand_invented_users_cost_other_workspaces_nothing(store: St
     assert await served(store, lease, 300, by="workspace") == {"honest": 150, "inventor": 150}
 
 
-async def test_what_one_user_sends_from_several_domains_is_shared_among_them(store: Store) -> None:
+async def test_a_users_share_is_divided_among_several_domains(store: Store) -> None:
     lease = await fresh(store)
     await put(store, "ann", FIFTY[:1], 500)
     await put(store, "ann", FIFTY[1:4], 20)
@@ -274,7 +274,7 @@ async def test_a_home_that_is_given_takes_what_waits_along(store: Store) -> None
     assert await broken_promises(store) == {}
 
 
-async def test_a_home_given_before_the_first_mail_counts_and_its_open_transaction_stops_nobody(store: Store) -> None:
+async def test_a_home_set_before_the_first_mail_applies_and_its_open_transaction_blocks_nothing(store: Store) -> None:
     lease = await fresh(store)
     await put(store, "ann", [FIFTY[0]], 2)
     async with store.connection() as application, application.transaction():
@@ -338,7 +338,7 @@ async def test_a_leaf_is_free_only_when_neither_its_domain_nor_its_stream_is_hel
     assert await broken_promises(store) == {}
 
 
-async def test_what_waits_is_shown_by_the_domain_in_from(store: Store) -> None:
+async def test_waiting_mail_is_shown_by_its_from_domain(store: Store) -> None:
     lease = await fresh(store)
     await put(store, "ann", FIFTY[:3], 10)
     await served(store, lease, 3)
@@ -366,7 +366,7 @@ async def put_as_before(store: Store, user: str, domains: Sequence[str], each: i
         )
 
 
-async def test_what_waited_before_keeps_its_place_and_what_comes_after_goes_home(store: Store) -> None:
+async def test_waiting_mail_keeps_its_place_and_later_mail_goes_to_the_home(store: Store) -> None:
     lease = await fresh(store)
     await put_as_before(store, "ann", FIFTY[:4], 20)
     await put_as_before(store, "ben", [SHARED], 100)
@@ -387,7 +387,7 @@ async def test_what_waited_before_keeps_its_place_and_what_comes_after_goes_home
     assert await broken_promises(store) == {}
 
 
-async def test_what_waited_before_goes_first_within_its_stream(store: Store) -> None:
+async def test_earlier_mail_goes_first_within_its_stream(store: Store) -> None:
     lease = await fresh(store)
     await put_as_before(store, "ann", [SHARED], 5)
     last = await store.value("SELECT max(id) FROM fairpost.queue")
@@ -396,7 +396,7 @@ async def test_what_waited_before_goes_first_within_its_stream(store: Store) -> 
     assert max(claimed.ids) == last
 
 
-async def test_notes_from_before_that_nobody_read_lead_to_leaves_of_their_own(store: Store) -> None:
+async def test_old_unread_arrivals_get_their_own_leaves(store: Store) -> None:
     lease = await fresh(store)
     await put(store, "ann", FIFTY[:3], 5)
     for table in ("queue", "arrivals"):

@@ -65,7 +65,7 @@ async def fill(store: Store, n: int, users: dict[str, Tier] = USERS, *, workspac
             await store.enqueue_many([draft(workspace=f"w{w}", user=user, stream=stream) for _ in range(n)], now=START)
 
 
-async def test_lanes_have_their_shares_whoever_is_in_them(store: Store) -> None:
+async def test_lanes_have_their_shares_whatever_senders_they_have(store: Store) -> None:
     lease = await lease_of(store)
     for user, tier in USERS.items():
         for w in range(3):
@@ -101,7 +101,7 @@ async def test_no_slot_is_idle_and_what_a_lane_leaves_goes_to_the_others(store: 
     assert await store.value("SELECT count(*) FROM fairpost.queue") == 0
 
 
-async def test_a_bad_day_of_the_queue_bounds_the_low_tiers_and_idles_nobody(store: Store) -> None:
+async def test_bad_queue_health_limits_the_low_tiers_and_leaves_no_slot_unused(store: Store) -> None:
     lease = await lease_of(store)
     await senders.lay_fairness(store, Fairness(has_lanes=True, shares=(25, 25, 25, 25)))
     for user, tier in USERS.items():
@@ -200,7 +200,7 @@ KINDS = (
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(times(3)))
-async def test_whatever_is_changed_while_mail_waits_nothing_is_lost_or_served_twice(store: Store, seed: int) -> None:
+async def test_changes_while_mail_is_waiting_lose_and_repeat_nothing(store: Store, seed: int) -> None:
     chance = random.Random(seed)
     await clean(store)
     now, enqueued, served = START, 0, set[EmailId]()
@@ -292,7 +292,7 @@ async def test_nonsense_is_refused_and_changes_nothing(store: Store, change: dic
 
 
 @pytest.mark.parametrize("field", ["tier", "weight", "priority", "lane", "fifo", "fresh"])
-async def test_nobody_gives_himself_a_tier(store: Store, field: str) -> None:
+async def test_a_login_cannot_change_its_own_tier(store: Store, field: str) -> None:
     (row,) = await store.enqueue_many([{**draft(), field: 2}], now=START)
     assert row["error"] is not None
     assert field in row["error"]
@@ -327,7 +327,7 @@ async def test_a_route_that_comes_while_everybody_is_moved_is_not_left_behind(st
         assert len((await another.claim(lease, limit=5, now=START)).ids) == 1
 
 
-async def test_the_lower_tier_counts_and_normal_is_what_nobody_needs_to_say(store: Store) -> None:
+async def test_the_lower_tier_applies_and_normal_is_the_default(store: Store) -> None:
     async def tier(user: str) -> int:
         return int(await store.value("SELECT fairpost.tier_of('w1', $1)", user))
 
@@ -341,7 +341,7 @@ async def test_the_lower_tier_counts_and_normal_is_what_nobody_needs_to_say(stor
     assert await tier("vip") == Tier.LOW
 
 
-async def test_however_many_names_there_are_the_locks_are_a_thousand(store: Store) -> None:
+async def test_any_number_of_names_uses_at_most_a_thousand_locks(store: Store) -> None:
     locks = await store.row(
         """SELECT count(DISTINCT fairpost.rules_lock('w' || i)) AS rules, count(DISTINCT fairpost.quota_lock('w', 'u' || i)) AS quotas
            FROM generate_series(1, 20000) i"""

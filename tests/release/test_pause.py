@@ -1,4 +1,4 @@
-"""The pause of everything: once it is committed nothing is begun, whoever is in the middle of what."""
+"""The global pause: once it is committed nothing is begun, whatever is in progress."""
 
 import asyncio
 import json
@@ -179,9 +179,7 @@ def _begin(email: Any) -> str:
     return f"SELECT verdict FROM fairpost.begin_send($1, $2, {email}, {usage})"
 
 
-async def test_a_begin_that_hangs_keeps_nobody_from_pausing_the_others(
-    url: str, store: Store, account: AccountId
-) -> None:
+async def test_a_hanging_begin_does_not_prevent_a_pause(url: str, store: Store, account: AccountId) -> None:
     (email,) = await enqueue(store, 1)
     lease = await store.take_lease(account, owner="test", seconds=60)
     assert lease is not None

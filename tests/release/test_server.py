@@ -68,7 +68,9 @@ async def test_all_engines_that_were_here_confirm_another_server_before_it_serve
     assert await confirm(store, "c") == CONFIRMED, "who comes later only compares"
 
 
-async def test_a_server_that_lacks_a_step_is_not_confirmed_whoever_knows_it(store: Store, account: AccountId) -> None:
+async def test_a_server_that_lacks_a_step_is_not_confirmed_regardless_of_the_engine(
+    store: Store, account: AccountId
+) -> None:
     await fail_over(store)
     for engine in ("a", "b", "late"):
         answer = await confirm(store, engine, _1=11)
@@ -90,7 +92,7 @@ async def test_an_account_that_was_removed_is_not_missed(store: Store, account: 
     assert await confirm(store, "a", _1=10) == CONFIRMED
 
 
-async def test_what_is_remembered_of_another_life_counts_no_more(store: Store, account: AccountId) -> None:
+async def test_memories_of_another_life_no_longer_count(store: Store, account: AccountId) -> None:
     await fail_over(store)
     assert (await confirm(store, "a", _1=11)).verdict == "behind"
     await store.pause_restored(MISSING, "guard", life=await store.current_life())
@@ -99,7 +101,7 @@ async def test_what_is_remembered_of_another_life_counts_no_more(store: Store, a
     assert (await store.confirm_server("a", life=None, steps={account: 11})).verdict == "confirmed"
 
 
-async def test_what_an_engine_saw_before_a_person_resumed_pauses_nothing(store: Store, account: AccountId) -> None:
+async def test_observations_from_before_a_resume_pause_nothing(store: Store, account: AccountId) -> None:
     """It looks several times a second, and may be between its look and the pause."""
     await fail_over(store)
     life = await store.current_life()
@@ -194,9 +196,7 @@ async def test_engines_are_asked_that_were_here_in_the_last_minute_that_the_data
     assert (await confirm(store, "a")).waits_for == ("b",)
 
 
-async def test_for_an_engine_that_is_buried_its_heir_answers_who_has_what_it_remembered(
-    store: Store, account: AccountId
-) -> None:
+async def test_the_heir_of_a_dead_engine_answers_for_it(store: Store, account: AccountId) -> None:
     await fail_over(store)
     assert (await confirm(store, "a")).waits_for == ("b",)
     await store.bury_engine("b", heir="c")
@@ -205,7 +205,9 @@ async def test_for_an_engine_that_is_buried_its_heir_answers_who_has_what_it_rem
     assert await confirm(store, "d") == CONFIRMED
 
 
-async def test_what_a_buried_engine_knew_is_compared_before_anything_is_sent(store: Store, account: AccountId) -> None:
+async def test_the_steps_of_a_dead_engine_are_compared_before_anything_is_sent(
+    store: Store, account: AccountId
+) -> None:
     await fail_over(store)
     await confirm(store, "a")
     await store.bury_engine("b", heir="c")
@@ -214,7 +216,7 @@ async def test_what_a_buried_engine_knew_is_compared_before_anything_is_sent(sto
     assert not await store.ask_about_server()
 
 
-async def test_an_engine_that_was_not_asked_is_forgotten_when_it_is_buried(store: Store, account: AccountId) -> None:
+async def test_a_dead_engine_that_was_not_asked_is_forgotten(store: Store, account: AccountId) -> None:
     await store.bury_engine("b", heir="a")
     await fail_over(store)
     assert await confirm(store, "a") == CONFIRMED

@@ -1,4 +1,4 @@
-"""Rows of long ago: ids are made by the clock, so what is to be old is made now and moved back."""
+"""Rows of long ago: ids come from the clock, so old rows are created now and moved back."""
 
 import json
 from collections.abc import Mapping
@@ -19,6 +19,8 @@ _AGE = {
     "attachments": "content_id",
     "emails": "id",
     "attempts": "email_id",
+    "labels": "email_id",
+    "tag_marks": "email_id",
     "queue": "id",
     "idempotency_keys": "email_id",
 }

@@ -90,6 +90,8 @@ FULL_OF_ANN: dict[str, Any] = {
     "idempotency_key": f"welcome:{ANN}",
     "attachments": [{"filename": f"{ANN}.txt", "data": base64.b64encode(ANN.encode()).decode()}],
     "reply_to": ANN,
+    "tags": {"for": ANN, "plan": "gold"},
+    "metadata": {"deep": [{"x": ANN}]},
 }
 REFUSED = Report(reached=Reached.REPLIED, reply=Reply(550, f"5.1.1 <{ANN}>: no such user"))
 
@@ -160,7 +162,7 @@ async def test_that_there_was_an_email_and_how_it_ended_is_still_known(bench: Be
 # ── what waits ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_of_several_recipients_only_the_erased_one_is_taken_out(bench: Bench) -> None:
+async def test_only_the_erased_recipient_among_several_is_removed(bench: Bench) -> None:
     store = bench.store
     id_ = await enqueued(
         store, to=["bob@there.test", ANN], cc=["cid@there.test"], text=f"Dear {ANN} and bob@there.test"
@@ -175,7 +177,7 @@ async def test_of_several_recipients_only_the_erased_one_is_taken_out(bench: Ben
     assert await rows_with(store, *FORMS) == []
 
 
-async def test_who_has_claimed_it_must_claim_it_anew(bench: Bench) -> None:
+async def test_a_claimed_email_must_be_claimed_again(bench: Bench) -> None:
     store = bench.store
     id_ = await enqueued(store, to=["bob@there.test", ANN])
     lease = await bench.lease()
@@ -186,7 +188,7 @@ async def test_who_has_claimed_it_must_claim_it_anew(bench: Bench) -> None:
     assert (await bench.begin(lease, id_)).verdict == "begun"  # type: ignore[arg-type]
 
 
-async def test_what_the_others_have_got_already_ends_with_the_last_who_is_erased(bench: Bench) -> None:
+async def test_an_email_whose_last_remaining_recipient_is_erased_ends(bench: Bench) -> None:
     store = bench.store
     id_ = await enqueued(store, to=["bob@there.test", ANN])
     await settled(bench, Retry(NOW + MINUTE, (ANN,)))
@@ -197,7 +199,7 @@ async def test_what_the_others_have_got_already_ends_with_the_last_who_is_erased
     assert [r["address"] for r in json.loads(recipients)] == ["bob@there.test"]
 
 
-async def test_what_is_being_sent_or_in_doubt_is_left_and_found_the_next_time(bench: Bench) -> None:
+async def test_emails_being_sent_or_in_doubt_are_left_for_the_next_run(bench: Bench) -> None:
     store = bench.store
     id_ = await enqueued(store, to=ANN)
     lease = await bench.lease()
@@ -211,7 +213,7 @@ async def test_what_is_being_sent_or_in_doubt_is_left_and_found_the_next_time(be
     assert await rows_with(store, *FORMS) == []
 
 
-async def test_an_erased_email_that_is_retried_reaches_nobody(bench: Bench) -> None:
+async def test_an_erased_email_that_is_retried_is_not_sent(bench: Bench) -> None:
     store = bench.store
     id_ = await enqueued(store, to=ANN)
     await settled(bench, Failed(), REFUSED)
@@ -225,7 +227,7 @@ async def test_an_erased_email_that_is_retried_reaches_nobody(bench: Bench) -> N
 
 
 @pytest.mark.parametrize("keep_sendable", [False, True])
-async def test_who_was_suppressed_and_erased_gets_nothing(bench: Bench, keep_sendable: bool) -> None:
+async def test_a_suppressed_and_erased_person_gets_nothing(bench: Bench, keep_sendable: bool) -> None:
     store = bench.store
     await store.value("SELECT fairpost.suppress('w1', $1, 'r', p_kind => 'complaint')", ANN)
     await persons.erase(store, ANN, workspace="w1", keep_sendable=keep_sendable)
@@ -238,7 +240,7 @@ async def test_who_was_suppressed_and_erased_gets_nothing(bench: Bench, keep_sen
     assert (where.kind, where.reason) == (SuppressionKind.COMPLAINT, "erased on request")
 
 
-async def test_of_several_recipients_an_erased_one_is_left_out(bench: Bench) -> None:
+async def test_an_erased_recipient_among_several_is_left_out(bench: Bench) -> None:
     await persons.erase(bench.store, ANN, workspace="w1")
     await enqueued(bench.store, to=["bob@there.test", ANN])
     lease = await bench.lease()
@@ -247,7 +249,7 @@ async def test_of_several_recipients_an_erased_one_is_left_out(bench: Bench) -> 
     assert (begun.verdict, [address.lower() for address in begun.skip]) == ("begun", [ANN.lower()])
 
 
-async def test_who_stays_sendable_is_sent_to(bench: Bench) -> None:
+async def test_an_address_kept_sendable_still_gets_mail(bench: Bench) -> None:
     await persons.erase(bench.store, ANN, workspace="w1", keep_sendable=True)
     await enqueued(bench.store, to=ANN)
     await bench.begun(await bench.lease())
@@ -276,7 +278,7 @@ async def test_suppressing_an_erased_person_again_does_not_write_the_address_dow
     assert where.kind is SuppressionKind.COMPLAINT
 
 
-async def test_who_was_erased_everywhere_is_written_down_nowhere_again(store: Store) -> None:
+async def test_a_person_erased_everywhere_is_never_stored_again(store: Store) -> None:
     await persons.erase(store, ANN, workspace=None)
     assert not await store.value("SELECT fairpost.suppress('w1', $1, 'r', p_kind => 'complaint')", ANN)
     assert await rows_with(store, ANN) == []
@@ -344,7 +346,7 @@ async def test_addresses_that_look_alike_are_left_alone(store: Store) -> None:
     assert (row["addresses"], row["text_body"]) == (alike, f"{text}, [erased]")
 
 
-async def test_what_is_no_address_is_refused(store: Store) -> None:
+async def test_an_invalid_address_is_refused(store: Store) -> None:
     with pytest.raises(FairpostError, match="ann"):
         await persons.erase(store, "ann", workspace="w1")
 
@@ -387,7 +389,7 @@ def emails(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=times(10))
 @given(batch=st.lists(emails(), min_size=1, max_size=8), who=st.sampled_from(PEOPLE), everywhere=st.booleans())
-def test_whoever_is_erased_is_gone_and_nobody_else_has_changed(
+def test_an_erased_person_is_gone_and_no_other_data_has_changed(
     url: str, batch: list[dict[str, Any]], who: str, everywhere: bool
 ) -> None:
     asyncio.run(_erase_one_of_many(url, batch, who, None if everywhere else "w1"))
@@ -417,7 +419,7 @@ async def _erase_one_of_many(url: str, batch: list[dict[str, Any]], who: str, wo
             for table in ("queue", "emails")
             for row in await store.fetch(f"SELECT x.id FROM fairpost.{table} x WHERE {mine}", folded, workspace)
         ]
-        keys = {"queue": "id", "emails": "id", "contents": "id", "attempts": "email_id"}
+        keys = {"queue": "id", "emails": "id", "contents": "id", "attempts": "email_id", "labels": "email_id"}
         before = {table: await everything(store, table, ids, key) for table, key in keys.items()}
         had = await recipients(store, ids)
         await persons.erase(store, who, workspace=workspace)

@@ -1,4 +1,4 @@
-"""History is dropped by the month, and nothing that somebody still needs goes with it."""
+"""History is dropped by month, and nothing that is still needed is dropped with it."""
 
 import asyncio
 import base64
@@ -44,13 +44,13 @@ async def in_rest(store: Store, table: str) -> int:
 
 async def test_old_months_go_whole_and_later_ones_stay(past: Past, store: Store) -> None:
     file = {"filename": "a.txt", "data": base64.b64encode(b"a").decode()}
-    old, young = await past.finished(attachments=[file]), await past.finished(None)
-    assert await past.rows(old) == {"contents": 1, "attachments": 1, "emails": 1}
+    old, young = await past.finished(attachments=[file], tags={"a": "b"}), await past.finished(None)
+    assert await past.rows(old) == {"contents": 1, "attachments": 1, "emails": 1, "labels": 1, "tag_marks": 1}
     foreseen = await retention.old_months(store, before=LIMIT)
     assert [(f"{m.month:%Y-%m}", m.kept) for m in foreseen] == [("2020-01", None), ("2020-02", None), ("2020-03", None)]
     assert foreseen[0].bytes > foreseen[1].bytes > 0
     assert foreseen[0].partitions == tuple(
-        f"{table}_2020_01" for table in ("attachments", "attempts", "contents", "emails")
+        f"{table}_2020_01" for table in ("attachments", "attempts", "contents", "emails", "labels", "tag_marks")
     )
     assert await drop(store) == ["2020-01", "2020-02", "2020-03"]
     assert await past.rows(old) == {}
@@ -166,7 +166,7 @@ async def test_a_step_is_retried_although_the_one_before_it_is_forgotten(past: P
 # ── in nobody's way ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_who_reads_for_long_is_waited_for_a_moment_and_nobody_waits_longer(
+async def test_a_long_read_is_waited_for_briefly_and_delays_no_other_transaction(
     past: Past, store: Store, conn: Any
 ) -> None:
     await past.finished()
@@ -181,16 +181,14 @@ async def test_who_reads_for_long_is_waited_for_a_moment_and_nobody_waits_longer
 
 
 async def in_the_queue_for_a_lock(store: Store) -> None:
-    """Whoever drops has found the table in use, or has given up already."""
+    """The drop has found the table in use, or has already given up."""
     for _ in range(1000):
         if await store.value("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation IS NOT NULL)"):
             return
 
 
-async def test_who_has_chosen_an_old_content_and_not_committed_yet_finds_it_there(
-    past: Past, store: Store, conn: Any
-) -> None:
-    """The drop looked before it had the tables, and saw nobody: it must look again."""
+async def test_an_open_transaction_keeps_the_old_content_it_refers_to(past: Past, store: Store, conn: Any) -> None:
+    """The drop looked before it had the tables, and found no users: it must look again."""
     content = await past.put_content()
     while True:  # on a slow machine the commit may come too late, and the drop has given up
         async with conn.transaction():
@@ -208,7 +206,7 @@ async def test_who_has_chosen_an_old_content_and_not_committed_yet_finds_it_ther
     assert await past.rows(content) == {"contents": 1}
 
 
-async def test_who_retries_an_old_email_meanwhile_keeps_its_month(past: Past, store: Store, conn: Any) -> None:
+async def test_a_concurrent_retry_of_an_old_email_keeps_its_month(past: Past, store: Store, conn: Any) -> None:
     old = await past.finished()
     while True:
         async with conn.transaction():
@@ -223,8 +221,8 @@ async def test_who_retries_an_old_email_meanwhile_keeps_its_month(past: Past, st
     assert await past.rows(old) == {"contents": 1, "queue": 1}
 
 
-async def test_who_reads_one_month_for_long_keeps_nobody_from_the_others(past: Past, store: Store, conn: Any) -> None:
-    """As an erasure does. The month that is read waits; those who use the table as a whole do not."""
+async def test_a_long_read_of_one_month_does_not_block_the_others(past: Past, store: Store, conn: Any) -> None:
+    """As an erasure does. The month that is read waits; users of the whole table do not."""
     async with conn.transaction():
         await conn.fetchval("SELECT count(*) FROM fairpost.emails_2020_01")
         with pytest.raises(asyncpg.LockNotAvailableError):
@@ -285,23 +283,23 @@ async def partitions(store: Store) -> set[str]:
 
 async def test_the_watch_makes_the_months_to_come(store: Store) -> None:
     with clock.stopped_at(datetime(2041, 11, 3, tzinfo=UTC)):
-        await HistoryWatch(store, None, print).step()
+        await HistoryWatch(store, None, print, keep_events=DAY).step()
     made = {f"emails_{month}" for month in ("2041_11", "2041_12", "2042_01")}
     assert made <= await partitions(store)
 
 
-async def test_the_watch_drops_what_is_older_than_it_is_to_be_kept(past: Past, store: Store) -> None:
+async def test_the_watch_drops_months_past_retention(past: Past, store: Store) -> None:
     said: list[Reason] = []
     old = await past.finished()
-    await HistoryWatch(store, None, said.append).step()
+    await HistoryWatch(store, None, said.append, keep_events=DAY).step()
     assert (said, await past.rows(old)) == ([], {"contents": 1, "emails": 1})
-    await HistoryWatch(store, timedelta(days=400), said.append).step()
+    await HistoryWatch(store, timedelta(days=400), said.append, keep_events=DAY).step()
     assert await past.rows(old) == {}
     assert {each.code for each in said} == {"history.dropped"}
     assert [each.params["month"] for each in said] == [f"2020-0{n}" for n in (1, 2, 3)]
 
 
-async def test_what_came_before_its_month_was_made_moves_there(past: Past, store: Store) -> None:
+async def test_rows_move_to_their_month_once_it_is_created(past: Past, store: Store) -> None:
     file = {"filename": "a.txt", "data": base64.b64encode(b"a").decode()}
     id_ = await past.finished(datetime(2019, 5, 5, tzinfo=UTC), attachments=[file])
     assert await in_rest(store, "emails") == await in_rest(store, "attachments") == 1
@@ -313,7 +311,7 @@ async def test_what_came_before_its_month_was_made_moves_there(past: Past, store
 
 async def test_a_partition_made_later_has_the_indexes_and_rules_of_the_first(store: Store) -> None:
     await store.value("SELECT fairpost.make_partitions($1)", OLD)
-    for table in ("contents", "attachments", "emails", "attempts"):
+    for table in ("contents", "attachments", "emails", "attempts", "labels", "tag_marks"):
         sql = """SELECT count(*) FROM pg_index i JOIN pg_inherits h ON h.inhrelid = i.indexrelid WHERE i.indrelid = ($1)::text::regclass"""
         first = await store.value(sql, f"fairpost.{table}_rest")
         assert await store.value(sql, f"fairpost.{table}_2020_01") == first > 0

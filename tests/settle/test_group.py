@@ -1,10 +1,11 @@
-"""Steps of many accounts in one commit: the same effect as one by one, and nobody waits for anybody."""
+"""Steps of many accounts in one commit: the same effect as one by one, and no account waits for another."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import asyncpg
@@ -100,9 +101,10 @@ class Undone(Exception):
     pass
 
 
-async def effect(url: str, take: Callable[[Store], Any]) -> tuple[list[StepAnswer], dict[str, list[Any]]]:
+async def effect(
+    conn: asyncpg.Connection, take: Callable[[Store], Any]
+) -> tuple[list[StepAnswer], dict[str, list[Any]]]:
     """What it answers and leaves behind, undone afterwards."""
-    conn = await asyncpg.connect(url)
     try:
         async with conn.transaction():
             answers = await take(Store(conn))
@@ -110,8 +112,6 @@ async def effect(url: str, take: Callable[[Store], Any]) -> tuple[list[StepAnswe
             raise Undone
     except Undone:
         return answers, left
-    finally:
-        await conn.close()
 
 
 # Everything that may be the matter with an account's step, as SQL on the desk's ids.
@@ -148,27 +148,28 @@ MATTERS = {
 }
 
 
+ThreeDesks = tuple[asyncio.Runner, asyncpg.Connection]
+
+
 @pytest.fixture(scope="module")
-def three_desks(databases: Databases) -> Iterator[str]:
-    async def lay(url: str) -> None:
+def three_desks(databases: Databases) -> Iterator[ThreeDesks]:
+    """One connection for all examples: each new one would plan everything again."""
+
+    async def laid(url: str) -> asyncpg.Connection:
         made = await connect(url)
         await desks(made, 3)
         await made.close()
+        return await asyncpg.connect(url)
 
-    with databases.fresh() as url:
-        asyncio.run(lay(url))
-        yield url
+    with databases.fresh() as url, asyncio.Runner() as runner:
+        conn = runner.run(laid(url))
+        yield runner, conn
+        runner.run(conn.close())
 
 
-@given(
-    matters=st.lists(st.sampled_from(sorted(MATTERS)), min_size=3, max_size=3),
-    shapes=st.lists(st.sampled_from(["both", "both", "settles", "begins"]), min_size=3, max_size=3),
-    units=st.booleans(),
-)
-def test_a_group_leaves_what_single_steps_leave(
-    three_desks: str, matters: list[str], shapes: list[str], units: bool
-) -> None:
-    """Whatever is the matter with each of the accounts."""
+def both_ways(three_desks: ThreeDesks, matters: Sequence[str], shapes: Sequence[str], *, units: bool) -> list[Any]:
+    """The answers and what is left behind, of single steps and of a group."""
+    runner, conn = three_desks
     usage = replace(USAGE, charges=(Charge(NOW, 2),)) if units else USAGE
 
     async def laid(store: Store) -> list[StepRequest]:
@@ -194,13 +195,36 @@ def test_a_group_leaves_what_single_steps_leave(
         answers = await take_steps(store, requests)
         return [each or await group.take_step(request) for each, request in zip(answers, requests, strict=True)]
 
-    async def both() -> None:
+    async def both() -> list[Any]:
         with clock.stopped_at(NOW):
-            expected, got = await effect(three_desks, singly), await effect(three_desks, together)
-        assert got[0] == expected[0]
-        assert got[1] == expected[1]
+            return [await effect(conn, singly), await effect(conn, together)]
 
-    asyncio.run(both())
+    return runner.run(both())
+
+
+SHAPES = ("both", "settles", "begins")
+
+
+def test_a_group_leaves_what_single_steps_leave_whatever_is_the_matter_with_one(three_desks: ThreeDesks) -> None:
+    wrong = []
+    for matter, shape in product(sorted(MATTERS), SHAPES):
+        single, group = both_ways(three_desks, ["nothing", matter, "nothing"], [shape] * 3, units=False)
+        wrong += [] if group == single else [(matter, shape)]
+    assert wrong == []
+
+
+@given(
+    matters=st.lists(st.sampled_from(sorted(MATTERS)), min_size=3, max_size=3),
+    shapes=st.lists(st.sampled_from(SHAPES), min_size=3, max_size=3),
+    units=st.booleans(),
+)
+def test_a_group_leaves_what_single_steps_leave(
+    three_desks: ThreeDesks, matters: list[str], shapes: list[str], units: bool
+) -> None:
+    """Whatever is the matter with each of the accounts."""
+    expected, got = both_ways(three_desks, matters, shapes, units=units)
+    assert got[0] == expected[0]
+    assert got[1] == expected[1]
 
 
 # ── others at the same moment ─────────────────────────────────────────────────────────────────────────────────
@@ -245,7 +269,7 @@ async def test_a_row_that_a_caller_holds_stops_only_its_own_account(store: Store
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "repeatable_read"])
-async def test_what_is_cancelled_is_not_begun_and_what_is_begun_is_not_cancelled(
+async def test_a_cancelled_email_is_not_begun_and_a_begun_one_is_not_cancelled(
     store: Store, url: str, isolation: str
 ) -> None:
     """Whichever of the two looks first, and whichever commits first."""
@@ -276,7 +300,7 @@ async def test_what_is_cancelled_is_not_begun_and_what_is_begun_is_not_cancelled
 
 
 async def test_a_pause_that_has_returned_lets_no_group_begin(store: Store, url: str) -> None:
-    """The group waits for whoever is pausing, and looks only then."""
+    """The group waits for a pause in progress, and only then looks."""
     two = await desks(store, 2)
     pausing = await asyncpg.connect(url)
     try:
@@ -293,7 +317,7 @@ async def test_a_pause_that_has_returned_lets_no_group_begin(store: Store, url: 
     assert await store.value("SELECT count(*) FROM fairpost.queue WHERE state = 'claimed'") == 2
 
 
-async def test_what_expires_while_the_group_waits_is_not_begun(store: Store, url: str) -> None:
+async def test_an_email_that_expires_while_the_group_waits_is_not_begun(store: Store, url: str) -> None:
     two = await desks(store, 2)
     pausing = await asyncpg.connect(url)
     try:
@@ -384,7 +408,7 @@ async def asked(group: StepGroup, *accounts: int) -> "list[asyncio.Task[StepAnsw
     return tasks
 
 
-async def test_those_who_are_ready_together_go_together_and_the_next_share_a_second_commit() -> None:
+async def test_accounts_ready_together_share_a_commit_and_the_next_share_a_second() -> None:
     database = Database()
     group = StepGroup(database.together, database.single)
     first = await asked(group, 1, 2, 3)
@@ -398,7 +422,7 @@ async def test_those_who_are_ready_together_go_together_and_the_next_share_a_sec
     assert database.groups == [[1, 2, 3], [4, 5, 6], [7, 8]]
 
 
-async def test_who_is_ready_early_waits_a_moment_for_half_of_those_at_work() -> None:
+async def test_a_step_that_is_ready_early_waits_briefly_for_half_of_the_active_accounts() -> None:
     database = Database()
     database.may_answer.set()
     group = StepGroup(database.together, database.single)
@@ -411,7 +435,7 @@ async def test_who_is_ready_early_waits_a_moment_for_half_of_those_at_work() -> 
     assert database.groups[2:] == [[3]], "nobody came"
 
 
-async def test_what_is_left_out_is_taken_alone_with_the_same_number() -> None:
+async def test_a_step_left_out_is_taken_alone_with_the_same_number() -> None:
     database = Database()
     database.left_out = {2}
     database.may_answer.set()
@@ -431,7 +455,7 @@ async def test_trouble_of_the_database_reaches_everyone_who_asked() -> None:
     assert database.alone == [], "nobody knows whether it was committed"
 
 
-def test_only_what_was_sent_to_all_is_ordinary() -> None:
+def test_only_an_email_sent_to_all_recipients_is_ordinary() -> None:
     assert is_ordinary(request_of(1))
     assert not is_ordinary(request_of(1, verdict=Failed()))
     assert not is_ordinary(request_of(1, verdict=Sent(("gone@there.test",))))

@@ -57,7 +57,7 @@ async def bench(url: str) -> AsyncIterator[Bench]:
     await store.close()
 
 
-async def test_nobody_takes_a_lease_that_is_held_and_anybody_one_that_ran_out(bench: Bench) -> None:
+async def test_a_held_lease_cannot_be_taken_and_an_expired_one_can(bench: Bench) -> None:
     first = await bench.lease()
     assert await bench.store.take_lease(bench.account, owner="other", seconds=60, now=NOW) is None
     second = await bench.lease(now=LATER)
@@ -179,7 +179,7 @@ async def test_an_address_suppressed_after_the_claim_gets_nothing(bench: Bench) 
     assert (await bench.store.account(bench.account)).usage.day_used == 0
 
 
-async def test_of_several_recipients_only_the_suppressed_are_left_out(bench: Bench) -> None:
+async def test_only_suppressed_recipients_among_several_are_left_out(bench: Bench) -> None:
     (id_,) = await bench.enqueue(cc=["b@there.test", "c@there.test"])
     await bench.store.suppress("w1", "b@there.test", reason="unsubscribed", now=NOW)
     lease = await bench.lease()
@@ -209,7 +209,7 @@ async def test_a_hold_stops_what_is_already_claimed(bench: Bench) -> None:
     assert (await bench.store.claim(lease, limit=1, now=NOW)).ids == (id_,)
 
 
-async def test_a_retry_in_the_future_blocks_nobody_of_its_sender(bench: Bench) -> None:
+async def test_a_future_retry_does_not_block_its_senders_other_mail(bench: Bench) -> None:
     first, second = await bench.enqueue(2)
     lease = await bench.lease()
     assert await bench.begun(lease) == first
@@ -267,7 +267,7 @@ async def test_a_claim_whose_answer_was_lost_is_asked_for_again(bench: Bench) ->
     assert set(await bench.store.held(lease, now=NOW) or ()) == set(ids)
 
 
-async def test_an_open_cancellation_holds_up_nobody(bench: Bench) -> None:
+async def test_an_open_cancellation_delays_no_other_mail(bench: Bench) -> None:
     """Not the claim, not the worker that has it already, not the others of its sender."""
     claimed, waiting, other = await bench.enqueue(3)
     lease = await bench.lease()
@@ -286,7 +286,7 @@ async def test_an_open_cancellation_holds_up_nobody(bench: Bench) -> None:
 
 
 async def test_an_arrival_is_not_forgotten_when_it_is_noted_together_with_a_cancellation(bench: Bench) -> None:
-    """Whoever stages while somebody holds the workspace puts the notes back, several as one."""
+    """Staging while the workspace is locked puts the arrivals back, several as one."""
     (first,) = await bench.enqueue()
     lease = await bench.lease()
     assert (await bench.store.claim(lease, limit=1, now=NOW)).ids == (first,)

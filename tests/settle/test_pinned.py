@@ -73,7 +73,7 @@ async def test_urgent_mail_waits_a_day_and_bulk_mail_a_week(bench: Bench) -> Non
     assert await broken_promises(bench.store) == {}
 
 
-async def test_what_the_tree_knows_and_what_it_has_not_heard_of_yet_are_given_up_alike(bench: Bench) -> None:
+async def test_absorbed_and_unabsorbed_mail_is_given_up_alike(bench: Bench) -> None:
     await bench.enqueue("bulk", n=3)
     lease = await bench.store.take_lease(bench.account, owner="test", seconds=60)
     assert lease is not None
@@ -85,7 +85,7 @@ async def test_what_the_tree_knows_and_what_it_has_not_heard_of_yet_are_given_up
     assert await broken_promises(bench.store) == {}
 
 
-async def test_what_is_not_due_yet_waits_until_it_is(bench: Bench) -> None:
+async def test_mail_that_is_not_due_waits_until_it_is(bench: Bench) -> None:
     (id_,) = await bench.enqueue("bulk", due_at=(bench.at + 9 * DAY).isoformat())
     await bench.suspend()
     assert await bench.give_up(8 * DAY) == 0
@@ -93,7 +93,7 @@ async def test_what_is_not_due_yet_waits_until_it_is(bench: Bench) -> None:
     assert await bench.states([id_]) == ["failed"]
 
 
-async def test_an_account_that_is_resumed_loses_nothing_and_a_second_suspension_counts_anew(bench: Bench) -> None:
+async def test_a_resumed_account_loses_nothing_and_a_second_suspension_counts_from_zero(bench: Bench) -> None:
     ids = await bench.enqueue("urgent")
     await bench.suspend()
     await bench.store.change_account("anna", {"status": "active"})
@@ -114,7 +114,7 @@ async def test_an_account_that_a_person_paused_is_waited_for(bench: Bench) -> No
     assert await bench.give_up(30 * DAY) == 0
 
 
-async def test_what_a_person_holds_is_not_given_up_meanwhile(bench: Bench) -> None:
+async def test_held_mail_is_not_given_up(bench: Bench) -> None:
     (held,), (free,) = await bench.enqueue("urgent"), await bench.enqueue("urgent", user="u2")
     await bench.suspend()
     await bench.store.hold("w1", "user", "u1", reason="on leave", now=bench.at)

@@ -1,4 +1,4 @@
-"""The suppression list: nobody on it gets anything, and bounces put people on it."""
+"""The suppression list: addresses on it get no mail, and bounces put addresses on it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -115,12 +115,12 @@ async def test_another_workspace_may_write_to_it(bench: Bench) -> None:
     assert (await bench.begin(lease, id_)).verdict == "begun"
 
 
-async def test_who_is_named_in_two_writings_gets_it_once(bench: Bench) -> None:
+async def test_a_recipient_with_two_spellings_gets_one_copy(bench: Bench) -> None:
     (row,) = await bench.store.enqueue_many([draft(to=["ann@müller.example", "ann@xn--mller-kva.example"])], now=NOW)  # type: ignore[arg-type]
     assert len(await bench.store.value("SELECT addresses FROM fairpost.queue WHERE id = $1", row["id"])) == 1
 
 
-async def test_unsuppress_takes_any_writing(bench: Bench) -> None:
+async def test_removing_a_suppression_accepts_any_spelling(bench: Bench) -> None:
     await bench.store.suppress("w1", "ann@müller.example", reason="r", now=NOW)
     assert await bench.store.value("SELECT fairpost.unsuppress('w1', 'ANN@xn--mller-kva.example')") is True
     assert await kinds(bench.store) == {}
@@ -140,7 +140,7 @@ async def test_it_is_manual_unless_another_kind_is_named(store: Store) -> None:
     assert list((await kinds(store)).values()) == ["manual", "complaint", "unsubscribe"]
 
 
-async def test_of_two_reasons_the_weightier_stays_and_the_first_moment(store: Store) -> None:
+async def test_the_more_serious_of_two_reasons_and_the_first_time_are_kept(store: Store) -> None:
     for reason, kind, at in (("full", "soft_bounces", NOW), ("stop", "unsubscribe", NOW + DAY), ("x", "manual", NOW)):
         await store.value("SELECT fairpost.suppress('w1', 'Ann@there.test', $1, $2, $3)", reason, at, kind)
     row = await store.row("SELECT kind::text, reason, created_at FROM fairpost.suppressions")
@@ -231,7 +231,7 @@ async def test_right_before_it_is_sent_only_bulk_mail_meets_an_unsubscribe(bench
     assert verdicts == {"urgent": "begun", "bulk": "suppressed"}
 
 
-async def test_what_is_in_doubt_is_judged_by_its_class_too(bench: Bench) -> None:
+async def test_an_email_in_doubt_is_judged_by_its_class_too(bench: Bench) -> None:
     await bench.store.enqueue_many([{**draft(to="ann@there.test"), "class": "urgent"}], now=NOW)
     lease = await bench.lease()
     id_ = await bench.begun(lease)
@@ -243,9 +243,7 @@ async def test_what_is_in_doubt_is_judged_by_its_class_too(bench: Bench) -> None
 
 
 @pytest.mark.parametrize(("keep", "stopped"), [(False, ["bulk", "urgent"]), (True, ["bulk"])])
-async def test_of_an_erased_person_an_unsubscribe_lives_on_as_it_was(
-    bench: Bench, keep: bool, stopped: list[str]
-) -> None:
+async def test_an_erased_persons_unsubscribe_is_kept(bench: Bench, keep: bool, stopped: list[str]) -> None:
     await put_on_the_list(bench, "unsubscribe")
     await bench.store.value("SELECT address_hash FROM fairpost.erase_entries('w1', 'ann@there.test', $1)", keep)
     classes = await bench.store.fetch(
@@ -275,7 +273,7 @@ async def test_each_workspace_counts_for_itself_and_each_writing_for_one(post: P
     assert await counts(post.store) == {("w1", name): 4, ("w2", name): 1}
 
 
-async def test_a_success_between_them_begins_anew(post: Post) -> None:
+async def test_a_success_in_between_resets_the_count(post: Post) -> None:
     await post.soft(4)
     await post.soft(1, to="bob@there.test")
     await post.outcome(Sent(), "ANN@there.test")
@@ -291,7 +289,7 @@ async def test_a_success_elsewhere_changes_nothing(post: Post) -> None:
     assert await counts(post.store) == {("w1", "ann@there.test"): 4}
 
 
-async def test_of_several_recipients_only_who_got_it_is_cleared(post: Post) -> None:
+async def test_only_recipients_who_got_it_are_cleared(post: Post) -> None:
     people = ("ann@there.test", "bob@there.test", "cid@there.test", "dan@there.test")
     for person in people:
         await post.soft(1, to=person)
@@ -306,7 +304,7 @@ async def test_of_several_recipients_only_who_got_it_is_cleared(post: Post) -> N
     assert await kinds(post.store) == {("w1", "bob@there.test"): "hard_bounce"}
 
 
-async def test_who_got_it_while_others_are_tried_again_is_cleared(post: Post) -> None:
+async def test_recipients_who_got_it_are_cleared_while_others_are_retried(post: Post) -> None:
     for person in ("ann@there.test", "bob@there.test"):
         await post.soft(1, to=person)
     said = {"ann@there.test": Reply(250, "ok"), "bob@there.test": Reply(452, "4.2.2 full")}
@@ -315,7 +313,7 @@ async def test_who_got_it_while_others_are_tried_again_is_cleared(post: Post) ->
     assert await counts(post.store) == {("w1", "bob@there.test"): 1}
 
 
-async def test_a_retry_after_a_refusal_clears_nobody(post: Post) -> None:
+async def test_a_retry_after_a_refusal_resets_no_count(post: Post) -> None:
     await post.soft()
     await post.outcome(Retry(NOW + MINUTE, ("ann@there.test",)), report=FULL)
     assert await counts(post.store) == {("w1", "ann@there.test"): 1}
@@ -344,7 +342,7 @@ async def test_how_many_is_a_setting_of_the_installation(post: Post, most: int, 
     assert bool(await kinds(post.store)) == is_suppressed
 
 
-async def test_who_is_taken_off_the_list_begins_anew(post: Post) -> None:
+async def test_an_address_removed_from_the_list_starts_from_zero(post: Post) -> None:
     await post.soft(5)
     await post.store.value("SELECT fairpost.unsuppress('w1', 'ann@there.test')")
     assert await counts(post.store) == {}
@@ -382,7 +380,7 @@ async def until_it_waits(conn: Any) -> None:
     ],
     ids=["both bounce", "the last bounces", "the first bounces", "both are gone"],
 )
-async def test_who_waits_for_the_first_holds_up_nobody_who_has_the_last(
+async def test_waiting_for_the_first_row_blocks_no_holder_of_the_last(
     url: str, post: Post, touch: str, verdict: Verdict, soft: tuple[str, ...]
 ) -> None:
     for person in ("ann@there.test", "zoe@there.test"):

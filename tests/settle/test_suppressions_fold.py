@@ -118,7 +118,7 @@ async def test_punycode_is_what_python_says(conn: Any, label: str) -> None:
 @example("ΑΣ\u0345@ΑΣ\u0345")
 @example("@")
 @example("ǅ@ǅ.ǅ")
-async def test_what_is_folded_is_folded_no_further(conn: Any, text: str) -> None:
+async def test_normalizing_is_idempotent(conn: Any, text: str) -> None:
     (once,) = await folded(conn, [text])
     assert await folded(conn, [once]) == [once]
 

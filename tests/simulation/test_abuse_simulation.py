@@ -1,4 +1,4 @@
-"""`fairpost simulate abuse`: what is measured of senders that are known, and that the policy is the engine's."""
+"""`fairpost simulate abuse`: the figures for known senders, and that the policy is the engine's."""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -76,7 +76,7 @@ def test_a_timer_finds_the_same_at_the_next_full_hour() -> None:
     assert (story.detect_s, story.out_before, story.scored) == (7200, 180, 24 * DAYS)
 
 
-def test_what_is_held_goes_out_when_the_throttle_is_over() -> None:
+def test_held_mail_goes_out_when_the_throttle_ends() -> None:
     one = sender(*(bad(START + number * MINUTE) for number in range(10)))
     watch = Watch(one, Way.EVENTS)
     watch.run(until=START + 7 * HOUR)
@@ -88,7 +88,7 @@ def test_what_is_held_goes_out_when_the_throttle_is_over() -> None:
     assert after.sent + after.bounced == 600
 
 
-def test_who_queues_everything_at_once_hides_its_bounces_behind_its_volume() -> None:
+def test_queueing_everything_at_once_hides_bounces_behind_volume() -> None:
     """The rates are of what is due: a fact that the simulation must show, whether we like it or not."""
     times = [START + number * MINUTE for number in range(1, 101)]
     bit_by_bit = watched(sender(*(bad(at) for at in times)))
@@ -97,7 +97,7 @@ def test_who_queues_everything_at_once_hides_its_bounces_behind_its_volume() -> 
     assert at_once.out_before > 1_000
 
 
-def test_nobody_is_scored_before_the_start() -> None:
+def test_no_sender_is_scored_before_the_start() -> None:
     story = watched(sender(*(bad(ORIGIN + number * HOUR) for number in range(200)), age=HISTORY))
     assert (story.scored, story.throttled_at) == (0, None)
 
@@ -119,7 +119,7 @@ def test_the_figures_count_honest_and_abusers_apart() -> None:
     assert (steady.throttled, steady.detect_s_p50, steady.out_before) == (1, None, None)
 
 
-def test_of_nobody_there_are_no_rates() -> None:
+def test_without_senders_there_are_no_rates() -> None:
     found = abuse_figures([Story(sender(bad(START)))], days=1)
     assert (found.false_positive_rate, found.precision, found.detect_s_p50) == (None, None, None)
     assert found.false_negative_rate == 1

@@ -288,7 +288,7 @@ class CoreMachine(RuleBasedStateMachine):
     )
     @precondition(lambda self: any(e.began for e in self.emails.values()))
     def settle(self, pick: int, outcome: str) -> None:
-        """By whoever began an e-mail, however long ago: workers freeze and come back."""
+        """By the worker that began an e-mail, however long ago: workers freeze and come back."""
         begun = [(e, who) for e in self.emails.values() for who in e.began if pick % 3 == 0 or e.state == "sending"]
         if not begun:
             return

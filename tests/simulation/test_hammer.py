@@ -132,7 +132,7 @@ class Hammer:
             return begun.verdict != "stale"
         fate = self.dice.random()
         if fate < 0.02:
-            return False  # crashed before a byte was sent; nobody can know
+            return False  # crashed before a byte was sent, which is unknown
         if fate < 0.04:
             return await self.settle(lease, email_id, Untouched())
         self.post.begin(email_id)
@@ -211,7 +211,7 @@ class Hammer:
         """The noise is over: one careful worker an account sends what is left."""
         await asyncio.sleep(LEASE_S * 1.5)
         await self.store.reap_leases()
-        # Whoever was cut off between hold and release left a hold, and it holds: that is not what is tested here.
+        # A process killed between hold and release leaves a hold in force, which is not what is tested here.
         for row in await self.store.fetch(
             "SELECT workspace, level::text, key FROM fairpost.sender_rules WHERE held_until IS NOT NULL"
         ):

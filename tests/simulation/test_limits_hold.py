@@ -121,7 +121,7 @@ class Walk:
                 assert why in (Idle.EMPTY, Idle.BUSY), step
 
     def _is_told_to_wait(self, until: datetime) -> None:
-        """What was promised once is kept: it may send at that moment."""
+        """A promised time is kept: the account may send at that moment."""
         if self.idle_from is not None and self.clock.now >= self.idle_from[1] > self.idle_from[0]:
             raise AssertionError(f"was told to wait until {self.idle_from[1]}, and then again until {until}")
         self.idle_from = (self.clock.now, until)

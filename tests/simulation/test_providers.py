@@ -16,7 +16,7 @@ LASTS_S = 13.0  # the last newcomer comes after 10
 
 @pytest.fixture(autouse=True)
 def looked_at_half_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look asks the database as much as an e-mail does, and what is late is late by a second at least."""
+    """Each observation costs the database as much as an e-mail, and delays are at least a second."""
     if not IS_FREE:
         monkeypatch.setattr(providers, "LOOK_S", 2 * providers.LOOK_S)
 

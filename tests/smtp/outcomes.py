@@ -76,7 +76,7 @@ TABLE: list[Row] = [
 
 def as_markdown() -> str:
     """The table, folded: misdeeds with the same outcome share a line."""
-    lines = ["| step | the server | one recipient | two recipients |", "|---|---|---|---|"]
+    lines = ["| Step | The server | One recipient | Two recipients |", "|---|---|---|---|"]
     folded: dict[tuple[str, str | None, str], list[str]] = {}
     for row in TABLE:
         folded.setdefault((row.step, row.one, row.two), []).append(in_words(row.misdeed))

@@ -38,7 +38,7 @@ class Script:
     knows_ehlo: bool = True
     takes_nobody: bool = False  # a 354 comes all the same
     commands: list[str] = field(default_factory=list)
-    taken: list[bytes] = field(default_factory=list)  # complete messages to somebody, answered or not
+    taken: list[bytes] = field(default_factory=list)  # complete messages with a recipient, answered or not
     connections: int = 0
     encrypted: bool = False  # TLS came about
     freed: asyncio.Event = field(default_factory=asyncio.Event)  # a stall ends with the test

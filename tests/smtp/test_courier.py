@@ -110,7 +110,7 @@ async def test_permission_is_asked_once_and_only_when_the_server_waits_for_the_m
 # ── nobody wants it ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_354_for_nobody_is_ended_with_a_lone_dot_and_the_connection_serves_on() -> None:
+async def test_a_354_without_recipients_is_ended_with_a_lone_dot_and_the_connection_stays_usable() -> None:
     script = Script(takes_nobody=True)
 
     def permission() -> bool:
@@ -163,7 +163,9 @@ async def test_after_a_refusal_the_next_message_begins_with_a_reset() -> None:
     ],
     ids=["SMTPUTF8", "8BITMIME", "SIZE"],
 )
-async def test_what_the_server_cannot_take_is_not_begun(message: Message, features: tuple[str, ...], code: int) -> None:
+async def test_a_message_the_server_cannot_accept_is_not_begun(
+    message: Message, features: tuple[str, ...], code: int
+) -> None:
     script = Script(features=features)
     unsendable, sent = await send_all(script, message, MESSAGE)
     assert unsendable.reached is Reached.UNSENDABLE
@@ -186,7 +188,7 @@ async def test_utf8_addresses_are_announced_and_written_raw() -> None:
 # ── connections kept ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_connection_carries_so_many_messages_and_no_more() -> None:
+async def test_a_connection_carries_a_limited_number_of_messages() -> None:
     script = Script()
     await send_all(script, *[MESSAGE] * 7, reuse=Reuse(messages_max=3))
     assert script.connections == 3

@@ -13,7 +13,8 @@ import pytest
 from fairpost.model.message import Message
 from fairpost.model.report import Reached, Report, Step
 from fairpost.policy.networks import objection
-from fairpost.smtp.client import Barred, Connection
+from fairpost.smtp.client import Connection
+from fairpost.smtp.connecting import Barred
 from fairpost.smtp.courier import Courier, Reuse
 from fairpost.smtp.guard import ADDRESSES_MAX, NetworkGuard, look_up
 from fairpost.smtp.server import Security, Server, Timeouts
@@ -27,7 +28,7 @@ MESSAGE = Message(
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 ELSEWHERE = "127.0.0.3"  # the guards here take it for a public address; nothing answers there
 AS_PUBLIC = (ip_network("127.0.0.3/32"),)
-HASTE = Timeouts(connect_s=0.2)  # where nobody answers
+HASTE = Timeouts(connect_s=0.2)  # for servers that do not answer
 PATIENCE = Timeouts()
 
 
@@ -151,7 +152,7 @@ async def test_no_spelling_leads_to_this_machine(host: str) -> None:
 @pytest.mark.parametrize(
     "host", ["localhost.", "127.0.0.1.", "[::1]", "[::ffff:127.0.0.1]", "::1%lo", "", " ", "a\0b", "x" * 70, "a..b"]
 )
-async def test_what_is_hardly_a_host_leads_nowhere_and_raises_nothing(host: str) -> None:
+async def test_a_malformed_host_leads_nowhere_and_raises_nothing(host: str) -> None:
     """Resolvers differ on these: it is refused for what it leads to, or is not found."""
     script = Script()
     async with scripted(script) as port:
@@ -211,7 +212,7 @@ async def test_one_forbidden_address_among_others_is_enough(answers: list[str]) 
     assert await guard.refusal("both.test", port) == report.error
 
 
-async def test_what_the_operators_dns_knows_is_not_told() -> None:
+async def test_the_operators_dns_is_not_revealed() -> None:
     guard = NetworkGuard(resolve=Dns([["10.20.30.40"]]))
     words = await guard.refusal("database.internal", 587)
     assert missing(words, "database.internal", "private") == []

@@ -5,7 +5,7 @@ import pytest
 from fairpost.model.message import Message
 from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.smtp.auth import Token
-from fairpost.smtp.client import Unready
+from fairpost.smtp.connecting import Unready
 from fairpost.smtp.courier import Courier, Reuse
 from fairpost.smtp.server import Security, Server
 from tests.smtp.scripted_server import CUT, Misdeed, Says, Script, scripted

@@ -72,21 +72,21 @@ def test_any_bytes_are_read_alike_however_they_are_cut_up(data: bytes, cuts: lis
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        (b"hello\r\n", "no reply but"),
-        (b"25x ok\r\n", "no reply but"),
-        (b"199 ok\r\n", "no reply but"),
-        (b"600 ok\r\n", "no reply but"),
-        (b"2500 ok\r\n", "no reply but"),
-        (b"250_ok\r\n", "no reply but"),
-        (b"\r\n", "no reply but"),
-        (b"250-a\r\n251 b\r\n", "went on with 251"),
-        (b"2" * (LINE_BYTES_MAX + 1), "no reply but"),
-        (b"250 " + b"x" * LINE_BYTES_MAX + b"\r\n", "no reply but"),
+        (b"hello\r\n", "not send a valid reply"),
+        (b"25x ok\r\n", "not send a valid reply"),
+        (b"199 ok\r\n", "not send a valid reply"),
+        (b"600 ok\r\n", "not send a valid reply"),
+        (b"2500 ok\r\n", "not send a valid reply"),
+        (b"250_ok\r\n", "not send a valid reply"),
+        (b"\r\n", "not send a valid reply"),
+        (b"250-a\r\n251 b\r\n", "continued it with 251"),
+        (b"2" * (LINE_BYTES_MAX + 1), "not send a valid reply"),
+        (b"250 " + b"x" * LINE_BYTES_MAX + b"\r\n", "not send a valid reply"),
         ((b"250-" + b"x" * 1000 + b"\r\n") * (REPLY_BYTES_MAX // 1000 + 1), "more than 32768 bytes"),
-        (b"x" * (UNREAD_BYTES_MAX + 1), "that nobody asked for"),
+        (b"x" * (UNREAD_BYTES_MAX + 1), "unexpected bytes"),
     ],
 )
-def test_what_is_no_reply_is_complained_of(said: bytes, complaint: str) -> None:
+def test_an_invalid_reply_is_refused(said: bytes, complaint: str) -> None:
     reader = ReplyReader()
     with pytest.raises(Garbage, match=complaint):  # noqa: PT012 - either may complain
         reader.feed(said)
@@ -99,7 +99,7 @@ def test_a_reply_may_have_no_text(said: bytes) -> None:
     assert read_all([said]) == [Reply(250, "")]
 
 
-def test_what_could_hurt_is_taken_out_of_a_reply() -> None:
+def test_harmful_characters_are_removed_from_a_reply() -> None:
     assert read_all([b"250 a\x00b\x1b[2J\rc\xff\xc3\xbc\r\n"]) == [Reply(250, "a\ufffdb\ufffd[2J\ufffdc\\xffü")]
 
 
@@ -188,11 +188,11 @@ def test_a_group_needs_the_servers_word() -> None:
         ready_wire(pipelining=False).say(*group)
 
 
-def test_a_reply_that_nobody_asked_for_is_garbage_but_a_goodbye_is_not() -> None:
+def test_an_unexpected_reply_is_garbage_but_a_goodbye_is_not() -> None:
     wire = ready_wire()
     wire.receive(b"250 by the way\r\n")
     assert not wire.is_quiet
-    with pytest.raises(Garbage, match="nothing was asked"):
+    with pytest.raises(Garbage, match="without a command"):
         wire.next_answer()
     wire = ready_wire()
     wire.receive(b"421 4.4.2 idle\r\n")
@@ -223,16 +223,14 @@ sayings = st.one_of(
 
 @settings(max_examples=times(250))
 @given(st.sampled_from(HELLOS), st.lists(sayings, max_size=12), st.integers(1, 3))
-def test_whatever_a_server_says_the_report_is_true(
-    greeting: tuple[bytes, ...], said: list[bytes], recipients: int
-) -> None:
-    """The promises are in Conversation: the dot only where somebody was accepted; in doubt only after the dot."""
+def test_the_report_is_correct_for_any_server(greeting: tuple[bytes, ...], said: list[bytes], recipients: int) -> None:
+    """The guarantees are in Conversation: the dot only if a recipient was accepted; in doubt only after the dot."""
     Conversation([*greeting, *said], message_to(recipients)).run()
 
 
 @settings(max_examples=times(80))
 @given(st.lists(st.binary(max_size=100), max_size=20))
-def test_whatever_bytes_come_nothing_breaks(said: list[bytes]) -> None:
+def test_arbitrary_bytes_break_nothing(said: list[bytes]) -> None:
     Conversation(said, message_to(1)).run()
 
 
@@ -246,3 +244,13 @@ def test_the_promises_above_are_reached_at_all() -> None:
         report = Conversation([*greeting, *good[:3]], message_to(1)).run()
         assert report is not None
         assert report.reached is Reached.AFTER_DOT
+
+
+def test_a_server_that_offers_dsn_is_told_what_to_report() -> None:
+    said = mail_from("a@x.test", size=None, eight_bit=False, smtputf8=False, envelope_id="em+1=2@x.test")
+    assert said.line == b"MAIL FROM:<a@x.test> RET=HDRS ENVID=em+2B1+3D2@x.test"
+    assert rcpt_to("b@x.test", only_failures=True).line == b"RCPT TO:<b@x.test> NOTIFY=FAILURE"
+    long = mail_from("a@x.test", size=None, eight_bit=False, smtputf8=False, envelope_id="x" * 101)
+    assert long.line == b"MAIL FROM:<a@x.test> RET=HDRS"
+    assert read_features("here\nDSN").dsn
+    assert not read_features("here").dsn

@@ -1,4 +1,4 @@
-"""What an engine does beside sending: it remembers its database, forgets old history, and buries engines that were killed."""
+"""What an engine does besides sending: it remembers its database, drops old history, and reclaims killed engines."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ def watch_of(store: Store, home: Path, said: list[Reason]) -> Watch:
     return Watch(store, read_settings({"FAIRPOST_HOME": str(home)}), said.append)
 
 
-async def test_an_engine_that_buries_the_dead_forgets_nothing(store: Store, tmp_path: Path) -> None:
+async def test_an_engine_that_reclaims_dead_engines_forgets_nothing(store: Store, tmp_path: Path) -> None:
     watch = watch_of(store, tmp_path, [])
     for _ in range(3):
         await watch.look()
@@ -66,7 +66,7 @@ async def test_an_engine_goes_on_watching_after_any_trouble_of_the_database(
     enough.cancel()
 
 
-async def test_an_engine_that_is_gone_is_buried_and_one_that_lives_is_not(store: Store, tmp_path: Path) -> None:
+async def test_a_dead_engine_is_reclaimed_and_a_live_one_is_not(store: Store, tmp_path: Path) -> None:
     folder = engines_folder(read_settings({"FAIRPOST_HOME": str(tmp_path)}))
     living = Presence.announce(folder, "here:1:a")
     Presence.announce(folder, "here:2:b").withdraw()

@@ -109,7 +109,7 @@ def test_port_and_encryption_go_by_what_is_said(
         ({"SMTP_PASSWORD": "geheim"}, "FAIRPOST_SMTP_USER (or SMTP_USER)"),
     ],
 )
-def test_what_is_missing_beside_it_is_named(home: Path, said: dict[str, str], missing: str) -> None:
+def test_missing_companion_variables_are_named(home: Path, said: dict[str, str], missing: str) -> None:
     with pytest.raises(SettingsError) as error:
         given_account(settings_of(home, {**SAID, **said}))
     assert missing in str(error.value)
@@ -143,7 +143,7 @@ async def test_at_a_provider_that_is_known_it_begins_with_its_limits(store: Stor
     assert (account.provider, account.limits.daily_max) == ("gmail", 500)
 
 
-async def test_limits_that_nobody_changed_go_with_the_provider(store: Store, home: Path) -> None:
+async def test_unchanged_limits_follow_the_provider(store: Store, home: Path) -> None:
     await start(store, home)
     assert await start(store, home, SMTP_FROM_ADDRESS="vetchium@gmail.com")
     account = await only_account(store)
@@ -202,9 +202,7 @@ async def test_where_nothing_has_changed_nothing_is_written(store: Store, home: 
     ],
     ids=lambda change: " ".join(change),
 )
-async def test_what_has_changed_is_brought_in_line_and_nothing_else(
-    store: Store, home: Path, change: dict[str, str]
-) -> None:
+async def test_only_changed_settings_are_updated(store: Store, home: Path, change: dict[str, str]) -> None:
     await start(store, home, **LOGIN)
     before, first = await revision(store), await only_account(store)
     assert await start(store, home, **{**LOGIN, **change})
@@ -334,7 +332,7 @@ async def arrived(store: Store, to: str) -> Mail:
 
 
 @pytest.mark.slow
-async def test_what_sql_enqueues_goes_out_without_another_command(
+async def test_mail_enqueued_by_sql_is_sent_without_another_command(
     store: Store, url: str, tmp_path: Path, inbox: InboxServer
 ) -> None:
     await enqueue(store, "ann@there.test")

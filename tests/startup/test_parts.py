@@ -50,7 +50,7 @@ def test_weights_and_shares_go_from_the_lowest_tier_to_the_highest() -> None:
 
 
 @pytest.mark.parametrize(("mode", "is_scoring"), [("off", False), ("observe", True), ("enforce", True)])
-def test_who_is_not_scored_stirs_nobody(mode: str, is_scoring: bool) -> None:
+def test_an_unscored_sender_is_not_marked_as_changed(mode: str, is_scoring: bool) -> None:
     assert fairness_of(settings(abuse_detection=mode)).is_scoring is is_scoring
 
 

@@ -392,9 +392,7 @@ async def test_a_home_that_is_no_socket_address_works_too(make_server: ServerMak
 
 
 @pytest.mark.parametrize("trap", ["open", "link", "file"])
-def test_a_socket_directory_that_somebody_else_prepared_is_refused(
-    make_server: ServerMaker, tmp_path: Path, trap: str
-) -> None:
+def test_a_socket_directory_of_another_user_is_refused(make_server: ServerMaker, tmp_path: Path, trap: str) -> None:
     home = tmp_path / ("long-" * 24)
     path = ServerFolder(home).socket_dir()
     try:
@@ -533,7 +531,7 @@ def test_a_server_in_another_container_is_left_alone(make_server: ServerMaker, t
     assert server.is_ready()
 
 
-def test_somebody_elses_folder_is_refused(public_dir: Path) -> None:
+def test_a_folder_of_another_user_is_refused(public_dir: Path) -> None:
     if not AS_ROOT:
         pytest.skip("only root can make a folder of somebody else")
     user = pwd.getpwnam("nobody")

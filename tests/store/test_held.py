@@ -3,29 +3,37 @@ same, however many came before. The database counts the rows, index entries and 
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import asyncpg
 import pytest
 
-from fairpost.model.account import Limits
-from fairpost.model.ids import AccountId
+from fairpost.model.account import Lease, Limits, Usage
+from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.sender import SenderId, SenderLevel
+from fairpost.model.step import Begins, Settles, StepRequest
+from fairpost.model.verdict import Sent
 from fairpost.store import blocks, senders
+from fairpost.store.step_groups import take_steps
 from fairpost.store.store import Store
+from fairpost.system import clock
 
 pytestmark = pytest.mark.fresh  # the pages that another test left behind would be read as well
 
 WORKSPACES = 4
 ROUNDS = 150
 EMAILS_MIN = 1_190  # sent by them
+STEPS = 3  # of each account of a group, with one claim
 GROWN_MAX, GROWN_SHARE_MAX = (
     12,
     0.5,
 )  # what an operation may read more than at first: indexes grow deeper, and rows are spread over more pages
+
+Reads = Mapping[str, Counter[str]]  # of each operation, by table
 
 EMAIL = {"to": "p@there.test", "subject": "s", "text": "t", "user": "u", "stream": "s"}
 
@@ -89,7 +97,7 @@ WHERE t.relnamespace = 'fairpost'::regnamespace AND t.relkind IN ('r', 'p')"""
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An account that sends, under a transaction that somebody holds open."""
+    """An account that sends while a transaction is held open."""
 
     store: Store
     conn: asyncpg.Connection
@@ -209,13 +217,84 @@ async def test_under_a_transaction_held_open_everything_reads_as_much_as_before(
         first = await held.read_by_each()
         assert await held.send(ROUNDS) >= EMAILS_MIN
         last = await held.read_by_each()
-    grown = {
+    assert grown(first, last) == {}
+
+
+def grown(first: Reads, last: Reads) -> dict[tuple[str, str], tuple[int, int]]:
+    return {
         (name, table): (first[name][table], n)
         for name, read in last.items()
         for table, n in read.items()
         if n > first[name][table] * (1 + GROWN_SHARE_MAX) + GROWN_MAX
     }
-    assert grown == {}
+
+
+@dataclass(slots=True)
+class Desk:
+    """An account that claims and steps with others. `last`: the e-mail that it sends."""
+
+    lease: Lease
+    last: EmailId | None = None
+
+    def request(self, begins: EmailId) -> StepRequest:
+        report = Report(reached=Reached.REPLIED, reply=Reply(250, "2.0.0 ok"))
+        settles = None if self.last is None else Settles(email_id=self.last, verdict=Sent(), report=report)
+        used = Usage(hour_started_at=clock.now(), day_started_at=clock.now(), hour_used=1, day_used=1)
+        number = self.lease.step + 1
+        return StepRequest(lease=self.lease, number=number, settles=settles, begins=Begins(email_id=begins, usage=used))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    held: Held
+    desks: tuple[Desk, ...]
+
+    async def claim(self, store: Store) -> list[tuple[EmailId, ...]]:
+        leases = [desk.lease for desk in self.desks]
+        claims = await store.claim_together("default", leases, [STEPS] * len(leases))
+        assert len(claims) == len(leases)
+        return [claims[lease.account_id].ids for lease in leases]
+
+    async def step(self, store: Store, begins: Sequence[EmailId]) -> None:
+        requests = [desk.request(id_) for desk, id_ in zip(self.desks, begins, strict=True)]
+        assert all(await take_steps(store, requests))
+
+    async def send(self, rounds: int) -> None:
+        """Mail arrives, is claimed by all of them together, and each step of theirs is one commit."""
+        store = self.held.store
+        for _ in range(rounds):
+            await store.enqueue_many(
+                [{**EMAIL, "workspace": f"w{n % WORKSPACES + 1}"} for n in range(STEPS * len(self.desks))]
+            )
+            for ids in zip(*await self.claim(store), strict=True):
+                await self.step(store, ids)
+                for desk, id_ in zip(self.desks, ids, strict=True):
+                    desk.lease, desk.last = replace(desk.lease, step=desk.lease.step + 1), id_
+
+    async def read_by_each(self) -> dict[str, Counter[str]]:
+        async def step(store: Store) -> None:
+            await self.step(store, [ids[0] for ids in await self.claim(store)])
+
+        return {name: await self.held.read_by(work) for name, work in (("claim", self.claim), ("step", step))}
+
+
+@asynccontextmanager
+async def group(url: str) -> AsyncIterator[Group]:
+    async with sending(url) as held:
+        leases = []
+        for name in ("b", "c", "d"):
+            account = await held.store.add_account(name, address=f"{name}@post.test", limits=Limits())
+            leases.append(await held.store.take_lease(account, owner="engine", seconds=600))
+        yield Group(held, tuple(Desk(lease) for lease in leases if lease is not None))
+
+
+async def test_under_a_transaction_held_open_a_group_reads_as_much_as_before(url: str) -> None:
+    async with group(url) as three, hold(url):
+        await three.send(3)
+        first = await three.read_by_each()
+        await three.send(ROUNDS)
+        last = await three.read_by_each()
+    assert grown(first, last) == {}
 
 
 @asynccontextmanager

@@ -108,7 +108,7 @@ def test_a_stop_of_one_that_is_dead_already_holds_as_well(server: EmbeddedServer
     assert not server.status().running
 
 
-def test_of_several_that_watch_exactly_one_starts_it(home: Path, server: EmbeddedServer) -> None:
+def test_exactly_one_of_several_keepers_starts_it(home: Path, server: EmbeddedServer) -> None:
     watches = [threading.Thread(target=Keeper(EmbeddedServer(home, settings=FAST), print).step) for _ in range(4)]
     end(server)
     launched = launches(server)
@@ -127,7 +127,7 @@ def test_a_death_wakes_the_one_who_watches(server: EmbeddedServer, said: list[Re
         assert wait_until(lambda: server.is_ready() and pid_of(server) != before, s_max=S_MAX)
 
 
-def test_data_that_are_gone_are_not_made_anew(home: Path, server: EmbeddedServer, keeper: Keeper) -> None:
+def test_missing_data_are_not_created_again(home: Path, server: EmbeddedServer, keeper: Keeper) -> None:
     data, away = server.status().data_dir, home / "away"
     end(server)
     data.rename(away)

@@ -122,7 +122,7 @@ async def test_the_constraints_refuse_states_that_cannot_be(conn: Any) -> None:
 
 async def test_history_has_a_partition_for_now_and_none_is_missing_next_month(conn: Any) -> None:
     month = "date_trunc('month', now() + interval '1 month')"
-    for table in ("emails", "attempts", "contents", "attachments"):
+    for table in ("emails", "attempts", "contents", "attachments", "labels", "tag_marks"):
         name = await conn.fetchval(f"SELECT '{table}' || to_char({month}, '_YYYY_MM')")
         assert await conn.fetchval("SELECT to_regclass('fairpost.' || $1)", name), f"{name} is missing"
     await conn.execute("SELECT fairpost.make_partitions()")
@@ -135,7 +135,7 @@ def wider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrations, "known_migrations", lambda: known)
 
 
-async def test_whoever_writes_meanwhile_is_let_through_and_no_transaction_is_cut(
+async def test_concurrent_writers_are_let_through_and_no_transaction_is_cancelled(
     conn: Any, url: str, wider: None
 ) -> None:
     """A caller's transaction stays open for long; others come and go; the migration waits, and they do not."""
@@ -163,7 +163,7 @@ async def waits_for_a_lock(conn: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_who_keeps_the_tables_for_too_long_is_named(conn: Any, url: str, wider: None) -> None:
+async def test_a_session_that_holds_the_tables_for_too_long_is_named(conn: Any, url: str, wider: None) -> None:
     before = await catalog(conn)
     slow = await asyncpg.connect(url)
     async with slow.transaction():
@@ -200,7 +200,7 @@ async def test_logins_that_could_enqueue_before_act_for_all_workspaces(blank: An
             await blank.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
 
 
-async def test_what_was_there_before_keeps_its_meaning(blank: Any) -> None:
+async def test_existing_data_keeps_its_meaning(blank: Any) -> None:
     """Suspended accounts are waited for from the upgrade on, sequences keep their subjects, an unsubscribe alone stops bulk mail."""
     await migrate(blank, up_to=21)
     await blank.execute(
@@ -224,19 +224,34 @@ async def test_what_was_there_before_keeps_its_meaning(blank: Any) -> None:
     assert await blank.fetchval("SELECT fairpost.suppressed('w', $1, 'urgent')", addresses) == ["h@x.test"]
 
 
-async def test_what_was_lent_before_stays_lent_as_it_was(blank: Any) -> None:
+async def test_existing_loans_are_kept(blank: Any) -> None:
     await migrate(blank, up_to=27)
     await blank.execute(
         "INSERT INTO fairpost.workspaces (name, pools, created_at) VALUES ('acme', '{default,fast}', now()), ('none', '{}', now())"
     )
     await migrate(blank)
-    loans = await blank.fetch("SELECT workspace, pool, senders FROM fairpost.loans ORDER BY 1, 2")
+    loans = await blank.fetch(
+        "SELECT workspace, pool, senders FROM fairpost.loans WHERE workspace <> 'default' ORDER BY 1, 2"
+    )
     as_before = ["proven", "account"]
     assert [tuple(row) for row in loans] == [("acme", "default", as_before), ("acme", "fast", as_before)]
     email = '[{"to": "a@x.test", "subject": "Hello", "text": "Hi"}]'
     for workspace, is_taken in (("acme", True), ("none", False)):
         error = await blank.fetchval("SELECT s.error FROM fairpost.submit($1, $2) s", workspace, email)
         assert (error is None) == is_taken, error
+
+
+async def test_the_default_workspace_is_there_from_the_start(blank: Any) -> None:
+    await migrate(blank)
+    lent = "SELECT l.pool FROM fairpost.workspaces w LEFT JOIN fairpost.loans l ON l.workspace = w.name WHERE w.name = 'default'"
+    assert await blank.fetchval(lent) == "default"
+
+
+async def test_a_default_workspace_of_before_keeps_its_pools(blank: Any) -> None:
+    await migrate(blank, up_to=37)
+    await blank.execute("INSERT INTO fairpost.workspaces (name, created_at) VALUES ('default', now())")
+    await migrate(blank)
+    assert await blank.fetch("SELECT FROM fairpost.loans") == []
 
 
 async def test_a_limit_and_a_throttle_outlive_the_folding_of_names(blank: Any) -> None:
@@ -340,7 +355,7 @@ async def test_sentences_about_campaigns_holds_and_pauses_become_codes(blank: An
     assert (pause["reason"], json.loads(pause["params"])) == ("everything.paused_by_hand", {"note": "wrong prices"})
 
 
-async def test_sessions_enqueue_while_functions_are_laid_anew(url: str) -> None:
+async def test_sessions_can_enqueue_while_functions_are_replaced(url: str) -> None:
     email = json.dumps([{"to": "ann@there.test", "subject": "s", "text": "t"}])
     is_over = False
 

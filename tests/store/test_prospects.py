@@ -1,4 +1,4 @@
-"""Prospects that come in by lists: all or nobody, each once, with what was known before."""
+"""Importing lists of prospects: all or none, each once, merged with existing data."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -120,7 +120,7 @@ async def test_workspaces_know_nothing_of_each_other(conn: "asyncpg.Connection",
         await prospects.known_by(store, "third", "ann@example.com")
 
 
-async def test_two_lists_at_once_make_nobody_twice(url: str, store: Store) -> None:
+async def test_two_concurrent_imports_create_no_duplicates(url: str, store: Store) -> None:
     people = [line(i, f"p{i}@example.com") for i in range(2_000)]
 
     async def one(name: str, lines: list[ProspectLine]) -> ImportedProspects:
@@ -135,7 +135,7 @@ async def test_two_lists_at_once_make_nobody_twice(url: str, store: Store) -> No
     assert [(name, n) for name, n, _ in await prospects.lists(store, "acme")] == [("a", 2_000), ("b", 2_000)]
 
 
-async def test_who_is_removed_is_on_no_list(conn: "asyncpg.Connection", store: Store) -> None:
+async def test_a_removed_prospect_is_on_no_list(conn: "asyncpg.Connection", store: Store) -> None:
     await bring_in(conn, line(2, "ann@example.com"))
     ann = await prospects.known_by(store, "acme", "ann@example.com")
     await prospects.pause(store, ann, is_paused=True)

@@ -45,7 +45,7 @@ def test_ids_that_follow_each_other_have_a_public_id_each() -> None:
     assert len({IDS.email(FIRST + n) for n in range(20_000)}) == 20_000
 
 
-def test_what_was_given_away_is_never_another() -> None:
+def test_a_public_id_never_changes() -> None:
     assert {number: IDS.email(number) for number in VECTORS} == VECTORS
 
 
@@ -65,7 +65,7 @@ def test_the_kind_of_an_id_stands_before_it_and_changes_all_of_it(number: int) -
         *("em_079kt5312d80é", "em_٣٣٣٣٣٣٣٣٣٣٣٣٣", "pr_079kt5312d80w", "1861234567890123456"),
     ],
 )
-def test_what_is_no_public_id_leads_nowhere(text: str, url: str) -> None:
+def test_an_invalid_public_id_leads_nowhere(text: str, url: str) -> None:
     assert IDS.email_id(text) is None
     with psycopg.connect(url) as db:
         assert db.execute("SELECT fairpost.private_id(%s)", [text]).fetchone() == (None,)

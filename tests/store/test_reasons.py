@@ -31,7 +31,7 @@ def test_a_sentence_from_before_is_read_as_its_code(sentence: str, reason: Reaso
     assert "{" not in brief(reason)
 
 
-def test_what_failed_for_a_reason_is_found_by_its_code_and_by_its_old_name() -> None:
+def test_failed_emails_are_found_by_the_code_and_the_old_name_of_their_reason() -> None:
     assert set(stored_forms("account_suspended")) == {"account_suspended", "email.account_suspended"}
     assert set(stored_forms("email.account_suspended")) == {"account_suspended", "email.account_suspended"}
 
@@ -55,7 +55,17 @@ async def test_long_replies_are_cut_and_numbers_are_not(store: Store) -> None:
     assert kept == {"reply": "x" * 1000, "n": 7}
 
 
-async def test_what_a_person_says_is_cut_as_a_reply_is(store: Store) -> None:
+async def test_long_texts_are_cut_however_deep_they_are(store: Store) -> None:
+    long, short = "x" * 5000, "x" * 1000
+    given: dict[str, object] = {
+        "mistakes": [{"line": 1, "message": long}, {}, [], None],
+        "why": {"code": "a.b", "reply": long},
+    }
+    kept = json.loads(await store.value("SELECT fairpost.shortened($1)", json.dumps(given)))
+    assert kept == {"mistakes": [{"line": 1, "message": short}, {}, [], None], "why": {"code": "a.b", "reply": short}}
+
+
+async def test_a_persons_text_is_shortened_like_a_reply(store: Store) -> None:
     await store.add_account("news", address="news@acme.example", pool="default", limits=Limits())
     note = Reason("account.paused_by_hand", note="x" * 1_000_000)
     await store.change_account("news", {"status": "paused", "status_reason": note})
@@ -66,7 +76,7 @@ async def test_what_a_person_says_is_cut_as_a_reply_is(store: Store) -> None:
     assert [json.loads(row["params"]) for row in kept] == [{"note": "x" * 1000}] * 3
 
 
-def test_an_error_names_its_next_step_only_to_those_who_have_a_command_line() -> None:
+def test_an_error_names_its_next_step_only_on_the_command_line() -> None:
     error = RegionUnavailable("eu", "connection refused")
     assert "fairpost" not in str(error)
     assert error_in_words(error).startswith(str(error))

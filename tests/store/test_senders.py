@@ -53,7 +53,7 @@ async def test_volume_counts_when_it_is_due_and_once(store: Store, account: Acco
     assert (await active(store)).hours[HOUR] == Counts(volume=3), "what comes back is not new"
 
 
-async def test_what_an_account_books_is_added_up(store: Store, account: AccountId) -> None:
+async def test_bookings_of_an_account_add_up(store: Store, account: AccountId) -> None:
     lease = await store.take_lease(account, owner="x", seconds=60, now=NOW)
     assert lease is not None
     one = {"workspace": "w1", "user": "ann", "handled": 3, "bounces": 1, "sent": 1, "bounced": 1, "rejected": 1}
@@ -135,7 +135,7 @@ async def test_a_decision_counts_for_what_is_queued_and_for_what_comes(store: St
     assert await senders.untold(store) == []
 
 
-async def test_what_is_only_observed_stops_nobody(store: Store, account: AccountId) -> None:
+async def test_an_observed_throttle_stops_nothing(store: Store, account: AccountId) -> None:
     await store.enqueue_many([draft(user="ann")], now=NOW)
     after = Sender(
         id=ANN,

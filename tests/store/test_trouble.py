@@ -89,7 +89,7 @@ def test_a_missing_schema_says_which_command_lays_it() -> None:
     assert str(told).endswith("fairpost db migrate --region eu")
 
 
-def test_what_is_no_trouble_is_raised_as_it_is() -> None:
+def test_other_errors_are_raised_unchanged() -> None:
     for error in NOT_TROUBLE:
         with pytest.raises(type(error)), in_plain_words(URL):
             raise error

@@ -60,7 +60,7 @@ def test_one_that_ends_in_good_order_leaves_nothing(tmp_path: Path) -> None:
     assert announced(folder) == []
 
 
-def test_what_is_done_about_it_is_done_once(tmp_path: Path) -> None:
+def test_the_cleanup_runs_once(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=True)
     assert announced(tmp_path) == ["engine"]
     with if_gone(tmp_path, "engine") as first, if_gone(tmp_path, "engine") as second:

@@ -22,7 +22,7 @@ def test_a_process_uses_something_and_one_that_is_gone_nothing() -> None:
     assert after.cpu_s > before
 
 
-def test_a_name_with_brackets_confuses_nobody(tmp_path: Path) -> None:
+def test_a_process_name_with_parentheses_is_parsed(tmp_path: Path) -> None:
     for pid in ("self", "7"):
         (tmp_path / pid).mkdir()
         numbers = " ".join(str(i) for i in range(3, 53))
@@ -33,5 +33,5 @@ def test_a_name_with_brackets_confuses_nobody(tmp_path: Path) -> None:
     assert found.rss_bytes == 24 * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_where_the_system_does_not_say_nobody_guesses(tmp_path: Path) -> None:
+def test_unavailable_figures_are_not_guessed(tmp_path: Path) -> None:
     assert vitals_of([1], proc=tmp_path) is None

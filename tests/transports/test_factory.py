@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpost.model.account import Account, AccountStatus, Limits, Usage
+from fairpost.model.email import Recipient
 from fairpost.model.errors import FairpostError, VaultError
 from fairpost.model.ids import AccountId
 from fairpost.model.transport import SealedSecret, Security, UnknownTransport
@@ -19,9 +20,12 @@ from fairpost.transports.registry import read_transport, write_transport
 from fairpost.transports.smtp.login import login_of, server_of
 from fairpost.transports.smtp.send import SmtpTransport
 from fairpost.transports.smtp.settings import SmtpSettings
+from fairpost.transports.verify import try_account
 from fairpost.vault.keyring import Keyring
 from fairpost.vault.keys import new_key
 from fairpost.vault.vault import Vault
+from tests.compose.strategies import content_of, email_of
+from tests.smtp.scripted_server import Script, scripted
 
 KEY = new_key()
 VAULT = Vault(Keyring(Path("/nonexistent"), given=KEY))
@@ -57,6 +61,32 @@ def test_server_and_login_are_the_stored_ones() -> None:
     secret = opened(account, account.transport, VAULT)
     assert login_of(SERVER, secret, account="sales") == Password(user="ann", secret="hunter2")
     assert login_of(replace(SERVER, user=None), None, account="sales") is None
+
+
+@pytest.mark.parametrize(
+    ("own", "host", "told"),
+    [
+        ("me.test", "mail.example.com", "me.test"),
+        (None, "mail.example.com", "mail.example.com"),
+        (None, None, "[127.0.0.1]"),
+    ],
+)
+async def test_a_server_is_told_the_name_of_the_account_or_else_of_the_machine(
+    own: str | None, host: str | None, told: str
+) -> None:
+    for is_verified in (False, True):
+        script = Script()
+        async with scripted(script) as port:
+            plain = SmtpSettings(host="127.0.0.1", port=port, security=Security.NONE, hello_name=own)
+            account = account_with(plain, secret=None)
+            if is_verified:
+                assert all(each.ok for each in await try_account(account, VAULT, host=host))
+            else:
+                transport = transport_of(account, VAULT, host=host)
+                email = email_of(content_of(), (Recipient(kind="to", address="ann@there.test"),))
+                await transport.send(account, email, permission=lambda: True)
+                await transport.close()
+        assert script.commands[0] == f"EHLO {told}"
 
 
 def test_a_transport_and_all_it_is_made_of_show_no_password() -> None:
@@ -110,7 +140,7 @@ def test_a_server_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     "change", [{"port": "x"}, {"port": None}, {"security": "ssl"}, {"wings": 2}, {"host": ...}, {"security": ...}]
 )
-def test_what_cannot_be_read_is_a_value(change: dict[str, Any]) -> None:
+def test_an_unreadable_value_is_a_value(change: dict[str, Any]) -> None:
     data = {name: value for name, value in {**write_transport(SERVER), **change}.items() if value is not ...}
     assert read_transport(data) == UnknownTransport("smtp, damaged")
 
@@ -118,11 +148,11 @@ def test_what_cannot_be_read_is_a_value(change: dict[str, Any]) -> None:
 @given(
     st.dictionaries(st.text(max_size=5) | st.sampled_from(["kind", "port", "host"]), st.none() | st.text(max_size=5))
 )
-def test_whatever_the_database_holds_is_read_without_an_error(data: dict[str, Any]) -> None:
+def test_any_stored_settings_are_read_without_an_error(data: dict[str, Any]) -> None:
     read_transport(data)
     read_transport({**data, "kind": "smtp"})
 
 
 @pytest.mark.parametrize(("sealed", "key_id"), [("v1:ab:cd", "ab"), ("", ""), ("x", ""), ("v1:", "")])
 def test_a_sealed_secret_names_its_key(sealed: str, key_id: str) -> None:
-    assert SealedSecret(account_id=AccountId(1), account_name="sales", sealed=sealed).key_id == key_id
+    assert SealedSecret(owner="account 1", name="sales", sealed=sealed).key_id == key_id

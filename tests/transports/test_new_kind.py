@@ -96,7 +96,7 @@ def landed(loft: Path) -> list[str]:
         ({"pigeon_loft": "south"}, PigeonSettings(loft="north", secret="sealed"), "--pigeon-whistle-file"),
     ],
 )
-def test_what_is_missing_or_wrong_is_said_by_its_option(
+def test_missing_and_invalid_options_are_named(
     given: dict[str, str], old: PigeonSettings | None, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -107,7 +107,7 @@ def test_what_is_missing_or_wrong_is_said_by_its_option(
         found.server("ann", old, mailbox="ann@house.example")
 
 
-def test_what_is_not_given_stays_and_its_secret_with_it(tmp_path: Path) -> None:
+def test_omitted_settings_and_their_secret_are_kept(tmp_path: Path) -> None:
     old = PigeonSettings(loft="north", secret="sealed")
     options = KIND.options()
     assert KIND.given("ann", options(), is_new=False) is None

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from fairpost.dev.inbox.mails import Mail, list_mails, open_mail
-from fairpost.dev.inbox.reading import Reading, read
 from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.engine.runner import Runner
 from fairpost.model.account import Limits
@@ -19,6 +18,7 @@ from fairpost.model.verdict import Failed, Retry
 from fairpost.observe.emails import ShownEmail, show_email
 from fairpost.policy.soft_bounces import soft_bounced
 from fairpost.policy.verdicts import judge
+from fairpost.quality.reading import Reading, read
 from fairpost.smtp.server import Security, Server
 from fairpost.store.store import Store
 from fairpost.system import clock
@@ -100,7 +100,7 @@ async def test_e_mails_that_share_a_content_each_name_their_own_recipients(
 @pytest.mark.parametrize(
     ("tag", "state"), [("rcpt-reject", "failed"), ("rcpt-tempfail", "scheduled"), ("dot-reject", "failed")]
 )
-async def test_a_redirect_address_that_is_refused_suppresses_nobody(
+async def test_a_refused_redirect_address_suppresses_no_recipient(
     store: Store, account: AccountId, inbox: InboxServer, tag: str, state: str
 ) -> None:
     [shown] = await deliver(store, account, over(inbox), EVERYBODY, to=f"team+{tag}@staging.test")
@@ -138,11 +138,11 @@ async def test_no_words_of_a_server_make_a_recipient_bounce(code: int, text: str
         Report(reached=Reached.AFTER_DOT, error="connection lost"),
     ],
 )
-async def test_what_is_not_about_the_address_is_told_as_it_is(report: Report) -> None:
+async def test_refusals_not_about_the_address_are_reported_unchanged(report: Report) -> None:
     assert await report_of(report) == report
 
 
-async def test_a_full_redirect_mailbox_is_nobody_elses() -> None:
+async def test_a_full_redirect_mailbox_does_not_count_for_the_recipients() -> None:
     full = Reply(452, "4.2.2 mailbox full")
     report = Report(reached=Reached.REPLIED, step=Step.RCPT, reply=full, recipients={TEAM: full})
     booked = await report_of(report)
@@ -185,6 +185,6 @@ def test_a_header_of_that_name_is_ours() -> None:
     assert sent.content.id == -7
 
 
-def test_of_a_mail_to_hidden_recipients_alone_no_header_names_one_to_answer() -> None:
+def test_mail_with_only_hidden_recipients_names_none_of_them() -> None:
     hidden = replace(email(), recipients=(Recipient(kind="bcc", address="ann@there.test"),))
     assert redirected(hidden, TEAM).recipients == ()

@@ -119,7 +119,7 @@ def test_a_home_that_cannot_be_made_is_told_as_such(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files for others")
-def test_what_root_makes_in_somebodys_home_belongs_to_that_somebody(path: Path) -> None:
+def test_files_created_by_root_in_a_users_home_belong_to_that_user(path: Path) -> None:
     path.parent.mkdir()
     os.chown(path.parent, 12_345, 12_346)
     create_key_file(path)

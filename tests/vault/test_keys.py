@@ -31,7 +31,7 @@ def test_a_key_is_read_as_base64_or_hex(text: str) -> None:
     "text",
     ["", "secret", "ä" * 44, b64encode(MATERIAL[1:]).decode(), b64encode(MATERIAL + b"x").decode(), "f" * 63, "=" * 44],
 )
-def test_what_is_not_32_bytes_is_no_key(text: str) -> None:
+def test_a_key_must_have_32_bytes(text: str) -> None:
     assert read_key(text) is None
 
 

@@ -51,10 +51,7 @@ async def add_all(store: Store, vault: Vault) -> None:
 
 
 async def passwords(store: Store, vault: Vault) -> dict[str, str]:
-    return {
-        each.account_name: vault.open(each.sealed, account_id=each.account_id, name=each.account_name)
-        for each in await store.secrets()
-    }
+    return {each.name: vault.open_secret(each) for each in await store.secrets()}
 
 
 async def keys_in_use(store: Store) -> tuple[str, ...]:
@@ -82,7 +79,7 @@ async def test_the_key_before_is_kept_for_backups(store: Store, vault: Vault) ->
     await add(store, vault, "sales")
     (backup,) = await store.secrets()
     await rotate(store, vault)
-    assert vault.open(backup.sealed, account_id=backup.account_id, name="sales") == "password of sales"
+    assert vault.open_secret(backup) == "password of sales"
 
 
 async def test_without_key_and_secret_there_is_nothing_to_do(store: Store, vault: Vault) -> None:

@@ -52,7 +52,7 @@ def test_a_secret_of_another_account_is_refused(tmp_path: Path) -> None:
         opened(vault, vault.seal(PASSWORD, account_id=SALES, key=key), NEWS)
 
 
-def test_a_wrong_key_is_told_apart_from_damage(tmp_path: Path) -> None:
+def test_a_wrong_key_is_distinguished_from_damage(tmp_path: Path) -> None:
     right, wrong = new_key(), new_key()
     sealed = vault_with(tmp_path, right).seal(PASSWORD, account_id=SALES, key=right)
     with pytest.raises(Unopenable) as error:
@@ -86,7 +86,7 @@ def test_a_damaged_secret_is_told_as_such(tmp_path: Path, place: int) -> None:
 @pytest.mark.parametrize(
     "sealed", ["", "x", "v1", "v1:", "v1::", "v1:ab:", "v1:ab:!", "v1:ab:QUJD", "v2:ab:" + "QUJD" * 9]
 )
-def test_what_was_never_sealed_is_told_as_such(tmp_path: Path, sealed: str) -> None:
+def test_text_that_was_never_sealed_is_recognized(tmp_path: Path, sealed: str) -> None:
     with pytest.raises(Unopenable, match=GIVE_AGAIN):
         opened(vault_with(tmp_path, new_key()), sealed)
 

@@ -1,25 +1,46 @@
-"""One SQL statement, sent over whatever connection the caller has: his transaction stays his.
+"""Run a single SQL statement over the caller's connection, inside the caller's transaction.
 
-Nothing here commits, rolls back, changes a setting of the connection, or imports a driver the caller does not
-use. What the e-mails say, and what the answers mean, does not belong here.
+Nothing in this module commits, rolls back, changes connection settings, or imports a driver that the caller does not
+use. It knows nothing about the content of e-mails or the meaning of results.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-# Text in, plain columns out: json codecs and row factories that the caller has set have nothing to bite on.
+from fairpost.model.errors import MigrationError
+
+# Pass text in and get plain columns out, so that the caller's JSON codecs and row factories have no effect.
 _SQL = """
 SELECT id, new, error ->> 'field', error ->> 'message', error ->> 'until'
 FROM fairpost.enqueue_many(CAST(CAST({} AS text) AS jsonb)) ORDER BY ord
 """
-_FORMAT_SQL = _SQL.format("%s")
-_ASYNCPG_SQL = _SQL.format("$1")
-_SQLALCHEMY_SQL = _SQL.format(":emails")
+_NO_SCHEMA = {"3F000", "42883"}  # no such schema, no such function
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement with a single text parameter, in each placeholder style that drivers use."""
+
+    percent: str
+    dollar: str
+    colon: str
+
+
+def statement(sql: str) -> Statement:
+    """Build a statement from SQL in which `{}` marks the parameter."""
+    return Statement(sql.format("%s"), sql.format("$1"), sql.format(":given"))
+
+
+_ENQUEUE = statement(_SQL)
 
 
 class Row(Protocol):
-    """id, new, and where the e-mail is refused: field, message, and until when if it was one too many."""
+    """A row of a result.
+
+    After enqueueing: the ID, whether the e-mail is new, and for a refused e-mail the field, the message, and the time
+    from which the quota has room again.
+    """
 
     def __getitem__(self, place: int, /) -> Any: ...
 
@@ -46,7 +67,7 @@ class _Asyncpg(Protocol):
     def is_in_transaction(self) -> bool: ...
 
 
-# What type checkers can tell apart without knowing any driver; at run time the class decides.
+# Type checkers can tell these apart without knowing any driver. At run time, the class decides.
 SyncConnection: TypeAlias = _Commits | _Cursor
 AsyncConnection: TypeAlias = _CommitsAsync | _CursorAsync | _Asyncpg
 
@@ -61,94 +82,131 @@ class AsyncLink:
     call: Callable[[str], Awaitable[Sequence[Row]]]
 
 
-def link_to(conn: object) -> SyncLink | AsyncLink:
-    """How to send e-mails, as JSON, over this connection: known by its class or one that it inherits from."""
+def link_to(conn: object, sql: Statement = _ENQUEUE) -> SyncLink | AsyncLink:
+    """Return a callable that runs the statement over this connection. By default, the statement enqueues e-mails.
+
+    The driver is recognized by the connection's class or one of its base classes.
+    """
     for cls in conn.__class__.__mro__:
         name = f"{cls.__module__}.{cls.__qualname__}"
         if sync := _SYNC.get(name):
-            return SyncLink(lambda emails: sync(conn, emails))
+            return SyncLink(lambda given: _called(sync, conn, sql, given))
         if asynchronous := _ASYNC.get(name):
-            return AsyncLink(lambda emails: asynchronous(conn, emails))
-    raise TypeError(f"cannot enqueue over a {type(conn).__module__}.{type(conn).__qualname__}; give {_SUPPORTED}")
+            return AsyncLink(lambda given: _awaited(asynchronous, conn, sql, given))
+    raise TypeError(f"unsupported connection type {type(conn).__module__}.{type(conn).__qualname__}; pass {_SUPPORTED}")
 
 
-def _psycopg(conn: Any, emails: str) -> Sequence[Row]:
+def _called(
+    send: Callable[[Any, Statement, str], Sequence[Row]], conn: Any, sql: Statement, given: str
+) -> Sequence[Row]:
+    try:
+        return send(conn, sql, given)
+    except Exception as error:
+        _require_schema(error)
+        raise
+
+
+async def _awaited(
+    send: Callable[[Any, Statement, str], Awaitable[Sequence[Row]]], conn: Any, sql: Statement, given: str
+) -> Sequence[Row]:
+    try:
+        return await send(conn, sql, given)
+    except Exception as error:
+        _require_schema(error)
+        raise
+
+
+def _require_schema(error: Exception) -> None:
+    """Raise MigrationError if the driver's error, or the one it wraps, means that the schema is missing."""
+    if codes_of(error) & _NO_SCHEMA:
+        raise MigrationError(
+            "This database does not have the schema that Fairpost needs.", then="Run: fairpost db migrate"
+        ) from error
+
+
+def codes_of(error: Exception) -> set[str]:
+    """Return the database's error code, from the driver's error or the one that it wraps."""
+    wrapped = (error, getattr(error, "orig", None), error.__cause__)
+    return {code for each in wrapped if (code := getattr(each, "sqlstate", None) or getattr(each, "pgcode", None))}
+
+
+def _psycopg(conn: Any, sql: Statement, given: str) -> Sequence[Row]:
     from psycopg import Cursor
 
-    # Not conn.cursor(): its class may be one that knows no %s. Not prepared, as psycopg would after a few times: behind a
-    # pooler the next transaction may run in a session that does not know the statement.
+    # conn.cursor() may return a class that does not support %s. The statement is not prepared, which psycopg would do
+    # after a few executions: behind a pooler, the next transaction may run in a session that does not have it.
     with Cursor(conn, row_factory=_plain_rows) as cursor:
-        return cursor.execute(_FORMAT_SQL, (emails,), prepare=False).fetchall()
+        return cursor.execute(sql.percent, (given,), prepare=False).fetchall()
 
 
-def _psycopg_cursor(cursor: Any, emails: str) -> Sequence[Row]:
-    return _psycopg(cursor.connection, emails)
+def _psycopg_cursor(cursor: Any, sql: Statement, given: str) -> Sequence[Row]:
+    return _psycopg(cursor.connection, sql, given)
 
 
-async def _psycopg_async(conn: Any, emails: str) -> Sequence[Row]:
+async def _psycopg_async(conn: Any, sql: Statement, given: str) -> Sequence[Row]:
     from psycopg import AsyncCursor
 
     async with AsyncCursor(conn, row_factory=_plain_rows) as cursor:
-        await cursor.execute(_FORMAT_SQL, (emails,), prepare=False)
+        await cursor.execute(sql.percent, (given,), prepare=False)
         return await cursor.fetchall()
 
 
-async def _psycopg_async_cursor(cursor: Any, emails: str) -> Sequence[Row]:
-    return await _psycopg_async(cursor.connection, emails)
+async def _psycopg_async_cursor(cursor: Any, sql: Statement, given: str) -> Sequence[Row]:
+    return await _psycopg_async(cursor.connection, sql, given)
 
 
 def _plain_rows(cursor: object) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     return tuple
 
 
-def _psycopg2(conn: Any, emails: str) -> Sequence[Row]:
+def _psycopg2(conn: Any, sql: Statement, given: str) -> Sequence[Row]:
     from psycopg2.extensions import cursor as plain_cursor
 
     with plain_cursor(conn) as cursor:
-        cursor.execute(_FORMAT_SQL, (emails,))
+        cursor.execute(sql.percent, (given,))
         rows: list[Row] = cursor.fetchall()
         return rows
 
 
-def _psycopg2_cursor(cursor: Any, emails: str) -> Sequence[Row]:
-    return _psycopg2(cursor.connection, emails)
+def _psycopg2_cursor(cursor: Any, sql: Statement, given: str) -> Sequence[Row]:
+    return _psycopg2(cursor.connection, sql, given)
 
 
-async def _asyncpg(conn: Any, emails: str) -> Sequence[Row]:
-    rows: list[Row] = await conn.fetch(_ASYNCPG_SQL, emails)
+async def _asyncpg(conn: Any, sql: Statement, given: str) -> Sequence[Row]:
+    rows: list[Row] = await conn.fetch(sql.dollar, given)
     return rows
 
 
-def _sqlalchemy(conn: Any, emails: str) -> Sequence[Row]:
+def _sqlalchemy(conn: Any, sql: Statement, given: str) -> Sequence[Row]:
     from sqlalchemy import text
 
-    rows: list[Row] = conn.execute(text(_SQLALCHEMY_SQL), {"emails": emails}).all()
+    rows: list[Row] = conn.execute(text(sql.colon), {"given": given}).all()
     return rows
 
 
-def _sqlalchemy_session(session: Any, emails: str) -> Sequence[Row]:
-    return _sqlalchemy(session.connection(), emails)
+def _sqlalchemy_session(session: Any, sql: Statement, given: str) -> Sequence[Row]:
+    return _sqlalchemy(session.connection(), sql, given)
 
 
-async def _sqlalchemy_async(conn: Any, emails: str) -> Sequence[Row]:
+async def _sqlalchemy_async(conn: Any, sql: Statement, given: str) -> Sequence[Row]:
     from sqlalchemy import text
 
-    rows: list[Row] = (await conn.execute(text(_SQLALCHEMY_SQL), {"emails": emails})).all()
+    rows: list[Row] = (await conn.execute(text(sql.colon), {"given": given})).all()
     return rows
 
 
-async def _sqlalchemy_async_session(session: Any, emails: str) -> Sequence[Row]:
-    return await _sqlalchemy_async(await session.connection(), emails)
+async def _sqlalchemy_async_session(session: Any, sql: Statement, given: str) -> Sequence[Row]:
+    return await _sqlalchemy_async(await session.connection(), sql, given)
 
 
-def _django(connection: Any, emails: str) -> Sequence[Row]:
+def _django(connection: Any, sql: Statement, given: str) -> Sequence[Row]:
     with connection.cursor() as cursor:
-        cursor.execute(_FORMAT_SQL, (emails,))
+        cursor.execute(sql.percent, (given,))
         rows: list[Row] = cursor.fetchall()
         return rows
 
 
-_SYNC: dict[str, Callable[[Any, str], Sequence[Row]]] = {
+_SYNC: dict[str, Callable[[Any, Statement, str], Sequence[Row]]] = {
     "psycopg.Connection": _psycopg,
     "psycopg.Cursor": _psycopg_cursor,
     "psycopg2.extensions.connection": _psycopg2,
@@ -160,7 +218,7 @@ _SYNC: dict[str, Callable[[Any, str], Sequence[Row]]] = {
     "django.utils.connection.ConnectionProxy": _django,
 }
 
-_ASYNC: dict[str, Callable[[Any, str], Awaitable[Sequence[Row]]]] = {
+_ASYNC: dict[str, Callable[[Any, Statement, str], Awaitable[Sequence[Row]]]] = {
     "psycopg.AsyncConnection": _psycopg_async,
     "psycopg.AsyncCursor": _psycopg_async_cursor,
     "asyncpg.connection.Connection": _asyncpg,
@@ -170,7 +228,4 @@ _ASYNC: dict[str, Callable[[Any, str], Awaitable[Sequence[Row]]]] = {
     "sqlalchemy.ext.asyncio.scoping.async_scoped_session": _sqlalchemy_async_session,
 }
 
-_SUPPORTED = (
-    "a connection or cursor of psycopg (sync or async) or psycopg2, a connection of asyncpg, "
-    "a Connection, Session, AsyncConnection or AsyncSession of SQLAlchemy, or a connection of Django"
-)
+_SUPPORTED = "a psycopg (sync or async) or psycopg2 connection or cursor, an asyncpg connection, an SQLAlchemy Connection, Session, AsyncConnection or AsyncSession, or a Django connection"

@@ -1,7 +1,7 @@
-"""Enqueues e-mails inside the caller's own transaction: they exist if, and only if, he commits.
+"""Enqueue e-mails inside the caller's transaction, so that they exist if and only if it commits.
 
-Here Python values become JSON, and answers become Python values. Whether an e-mail is good is judged by the
-database alone, the same for every language; only what JSON cannot carry there is refused here.
+This module converts Python values to JSON, and results back to Python values. The database validates e-mails, so that
+the rules are the same for every language; this module only rejects values that JSON cannot represent.
 """
 
 import json
@@ -17,11 +17,11 @@ from fairpost.model.email_fields import ADDRESS, ADDRESSES, EMAIL_FIELDS, MOMENT
 from fairpost.model.errors import InvalidEmail
 
 CHUNK_EMAILS_MAX = 1_000
-CHUNK_CHARS_MAX = 8_000_000  # of JSON; an e-mail with large attachments may have more, and goes alone
+CHUNK_CHARS_MAX = 8_000_000  # characters of JSON; an e-mail with large attachments may exceed this and is sent alone
 
 T = TypeVar("T")
 Address: TypeAlias = str | tuple[str | None, str]  # "ann@example.com", "Ann <ann@example.com>" or (name, address)
-Steps: TypeAlias = Generator[str, Sequence[Row], T]  # gives the JSON of a chunk, is sent its rows, returns T
+Steps: TypeAlias = Generator[str, Sequence[Row], T]  # yields the JSON of a chunk, receives its rows, returns T
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class Attachment:
     filename: str
     data: bytes
     content_type: str | None = None
-    inline_id: str | None = None  # the html shows it as cid:<inline_id>
+    inline_id: str | None = None  # the HTML refers to it as cid:<inline_id>
 
 
 @dataclass(frozen=True, kw_only=True)
 class Email:
-    """An e-mail to enqueue. Defaults and limits of the fields: docs/enqueue.md."""
+    """An e-mail to enqueue. For the defaults and limits of the fields, see docs/enqueue.md."""
 
     to: Address | Sequence[Address]
     subject: str | None = None
@@ -60,10 +60,13 @@ class Email:
     on_doubt: str | None = None
     idempotency_key: str | None = None
     follows: int | None = None
+    type: str | None = None
+    tags: Mapping[str, str] | None = None
+    metadata: Mapping[str, Any] | None = None
 
 
 class EmailFields(TypedDict, total=False):
-    """The fields of Email once more, so that type checkers and editors know the keywords of `enqueue`."""
+    """The fields of Email, repeated so that type checkers and editors know the keyword arguments of `enqueue`."""
 
     to: Required[Address | Sequence[Address]]
     subject: str | None
@@ -89,19 +92,22 @@ class EmailFields(TypedDict, total=False):
     on_doubt: str | None
     idempotency_key: str | None
     follows: int | None
+    type: str | None
+    tags: Mapping[str, str] | None
+    metadata: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
     id: int
-    new: bool  # False: its idempotency key was known, and `id` is the first e-mail's
+    new: bool  # False if the idempotency key was already used; `id` is then that of the first e-mail
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """What is wrong with one e-mail of many. Nothing of it was written.
+    """The reason why one e-mail of a batch was rejected. Nothing was stored for it.
 
-    `until`: it was one too many of its user, and from this moment on there is room again.
+    `until` is set if the e-mail exceeded its user's quota: from this time on, the quota has room again.
     """
 
     field: str
@@ -114,9 +120,9 @@ def enqueue(conn: AsyncConnection, **email: Unpack[EmailFields]) -> Awaitable[En
 @overload
 def enqueue(conn: SyncConnection, **email: Unpack[EmailFields]) -> Enqueued: ...
 def enqueue(conn: SyncConnection | AsyncConnection, **email: Unpack[EmailFields]) -> Enqueued | Awaitable[Enqueued]:
-    """Enqueues one e-mail in the transaction that `conn` is in; await it where `conn` is asynchronous.
+    """Enqueue one e-mail in the transaction of `conn`. Await the result if `conn` is asynchronous.
 
-    A bad e-mail raises InvalidEmail, and the transaction goes on as if it had never been given.
+    Raises InvalidEmail if the e-mail is invalid. The transaction stays usable.
     """
     return _run(link_to(conn), _enqueue_one(Email(**email)))
 
@@ -130,9 +136,9 @@ def enqueue_many(conn: SyncConnection, emails: Iterable[Email | Mapping[str, Any
 def enqueue_many(
     conn: SyncConnection | AsyncConnection, emails: Iterable[Email | Mapping[str, Any]]
 ) -> list[Enqueued | Rejected] | Awaitable[list[Enqueued | Rejected]]:
-    """Enqueues any number of e-mails, read from `emails` a chunk at a time. A result for each, in order.
+    """Enqueue any number of e-mails, reading `emails` in chunks. Return one result per e-mail, in order.
 
-    A mapping has the names of `Email`, or those of the SQL (`from`, `class`).
+    A mapping may use the field names of `Email` or those of the SQL function (`from`, `class`).
     """
     return _run(link_to(conn), _enqueue_chunks(emails))
 
@@ -212,7 +218,7 @@ def _to_json(email: Email | Mapping[str, Any]) -> str | Rejected:
 
 
 def _refusal(fields: Mapping[str, Any]) -> Rejected | None:
-    """Names the field that cannot be said in JSON. Slow, and only for e-mails that are refused anyway."""
+    """Find the field that JSON cannot represent. This is slow, but only runs for e-mails that are refused anyway."""
     for name, value in fields.items() if isinstance(fields, Mapping) else ():
         try:
             _encode(_plain({name: value}))
@@ -222,12 +228,12 @@ def _refusal(fields: Mapping[str, Any]) -> Rejected | None:
 
 
 class _UnsayableError(Exception):
-    """A value that JSON, or PostgreSQL's idea of it, has no words for."""
+    """Raised for a value that JSON, or PostgreSQL's version of it, cannot represent."""
 
 
 def _plain(fields: Any) -> Any:
     if not isinstance(fields, Mapping):
-        return fields  # the database has a word on that
+        return fields  # the database reports the error
     return {
         _SQL_NAMES.get(name, name): convert(value) if (convert := _CONVERSIONS.get(name)) else value
         for name, value in fields.items()
@@ -240,7 +246,7 @@ def _encode(value: Any) -> str:
         text = _ENCODER.encode(value)
         text.encode()
     except UnicodeEncodeError:
-        raise _UnsayableError("must not contain lone surrogates: they are halves of characters") from None
+        raise _UnsayableError("must not contain lone surrogates") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise _UnsayableError(f"cannot be written as JSON: {error}") from None
     if r"\u0000" in text and _NUL.search(text):
@@ -258,7 +264,7 @@ def _encode_more(value: Any) -> Any:
         }
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no type of JSON")
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_encode_more)
@@ -269,7 +275,7 @@ def _address(value: Any) -> Any:
     if not isinstance(value, tuple):
         return value
     if len(value) != 2 or _looks_like_two_addresses(*value):
-        raise _UnsayableError("a tuple is one (name, address): give several addresses as a list")
+        raise _UnsayableError("must be a list if there are several addresses; a tuple means one (name, address) pair")
     return {"name": value[0], "address": value[1]}
 
 
@@ -287,11 +293,11 @@ def _moment(value: Any) -> Any:
     if not isinstance(value, datetime):
         return value
     if value.utcoffset() is None:
-        raise _UnsayableError("must be a datetime with its zone, like datetime(2030, 1, 31, 9, tzinfo=UTC)")
+        raise _UnsayableError("must be a datetime with a time zone, for example datetime(2030, 1, 31, 9, tzinfo=UTC)")
     try:
         return value.astimezone(UTC).isoformat()
     except OverflowError:
-        raise _UnsayableError(f"is no time that exists in UTC: {value}") from None
+        raise _UnsayableError(f"is not a valid time in UTC: {value}") from None
 
 
 _SQL_NAMES = {each.python: each.name for each in EMAIL_FIELDS if each.python}

@@ -1,6 +1,6 @@
-"""What people decide about sender accounts: added, changed, paused, resumed, unblocked, removed.
+"""Actions on sender accounts: add, change, pause, resume, unblock, remove.
 
-A secret comes here sealed. Whether a workspace may have a mailbox or a server is asked before, by whoever takes it in.
+Secrets arrive sealed. Front ends check first whether a workspace may use a mailbox or a server.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ OF_WORKSPACE_MAX = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mailbox:
-    """What shows that an address is a workspace's own; `name` None: its domain does."""
+    """Proof that an address belongs to a workspace. `name` is None if the domain is the proof."""
 
     name: str | None
     address: str
@@ -33,7 +33,11 @@ class Mailbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddAccount:
-    """`name`, `pool`: as the database has them, with the workspace before its own. `keys`: that were in use when the secret was sealed."""
+    """A request to add an account.
+
+    `name` and `pool` have the workspace's prefix, as in the database. `keys` are the keys that were in use when the
+    secret was sealed.
+    """
 
     id: AccountId
     name: str
@@ -49,7 +53,10 @@ class AddAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeAccount:
-    """`changes`: by the names of columns. `revision`: the one that was seen; None: whichever it is."""
+    """A request to change an account.
+
+    `changes` are given by column name. `revision` is the one that was read; None accepts any.
+    """
 
     name: str
     changes: Mapping[str, Any]
@@ -74,7 +81,7 @@ class AccountNamed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unblock:
-    """`workspace` None: all that are blocked on it."""
+    """A request to unblock a workspace, or all blocked workspaces if `workspace` is None."""
 
     name: str
     workspace: str | None = field(default=None)
@@ -109,7 +116,7 @@ async def add(actor: Actor, request: AddAccount, store: Store) -> AccountId:
 
 @action("account.change")
 async def change(actor: Actor, request: ChangeAccount, store: Store) -> None:
-    """Raises ChangedMeanwhile where another revision was seen."""
+    """Changes an account. Raises ChangedMeanwhile if its revision is no longer the one that was read."""
     account = await _account(store, request.name)
     try:
         if (
@@ -130,7 +137,7 @@ async def change(actor: Actor, request: ChangeAccount, store: Store) -> None:
 
 @action("account.pause")
 async def pause(actor: Actor, request: PauseAccount, store: Store) -> None:
-    """It begins nothing more."""
+    """Pauses an account. It starts no more e-mails."""
     if request.until is not None and request.until <= await store.now():
         raise Refusal("pause.end_in_past", until=request.until)
     until = request.until.isoformat() if request.until else None
@@ -147,7 +154,7 @@ async def resume(actor: Actor, request: AccountNamed, store: Store) -> None:
 
 @action("account.unblock")
 async def unblock(actor: Actor, request: Unblock, store: Store) -> list[str]:
-    """The workspaces that may send through it again. What bounced or was refused before counts no more."""
+    """Unblocks senders and returns their workspaces. Earlier bounces and refusals no longer count."""
     ended = await blocks.unblock(store, request.name, request.workspace)
     if ended is None:
         raise Refusal("account.not_found", account=request.name)
@@ -158,7 +165,7 @@ async def unblock(actor: Actor, request: Unblock, store: Store) -> list[str]:
 
 @action("account.remove")
 async def remove(actor: Actor, request: AccountNamed, store: Store) -> None:
-    """With its password. What it has sent stays in history."""
+    """Removes an account and its password. E-mails that it has sent stay in history."""
     done = await store.remove_account(request.name)
     if not done.known:
         raise Refusal("account.not_found", account=request.name)
@@ -187,7 +194,7 @@ async def _account(store: Store, name: str) -> Any:
 
 async def _prove(store: Store, workspace: str | None, account_id: AccountId, mailbox: Mailbox | None) -> None:
     if mailbox is not None:
-        assert workspace is not None, "only workspaces have to show whose an address is"
+        assert workspace is not None, "only workspaces must prove that an address is theirs"
         await workspaces.put_mailbox(store, workspace, account_id, mailbox=mailbox.name, address=mailbox.address)
 
 
@@ -196,12 +203,12 @@ def _workspace(name: str) -> str | None:
 
 
 def _in_audit(server: ServerSettings | None) -> str | None:
-    """Never what is secret."""
+    """Returns the server as written to the audit log, without secrets."""
     return kind_of(server).in_audit(server) if server is not None else None
 
 
 async def _record(actor: Actor, store: Store, action: str, name: str, **detail: object) -> None:
-    """As the workspace calls its own."""
+    """Writes an audit entry, with the account's name as the workspace knows it."""
     workspace = _workspace(name)
     own = name.removeprefix(f"{workspace}/")
     await actor.record(store, action, f"account {own}", workspace=workspace, **detail)

@@ -1,7 +1,7 @@
-"""What all actions have in common: who acts, what comes of it, and the entry in the audit.
+"""The basis of all actions: the actor, the outcome, and the audit entry.
 
-An action is one use case: `(actor, request, store) -> Done | Refused`. It changes what it changes and writes its audit entry in one
-commit; a refusal changes nothing. Front ends read a request from what they were given and show what comes of it, and nothing else.
+An action is one use case: `(actor, request, store) -> Done | Refused`. It makes its change and writes its audit entry
+in one commit. A refusal changes nothing. Front ends only parse requests and render outcomes.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,10 +20,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """`who`: as the audit names it: a key, a person who has signed in, or the user of the command line.
+    """The caller of an action.
 
-    `workspace`: the one that the actor is bound to; None: all of them. `scopes`: what the actor may do in it; None: everything.
-    `is_operator`: runs the installation.
+    `who` is the actor's name in the audit log: a key, a signed-in person, or the user of the command line. `workspace`
+    is the one that the actor is bound to, or None for all. `scopes` are what the actor may do in it, or None for
+    everything. `is_operator` is set if the actor runs the installation.
     """
 
     who: str
@@ -33,11 +34,11 @@ class Actor:
     request_id: str | None = None
 
     def named(self, who: str) -> "Actor":
-        """For requests that show only in the end who makes them."""
+        """Returns the same actor under another name, for requests that identify the person while they are carried out."""
         return replace(self, who=who)
 
     async def record(self, store: Store, action: str, subject: str, *, workspace: str | None, **detail: object) -> None:
-        """Writes the audit entry, in the commit of the change. `workspace` None: of the installation itself."""
+        """Writes the audit entry in the commit of the change. `workspace` is None for the installation itself."""
         await workspaces.write_audit(
             store,
             workspace=workspace,
@@ -62,13 +63,13 @@ class Refused:
 Action = Callable[[Actor, R, Store], Awaitable[Done[T] | Refused]]
 
 ACTIONS: dict[str, Action[Any, Any]] = {}
-"""All there are, by the name under which the audit knows them."""
+"""All actions by their names in the audit log."""
 
 
 def action(
     name: str, *, in_one_commit: bool = True
 ) -> Callable[[Callable[[Actor, R, Store], Awaitable[T]]], Action[R, T]]:
-    """`in_one_commit` False: for what takes long, and commits step by step."""
+    """Registers an action. Set `in_one_commit` to False for slow actions that commit step by step."""
 
     def wrap(function: Callable[[Actor, R, Store], Awaitable[T]]) -> Action[R, T]:
         @wraps(function)

@@ -1,22 +1,29 @@
-"""What people decide about campaigns: drafted, launched, paused, resumed, cancelled; retried, and stopped for one recipient."""
+"""Actions on campaigns: draft, launch, pause, resume, cancel, retry, and stop for one recipient."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fairpost.actions.acting import Actor, action
 from fairpost.campaigns import applying, forecasting, launching
+from fairpost.campaigns import preview as previewing
 from fairpost.campaigns.applying import Applied
 from fairpost.campaigns.file import CampaignFile, FileStep
 from fairpost.campaigns.launching import SchedulingResult, wrong_state
 from fairpost.model.campaign import Campaign, CampaignState, Step
 from fairpost.model.errors import NotFound, Refusal
 from fairpost.model.ids import EmailId
+from fairpost.model.mailbox import HeaderFields
 from fairpost.model.prospect import Prospect
-from fairpost.store import campaigns, templates, workspaces
+from fairpost.model.reason import Reason, Value
+from fairpost.quality.findings import Level
+from fairpost.store import campaigns, header_fields, templates, workspace_settings, workspaces
 from fairpost.store.campaigns import Draft
 from fairpost.store.prospects import known_by
 from fairpost.store.store import Store
 from fairpost.system import clock
+from fairpost.templates.rendering import Unrenderable
+
+MISSING_LINK = "unsubscribe.missing"
 
 LAUNCHABLE = (CampaignState.DRAFT, CampaignState.SCHEDULED, CampaignState.RUNNING, CampaignState.COMPLETED)
 UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
@@ -37,9 +44,10 @@ class Because(Named):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutDraft:
-    """`template`: the one that it consists of, instead of a sequence. `steps`: those that it says itself.
+    """A request to create or change a draft.
 
-    The draft's route is as its workspace knows it; what a tenant may send through is looked up.
+    `template` makes a campaign of a single e-mail, instead of a sequence. `steps` are defined by the campaign itself.
+    The draft's route uses the workspace's own names. A tenant's route is checked against what it may send through.
     """
 
     draft: Draft
@@ -49,12 +57,15 @@ class PutDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch(Named):
+    """A request to launch a campaign. `public_url` is the start of unsubscribe links."""
+
     skip_incomplete: bool = False
+    public_url: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry(Named):
-    """`seconds_max`: what is left then is for the next request."""
+    """A request to retry recipients. `seconds_max` limits one request; further requests do the rest."""
 
     states: Sequence[str] = ("failed",)
     seconds_max: float | None = None
@@ -74,7 +85,7 @@ class DraftPut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignMoved:
-    """`campaign` as it is now; `changed`: whether this action did it."""
+    """The campaign in its new state, and whether this action changed it."""
 
     campaign: Campaign
     changed: bool
@@ -82,10 +93,14 @@ class CampaignMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
-    """To be planned: see `plan`. `already`: e-mails that it has; None: what it has when planning begins."""
+    """A launched campaign that is yet to be planned; see `plan`.
+
+    `already` is the number of e-mails it has; if None, it is read when planning starts.
+    """
 
     campaign: Campaign
     already: int | None
+    warnings: Sequence[Reason] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,19 +115,20 @@ class RecipientStopped:
     cancelled: int
 
 
-# ── drafted ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── drafts ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @action("campaign.put")
 async def put(actor: Actor, request: PutDraft, store: Store) -> DraftPut:
-    """Made, or changed as long as it is a draft."""
+    """Creates or changes a draft. A launched campaign cannot be changed."""
     draft = request.draft
     before = await _changeable(store, draft.workspace, draft.name)
     await _require_known(store, request)
     if actor.workspace is not None:
         draft = replace(draft, route=await _tenants_route(store, draft.workspace, draft.route))
     if request.steps is not None:
-        applied = await applying.apply(store, _file(draft, request.steps), now=await store.now())
+        fields = await header_fields.parsed(store, draft.header_fields)
+        applied = await applying.apply(store, _file(draft, request.steps, fields), now=await store.now())
         assert applied.campaign is not None
         after, is_changed = applied.campaign, bool(applied.changes)
     else:
@@ -128,7 +144,7 @@ async def put(actor: Actor, request: PutDraft, store: Store) -> DraftPut:
 
 @action("campaign.apply")
 async def apply(actor: Actor, request: CampaignFile, store: Store) -> Applied:
-    """Made what its file says."""
+    """Creates or changes a campaign to match its file."""
     done = await applying.apply(store, request, now=await store.now())
     if done.changes and done.campaign is not None:
         verb = "add" if done.is_new else "change"
@@ -138,19 +154,19 @@ async def apply(actor: Actor, request: CampaignFile, store: Store) -> Applied:
 
 @action("campaign.remove")
 async def remove(actor: Actor, request: Named, store: Store) -> None:
-    """What was launched stays in history, and can be cancelled."""
+    """Removes a draft. A launched campaign stays in history; cancel it instead."""
     campaign = await _campaign(store, request)
     if not await campaigns.remove_draft(store, campaign):
         raise wrong_state(await _campaign(store, request), "remove")
     await _record(actor, store, "remove", campaign)
 
 
-# ── moved ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── launch, pause, resume, cancel ─────────────────────────────────────────────────────────────────────────
 
 
 @action("campaign.launch")
 async def launch(actor: Actor, request: Launch, store: Store) -> Launched:
-    """From now on it moves by itself. Launching one that is under way goes on with its planning."""
+    """Launches a campaign. Launching a running one continues its planning."""
     before = await _campaign(store, request)
     if before.state not in LAUNCHABLE:
         raise wrong_state(before, "launch")
@@ -158,17 +174,61 @@ async def launch(actor: Actor, request: Launch, store: Store) -> Launched:
         store, before.workspace, before.route, None
     ):
         raise Refusal("campaign.pool_not_lent", pool=before.route, workspace=before.workspace)
+    unhealthy = await _unhealthy(store, before) if before.state is CampaignState.DRAFT else []
+    if unhealthy and (await workspace_settings.settings_of(store, before.workspace)).refuses_bad_domains:
+        raise Refusal("campaign.domain_refused", **unhealthy[0].params)
     now = await store.now()
-    after = await launching.set_going(store, before, skip_incomplete=request.skip_incomplete, by=actor.who, now=now)
+    after = await launching.set_going(
+        *(store, before),
+        skip_incomplete=request.skip_incomplete,
+        by=actor.who,
+        now=now,
+        public_url=request.public_url,
+    )
     if before.state is not CampaignState.DRAFT:
-        return Launched(campaign=after, already=None)  # an engine may have begun before we do
+        return Launched(campaign=after, already=None)  # an engine may start planning before we do
     await _record(actor, store, "launch", after, skip_incomplete=request.skip_incomplete)
-    return Launched(campaign=after, already=0)
+    warnings = launching.warnings_of(after, public_url=request.public_url)
+    warnings += unhealthy + await _faulty(store, after, public_url=request.public_url)
+    return Launched(campaign=after, already=0, warnings=warnings)
+
+
+async def _faulty(store: Store, campaign: Campaign, *, public_url: str) -> list[Reason]:
+    """Returns warnings about the content of each step, as its first recipient would get it."""
+    address = await campaigns.first_member(store, campaign)
+    if address is None:
+        return []
+    prospect, now = await known_by(store, campaign.workspace, address), await store.now()
+    found = list[Reason]()
+    for number in range(1, len(campaign.steps) + 1):
+        try:
+            shown = await previewing.preview(store, campaign, number, prospect, now=now, public_url=public_url)
+        except Unrenderable:  # this recipient is left out
+            continue
+        about: dict[str, Value] = {"name": campaign.name, "workspace": campaign.workspace, "step": number}
+        found += [
+            Reason("campaign.content_faulty", **about, fault=each.code, finding=each.text)
+            for each in shown.findings
+            if each.level is Level.BAD and each.code != MISSING_LINK  # which has a warning of its own
+        ]
+    return found
+
+
+async def _unhealthy(store: Store, campaign: Campaign) -> list[Reason]:
+    """Returns warnings about the campaign's From domains, from their latest checks."""
+    accounts = await store.accounts(serving=[campaign.route])
+    domains = {account.address.rpartition("@")[2].lower() for account in accounts}
+    bad = await workspaces.bad_health(store, campaign.workspace, domains)
+    about = {"name": campaign.name, "workspace": campaign.workspace}
+    return [
+        Reason("campaign.domain_unhealthy", **about, domain=domain, what=", ".join(what).upper())
+        for domain, what in bad
+    ]
 
 
 @action("campaign.schedule")
 async def schedule(actor: Actor, request: Named, store: Store) -> Launched:
-    """For those who came onto its lists since the launch."""
+    """Schedules recipients that were added to the campaign's lists since the launch."""
     campaign = await _campaign(store, request)
     if campaign.state not in UNDER_WAY:
         raise wrong_state(campaign, "schedule")
@@ -184,12 +244,17 @@ async def plan(
     seconds_max: float | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> SchedulingResult:
-    """What follows a launch: no decision of anybody, and an engine ends it where it is cut off."""
+    """Plans the e-mails of a launched campaign.
+
+    This is not an audited action; if it is interrupted, an engine finishes it.
+    """
     if launched.already == 0:
         await forecasting.remember(store, launched.campaign, now=await store.now())
-    return await launching.schedule(
+    result = await launching.schedule(
         store, launched.campaign, already=launched.already, seconds_max=seconds_max, progress=progress
     )
+    result.warnings = list(launched.warnings)
+    return result
 
 
 @action("campaign.pause")
@@ -225,7 +290,7 @@ async def _move(
     *,
     so_already: Sequence[str],
 ) -> CampaignMoved:
-    """`so_already`: in these states there is nothing to do, and that is fine."""
+    """Moves a campaign to another state. If it is already in one of the states `so_already`, nothing happens."""
     is_moved = await move(await _campaign(store, request))
     campaign = await _campaign(store, request)
     if not is_moved and campaign.state not in so_already:
@@ -240,7 +305,7 @@ async def _move(
 
 @action("campaign.retry", in_one_commit=False)
 async def retry(actor: Actor, request: Retry, store: Store) -> Retried:
-    """For those who did not get it, and only for those; a page in a commit."""
+    """Retries the recipients who did not get the e-mail, one page per commit."""
     campaign = await _campaign(store, request)
     if campaign.state in (CampaignState.DRAFT, CampaignState.CANCELLED):
         raise wrong_state(campaign, "retry")
@@ -261,7 +326,7 @@ async def retry(actor: Actor, request: Retry, store: Store) -> Retried:
 
 @action("campaign.stop")
 async def stop(actor: Actor, request: StopRecipient, store: Store) -> RecipientStopped:
-    """For one recipient, for good."""
+    """Stops a campaign for one recipient, permanently."""
     campaign = await _campaign(store, request)
     try:
         prospect = await known_by(store, campaign.workspace, request.address)
@@ -280,12 +345,12 @@ async def _campaign(store: Store, request: Named) -> Campaign:
 
 
 async def _is_tenant(actor: Actor, campaign: Campaign, store: Store) -> bool:
-    """A workspace that was never registered is the operator's own, and borrows nothing."""
+    """Returns whether the workspace is a tenant. An unregistered workspace is the operator's own."""
     return actor.workspace is not None or await workspaces.find_workspace(store, campaign.workspace) is not None
 
 
 async def _require_known(store: Store, request: PutDraft) -> None:
-    """Its lists, and its sequence or templates."""
+    """Checks that the draft's lists exist, as well as its sequence or templates."""
     workspace, draft = request.draft.workspace, request.draft
     known = await campaigns.known_lists(store, workspace, draft.lists)
     for number, name in enumerate(draft.lists):
@@ -306,7 +371,7 @@ async def _require_known(store: Store, request: PutDraft) -> None:
 
 
 async def _tenants_route(store: Store, workspace: str, route: str) -> str:
-    """The workspace's own, or lent to it; never another's."""
+    """Returns the route in the database: the workspace's own or a lent pool or account, never another workspace's."""
     account = route.removeprefix("@") if route.startswith("@") else None
     pool = None if account is not None else route
     found = await workspaces.route_for(store, workspace, pool=pool, account=account)
@@ -319,8 +384,8 @@ async def _tenants_route(store: Store, workspace: str, route: str) -> str:
     return found
 
 
-def _file(draft: Draft, steps: tuple[FileStep, ...]) -> CampaignFile:
-    """As its file would have it."""
+def _file(draft: Draft, steps: tuple[FileStep, ...], fields: HeaderFields) -> CampaignFile:
+    """Converts the draft to a campaign file."""
     return CampaignFile(
         name=draft.name,
         workspace=draft.workspace,
@@ -328,8 +393,11 @@ def _file(draft: Draft, steps: tuple[FileStep, ...]) -> CampaignFile:
         route=draft.route,
         starts_at=draft.starts_at,
         user=draft.user,
+        labels=draft.labels,
+        header_fields=fields,
         gap=draft.gap,
         by_recipients_clock=draft.by_recipients_clock,
+        has_footer=draft.has_footer,
         steps=steps,
     )
 

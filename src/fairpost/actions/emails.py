@@ -1,4 +1,4 @@
-"""What people decide about single e-mails: cancel, retry, resolve."""
+"""Actions on single e-mails: cancel, retry, resolve."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from fairpost.observe.emails import ShownEmail, show_email
 from fairpost.store import pinned
 from fairpost.store.store import Store
 
-NOT_OWN = "FP004"  # the database's word for another workspace's e-mail
+NOT_OWN = "FP004"  # the database's code for another workspace's e-mail
 RETRIED_AT_ONCE = 500
 
 DECIDED = {"sent": (State.SENT,), "failed": (State.FAILED,), "resend": (State.READY, State.SCHEDULED)}
@@ -38,7 +38,7 @@ class ResolveEmail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryFailed:
-    """All that failed for one reason. `is_dry`: only count them."""
+    """Selects all e-mails that failed for one reason. With `is_dry`, they are only counted."""
 
     reason: str
     workspace: str | None = None
@@ -49,7 +49,7 @@ class RetryFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmailMoved:
-    """`before` and `state`: what it was, and is now; `changed`: whether this action did it."""
+    """The old and the new state of an e-mail. `changed` says whether this action changed it."""
 
     id: EmailId
     before: State
@@ -87,7 +87,7 @@ async def retry(actor: Actor, request: RetryEmail, store: Store) -> EmailMoved:
 
 @action("email.resolve")
 async def resolve(actor: Actor, request: ResolveEmail, store: Store) -> EmailMoved:
-    """A request that comes again because its answer was lost hears that it is so."""
+    """Resolves an e-mail in doubt. A repeated request succeeds without changing anything."""
     email = await _email(store, request.id)
     state = await store.resolve(email.id, request.decision, by="operator" if actor.is_operator else actor.who)
     if state is None:
@@ -104,7 +104,7 @@ async def resolve(actor: Actor, request: ResolveEmail, store: Store) -> EmailMov
 
 @action("email.retry_failed", in_one_commit=False)
 async def retry_failed(actor: Actor, request: RetryFailed, store: Store) -> FailedRetried:
-    """Some hundreds in a commit; those whose account is still suspended stay as they are."""
+    """Retries failed e-mails, a few hundred per commit. E-mails whose account is still suspended remain failed."""
     retried = left = 0
     for workspace in [request.workspace] if request.workspace else await pinned.workspaces_with_failed(store):
         after: int | None = 0

@@ -1,5 +1,4 @@
-"""What the operator decides about the installation as a whole: the key of all passwords changed, old history dropped, an account's
-limits shared out among regions."""
+"""Actions on the whole installation: rotate the master key, drop old history, share an account among regions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from fairpost.vault.vault import Vault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotateSecrets:
-    """`drop_unreadable`: forgets the passwords that no key opens."""
+    """A request to rotate the master key. `drop_unreadable` drops the passwords that no key can open."""
 
     vault: Vault
     drop_unreadable: bool = False
@@ -36,7 +35,10 @@ class DropHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryDropped:
-    """`is_in_use`: a long transaction has the tables of history, and nobody was to wait for us. The rest is for another time."""
+    """The dropped months.
+
+    `is_in_use` means that a long transaction holds the history tables, so the rest was left for later.
+    """
 
     dropped: list[DroppedMonth]
     kept: list[OldMonth]
@@ -52,25 +54,28 @@ class ShareAccount:
 
 @action("secrets.rotate", in_one_commit=False)
 async def rotate_secrets(actor: Actor, request: RotateSecrets, store: Store) -> Rotation | None:
-    """None: there is no key and no password yet. The passwords and the entry are one commit; the key file follows."""
+    """Rotates the master key. Returns None if there is neither a key nor a password yet.
+
+    The passwords and the audit entry are written in one commit; the key file follows.
+    """
     recorded = _Recorded(actor, store)
     return await rotation.rotate(recorded, request.vault, drop_unreadable=request.drop_unreadable)
 
 
 class _Recorded:
-    """The store, with an entry for what is sealed again."""
+    """The store, extended to write an audit entry when secrets are sealed again."""
 
     def __init__(self, actor: Actor, store: Store) -> None:
         self._actor = actor
         self._store = store
 
-    async def keys_in_use(self, account_id: AccountId) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    async def keys_in_use(self, account_id: AccountId | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return await self._store.keys_in_use(account_id)
 
     async def secrets(self) -> Sequence[SealedSecret]:
         return await self._store.secrets()
 
-    async def replace_secrets(self, before: Sequence[SealedSecret], after: Mapping[AccountId, str | None]) -> bool:
+    async def replace_secrets(self, before: Sequence[SealedSecret], after: Mapping[str, str | None]) -> bool:
         async with self._store.together() as one:
             is_replaced = await one.replace_secrets(before, after)
             if is_replaced:
@@ -82,7 +87,10 @@ class _Recorded:
 
 @action("history.drop", in_one_commit=False)
 async def drop_history(actor: Actor, request: DropHistory, store: Store) -> HistoryDropped:
-    """Each month in a commit of its own, with its entry. What was dropped stays so where the next one cannot be."""
+    """Drops history month by month, committing each month with its audit entry.
+
+    If a month cannot be dropped now, the earlier ones remain dropped.
+    """
     dropped: list[DroppedMonth] = []
     try:
         while (month := await _drop_month(actor, request, store)) is not None:
@@ -103,7 +111,7 @@ async def _drop_month(actor: Actor, request: DropHistory, store: Store) -> Dropp
 
 @action("account.share", in_one_commit=False)
 async def share_account(actor: Actor, request: ShareAccount, store: Store) -> None:
-    """A row in each region, in a commit of its own with its entry. Ended midway, it is run again."""
+    """Writes a row in each region, committing each with its audit entry. If interrupted, run it again."""
 
     async def record(one: Store, slice_: sharing.Slice) -> None:
         subject = f"account {request.plan.name}"

@@ -1,4 +1,4 @@
-"""What people decide about keys of the HTTP API: made and revoked."""
+"""Actions on API keys: add and revoke."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ from fairpost.store import workspaces
 from fairpost.store.store import Store
 from fairpost.store.workspaces import RATE_DEFAULT
 
-KEYS_MAX = 1_000  # of a workspace
+KEYS_MAX = 1_000  # per workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddKey:
-    """`expires_at`, or `lasts`: when it ends by itself; neither: never."""
+    """A request to add a key. It expires at `expires_at` or after `lasts`; with neither, it never expires."""
 
     workspace: str
     region: str
@@ -35,7 +35,7 @@ class RevokeKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyAdded:
-    """`text`: the key itself, known nowhere else."""
+    """A new key. `text` is the key itself, which is not stored anywhere."""
 
     key: ApiKey
     text: str = field(repr=False)
@@ -43,7 +43,7 @@ class KeyAdded:
 
 @action("key.add")
 async def add(actor: Actor, request: AddKey, store: Store) -> KeyAdded:
-    """Nobody gives a key more than they have, and no key asks more often than its workspace may."""
+    """Adds a key. It has no more scopes than its creator, and no higher rate than its workspace."""
     now, scopes = await store.now(), sorted(set(request.scopes))
     workspace = await workspaces.find_workspace(store, request.workspace)
     if workspace is None:
@@ -72,7 +72,7 @@ async def add(actor: Actor, request: AddKey, store: Store) -> KeyAdded:
 
 @action("key.revoke")
 async def revoke(actor: Actor, request: RevokeKey, store: Store) -> ApiKey:
-    """From now on it opens nothing."""
+    """Revokes a key. It stops working immediately."""
     key = await workspaces.revoke_key(store, request.workspace, request.key)
     if key is None:
         raise Refusal("key.unknown", key=request.key, workspace=request.workspace)

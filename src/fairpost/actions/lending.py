@@ -1,7 +1,7 @@
-"""What makes a loan: a pool of the operator's, and what may stand in From of mail that a workspace sends through it.
+"""Loans: a pool of the operator, and the From addresses that a workspace may use with it.
 
-The pool of the service's own e-mails (FAIRPOST_SERVICE_POOL) is lent to no workspace but the operator's own: mail from the accounts that
-send sign-in codes must be the service's.
+The pool for the service's own e-mails (FAIRPOST_SERVICE_POOL) is only lent to the operator's own workspace: accounts
+that send sign-in codes must not send anything else.
 """
 
 import re
@@ -13,13 +13,13 @@ from fairpost.model.names import LENT_POOL
 from fairpost.model.workspace import ACCOUNT, PROVEN, Loan
 from fairpost.providers.domain_proof import WrongDomain, provable_domain
 
-SENDERS_MAX = 100  # of one loan
+SENDERS_MAX = 100  # per loan
 _ADDRESS = re.compile(r"[^@\s\x00-\x1f]{1,64}@[^@\s]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """What is the operator's own: a workspace, and the pool that sends the service's e-mails."""
+    """The operator's own workspace, and the pool that sends the service's e-mails."""
 
     workspace: str
     service_pool: str
@@ -27,14 +27,14 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Lent:
-    """A loan as somebody wrote it."""
+    """A loan as requested."""
 
     pool: str
     senders: Sequence[str] = (PROVEN,)
 
 
 def loans_of(written: Sequence[Lent], *, workspace: str, operator: Operator, before: Sequence[Loan] = ()) -> list[Loan]:
-    """The last of each pool counts. What was lent `before` may stay as it was. Raises Refusal."""
+    """Checks loans. The last one of each pool counts, and loans in `before` may stay. Raises Refusal."""
     loans: dict[str, Loan] = {}
     for number, each in enumerate(written):
         loan = _loan(each, number)
@@ -46,7 +46,7 @@ def loans_of(written: Sequence[Lent], *, workspace: str, operator: Operator, bef
 
 
 def first_loans(workspace: str, operator: Operator) -> list[Loan]:
-    """What a new workspace is lent where nobody says: nothing. The operator's own sends through the default pool as the operator does."""
+    """Returns the default loans of a new workspace: none, except the pool `default` for the operator's own workspace."""
     return [Loan("default", (PROVEN, ACCOUNT))] if workspace == operator.workspace else []
 
 

@@ -1,4 +1,4 @@
-"""What operators decide about applications that enqueue over SQL with a login of their own: let in, and shut out."""
+"""Actions on applications that enqueue over SQL with their own login: grant and revoke."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class NamedLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantLogin(NamedLogin):
-    """For these workspaces and no others; ALL_WORKSPACES is all of them."""
+    """A request to grant these workspaces and no others. ALL_WORKSPACES grants all of them."""
 
     workspaces: Sequence[str]
 
@@ -29,14 +29,14 @@ async def grant(actor: Actor, request: GrantLogin, store: Store) -> None:
 
 @action("login.revoke")
 async def revoke(actor: Actor, request: NamedLogin, store: Store) -> None:
-    """What it has enqueued stays."""
+    """Revokes access. E-mails that the application has enqueued are kept."""
     await applications.revoke(store, request.login)
     await actor.record(store, "login.revoke", request.login, workspace=None)
 
 
 @action("login.create")
 async def create(actor: Actor, request: NamedLogin, store: Store) -> None:
-    """On the embedded server alone, for all workspaces. One that is there stays as it is."""
+    """Creates a login for all workspaces, on the embedded server only. An existing login is left unchanged."""
     if await applications.create_login(store, request.login):
         await applications.grant(store, request.login, [ALL_WORKSPACES])
         await actor.record(store, "login.create", request.login, workspace=None)

@@ -1,7 +1,6 @@
-"""What people decide about those who sign in: members of a workspace, and the admins of the installation. Invited, given a role, kept out,
-let in again, and offered links.
+"""Actions on people who sign in, both members and admins: invite, change roles, disable, enable, send links.
 
-Admins belong to no workspace, and are known to the home database. Signing in itself is in auth/.
+Admins belong to no workspace; the home database stores them. Signing in itself is in auth/.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,14 +19,14 @@ from fairpost.store.store import Store
 
 T = TypeVar("T")
 
-INVITATIONS_A_DAY_MAX = 100  # of a workspace
+INVITATIONS_A_DAY_MAX = 100  # per workspace
 INVITATIONS_AN_HOUR_MAX = 3  # to one address
 WAIT_S = 3_600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPerson:
-    """`workspace` None: an admin."""
+    """A person, by address. `workspace` is None for an admin."""
 
     workspace: str | None
     address: str
@@ -39,7 +38,11 @@ class NamedPerson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invite(NamedPerson):
-    """`mail`: sends the link; None: whoever invites hands it over. `must_be_registered`: the workspace, or its members are not found."""
+    """A request to invite a person.
+
+    `mail` sends the link; if it is None, the caller passes the link on. `must_be_registered` refuses an unregistered
+    workspace.
+    """
 
     role: Role
     name: str = ""
@@ -50,7 +53,7 @@ class Invite(NamedPerson):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disable(NamedPerson):
-    """`revoke_keys`: those that a member made, too."""
+    """A request to disable a person. `revoke_keys` also revokes the keys that a member created."""
 
     revoke_keys: bool = False
 
@@ -67,7 +70,9 @@ class Reset(NamedPerson):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
-    """`keys`: made by this member, and open until now."""
+    """A person with fewer permissions. `keys` are the keys that were valid until now; the request says whether to
+    revoke them.
+    """
 
     person: Person
     keys: list[ApiKey]
@@ -77,7 +82,7 @@ class Lowered:
 
 
 async def _invite(actor: Actor, request: Invite, store: Store) -> Offered:
-    """A link to choose a password; it ends the one before."""
+    """Creates a link to choose a password. It replaces the previous link."""
     if request.must_be_registered and request.workspace is not None:
         await _require_registered(store, request.workspace)
     await _require_room(actor, store, request.workspace, request.address, request.mail)
@@ -99,7 +104,7 @@ async def _invite(actor: Actor, request: Invite, store: Store) -> Offered:
 
 
 async def _reset(actor: Actor, request: Reset, store: Store) -> Offered:
-    """A link to choose another password."""
+    """Creates a link to choose a new password."""
     person = await person_of(store, request)
     await _require_room(actor, store, request.workspace, person.address, request.mail)
     offered = _accepted(await membership.offer_reset(store, person.id, mail=request.mail), request)
@@ -109,7 +114,7 @@ async def _reset(actor: Actor, request: Reset, store: Store) -> Offered:
 
 @action("admin.link")
 async def link(actor: Actor, request: NamedPerson, store: Store) -> Offered:
-    """A link that signs an admin in, once. Who makes it has the database anyhow."""
+    """Creates a link that signs an admin in once. Its creator has access to the database anyway."""
     person = await person_of(store, request)
     return _accepted(await signing_in.offer_entry(store, person.id, by=actor.who), request)
 
@@ -120,12 +125,12 @@ reset_member = action("member.reset")(_reset)
 reset_admin = action("admin.reset")(_reset)
 
 
-# ── kept out, and let in ──────────────────────────────────────────────────────────────────────────────────
+# ── roles and access ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @action("member.role")
 async def change_role(actor: Actor, request: ChangeRole, store: Store) -> Lowered:
-    """What was allowed before ends with the sessions."""
+    """Changes a role. All sessions end, so that the old permissions do not last."""
 
     async def change(person: Person) -> Person | people.Refused:
         return await membership.change_role(store, person.id, request.role)
@@ -134,7 +139,7 @@ async def change_role(actor: Actor, request: ChangeRole, store: Store) -> Lowere
 
 
 async def _disable(actor: Actor, request: Disable, store: Store) -> Lowered:
-    """All sessions, begun sign-ins and links end."""
+    """Disables a person. All sessions, unfinished sign-ins and links stop working."""
 
     async def change(person: Person) -> Person | people.Refused:
         return await membership.disable_person(store, person.id)
@@ -143,7 +148,7 @@ async def _disable(actor: Actor, request: Disable, store: Store) -> Lowered:
 
 
 async def _enable(actor: Actor, request: NamedPerson, store: Store) -> Person:
-    """After being disabled, or after too many wrong tries."""
+    """Enables a person who was disabled, or locked out after too many failed attempts."""
     person = await membership.enable_person(store, (await person_of(store, request)).id)
     await _record(actor, store, "enable", person)
     return person
@@ -174,7 +179,7 @@ async def _lowered(
     return Lowered(person=person, keys=left)
 
 
-# ── what is refused ───────────────────────────────────────────────────────────────────────────────────────
+# ── checks ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _require_registered(store: Store, workspace: str) -> None:
@@ -185,7 +190,7 @@ async def _require_registered(store: Store, workspace: str) -> None:
 async def _require_room(
     actor: Actor, store: Store, workspace: str | None, address: str, mail: ServiceMail | None
 ) -> None:
-    """These e-mails go out through the service's own accounts, to people who may not know us: not too many."""
+    """Limits invitations, because they are sent through the service's own accounts to people who may not know us."""
     if mail is None or actor.workspace is None or workspace is None:
         return
     sent, to_the_same = await workspaces.invitations_sent(store, workspace, address)

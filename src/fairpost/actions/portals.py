@@ -1,4 +1,4 @@
-"""What people decide about the product's own e-mails: a workspace's own words for one, and back to those of the files."""
+"""Actions on the product's system e-mails: override their content for a workspace, and reset it to the built-in files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ MISTAKES_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPortal:
-    """`portals`: the files. `kept`: compiled templates of this process."""
+    """A system e-mail, by name. `portals` are the built-in files, and `kept` the templates compiled in this process."""
 
     workspace: str
     portal: str
@@ -29,7 +29,10 @@ class NamedPortal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverridePortal(NamedPortal):
-    """`parts`: subject, preheader, text and html; those that are not named stay as they are in use."""
+    """A request to override a system e-mail.
+
+    `parts` are subject, preheader, text and html. Omitted parts keep their current content.
+    """
 
     parts: Mapping[str, Any]
 
@@ -56,7 +59,7 @@ async def override(actor: Actor, request: OverridePortal, store: Store) -> Overr
 
 @action("portal.reset")
 async def reset(actor: Actor, request: NamedPortal, store: Store) -> bool:
-    """False: the workspace had no words of its own."""
+    """Resets the content to the built-in files. Returns False if the workspace had not overridden it."""
     try:
         is_reset = await _desk(actor, request, store).remove_override(request.workspace, request.portal, request.type)
     except NotFound:
@@ -67,7 +70,7 @@ async def reset(actor: Actor, request: NamedPortal, store: Store) -> bool:
 
 
 def broken(error: BrokenTemplates, place: str = "") -> Refusal:
-    """`place`: what the words are below."""
+    """Returns a refusal that lists the mistakes in the templates. `place` is the prefix of their field names."""
     mistakes: list[dict[str, Any]] = [
         {"field": f"{place}{each.file}", "message": each.message, "line": each.line, "column": each.column}
         for each in error.problems[:MISTAKES_MAX]
@@ -76,7 +79,9 @@ def broken(error: BrokenTemplates, place: str = "") -> Refusal:
 
 
 def _desk(actor: Actor, request: NamedPortal, store: Store) -> WorkspacePortals:
-    """The portal of the operator's own e-mails speaks in the operator's name: nobody else has it."""
+    """Returns the workspace's portals. The operator's own portal speaks in the operator's name, so others cannot use
+    it.
+    """
     if request.portal == ADMIN_PORTAL and not actor.is_operator:
         raise _unknown(request)
     return WorkspacePortals(store, request.portals, kept=request.kept)

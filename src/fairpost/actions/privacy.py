@@ -1,4 +1,4 @@
-"""What people decide about the data of one person: erased on request."""
+"""Actions on personal data: erase on request."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,10 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erase:
-    """`workspace` None: in all of them, and what belongs to none. `progress`: told how many bytes of history were read."""
+    """A request to erase a person's data. `workspace` is None for all data, including data without a workspace.
+
+    `progress` receives the number of bytes of history read so far.
+    """
 
     address: str
     workspace: str | None
@@ -22,7 +25,10 @@ class Erase:
 
 @action("person.erase", in_one_commit=False)
 async def erase(actor: Actor, request: Erase, store: Store) -> Erasure:
-    """The entry comes with the first commit, and has a hash of the address alone. Whoever is cut off begins again."""
+    """Erases a person's data.
+
+    The audit entry is part of the first commit and contains a hash of the address. If interrupted, run it again.
+    """
     address = await store.parse_address(request.address)
     if address is None:
         raise Refusal("address.invalid", address=request.address)

@@ -1,4 +1,4 @@
-"""What people decide about prospects and their lists: a list imported or removed, a prospect changed, paused, resumed or removed."""
+"""Actions on prospects and their lists: import or remove a list; change, pause, resume or remove a prospect."""
 
 from collections.abc import AsyncIterable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from fairpost.system import clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportProspects:
-    """`lines` are read once."""
+    """A request to import prospects. `lines` are read once."""
 
     workspace: str
     list_name: str
@@ -39,7 +39,10 @@ class NamedProspect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeProspect(NamedProspect):
-    """What is not named stays. `fields`: None takes one away. `columns`: timezone and external_id."""
+    """A request to change a prospect. Omitted values stay the same.
+
+    None in `fields` removes a field. `columns` are timezone and external_id.
+    """
 
     is_paused: bool | None = None
     fields: Mapping[str, str | None] = field(default_factory=dict)
@@ -53,7 +56,7 @@ class ChangeProspect(NamedProspect):
 
 @action("prospects.import")
 async def import_(actor: Actor, request: ImportProspects, store: Store) -> ImportedProspects:
-    """Into a list, which is made if there is none: all of them, or none."""
+    """Imports prospects into a list, all or none. Creates the list if necessary."""
     try:
         async with store.connection() as conn:
             imported = await prospects.import_prospects(
@@ -78,7 +81,7 @@ async def import_(actor: Actor, request: ImportProspects, store: Store) -> Impor
 
 @action("list.remove")
 async def remove_list(actor: Actor, request: RemoveList, store: Store) -> None:
-    """Who is on it stays known."""
+    """Removes a list. Its prospects are kept."""
     about = {"name": request.name, "workspace": request.workspace}
     try:
         if not await prospects.remove_list(store, request.workspace, request.name):
@@ -108,7 +111,7 @@ async def change(actor: Actor, request: ChangeProspect, store: Store) -> Prospec
 
 @action("prospect.remove")
 async def remove(actor: Actor, request: NamedProspect, store: Store) -> None:
-    """From all lists, for good. What waits for this person is cancelled; what was sent stays in history."""
+    """Removes a prospect from all lists permanently. Queued e-mails are cancelled; sent ones stay in history."""
     prospect = await _prospect(store, request)
     await prospects.remove(store, [prospect])
     await _record(actor, store, "prospect.remove", prospect)

@@ -1,4 +1,4 @@
-"""What people decide about when a workspace sends its campaigns, and how much a day."""
+"""Actions on a workspace's sending window and daily quota."""
 
 from dataclasses import asdict, dataclass
 from datetime import date, time
@@ -14,15 +14,16 @@ from fairpost.store import schedules
 from fairpost.store.schedules import StoredSchedule
 from fairpost.store.store import Store
 
-RampUp = tuple[int, tuple[int, ...]]  # days, or the percents of each
+RampUp = tuple[int, tuple[int, ...]]  # the number of days, or the percentage of each day
 NO_RAMP_UP: RampUp = (0, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSchedule:
-    """None: it stays as it is. `daily_max`: 0 for no quota. `holidays` come beside those there are, unless those are dropped.
+    """A request to set a schedule. None keeps the current value.
 
-    `is_whole`: what is not given has its default instead.
+    A `daily_max` of 0 means no quota. `holidays` are added to the existing ones, unless those are dropped. With
+    `is_whole`, omitted values are reset to their defaults.
     """
 
     workspace: str
@@ -43,14 +44,14 @@ class ScheduleSet:
 
     @property
     def began_anew(self) -> bool:
-        """A ramp-up that was under way is another one now."""
+        """Whether a running ramp-up was replaced by a different one, which starts from the beginning."""
         before, after = _ramp_up(self.before.schedule), _ramp_up(self.after.schedule)
         return self.before.first_day is not None and before != after != NO_RAMP_UP
 
 
 @action("schedule.set")
 async def set_(actor: Actor, request: SetSchedule, store: Store) -> ScheduleSet:
-    """It counts at once, also for what is queued already."""
+    """Sets the schedule. It applies immediately, including to e-mails that are already queued."""
     workspace = request.workspace
     before = await schedules.schedule_of(store, workspace)
     wanted = _merged(Schedule() if request.is_whole else before.schedule, request)
@@ -61,7 +62,7 @@ async def set_(actor: Actor, request: SetSchedule, store: Store) -> ScheduleSet:
 
 
 def _merged(before: Schedule, request: SetSchedule) -> Schedule:
-    """A window that is always open is none."""
+    """Returns the new schedule. A window that is always open is stored as no window."""
     old = before.window or SendingWindow(timezone="", days=EVERY_DAY, start=WHOLE_DAY[0], end=WHOLE_DAY[1])
     timezone = before.timezone if request.timezone is None else request.timezone
     days = old.days if request.days is None else request.days

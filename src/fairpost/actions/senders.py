@@ -1,4 +1,4 @@
-"""What people decide about senders: everything paused, a name held, a user throttled, and let go again."""
+"""Actions on senders: pause everything, hold a name, throttle a user, and undo each of these."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ EVERYTHING = "everything"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """`until` None: until resumed."""
+    """A request to pause all sending. If `until` is None, the pause lasts until sending is resumed."""
 
     reason: str
     until: datetime | None = None
@@ -32,7 +32,10 @@ class Resume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paused:
-    """`pause`: what is so now; None: nothing is paused. `ended`: the pause that this action ended."""
+    """The result of a pause or resume.
+
+    `pause` is the current pause, or None if nothing is paused. `ended` is the pause that this action ended.
+    """
 
     pause: dict[str, Any] | None
     changed: bool
@@ -41,7 +44,7 @@ class Paused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name:
-    """What may be held: a workspace, or one domain, user or stream in it."""
+    """A name to hold: a workspace, or a domain, user or stream in it."""
 
     workspace: str
     level: NodeLevel = "workspace"
@@ -53,7 +56,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """`length` or `until`: when it ends by itself; neither: it is released by hand."""
+    """A request to hold a name, for `length` or until `until`. With neither, the hold lasts until it is released."""
 
     name: Name
     reason: str
@@ -91,10 +94,10 @@ class Unthrottle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetUser:
-    """What is known of a workspace or user. None: it stays as it is; 0 and "": there is none any more.
+    """Settings of a workspace or user. None keeps a value; 0 or "" removes it.
 
-    `policy`: by which its tier is decided at once; None: an engine decides, for those who may not see a score. `is_whole`: this is all
-    that is known, and it exists since no known moment if none is given.
+    `policy` decides the tier immediately. Without it, an engine decides, for callers who may not see a score. With
+    `is_whole`, omitted values are removed, and without `since` the age is unknown.
     """
 
     sender: SenderId
@@ -109,7 +112,7 @@ class SetUser:
 
 @action("pause")
 async def pause(actor: Actor, request: Pause, store: Store) -> Paused:
-    """Once this is committed, no e-mail is begun any more, on any machine."""
+    """Pauses everything. Once this is committed, no e-mail is started on any machine."""
     _require_future(request.until, await store.now())
     was_paused = await pauses.pause_everything(store, reason=request.reason, by=actor.who, until=request.until)
     await actor.record(store, "pause", EVERYTHING, workspace=None, reason=request.reason, until=request.until)
@@ -118,7 +121,7 @@ async def pause(actor: Actor, request: Pause, store: Store) -> Paused:
 
 @action("resume")
 async def resume(actor: Actor, request: Resume, store: Store) -> Paused:
-    """After a restore it also says that the database, as it is now, is the one to go on with."""
+    """Resumes sending. After a restore, this also confirms the database in its current state."""
     ended = await pauses.resume_everything(store, by=actor.who)
     if ended is not None:
         await actor.record(store, "resume", EVERYTHING, workspace=None)
@@ -127,7 +130,7 @@ async def resume(actor: Actor, request: Resume, store: Store) -> Paused:
 
 @action("sender.hold")
 async def hold(actor: Actor, request: Hold, store: Store) -> datetime | None:
-    """When it ends; None: when it is released."""
+    """Holds a name. Returns when the hold ends, or None if it lasts until it is released."""
     now, name = await store.now(), request.name
     until = now + request.length if request.length else request.until
     _require_future(until, now)
@@ -138,7 +141,10 @@ async def hold(actor: Actor, request: Hold, store: Store) -> datetime | None:
 
 @action("workspace.pause")
 async def pause_workspace(actor: Actor, request: PauseWorkspace, store: Store) -> bool:
-    """A hold that nothing outruns: once this is committed, no e-mail of it is begun. Whether it was paused before."""
+    """Pauses a workspace and returns whether it was already paused.
+
+    Once this is committed, none of its e-mails are started.
+    """
     _require_future(request.until, await store.now())
     name = request.workspace
     was_paused = await pauses.pause_workspace(store, name, reason=request.reason, until=request.until)
@@ -158,7 +164,7 @@ async def release(actor: Actor, request: Release, store: Store) -> None:
 
 @action("sender.throttle")
 async def throttle(actor: Actor, request: Throttle, store: Store) -> Sender:
-    """By hand: no score shortens it, and it ends by itself."""
+    """Throttles a sender manually. Scores do not shorten the throttle, which ends at its set time."""
     now = await store.now()
     until = request.until or now + (request.length or THROTTLED_FOR)
     _require_future(until, now)
@@ -173,7 +179,7 @@ async def throttle(actor: Actor, request: Throttle, store: Store) -> Sender:
 
 @action("sender.unthrottle")
 async def unthrottle(actor: Actor, request: Unthrottle, store: Store) -> Sender:
-    """Whether a score or a person had imposed it."""
+    """Ends a throttle, whether it was imposed by a score or by a person."""
 
     def decide(active: Active, now: datetime) -> Decided:
         if active.sender.throttle is None:
@@ -192,7 +198,10 @@ async def unthrottle(actor: Actor, request: Unthrottle, store: Store) -> Sender:
 
 @action("user.set")
 async def set_user(actor: Actor, request: SetUser, store: Store) -> Sender | None:
-    """What is known of it afterwards, where that was decided. Plan and age make its tier, at once and for what is queued already."""
+    """Changes settings and returns the sender, or None without a policy.
+
+    The plan and the age decide the tier, which takes effect immediately, even for e-mails that are already queued.
+    """
     if request.since is not None and request.since > await store.now():
         raise Refusal("user.since_in_future", since=request.since)
     id_ = request.sender if request.is_whole else await senders.named(store, request.sender)
@@ -209,7 +218,7 @@ async def set_user(actor: Actor, request: SetUser, store: Store) -> Sender | Non
     policy = request.policy
     if policy is None:
         return None
-    await senders.settle_homes(store)  # or an engine does, within a second
+    await senders.settle_homes(store)  # otherwise an engine does, within a second
     return await senders.decide_now(store, id_, lambda a, now: look(a.sender, a.hours, a.days, policy, now=now))
 
 

@@ -1,6 +1,7 @@
-"""What people do about their own way in: a link used, a password chosen or changed, a session ended. And what others end for them.
+"""Actions on your own sign-in: use a link, choose or change a password, end a session. Also ends other people's
+sessions.
 
-Signing in itself, with its counted tries, is in auth/. A refusal there is a value: the try stays counted.
+Signing in, which counts attempts, is in auth/. A refusal there is a value, so that the attempt stays counted.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +16,9 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnSession:
-    """`token`: the session's own; `id`: what lists show, for another one of the same person."""
+    """One of the caller's sessions. `token` is the current session's token; `id`, as shown in lists, names another
+    session of the same person.
+    """
 
     person: Person
     token: str = field(default="", repr=False)
@@ -24,7 +27,7 @@ class OwnSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePassword:
-    """`token`: the session in which it is done, and which alone stays."""
+    """A request to change the password. `token` is the current session; all others end."""
 
     person: Person
     old: str = field(repr=False)
@@ -34,7 +37,7 @@ class ChangePassword:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseLink:
-    """`agent`: what the browser calls itself."""
+    """A request to use a link. `agent` is the browser's User-Agent."""
 
     token: str = field(repr=False)
     agent: str
@@ -56,21 +59,21 @@ class SetUp(AcceptLink):
 
 @action("session.end")
 async def end(actor: Actor, request: OwnSession, store: Store) -> None:
-    """Signing out. One that is over already is as good."""
+    """Signs out. It is not an error if the session has already ended."""
     if await sessions.sign_out(store, request.token):
         await _record(actor, store, "session.end", request.person)
 
 
 @action("session.revoke")
 async def revoke(actor: Actor, request: OwnSession, store: Store) -> None:
-    """One of your own, wherever it is."""
+    """Ends one of your own sessions, on any device."""
     if not await sessions.revoke_session(store, request.person.id, request.id):
         raise Refusal("session.unknown", session=request.id)
     await _record(actor, store, "session.revoke", request.person, session=request.id)
 
 
 async def _sign_out(actor: Actor, request: NamedPerson, store: Store) -> int:
-    """Everywhere, with what was begun and not finished. How many sessions ended."""
+    """Ends all sessions and unfinished sign-ins of a person. Returns the number of sessions ended."""
     person = await person_of(store, request)
     ended = await sessions.revoke_sessions(store, person.id)
     await _record(actor, store, f"{request.kind}.sign_out", person, sessions=ended)
@@ -85,7 +88,7 @@ sign_out_admin = action("admin.sign_out")(_sign_out)
 
 
 async def _show_code(actor: Actor, request: NamedPerson, store: Store) -> LocalCode:
-    """For the newest sign-in that waits for its code, when no e-mail comes."""
+    """Creates a code for the newest unfinished sign-in, in case the e-mail does not arrive."""
     person = await person_of(store, request)
     made = await signing_in.make_local_code(store, person.id)
     if made is None:
@@ -118,7 +121,7 @@ async def change_password(actor: Actor, request: ChangePassword, store: Store) -
 
 @action("person.accept", in_one_commit=False)
 async def accept(actor: Actor, request: AcceptLink, store: Store) -> Accepted | Refused:
-    """An invitation, or a reset."""
+    """Accepts an invitation or a password reset."""
 
     async def record(one: Store, person: Person) -> None:
         await _record_own(actor, one, "person.accept", person)
@@ -130,7 +133,7 @@ async def accept(actor: Actor, request: AcceptLink, store: Store) -> Accepted | 
 
 @action("admin.setup", in_one_commit=False)
 async def set_up(actor: Actor, request: SetUp, store: Store) -> Person | Refused:
-    """The first admin."""
+    """Sets up the first admin."""
 
     async def record(one: Store, person: Person) -> None:
         await _record_own(actor, one, "admin.setup", person)
@@ -145,5 +148,5 @@ async def _record(actor: Actor, store: Store, action: str, person: Person, **det
 
 
 async def _record_own(actor: Actor, store: Store, action: str, person: Person) -> None:
-    """By a person whom the link or the password made known."""
+    """Writes an audit entry for the person that the link or password identified."""
     await _record(actor.named(f"{person.role} {person.address}"), store, action, person)

@@ -1,4 +1,4 @@
-"""What people decide about the suppression list: an address added or removed, a list imported, the limit for soft bounces."""
+"""Actions on the suppression list: add or remove an address, import a list, set the limit for soft bounces."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from fairpost.system import clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suppress:
-    """`workspace`: EVERYBODY for all of them."""
+    """A request to suppress an address. `workspace` is EVERYBODY for all workspaces."""
 
     workspace: str
     address: str
@@ -31,7 +31,7 @@ class Unsuppress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSuppressions:
-    """`lines` are read once. `kind` and `reason`: of those that have none of their own."""
+    """A request to import a list. `lines` are read once. `kind` and `reason` apply to lines that have none."""
 
     lines: Iterable[Entry | BadLine]
     kind: SuppressionKind
@@ -41,7 +41,7 @@ class ImportSuppressions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSoftBounces:
-    """After how many in a row an address is suppressed; 0: never."""
+    """The number of consecutive soft bounces after which an address is suppressed; 0 means never."""
 
     most: int
 
@@ -54,7 +54,7 @@ class Suppressed:
 
 @action("suppression.add")
 async def add(actor: Actor, request: Suppress, store: Store) -> Suppressed:
-    """E-mails already queued for it are not sent either."""
+    """Suppresses an address. E-mails that are already queued for it are not sent either."""
     address = await store.parse_address(request.address)
     if address is None:
         raise Refusal("address.invalid", address=request.address)
@@ -80,7 +80,7 @@ async def remove(actor: Actor, request: Unsuppress, store: Store) -> None:
 
 @action("suppression.import")
 async def import_(actor: Actor, request: ImportSuppressions, store: Store) -> Imported:
-    """All of them, or none. Each workspace that the list names has its entry in the audit."""
+    """Imports all lines or none. Each workspace in the list gets its own audit entry."""
     counted: Counter[str] = Counter()
     lines = _counting(request.lines, counted)
     try:
@@ -101,7 +101,7 @@ async def import_(actor: Actor, request: ImportSuppressions, store: Store) -> Im
 
 @action("suppression.soft_bounces")
 async def set_soft_bounces(actor: Actor, request: SetSoftBounces, store: Store) -> int:
-    """What holds now, for all workspaces."""
+    """Sets the limit for all workspaces, and returns it."""
     if await suppressions.set_soft_bounces_max(store, request.most):
         await actor.record(store, "suppression.soft_bounces", "soft bounces", workspace=None, max=request.most)
     return await suppressions.soft_bounces_max(store)
@@ -115,5 +115,5 @@ def _counting(lines: Iterable[Entry | BadLine], counted: Counter[str]) -> Iterat
 
 
 def _audited(workspace: str) -> str | None:
-    """Who changes what counts for everybody changes the installation."""
+    """Returns the workspace of the audit entry. An entry for all workspaces belongs to the installation."""
     return None if workspace == EVERYBODY else workspace

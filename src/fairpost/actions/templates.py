@@ -1,20 +1,22 @@
-"""What people decide about templates and sequences: written, changed, removed. A template is checked before it is kept."""
+"""Actions on templates and sequences: write, change, remove. A template is checked before it is stored."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairpost.actions.acting import Actor, action
 from fairpost.model.campaign import Step
 from fairpost.model.errors import NotFound, Refusal
-from fairpost.store import templates
+from fairpost.model.mailbox import HeaderFields
+from fairpost.store import header_fields, templates
 from fairpost.store.store import Store
 from fairpost.store.templates import StoredSequence, StoredTemplate
 from fairpost.templates.reader import TemplateError
 from fairpost.templates.rendering import Template, compile_template
 
 PARTS = ("subject", "text", "html")
+HEADER_FIELDS = ("headers", "reply_to")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +29,14 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutTemplate(Named):
-    """`parts`: subject, text and html; None takes one out. `is_whole`: a part that is not named is none; else it stays."""
+    """A request to store a template. `parts` are subject, text and html; None removes one.
+
+    `header_fields` are headers and reply_to, as in an e-mail. With `is_whole`, omitted parts and fields are removed;
+    otherwise they are kept.
+    """
 
     parts: Mapping[str, str | None]
+    header_fields: Mapping[str, Any] = field(default_factory=dict)
     is_whole: bool = False
 
 
@@ -40,7 +47,7 @@ class PutSequence(Named):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplatePut:
-    """`changed`: the parts that are others now than in `before`."""
+    """A stored template. `changed` lists the parts that differ from `before`."""
 
     before: StoredTemplate | None
     after: StoredTemplate
@@ -59,14 +66,22 @@ class SequencePut:
 
 @action("template.put", in_one_commit=False)
 async def put(actor: Actor, request: PutTemplate, store: Store) -> TemplatePut:
-    """Campaigns that are launched keep the content that they were launched with."""
+    """Stores a template. Campaigns that are already launched keep their content."""
     wanted = _merged(await _find(store, request), request)
-    await require_good(wanted)  # takes its time, and needs no connection
+    await require_good(wanted)  # slow, and needs no connection
     async with store.together() as one:
         before = await _find(one, request)
+        kept = before.header_fields if before is not None and not request.is_whole else HeaderFields()
+        headers = await _merged_headers(one, kept, request.header_fields)
         changed = [part for part in PARTS if before is None or getattr(before, part) != getattr(wanted, part)]
+        old = before.header_fields if before is not None else HeaderFields()
+        changed += [name for name in HEADER_FIELDS if getattr(old, name) != getattr(headers, name)]
         is_new = bool(changed) and await templates.put_template(
-            one, request.workspace, request.name, subject=wanted.subject, text=wanted.text, html=wanted.html
+            *(one, request.workspace, request.name),
+            subject=wanted.subject,
+            text=wanted.text,
+            html=wanted.html,
+            header_fields=headers,
         )
         if changed:
             await _record(actor, one, "template", "add" if is_new else "change", request)
@@ -83,7 +98,7 @@ async def remove(actor: Actor, request: Named, store: Store) -> None:
 
 
 async def require_good(template: Template, place: str = "") -> None:
-    """Raises Refusal with the line and the column of each mistake. `place`: what the parts are below."""
+    """Raises Refusal with the line and column of each mistake. `place` is the prefix of the field names."""
     for part in PARTS:
         words = getattr(template, part)
         if words is not None and not words.strip():
@@ -96,7 +111,7 @@ async def require_good(template: Template, place: str = "") -> None:
 
 
 def _mistakes(template: Template, place: str) -> Iterator[dict[str, Any]]:
-    """Of each part the first: compiling ends with the first of all."""
+    """Yields the first mistake of each part. Compiling the whole template would stop at the very first one."""
     alone = (Template(subject=template.subject), Template(subject="", text=template.text))
     for each in (*alone, Template(subject="", html=template.html)):
         try:
@@ -118,6 +133,11 @@ def _merged(before: StoredTemplate | None, request: PutTemplate) -> Template:
     return Template(subject=parts["subject"], text=parts["text"], html=parts["html"])
 
 
+async def _merged_headers(store: Store, kept: HeaderFields, given: Mapping[str, Any]) -> HeaderFields:
+    parsed = await header_fields.parsed(store, given)
+    return HeaderFields(**{name: getattr(parsed if name in given else kept, name) for name in HEADER_FIELDS})
+
+
 async def _find(store: Store, request: Named) -> StoredTemplate | None:
     try:
         return await templates.template_named(store, request.workspace, request.name)
@@ -137,7 +157,7 @@ async def _template(store: Store, request: Named) -> StoredTemplate:
 
 @action("sequence.put")
 async def put_sequence(actor: Actor, request: PutSequence, store: Store) -> SequencePut:
-    """Replaces all its steps."""
+    """Stores a sequence, replacing all of its steps."""
     before = await _find_sequence(store, request)
     is_new = await templates.put_sequence(store, request.workspace, request.name, request.steps)
     if before is None or list(before.steps) != list(request.steps):
@@ -148,7 +168,7 @@ async def put_sequence(actor: Actor, request: PutSequence, store: Store) -> Sequ
 
 @action("sequence.remove")
 async def remove_sequence(actor: Actor, request: Named, store: Store) -> None:
-    """Its templates stay."""
+    """Removes a sequence. Its templates are kept."""
     sequence = await _sequence(store, request)
     if not await templates.remove_sequence(store, sequence):
         campaigns = (await _sequence(store, request)).campaigns

@@ -1,19 +1,31 @@
-"""What operators decide about workspaces: added, placed, lent pools, suspended, readmitted, and how often they may ask."""
+"""Actions on workspaces: add, place, lend pools, suspend, readmit, set the request limit."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fairpost.actions.acting import Actor, action
 from fairpost.actions.lending import Lent, Operator, first_loans, loans_of
 from fairpost.model.errors import Refusal
-from fairpost.model.workspace import Loan, Workspace
-from fairpost.store import directory, workspaces
+from fairpost.model.workspace import Loan, Workspace, WorkspaceSettings
+from fairpost.store import directory, workspace_settings, workspaces
 from fairpost.store.store import Store
+
+RULES = {
+    "title": re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,100}"),
+    "accent": re.compile(r"#[0-9a-f]{6}"),
+    "logo_url": re.compile(r"https://(?=.{1,492}\Z)[A-Za-z0-9.-]+(?::[0-9]+)?/[!#-&(-;=?-~]*"),
+}
+RULES_IN_WORDS = {
+    "title": "must be 1 to 100 characters on one line",
+    "accent": "must be a colour such as #1d5fd1",
+    "logo_url": "must be a URL such as https://example.com/logo.png, at most 500 characters",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """For good, in the directory of the home database."""
+    """A request to assign a workspace to a region permanently, in the directory of the home database."""
 
     workspace: str
     region: str
@@ -21,7 +33,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddWorkspace:
-    """`pools` None: those of a new workspace. `home`: where the directory is, if there are regions; `region`: that of the store."""
+    """A request to add a workspace. If `pools` is None, the default for a new workspace applies.
+
+    `home` is the store with the directory, if there are regions. `region` is the store's region.
+    """
 
     name: str
     operator: Operator
@@ -44,6 +59,14 @@ class SetRate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSettings:
+    """A request to change a workspace's settings. `changes` are fields of WorkspaceSettings; other settings are not changed."""
+
+    workspace: str
+    changes: Mapping[str, str | bool | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Suspend:
     name: str
     reason: str | None = None
@@ -62,7 +85,7 @@ class WorkspaceAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceMoved:
-    """`changed`: whether this action did it."""
+    """A workspace, and whether this action changed it."""
 
     workspace: Workspace
     changed: bool
@@ -70,7 +93,7 @@ class WorkspaceMoved:
 
 @action("workspace.place")
 async def place(actor: Actor, request: Place, store: Store) -> None:
-    """On the home database. Placing one again in the same region changes nothing."""
+    """Assigns a region in the home database. Repeating it with the same region changes nothing."""
     known = await directory.find_region(store, request.workspace)
     await directory.place(store, request.workspace, region=request.region)
     if known is None:
@@ -79,11 +102,11 @@ async def place(actor: Actor, request: Place, store: Store) -> None:
 
 @action("workspace.add")
 async def add(actor: Actor, request: AddWorkspace, store: Store) -> WorkspaceAdded:
-    """One that is there stays as it is."""
+    """Adds a workspace. An existing one is left unchanged."""
     workspaces.require_name(request.name)
     known = await workspaces.find_workspace(store, request.name)
     loans = [] if known else _loans(request)
-    if request.home is not None:  # after all that could be refused: it is for good
+    if request.home is not None:  # after everything that could be refused: this is permanent
         await directory.place(request.home, request.name, region=request.region)
     if known is not None:
         return WorkspaceAdded(workspace=known, is_new=False)
@@ -95,7 +118,7 @@ async def add(actor: Actor, request: AddWorkspace, store: Store) -> WorkspaceAdd
 
 @action("workspace.pools")
 async def set_pools(actor: Actor, request: SetPools, store: Store) -> Workspace:
-    """In place of those lent before."""
+    """Replaces the pools that are lent to a workspace."""
     before = (await _workspace(store, request.name)).loans
     loans = loans_of(request.pools, workspace=request.name, operator=request.operator, before=before)
     await workspaces.set_loans(store, request.name, loans)
@@ -111,9 +134,24 @@ async def set_rate(actor: Actor, request: SetRate, store: Store) -> Workspace:
     return await _workspace(store, request.name)
 
 
+@action("workspace.settings")
+async def change_settings(actor: Actor, request: ChangeSettings, store: Store) -> WorkspaceSettings:
+    """Changes settings of a workspace, registered or not. Raises Refusal for an invalid value."""
+    for name, rule in RULES.items():
+        value = request.changes.get(name)
+        if value is not None and not (isinstance(value, str) and rule.fullmatch(value)):
+            raise Refusal("workspace.invalid_setting", field=name, rule=RULES_IN_WORDS[name])
+    before = await workspace_settings.settings_of(store, request.workspace)
+    after = replace(before, **request.changes)  # type: ignore[arg-type]
+    if after != before:
+        await workspace_settings.put_settings(store, request.workspace, after)
+        await _record(actor, store, "workspace.settings", request.workspace, **request.changes)
+    return after
+
+
 @action("workspace.suspend")
 async def suspend(actor: Actor, request: Suspend, store: Store) -> WorkspaceMoved:
-    """Its keys and people come in no more; what it has queued still goes out."""
+    """Suspends a workspace. Its keys and members are locked out, but its queued e-mails are still sent."""
     await _workspace(store, request.name)
     changed = await workspaces.suspend_workspace(store, request.name, reason=request.reason)
     if changed:

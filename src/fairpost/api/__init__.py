@@ -1,1 +1,1 @@
-"""The service over HTTP: who may ask what, and how it is answered. What is done is done elsewhere."""
+"""The HTTP service: authentication, routing and rendering. The actions themselves are elsewhere."""

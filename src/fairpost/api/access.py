@@ -1,4 +1,4 @@
-"""Who asks. A key, or somebody who has signed in; each bound to one workspace, and seen by the database as that workspace."""
+"""Authenticates callers by key or session. Each caller is bound to one workspace, and the database enforces that."""
 
 import math
 import re
@@ -36,20 +36,22 @@ SCOPES: Mapping[Role, frozenset[str]] = {
     Role.ADMIN: frozenset(Scope),
 }
 
-bearer = HTTPBearer(
-    auto_error=False, scheme_name="key", description="A key of a workspace: `Authorization: Bearer fp_…`"
-)
+bearer = HTTPBearer(auto_error=False, scheme_name="key", description="A workspace's key: `Authorization: Bearer fp_…`")
 cookie = APIKeyCookie(
     name=SESSION_COOKIE,
     auto_error=False,
     scheme_name="session",
-    description="A signed-in person. Changes also need the header `X-CSRF-Token`.",
+    description="A signed-in person. Changes also require the header `X-CSRF-Token`.",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """`store` sees this workspace and nothing else; `owner` sees everything, and is for calls that name the workspace themselves."""
+    """A caller in one workspace.
+
+    `store` sees only that workspace. `owner` sees everything: pass it only to calls that take the workspace as an
+    argument.
+    """
 
     who: str
     workspace: str
@@ -59,23 +61,23 @@ class Caller:
     owner: Store = field(repr=False)
     ids: PublicIds  # of the region's database
     request_id: str = ""
-    key_id: str | None = None  # None: somebody who has signed in
+    key_id: str | None = None  # None for a session
     person_id: int | None = None
-    is_operator: bool = False  # an admin, who acts in the workspace
+    is_operator: bool = False  # an admin acting in the workspace
 
     @property
     def user(self) -> str:
-        """Whose e-mails those are that name no user. No caller can give such a name."""
+        """The user for e-mails that name none. Callers cannot submit such names themselves."""
         return f"key:{self.key_id}" if self.key_id else f"person:{self.person_id}"
 
     def email_id(self, text: str) -> EmailId | None:
-        """None: it can be none of an e-mail. A number is one for the operator alone: to anybody else it is no id."""
+        """Parses an e-mail ID, or returns None if it is not one. Only operators may use plain numbers."""
         return self.ids.email_id(text, or_number=self.is_operator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedIn:
-    """`region`: whose database knows the person; HOME of those who run the service."""
+    """A signed-in person. `region` is the database that stores the person, HOME for admins."""
 
     session: Session
     region: str
@@ -90,7 +92,7 @@ class SignedIn:
         return f"{self.person.role} {self.person.address}"
 
 
-# ── by a key ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── callers with a key ────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _by_key(request: Request, service: Service, authorization: str) -> Caller:
@@ -137,18 +139,18 @@ def _tell_turn(request: Request, entry: Turn) -> None:
 
 def _too_often(entry: Turn) -> ApiError:
     assert entry.wait_s is not None
-    words = f"Rate limit exceeded: {entry.per_minute:,} requests a minute."
+    words = f"Rate limit exceeded: {entry.per_minute:,} requests per minute."
     return ApiError("rate_limited", words, headers={"Retry-After": str(math.ceil(entry.wait_s))})
 
 
 def _require_workspace(request: Request, own: str) -> None:
-    """A header that names another workspace is a mistake to be told of: what was meant for that one must not happen in this one."""
+    """Raises an error if a header names another workspace, so that a request never acts in the wrong one."""
     if any(named != own for named in request.headers.getlist("x-workspace")):
         raise _not_yours()
 
 
 def _not_yours() -> ApiError:
-    words = "You may not act in the workspace that the request names. Nothing was changed."
+    words = "You cannot act in the workspace named in the request. Nothing was changed."
     return ApiError("workspace_forbidden", words)
 
 
@@ -157,13 +159,13 @@ def _suspended() -> ApiError:
 
 
 def _unknown() -> ApiError:
-    """The same words for every key that does not open: nobody learns which part was right."""
+    """Returns the same error for every invalid key, so that a caller cannot learn which part was right."""
     return ApiError(
         "unauthenticated", "This key is unknown, expired or revoked.", headers={"WWW-Authenticate": "Bearer"}
     )
 
 
-# ── signed in ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── callers with a session ────────────────────────────────────────────────────────────────────────────────
 
 
 async def signed_in_of(
@@ -192,25 +194,27 @@ async def signed_in_of(
 
 
 def _require_own_page(request: Request, service: Service, token: str, csrf_token: str | None) -> None:
-    """A change is asked by a page of ours, and not by one that only has the browser's cookies."""
+    """Checks that a change comes from our own page, not from another site with the browser's cookies."""
     origin = request.headers.get("origin")
     ours = {urlsplit(service.settings.public_url).netloc, request.headers.get("host", "")}
     if origin is not None and urlsplit(origin).netloc not in ours:
-        raise ApiError("csrf", "This was asked by a page of another site.")
+        raise ApiError("csrf", "Requests from other sites are not allowed.")
     if csrf_token is None or not codes.is_csrf_token(token, csrf_token):
-        raise ApiError("csrf", "Send the csrf_token of your session as X-CSRF-Token.")
+        raise ApiError("csrf", "Send your session's csrf_token as X-CSRF-Token.")
 
 
 def _nobody() -> ApiError:
-    return ApiError("unauthenticated", "A key or a session is needed, and this one is unknown, over or revoked.")
+    return ApiError(
+        "unauthenticated", "Authentication required: the key or session is missing, unknown, expired or revoked."
+    )
 
 
 async def _by_session(request: Request, service: Service, signed_in: SignedIn, chosen: str | None) -> Caller:
     workspace, region = signed_in.person.workspace, signed_in.region
     if workspace is None:
         if chosen is None or not WORKSPACE_NAME.fullmatch(chosen):
-            raise ApiError("bad_request", "Say which workspace you mean: X-Workspace.")
-        if chosen == SERVICE_WORKSPACE:  # its e-mails have the links and codes of other people
+            raise ApiError("bad_request", "Specify a workspace in the X-Workspace header.")
+        if chosen == SERVICE_WORKSPACE:  # its e-mails contain other people's links and codes
             raise _not_yours()
         workspace, region = chosen, await service.region_of(chosen)
         _note_actor(request, "admin", workspace)
@@ -239,12 +243,12 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
 
 
 async def _is_in_use(store: Store, workspace: str) -> bool:
-    """Without being registered."""
+    """Returns whether an unregistered workspace has any data."""
     return await workspaces.has_left_traces(store, workspace)
 
 
 async def place_of(service: Service, workspace: str | None) -> str:
-    """The region of a workspace; of those who have none, home."""
+    """Returns a workspace's region, or HOME for admins."""
     return HOME if workspace is None else await service.region_of(workspace)
 
 
@@ -253,11 +257,11 @@ def client_of(request: Request) -> str:
 
 
 def _note_actor(request: Request, actor: Literal["key", "person", "admin"], workspace: str | None) -> None:
-    """For the log of requests."""
+    """Stores the actor for the request log."""
     request.state.actor = {"actor": actor} if workspace is None else {"actor": actor, "workspace": workspace}
 
 
-# ── who may ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── dependencies of routes ────────────────────────────────────────────────────────────────────────────────
 
 
 async def caller_of(
@@ -267,11 +271,11 @@ async def caller_of(
     __: Annotated[Any, Security(cookie)],
     csrf_token: Annotated[str | None, Header(alias="X-CSRF-Token", max_length=200)] = None,
     chosen: Annotated[
-        str | None, Header(alias="X-Workspace", max_length=100, description="For admins: the workspace to act in.")
+        str | None, Header(alias="X-Workspace", max_length=100, description="For admins, the workspace to act in.")
     ] = None,
 ) -> Caller:
     known: Caller | None = getattr(request.state, "caller", None)
-    if known is not None:  # asked before the body was read
+    if known is not None:  # already authenticated, before the body was read
         return known
     authorization = request.headers.get("authorization")
     if authorization is not None:
@@ -280,7 +284,7 @@ async def caller_of(
             raise _not_yours()
         return caller
     if SESSION_COOKIE not in request.cookies:
-        words = "A key is needed: Authorization: Bearer fp_…"
+        words = "A key is required: Authorization: Bearer fp_…"
         raise ApiError("unauthenticated", words, headers={"WWW-Authenticate": "Bearer"})
     return await _by_session(request, service, await signed_in_of(request, service, None, csrf_token), chosen)
 
@@ -289,7 +293,7 @@ def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
     async def check(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         if scope not in caller.scopes:
             raise ApiError(
-                "forbidden", f"This needs the scope {scope}, and {caller.who} has {', '.join(sorted(caller.scopes))}."
+                "forbidden", f"This requires the scope {scope}. {caller.who} has {', '.join(sorted(caller.scopes))}."
             )
         return caller
 
@@ -308,7 +312,7 @@ def _limited(limit: Literal["long", "trying", "writing"]) -> Callable[..., Async
 
 async def _admin(signed_in: Annotated[SignedIn, Depends(signed_in_of)]) -> SignedIn:
     if signed_in.person.role is not Role.ADMIN:
-        raise ApiError("forbidden", "This is for those who run the service.")
+        raise ApiError("forbidden", "Only admins can do this.")
     return signed_in
 
 
@@ -322,9 +326,9 @@ async def _admin_limited(
 Reads = Annotated[Caller, Depends(_needs(Scope.READ))]
 Sends = Annotated[Caller, Depends(_needs(Scope.SEND))]
 Manages = Annotated[Caller, Depends(_needs(Scope.MANAGE))]
-LONG = [Depends(_limited("long"))]  # of a path whose requests take long,
-TRYING = [Depends(_limited("trying"))]  # for a server that is tried,
-WRITING = [Depends(_limited("writing"))]  # for words that are compiled
-FEW_ADMINS = [Depends(_admin_limited)]  # as TRYING, for a path of those who run the service
+LONG = [Depends(_limited("long"))]  # for slow requests
+TRYING = [Depends(_limited("trying"))]  # for requests that connect to another server
+WRITING = [Depends(_limited("writing"))]  # for requests that compile templates
+FEW_ADMINS = [Depends(_admin_limited)]  # like TRYING, for admin paths
 SignedInPerson = Annotated[SignedIn, Depends(signed_in_of)]
 Admin = Annotated[SignedIn, Depends(_admin)]

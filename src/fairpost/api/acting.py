@@ -1,4 +1,4 @@
-"""How requests act: an action's value, or its refusal as an error of the API."""
+"""Runs actions for requests: returns the value, or raises the refusal as an API error."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,14 +20,17 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-Fields = Mapping[str, str]  # where the fields of a request stand in the body or the path, if elsewhere
+Fields = Mapping[str, str]  # maps the field names of an action to their places in the HTTP request, where they differ
 IN_PLACE: Fields = {"line": "line {line}"}
 
 
 async def act(
     caller: Caller, action: Action[R, T], request: R, *, store: Store | None = None, fields: Fields = IN_PLACE
 ) -> T:
-    """In the caller's workspace. Raises ApiError for a refusal. `store`: of those that see more, where that is needed."""
+    """Runs an action in the caller's workspace. `store` replaces the caller's own where the action must see more.
+
+    Raises ApiError for a refusal.
+    """
     actor = Actor(
         who=caller.who,
         workspace=caller.workspace,
@@ -42,7 +45,7 @@ async def act(
 async def act_as_admin(
     admin: SignedIn, request: Request, store: Store, action: Action[R, T], asked: R, *, fields: Fields = IN_PLACE
 ) -> T:
-    """On a whole region. Raises ApiError for a refusal."""
+    """Runs an action on a whole region. Raises ApiError for a refusal."""
     actor = Actor(who=admin.who, is_operator=True, request_id=request.state.request_id)
     return value_of(await action(actor, asked, store), fields)
 
@@ -70,7 +73,9 @@ def refused(reason: Reason, fields: Fields = IN_PLACE) -> ApiError:
 
 
 def _with_mistakes(reason: Reason, fields: Fields) -> ApiError:
-    """The first one in the message, for those who show no details."""
+    """Returns an error with all mistakes as details. Its message has the first one, for clients that do not show
+    details.
+    """
     found = mistakes(reason)
     words = f"{sentence(reason)} {mistake_in_words(found[0]).rstrip('.')}. Nothing was changed."
     return ApiError("invalid", words, details=[_mistake(each, fields) for each in found])
@@ -84,7 +89,7 @@ def _mistake(mistake: dict[str, Any], fields: Fields) -> dict[str, Any]:
 
 
 def _as_known(reason: Reason, caller: Caller) -> Reason:
-    """With ids and names as the caller knows them."""
+    """Returns the reason with IDs and names as the caller knows them."""
     known = dict(reason.params)
     match known:
         case {"id": str(number)}:

@@ -1,4 +1,4 @@
-"""What the paths of those who run the service have in common: which region is meant."""
+"""Helpers for the admin paths: choosing the region."""
 
 from typing import Annotated
 

@@ -1,6 +1,6 @@
-"""What is told of every request that was answered: how long it took, for Prometheus, and a line in the log.
+"""Records every request: its duration for Prometheus, and a log line.
 
-Never its path, its query string or its body: only the route that it took.
+It records the route, never the path, query string or body.
 """
 
 from starlette.types import Scope
@@ -14,7 +14,7 @@ READS = frozenset({"GET", "HEAD"})
 
 
 def tell(scope: Scope, service: Service | None, log: Log, *, status: int, duration_s: float) -> None:
-    """`service` None: its database has not been found yet."""
+    """Records one request. `service` is None while the database has not been found yet."""
     method: str = scope["method"]
     route: str | None = getattr(scope.get("route"), "path", None)
     if service is not None:

@@ -1,8 +1,9 @@
-"""The shape of every answer: `{success, data}`, or `{success: false, error: {code, message, details}}`."""
+"""The shape of every response: `{success, data}`, or `{success: false, error: {code, message, details}}`."""
 
 import re
 from dataclasses import fields
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from fastapi import Path
@@ -30,9 +31,10 @@ T = TypeVar("T")
 
 KEYS_MAX = 10_000
 
-# What we say is public: a number that was forgotten is a fault of ours, and not told.
+# Responses only contain public ids. If a number was not converted, it does not match the pattern, and the response is
+# not sent.
 Id = Annotated[str, StringConstraints(pattern=rf"^[a-z]{{2}}_[0-9a-f][{SIGNS}]{{12}}$")]
-# For those who run the service alone. It may exceed 2^53, which many readers of JSON would round: so it is a string.
+# For admins only. A string, because it may exceed 2^53, which many JSON parsers round.
 Number = Annotated[
     int,
     PlainSerializer(str, return_type=str),
@@ -40,17 +42,19 @@ Number = Annotated[
 ]
 Moment = Annotated[
     datetime,
-    PlainSerializer(
-        lambda moment: moment.astimezone(UTC).isoformat().replace("+00:00", "Z"),
-        return_type=str,
-        when_used="json-unless-none",
-    ),
+    PlainSerializer(lambda moment: _in_utc(moment), return_type=str, when_used="json-unless-none"),
     WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
 ]
 
 
+def _in_utc(moment: datetime) -> str:
+    if moment.tzinfo is not UTC:  # values from the database are in UTC already
+        moment = moment.astimezone(UTC)
+    return moment.isoformat()[: -len("+00:00")] + "Z"
+
+
 def _is_text(value: object) -> object:
-    """A number would be taken for the seconds since 1970."""
+    """Rejects numbers, which would be read as seconds since 1970."""
     if not isinstance(value, str) or not MOMENT.match(value):
         raise ValueError(f"must be {MOMENT_WORDS}")
     return value
@@ -58,44 +62,46 @@ def _is_text(value: object) -> object:
 
 def _within_reason(moment: datetime) -> datetime:
     if not EARLIEST <= moment <= LATEST:
-        raise ValueError("must lie between the years 1970 and 2200")
+        raise ValueError("must be between the years 1970 and 2200")
     return moment
 
 
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-MOMENT_WORDS = "a moment with its zone, like 2030-01-31T09:00:00Z"
+MOMENT_WORDS = "a time with a time zone, such as 2030-01-31T09:00:00Z"
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
-When = Annotated[AwareDatetime, BeforeValidator(_is_text), AfterValidator(_within_reason)]  # of a request
-# No NUL: PostgreSQL has no place for it.
+When = Annotated[AwareDatetime, BeforeValidator(_is_text), AfterValidator(_within_reason)]  # for requests
+# PostgreSQL cannot store NUL in text.
 NO_NUL = r"^[^\x00]*$"
 Text = Annotated[str, StringConstraints(pattern=NO_NUL)]
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
-INTEGER_MAX = 2_147_483_647  # of PostgreSQL
+INTEGER_MAX = 2_147_483_647  # of PostgreSQL's `integer`
 Count = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
-ReasonCode = Annotated[str, Field(description="A stable code: see docs/conditions.md. The words beside it may change.")]
-ReasonParams = Annotated[dict[str, Any], Field(description="What the code is about.")]
+ReasonCode = Annotated[str, Field(description="A stable code: see docs/conditions.md. Only the text may change.")]
+ReasonParams = Annotated[dict[str, Any], Field(description="The parameters of the code.")]
 AddressPath = Annotated[Text, Path(max_length=500, description="The e-mail address; case does not matter.")]
 
 
 class ResponseModel(BaseModel):
-    """What we say. Made from our own values."""
+    """A response, built from our own values."""
 
     model_config = ConfigDict(from_attributes=True, defer_build=True)
 
 
 class RequestModel(BaseModel):
-    """What we are told. A field that nobody knows is a mistake, and said so."""
+    """A request. Unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
     def _has_few_keys(cls, given: Any) -> Any:
-        """A million wrong keys would be a million complaints, and take seconds in which nobody else is answered."""
+        """Rejects too many keys: a million unknown ones would produce a million errors and block the process for
+        seconds.
+        """
         if isinstance(given, dict):
             for each in (given, *given.values()):
                 if isinstance(each, dict) and len(each) > KEYS_MAX:
-                    raise ValueError(f"an object has at most {KEYS_MAX:,} keys")
+                    raise ValueError(f"an object can have at most {KEYS_MAX:,} keys")
         return given
 
 
@@ -107,7 +113,7 @@ class Answer(BaseModel, Generic[T]):
 
 
 class Page(BaseModel, Generic[T]):
-    """`next`: the cursor of the page after this one; null: this is the last."""
+    """`next` is the cursor of the next page, or null on the last page."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -121,12 +127,14 @@ class ReasonIn(RequestModel):
 
 StopKind = Annotated[
     Literal["held", "throttled", "closed"],
-    Field(description="By a person or with its campaign, for how it sends, or because a campaign's window is closed."),
+    Field(
+        description="Stopped by a person or with its campaign, because of its score, or because a campaign's window is closed."
+    ),
 ]
 
 
 class Reasoned(ResponseModel):
-    """Has a reason, in words and as a code with parameters."""
+    """A response with a reason, as text and as a code with parameters."""
 
     reason: str | None
     reason_code: ReasonCode | None = None
@@ -150,9 +158,9 @@ ReasonsInWords = Annotated[list[str], BeforeValidator(lambda reasons: [brief(eac
 
 
 class Removed(ResponseModel):
-    """It was removed."""
+    """Confirms that something was removed."""
 
-    removed: Annotated[bool, Field(description="False: it did not exist.")] = True
+    removed: Annotated[bool, Field(description="False if it did not exist.")] = True
 
 
 class ErrorBody(BaseModel):
@@ -171,8 +179,14 @@ class Failure(BaseModel):
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass, for an answer that says some of them in another way."""
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    """Returns the fields of a dataclass, for a response that changes some of them."""
+    kind: Any = type(value)
+    return {name: getattr(value, name) for name in _field_names(kind)}
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def failure(error: ApiError) -> JSONResponse:
@@ -180,18 +194,21 @@ def failure(error: ApiError) -> JSONResponse:
     return JSONResponse({"success": False, "error": fault}, status_code=error.status, headers=error.headers)
 
 
-CODES_KEY = "x-codes"  # in the document: the codes of a failure
+CODES_KEY = "x-codes"  # in the OpenAPI document: the codes of an error response
 _FAILURE = {"$ref": "#/components/schemas/Failure"}
 
 
 def failure_schemas() -> dict[str, Any]:
-    """What `failures` refers to. As a model, the framework would build it anew for each status of each path."""
+    """Returns the schemas that `failures` refers to.
+
+    If they were a model, the framework would build it again for each status of each path.
+    """
     schema = Failure.model_json_schema(ref_template="#/components/schemas/{model}")
     return {**schema.pop("$defs"), "Failure": schema}
 
 
 def failures(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """For the document: what this path may answer beside what it promises, with the codes that any path may."""
+    """Returns the errors of a path for the OpenAPI document, including those that every path has."""
     found: dict[int | str, dict[str, Any]] = {}
     for code in dict.fromkeys((*codes, *EVERYWHERE)):
         kind = CODES[code]

@@ -1,7 +1,8 @@
-"""The application: routes, the middleware before them, and an answer for everything that can go wrong."""
+"""The application: routes, middleware, and a response for every error."""
 
 import json
 import traceback
+from http import HTTPStatus
 from typing import Any
 
 import asyncpg
@@ -27,6 +28,7 @@ from fairpost.api.routes import (
     campaign_mail,
     campaign_progress,
     campaigns,
+    conversations,
     domains,
     emails,
     events,
@@ -34,6 +36,7 @@ from fairpost.api.routes import (
     installation,
     limits,
     live,
+    log_entries,
     members,
     metrics,
     operators,
@@ -49,7 +52,9 @@ from fairpost.api.routes import (
     suppressions,
     templates,
     transports,
+    unsubscribe,
     users,
+    webhooks,
     workspace,
 )
 from fairpost.api.service import Service
@@ -77,7 +82,7 @@ RETRY_SOON_S, RETRY_LATER_S, RETRY_WHEN_MENDED_S = 1, 2, 60
 
 
 def _inbox() -> Any:
-    """The development inbox, where it is installed."""
+    """Returns the development inbox, if it is installed."""
     if is_installed(Extra.LOCAL):
         from fairpost.api.inbox import routes
 
@@ -97,10 +102,13 @@ ROUTES: tuple[Any, ...] = (
     providers,
     transports,
     prospects,
+    conversations,
     suppressions,
     users,
     metrics,
     events,
+    log_entries,
+    webhooks,
     live,
     templates,
     sequences,
@@ -119,6 +127,7 @@ ROUTES: tuple[Any, ...] = (
     installation,
     all_accounts,
     stops,
+    unsubscribe,
     pages,
 )
 TAGS = [each.TAG for each in ROUTES if hasattr(each, "TAG")]
@@ -132,24 +141,24 @@ class App(FastAPI):
 
 
 def build_app(service: Service | None, *, log: Log) -> FastAPI:
-    """`service` None: only its document is wanted."""
+    """Builds the application. `service` may be None if only the OpenAPI document is needed."""
     app = App(
         title="Fairpost",
         version=__version__,
         description=DESCRIPTION,
         openapi_tags=TAGS,
-        docs_url=None,  # a page of ours, which asks no other server for anything
+        docs_url=None,  # we serve our own page, which loads nothing from other servers
         redoc_url=None,
     )
     app.state.service = service
-    for routes in ROUTES:  # as they are: include_router would build each of them a second time, at the first request
+    for routes in ROUTES:  # include_router would build each route a second time at the first request
         app.router.routes.extend(routes.router.routes)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
 
     async def answer(request: Request, error: Exception) -> Response:
         trouble = trouble_of(error)
-        if trouble is not None and not trouble.meaning.passes:  # somebody has to put it right
+        if trouble is not None and not trouble.meaning.passes:  # an operator must fix it
             log(Reason("request.failed", request_id=request.state.request_id, error=str(trouble.as_error())))
         return await _ours(request, error)
 
@@ -168,27 +177,34 @@ def build_app(service: Service | None, *, log: Log) -> FastAPI:
     return app
 
 
-DESCRIPTION = """Every e-mail is a row in PostgreSQL, let out fairly, sent once, and accounted for.
+DESCRIPTION = """Send e-mails fairly and reliably, on PostgreSQL.
 
-Every answer is `{"success": true, "data": …}` or `{"success": false, "error": {"code", "message", "details"}}`. Codes are stable:
+Every response is `{"success": true, "data": …}` or `{"success": false, "error": {"code", "message", "details"}}`. Codes are stable:
 
 """ + "\n".join(f"- `{code}` ({kind.status}): {kind.meaning}" for code, kind in CODES.items())
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.NOT_FOUND and _wants_a_page(request):
+        return pages.missing()
     code = _BY_STATUS.get(error.status_code, "bad_request")
-    words = {"not_found": "There is nothing at this path.", "method_not_allowed": "This path has no such method."}
+    words = {"not_found": "Path not found.", "method_not_allowed": "Method not allowed for this path."}
     answer = failure(ApiError(code, words.get(code, str(error.detail)), headers=error.headers))
     answer.status_code = error.status_code
     return answer
+
+
+def _wants_a_page(request: Request) -> bool:
+    is_api = request.url.path.startswith(("/v1/", "/api/"))
+    return request.method == "GET" and not is_api and "text/html" in request.headers.get("accept", "")
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     for each in error.errors():
         if each["type"] == "json_invalid":
-            words = f"The body is not valid JSON: see character {each['loc'][-1]}."
+            words = f"The body is not valid JSON (character {each['loc'][-1]})."
             return failure(ApiError("bad_request", words))
     body_field = getattr(request.scope.get("route"), "body_field", None)
     model = None if body_field is None else body_field.field_info.annotation
@@ -199,7 +215,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 
 async def _ours(request: Request, error: Exception) -> Response:
-    """What our own code raises on purpose, and what the database says of values that it cannot hold."""
+    """Handles errors that our own code raises, and database errors about values it cannot store."""
     match error:
         case ApiError():
             return failure(error)
@@ -210,7 +226,7 @@ async def _ours(request: Request, error: Exception) -> Response:
         case NotInstalled():
             return failure(ApiError("not_installed", str(error)))
         case MigrationError():
-            words = "The database of this region is not ready to be worked on. Try again later."
+            words = "This region's database is being upgraded or is not set up. Try again later."
             return failure(_unavailable(words, RETRY_WHEN_MENDED_S))
         case InvalidEmail():
             return failure(ApiError("invalid", str(error), details=[{"field": error.field, "message": error.message}]))
@@ -220,37 +236,35 @@ async def _ours(request: Request, error: Exception) -> Response:
             return failure(
                 ApiError(
                     "conflict",
-                    "The operator has stopped this account, and only he lets it go again. Nothing was changed.",
+                    "The operator suspended this account, and only the operator can resume it. Nothing was changed.",
                 )
             )
         case asyncpg.PostgresError() if error.sqlstate == "FP004":
-            return failure(ApiError("not_found", "It does not exist in this workspace."))
+            return failure(ApiError("not_found", "Not found in this workspace."))
         case asyncpg.DataError() | asyncpg.CharacterNotInRepertoireError() | asyncpg.CheckViolationError():
             return failure(
                 ApiError(
                     "invalid",
-                    "A value is not one that can be stored.",
+                    "A value cannot be stored.",
                     details=[{"field": "", "message": str(error)[:300]}],
                 )
             )
         case asyncpg.ForeignKeyViolationError() | asyncpg.UniqueViolationError():
-            return failure(
-                ApiError("conflict", "Somebody changed what this needs at the same moment. Nothing was changed.")
-            )
+            return failure(ApiError("conflict", "Conflicting update. Nothing was changed. Try again."))
         case DatabaseUnavailable():
             return failure(_away(passes=error.passes))
         case FairpostError():
             return failure(ApiError("conflict", error.message))
     trouble = trouble_of(error)
     if trouble is None:
-        raise error  # a fault of ours: the middleware logs it
+        raise error  # a bug: the middleware logs it
     if trouble.kind is Kind.BUSY:
         return failure(_unavailable("Conflicting update. Try again.", RETRY_SOON_S))
     return failure(_away(passes=trouble.meaning.passes))
 
 
 def _away(*, passes: bool) -> ApiError:
-    return _unavailable("The database does not answer. Try again.", RETRY_LATER_S if passes else RETRY_WHEN_MENDED_S)
+    return _unavailable("The database is not responding. Try again.", RETRY_LATER_S if passes else RETRY_WHEN_MENDED_S)
 
 
 def _unavailable(words: str, retry_after_s: int) -> ApiError:

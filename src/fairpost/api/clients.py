@@ -1,7 +1,8 @@
-"""How much of a process one client may hold: its connections, its unfinished request heads and its requests. What a key or a person may do is elsewhere.
+"""Limits per client and process: connections, unfinished request heads and requests.
 
-A client is an IPv4 address or a /64 of IPv6. A trusted proxy speaks for many of them: its connections belong to no client, and its requests to
-the client that it names. What is kept grows with open connections alone.
+A client is an IPv4 address or an IPv6 /64. A trusted proxy speaks for many clients: its connections belong to no
+client, and its requests belong to the client it names. State only grows with the number of open connections. Limits of
+keys and users are elsewhere.
 """
 
 from collections import Counter
@@ -16,13 +17,13 @@ from fairpost.model.networks import network_of
 
 CONNECTIONS_MAX = 300
 HEADS_MAX = 100
-RETRY_AFTER_S = 10  # an unfinished head is cut off by then
+RETRY_AFTER_S = 10  # unfinished heads are cut off by then
 TOO_MANY = "Too many connections from your network address. Close some, then try again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLimits:
-    """Of one client, in one process."""
+    """The limits for one client in one process."""
 
     connections_max: int = CONNECTIONS_MAX
     heads_max: int = HEADS_MAX
@@ -37,11 +38,11 @@ class Connection(Protocol):
 
 
 class Clients:
-    """Those who are connected. A client of None is never refused: a proxy, or a local socket."""
+    """The connected clients. A client is None for a proxy or a local socket, and then never refused."""
 
     def __init__(self, limits: ClientLimits) -> None:
         self._limits = limits
-        self._connections: dict[str, dict[Connection, None]] = {}  # the oldest first
+        self._connections: dict[str, dict[Connection, None]] = {}  # oldest first
         self._heads: Counter[str] = Counter()
 
     def client_at(self, host: str | None) -> str | None:
@@ -53,7 +54,7 @@ class Clients:
         return bool(proxies and host) and any(ip_address(host or "") in network for network in proxies)
 
     def add(self, client: str | None, connection: Connection) -> bool:
-        """False: this client has as many as it may, and the connection was not added."""
+        """Adds a connection. Returns False, without adding it, if the client is at its limit."""
         if client is None:
             return True
         theirs = self._connections.setdefault(client, {})
@@ -69,7 +70,7 @@ class Clients:
             self._connections.pop(client or "", None)
 
     def begin_head(self, client: str | None) -> bool:
-        """False: as many of this client's are unfinished as may be. Each that began is ended by `end_head`."""
+        """Counts an unfinished head. Returns False if the client is at its limit; otherwise `end_head` must follow."""
         if client is None:
             return True
         if self._heads[client] >= self._limits.heads_max:
@@ -82,7 +83,10 @@ class Clients:
             _without_one(self._heads, client)
 
     def make_room(self) -> bool:
-        """When the process is full: drops an idle connection of a client with the most. False: none is idle."""
+        """Drops an idle connection of the client with the most connections, when the process is full.
+
+        Returns False if none is idle.
+        """
         for theirs in sorted(self._connections.values(), key=len, reverse=True):
             idle = next((each for each in theirs if each.is_idle), None)
             if idle is not None:
@@ -92,14 +96,16 @@ class Clients:
 
 
 class Requests:
-    """Requests under way, by client: behind a proxy, connections do not tell whose they are."""
+    """Counts requests in progress per client. Behind a proxy, connections do not show which client a request belongs
+    to.
+    """
 
     def __init__(self) -> None:
         self._under_way: Counter[str] = Counter()
 
     @contextmanager
     def one_more(self, host: str | None, *, most: int) -> Iterator[None]:
-        """Raises ApiError."""
+        """Counts one request of a client while it is handled. Raises ApiError at the limit."""
         client = network_of(host) if host else None
         if client is None:
             yield

@@ -1,4 +1,7 @@
-"""Limits on slow requests: a few of each workspace at once, and never so many that others are not answered. The rest wait, for a while."""
+"""Limits how many slow requests a workspace may run at once, so that other requests are still answered.
+
+Further requests wait briefly.
+"""
 
 import asyncio
 from collections import Counter
@@ -7,10 +10,10 @@ from contextlib import asynccontextmanager
 
 from fairpost.api.errors import ApiError
 
-OF_ONE_MAX = 2  # of a workspace, in this process
+OF_ONE_MAX = 2  # per workspace, in this process
 OF_ALL_MAX = 5  # half of the connections
-TRIALS_MAX = 50  # of servers, which may take their time: only sockets wait for them
-WAITING_MAX = 20  # of a workspace
+TRIALS_MAX = 50  # logins at other servers, which may be slow but occupy only sockets
+WAITING_MAX = 20  # per workspace
 WAIT_S_MAX = 20.0
 
 
@@ -23,7 +26,7 @@ class ConcurrencyLimit:
 
     @property
     def workspaces(self) -> set[str]:
-        """With requests under way or waiting."""
+        """Workspaces with running or waiting requests."""
         return {*self._under_way, *self._waiting}
 
     @asynccontextmanager
@@ -55,5 +58,5 @@ def _without_one(counts: Counter[str], workspace: str) -> Counter[str]:
 
 
 def _too_many() -> ApiError:
-    words = "Too many slow requests of this workspace are in progress. Try again when some of them are done."
+    words = "Too many slow requests from this workspace are in progress. Try again when some of them have finished."
     return ApiError("rate_limited", words, headers={"Retry-After": "2"})

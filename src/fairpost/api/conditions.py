@@ -1,4 +1,4 @@
-"""What is going on, as a caller may know it: the one shape in which every path and page has a condition."""
+"""Conditions as a caller may see them, in one shape for all paths and pages."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,11 +10,11 @@ from fairpost.policy.conditions import Condition
 from fairpost.reasons import rendering
 from fairpost.reasons.rendering import Shown
 
-HIDDEN = ("why", "server", "by")  # of the operator's own accounts and decisions
+HIDDEN = ("why", "server", "by")  # parameters about the operator's own accounts and decisions
 
 
 def shown(condition: Condition, caller: Caller | None = None, *, zone: str | None = None) -> Shown:
-    """`caller` None: for those who run the service."""
+    """Returns a condition as the caller may see it. `caller` is None for admins."""
     if caller is None:
         return rendering.shown(condition, zone=zone)
     known = replace(condition, reason=known_reason(condition.reason, caller))
@@ -23,7 +23,7 @@ def shown(condition: Condition, caller: Caller | None = None, *, zone: str | Non
 
 
 def told_reason(reason: Reason | None, caller: Caller, name: str = "reason") -> dict[str, Any]:
-    """As it is answered: in words, and beside them as a code with parameters."""
+    """Returns a condition as text, and as a code with parameters."""
     if reason is None:
         return rendering.coded(None, name)
     told = rendering.coded(known_reason(reason, caller), name)
@@ -31,12 +31,12 @@ def told_reason(reason: Reason | None, caller: Caller, name: str = "reason") -> 
 
 
 def without_its_name(text: str) -> str:
-    """An account that the caller has no name for is not called by one."""
+    """Removes the name from texts about an account that the caller has no name for."""
     return text.replace(f"Account {SHARED}", SHARED.capitalize()).replace(f"account {SHARED}", SHARED)
 
 
 def known_reason(reason: Reason, caller: Caller) -> Reason:
-    """With no more of it than the caller may know, decided by its code and parameters."""
+    """Returns the reason, limited to what the caller may see."""
     params = {
         name: known_reason(value, caller) if isinstance(value, Reason) else value
         for name, value in reason.params.items()
@@ -45,7 +45,8 @@ def known_reason(reason: Reason, caller: Caller) -> Reason:
         params["pool"] = own_name(pool, caller)
     if isinstance(account := params.get("account"), str):
         params["account"] = own_account(account, caller) or SHARED
-        if params["account"] == SHARED and reason.code != "account.blocks_workspace":  # whose figures are its own
+        # The figures of account.blocks_workspace are the workspace's own.
+        if params["account"] == SHARED and reason.code != "account.blocks_workspace":
             params |= dict.fromkeys((name for name in HIDDEN if name in params), None)
     if "by" in params and reason.code.startswith("everything."):
         params["by"] = "the operator"

@@ -1,6 +1,6 @@
-"""The OpenAPI document: what the framework says of the routes, with shared parts written once.
+"""Condenses the framework's OpenAPI document by turning shared parts into components.
 
-What single paths say of themselves is with their routes and shapes; their ids are made in routing.
+Descriptions of single paths are with their routes and shapes. Operation IDs are built in routing.
 """
 
 import json
@@ -12,13 +12,15 @@ from fairpost.api.answers import CODES_KEY, EVERYWHERE, failure_schemas
 from fairpost.api.errors import CODES
 
 JSON = dict[str, Any]
-SHARED_MIN = 2  # uses from which on a parameter is shared
+SHARED_MIN = 2  # parameters with this many uses are shared
 READING = ("get", "head")
-CSRF_HEADER = "X-CSRF-Token"  # counts for changes alone
+CSRF_HEADER = "X-CSRF-Token"  # needed for changes only
 
 
 def condensed(document: JSON) -> JSON:
-    """The same, with shared parameters and failures as components, and without titles that repeat a name."""
+    """Returns the same document with shared parameters and failures as components, and without titles that repeat a
+    name.
+    """
     document = _with_plain_names(document)
     components = document["components"]
     components["schemas"] = _untitled(components["schemas"] | failure_schemas())
@@ -34,7 +36,7 @@ def condensed(document: JSON) -> JSON:
 
 
 def _with_plain_names(document: JSON) -> JSON:
-    """`EmailLinePageAnswer` instead of `Answer_Page_EmailLine__`."""
+    """Renames schemas: `EmailLinePageAnswer` instead of `Answer_Page_EmailLine__`."""
     written = _written(document)
     for name in document["components"]["schemas"]:
         if "_" in name:
@@ -60,7 +62,7 @@ def _camel(name: str) -> str:
 
 
 def _share_parameters(document: JSON) -> JSON:
-    """Of parameters with one name, the most common is shared."""
+    """Moves parameters into components. If parameters of one name differ, only the most common is shared."""
     variants: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for method, operation in _operations(document):
         said = [_parameter(each) for each in operation.get("parameters", ())]
@@ -84,7 +86,7 @@ def _share_parameters(document: JSON) -> JSON:
 
 
 def _parameter(parameter: JSON) -> JSON:
-    """The framework gives its description twice."""
+    """Returns the parameter without the second copy of the description that the framework adds."""
     schema = {key: value for key, value in parameter["schema"].items() if key not in ("title", "description")}
     return {**parameter, "schema": schema}
 

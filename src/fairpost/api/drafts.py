@@ -1,4 +1,4 @@
-"""What is said of a campaign that is to be made, and the draft that it becomes."""
+"""Converts a campaign request to a draft."""
 
 from fairpost.actions.templates import require_good
 from fairpost.api.access import Caller
@@ -14,13 +14,13 @@ from fairpost.templates.rendering import Template
 
 
 def check(given: CampaignIn) -> None:
-    """Raises ApiError for what is wrong in itself."""
+    """Raises ApiError for an invalid request."""
     if (given.sequence is None) == (given.steps is None):
-        raise invalid("sequence", "or steps must be given, and not both: they say what is sent")
+        raise invalid("sequence", "or steps is required, but not both")
     if given.pool is not None and given.account is not None:
-        raise invalid("account", "and pool must not both be given")
+        raise invalid("account", "and pool cannot be combined")
     if len(set(given.lists)) < len(given.lists):
-        raise invalid("lists", "must have each name once")
+        raise invalid("lists", "must not contain a name twice")
     if given.gap is not None and given.gap.min_s > given.gap.max_s:
         raise invalid("gap.max_s", "must not be less than min_s")
     try:
@@ -33,11 +33,11 @@ def check(given: CampaignIn) -> None:
         if given.starts_at is not None:
             values.moment(given.starts_at)
     except (ValueError, OverflowError):
-        raise invalid("starts_at", f"must lie in the years {values.YEARS[0]}..{values.YEARS[-1]}") from None
+        raise invalid("starts_at", f"must be between the years {values.YEARS[0]} and {values.YEARS[-1]}") from None
 
 
 async def own_steps(given: CampaignIn) -> tuple[FileStep, ...] | None:
-    """Those that it says itself. Raises Refusal for a template that is broken."""
+    """Returns the steps that the request defines itself. Raises Refusal for a broken template."""
     if given.steps is None:
         return None
     return tuple(
@@ -65,7 +65,14 @@ def draft_of(caller: Caller, name: str, given: CampaignIn) -> Draft:
         route=f"@{given.account}" if given.account is not None else given.pool or "default",
         gap=gap,
         by_recipients_clock=given.by_recipients_clock,
+        has_footer=given.footer,
         user=given.user,
+        labels={
+            name: value
+            for name, value in (("type", given.type), ("tags", given.tags), ("metadata", given.metadata))
+            if value
+        },
+        header_fields=given.model_dump(include={"headers", "reply_to"}, exclude_none=True),
         starts_at=given.starts_at,
     )
 
@@ -74,10 +81,10 @@ async def _content(step: CampaignStep, place: str, *, is_first: bool) -> Templat
     own = [part for part in ("subject", "text", "html") if getattr(step, part) is not None]
     if step.template is not None:
         if own:
-            raise invalid(f"{place}{own[0]}", "must not be given: the template says it")
+            raise invalid(f"{place}{own[0]}", "must not be given with template")
         return None
     if step.subject is None and is_first:
-        raise invalid(f"{place}subject", "must be given, or else template")
+        raise invalid(f"{place}subject", "is required unless template is given")
     if step.own_subject and step.subject is None:
         raise invalid(f"{place}own_subject", "needs a subject, or a template that has one")
     template = Template(subject=step.subject or "", text=step.text, html=step.html)

@@ -1,4 +1,4 @@
-"""Every way in which a request can fail: its code, its status, and the words for it. Codes are stable, words are not."""
+"""API errors: code, status and meaning. Codes are stable; texts may change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,23 +13,28 @@ class Kind:
     meaning: str
 
 
-DETAILS_MAX = 20  # mistakes that one answer names
+DETAILS_MAX = 20  # mistakes listed in one response
 CODES: Mapping[str, Kind] = {
-    "bad_request": Kind(400, "The request cannot be read: broken JSON, a wrong cursor, or an invalid header."),
+    "bad_request": Kind(400, "The request cannot be read: malformed JSON, an invalid cursor, or an invalid header."),
     "unauthenticated": Kind(401, "The key or session is missing, unknown, expired or revoked."),
     "wrong_credentials": Kind(401, "The address, password or code is wrong."),
     "forbidden": Kind(403, "The key lacks a scope, or the person lacks a role."),
-    "csrf": Kind(403, "A change with a session cookie came without its CSRF token, or from another site."),
+    "csrf": Kind(403, "A change with a session cookie was sent without its CSRF token or from another site."),
     "workspace_suspended": Kind(403, "The operator has suspended this workspace."),
     "workspace_forbidden": Kind(403, "X-Workspace names a workspace that the key or the person may not act in."),
-    "not_found": Kind(404, "It does not exist in this workspace."),
+    "not_found": Kind(404, "Not found in this workspace."),
     "not_installed": Kind(404, "This part of Fairpost is not installed. The message says how to install it."),
-    "method_not_allowed": Kind(405, "This path has no such method."),
+    "method_not_allowed": Kind(405, "This path does not support this method."),
     "too_slow": Kind(408, "The request did not arrive in time."),
-    "conflict": Kind(409, "Its state does not allow this. Nothing was changed."),
-    "idempotency_key_reused": Kind(409, "This idempotency key was used for another request. Nothing was changed."),
-    "workspace_needed": Kind(409, "The password fits several workspaces. Name one of those in `details`."),
-    "changed_meanwhile": Kind(412, "It was changed since the version in If-Match. Nothing was changed."),
+    "conflict": Kind(409, "The object's state does not allow this. Nothing was changed."),
+    "idempotency_key_reused": Kind(409, "This idempotency key was used for a different request. Nothing was changed."),
+    "workspace_needed": Kind(
+        409, "The password is correct for several workspaces. Choose one of the workspaces in `details`."
+    ),
+    "gone": Kind(410, "The data at this cursor has been dropped. Start again without a cursor."),
+    "changed_meanwhile": Kind(
+        412, "The object has changed since the version in If-Match. This request changed nothing."
+    ),
     "too_large": Kind(413, "The body is too large for this path."),
     "unsupported_media_type": Kind(415, "This path does not accept a body of this type."),
     "invalid": Kind(422, "The request is invalid; `details` names the fields. Nothing was changed."),
@@ -37,13 +42,13 @@ CODES: Mapping[str, Kind] = {
     "quota_reached": Kind(
         429, "This user or workspace submitted too many e-mails. Retry-After says when to try again."
     ),
-    "internal": Kind(500, "Internal error. It was logged under the request id."),
-    "unavailable": Kind(503, "The database of this workspace's region does not answer. Try again."),
+    "internal": Kind(500, "Internal error. It was logged under the request ID."),
+    "unavailable": Kind(503, "The database for this workspace's region is not responding. Try again."),
 }
 
 
 class ApiError(FairpostError):
-    """A request that is answered with one of the codes; whatever it had begun is rolled back."""
+    """An error with one of the codes. The request's transaction is rolled back."""
 
     def __init__(
         self,
@@ -67,4 +72,4 @@ def invalid(field: str, message: str, **more: str) -> ApiError:
 
 
 def not_found(what: str, name: object, *, where: str = " in this workspace") -> ApiError:
-    return ApiError("not_found", f"There is no {what} {name}{where}.")
+    return ApiError("not_found", f"No {what} {name}{where}.")

@@ -1,6 +1,7 @@
-"""What is wrong with a request, field by field, in our own words: the one place that knows the validator's error types.
+"""Validation errors per field, in our own wording. Only this module knows the validator's error types.
 
-A field is named as the request has it. Of the kinds that a field may have, only those count that the value could be.
+Fields are named as in the request. If a field accepts several types, only errors for types that the value resembles
+are reported.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
@@ -10,11 +11,11 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from fairpost.api.answers import MOMENT_WORDS, NO_NUL
-from fairpost.model.email_fields import HEADER_NAME, INLINE_ID, MEDIA_TYPE
+from fairpost.model.email_fields import EMAIL_TYPE, HEADER_NAME, INLINE_ID, MEDIA_TYPE, TAG_NAME
 from fairpost.model.names import NAME
 
 JSON = Any
-Error = Mapping[str, Any]  # of the validator
+Error = Mapping[str, Any]  # the validator's
 Path = tuple[str | int, ...]
 
 LOOKED_AT_MAX = 200
@@ -35,10 +36,10 @@ EXPECTED: Mapping[str, str] = {
     "model_type": "an object",
     "model_attributes_type": "an object",
     "none_required": "null",
-    "date_type": "a date like 2030-01-31",
-    "date_parsing": "a date like 2030-01-31",
-    "date_from_datetime_parsing": "a date like 2030-01-31",
-    "date_from_datetime_inexact": "a date like 2030-01-31",
+    "date_type": "a date such as 2030-01-31",
+    "date_parsing": "a date such as 2030-01-31",
+    "date_from_datetime_parsing": "a date such as 2030-01-31",
+    "date_from_datetime_inexact": "a date such as 2030-01-31",
     "datetime_type": MOMENT_WORDS,
     "datetime_parsing": MOMENT_WORDS,
     "datetime_from_date_parsing": MOMENT_WORDS,
@@ -49,8 +50,10 @@ PATTERNS: Mapping[str, str] = {
     NO_NUL: "must not contain NUL characters",
     f"^{NAME.pattern}$": "must be 1 to 100 letters, digits, dots, dashes and underscores, and start with a letter or digit",
     f"^{HEADER_NAME}$": "must be a header name of at most 100 ASCII characters",
-    f"^{MEDIA_TYPE}$": "must be a media type like image/png",
+    f"^{MEDIA_TYPE}$": "must be a media type such as image/png",
     f"^{INLINE_ID}$": "must be at most 200 letters, digits and ._@+-",
+    f"^{EMAIL_TYPE}$": "must be 1 to 150 letters, digits and _.:- and start with a letter or digit",
+    f"^{TAG_NAME}$": "must be a tag name: 1 to 50 letters, digits and _.-",
 }
 COUNTED = {"to": "recipients", "cc": "recipients", "bcc": "recipients", "": "items"}
 
@@ -98,13 +101,16 @@ WORDS: Mapping[str, Callable[[Error], str]] = {
     "greater_than_equal": lambda error: f"must be at least {error['ctx']['ge']:,}",
     "less_than_equal": lambda error: f"must be at most {error['ctx']['le']:,}",
     "finite_number": lambda _: "must be a finite number",
-    "int_parsing_size": lambda _: "is too large a number",
+    "int_parsing_size": lambda _: "is too large",
     "value_error": lambda error: str(error["ctx"]["error"]),
 }
 
 
 def mistakes(errors: Sequence[Error], body: JSON, model: Any = None) -> list[dict[str, str]]:
-    """`body`: what was sent. `model`: what it should have been, to suggest names."""
+    """Describes each error by field.
+
+    `body` is the request as sent; `model` is its expected type, used to suggest names.
+    """
     found = [(_path(error, body), error) for error in errors[:LOOKED_AT_MAX]]
     told: dict[Path, list[str]] = {}
     for path, error in found:
@@ -114,12 +120,12 @@ def mistakes(errors: Sequence[Error], body: JSON, model: Any = None) -> list[dic
 
 
 def _written(path: Path) -> str:
-    """`to[1].address`, as the database names it, too."""
+    """Returns the path as text, such as `to[1].address`. The database uses the same form."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
 def _path(error: Error, body: JSON) -> Path:
-    """Without what tells the kinds of a union apart, which only the validator knows."""
+    """Returns the path in the request, without the parts that the validator adds for the members of a union."""
     place, *rest = error["loc"]
     if place != "body":
         return tuple(rest[:1])
@@ -137,7 +143,7 @@ def _path(error: Error, body: JSON) -> Path:
 
 
 def _is_settled(path: Path, found: Sequence[tuple[Path, Error]]) -> bool:
-    """Another kind fits better: something is wrong within it, or with its bounds."""
+    """Returns whether another member of the union fits better: its error is further inside, or is not about the type."""
     return any(
         other[: len(path)] == path and (len(other) > len(path) or error["type"] not in EXPECTED)
         for other, error in found
@@ -145,7 +151,7 @@ def _is_settled(path: Path, found: Sequence[tuple[Path, Error]]) -> bool:
 
 
 def words_for(error: Error) -> str:
-    """In full, of one error."""
+    """Describes one error as complete text."""
     kind = error["type"]
     if kind in EXPECTED:
         return f"must be {EXPECTED[kind]}"
@@ -177,7 +183,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _joined(words: Sequence[str]) -> str:
-    """Kinds that it could have been, in one sentence."""
+    """Returns the types that the value could have had, in one sentence."""
     unique = list(dict.fromkeys(words))
     kinds = [each.removeprefix("must be ") for each in unique if each.startswith("must be ")]
     if len(kinds) < len(unique):

@@ -1,4 +1,4 @@
-"""Hands e-mails in for a workspace. Whether they are good is judged by the database alone, the same for every way in."""
+"""Submits e-mails for a workspace. However they are submitted, only the database validates them."""
 
 import json
 import math
@@ -23,7 +23,10 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """`code`: one of the API's. `until`: it was one too many of its user, and from this moment on there is room again."""
+    """A rejected e-mail.
+
+    `code` is an API error code. `until` is set if a quota is used up: there is room again from then on.
+    """
 
     field: str
     message: str
@@ -42,14 +45,17 @@ class Refused:
         )
 
 
-CODES = {"too_many": "quota_reached", "key_reused": "idempotency_key_reused"}  # of the database and of the API
+CODES = {"too_many": "quota_reached", "key_reused": "idempotency_key_reused"}  # database codes to API codes
 
 
 async def submit(
     caller: Caller, service: Service, emails: Sequence[dict[str, Any]], *, requests: Sequence[Any] | None = None
 ) -> list[Taken | Refused]:
-    """A result for each, in order; in a commit of its own. `requests`: what was asked, where an e-mail was made of it; it
-    is compared with what came with the same key before."""
+    """Submits e-mails in a separate commit, and returns a result for each, in order.
+
+    If e-mails were built from other requests, pass those as `requests`: they are compared with earlier requests that
+    used the same idempotency key.
+    """
     said = json.dumps(requests, ensure_ascii=False) if requests is not None else None
     taken = await submit_json(
         caller, service, json.dumps(emails, ensure_ascii=False), store=caller.owner, requests=said
@@ -59,7 +65,10 @@ async def submit(
 
 
 def followed(caller: Caller, given: Any) -> str:
-    """The e-mail that another follows, as the database knows it. What can be no id is refused there, like one that nobody has: there is no 0."""
+    """Returns the internal ID of the e-mail that another one follows.
+
+    Invalid IDs become 0, which does not exist, so the database rejects them like unknown ones.
+    """
     is_text = isinstance(given, str) or (isinstance(given, int) and not isinstance(given, bool))
     return str((caller.email_id(str(given)) if is_text else None) or 0)
 
@@ -67,7 +76,7 @@ def followed(caller: Caller, given: Any) -> str:
 async def submit_json(
     caller: Caller, service: Service, emails: str, *, store: Store, requests: str | None = None
 ) -> list[Taken | Refused]:
-    """The same of a list that is written already, in the transaction of this store."""
+    """Does the same with a serialized list, in this store's transaction."""
     rows = await store.fetch(
         "SELECT * FROM fairpost.submit($1, $2, $3, $4, $5, $6, $7, $8)",
         caller.workspace,

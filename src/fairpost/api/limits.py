@@ -1,4 +1,4 @@
-"""Limits of an account, as a request gives them, as they are answered, and as a form asks for them: all from their descriptions."""
+"""Limits of an account in requests, responses and forms, all generated from their descriptions."""
 
 from typing import Annotated, Any, TypeVar
 
@@ -47,12 +47,12 @@ def _answering(model: type[M]) -> type[M]:
 
 @_asking
 class LimitsIn(RequestModel):
-    """Omitted limits are the provider's. Null: no limit."""
+    """An account's limits. An omitted limit means the provider's limit; null means no limit."""
 
 
 @_answering
 class LimitsOut(ResponseModel):
-    """Null: no such limit."""
+    """The limits of an account. Null means no limit."""
 
 
 def with_given(limits: Limits, given: LimitsIn | None) -> Limits:
@@ -63,20 +63,22 @@ def with_given(limits: Limits, given: LimitsIn | None) -> Limits:
         raise invalid("limits", str(error)) from None
 
 
-# ── on a form ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── forms ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class LimitField(ResponseModel):
-    name: Annotated[str, Field(description="As a request names it, like `daily_max` or `warm_up.start`.")]
+    name: Annotated[str, Field(description="Its name in requests, such as `daily_max` or `warm_up.start`.")]
     label: str
-    options: Annotated[list[tuple[str, str]], Field(description="Values to choose from, and what each means.")]
+    options: Annotated[list[tuple[str, str]], Field(description="Values to choose from, with labels.")]
     default: int | float | str | None
-    is_optional: Annotated[bool, Field(description="Left empty: no such limit.")]
+    is_optional: Annotated[bool, Field(description="Whether it can be empty, which means no limit.")]
     min: float | None
     max: float | None
-    scale: Annotated[int, Field(description="What is typed times this is the value: people type seconds for ms.")]
-    is_whole: Annotated[bool, Field(description="Only whole numbers can be typed.")]
-    is_asked_first: Annotated[bool, Field(description="When an account is added; the others follow from its provider.")]
+    scale: Annotated[
+        int, Field(description="Multiply the input by this to get the value: forms show seconds for milliseconds.")
+    ]
+    is_whole: Annotated[bool, Field(description="Whether only whole numbers are allowed.")]
+    is_asked_first: Annotated[bool, Field(description="Whether the form for adding an account asks for it.")]
 
 
 def limit_fields() -> list[LimitField]:

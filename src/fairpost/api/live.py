@@ -1,7 +1,8 @@
-"""What is live: one look for all who watch the same thing, taken while somebody watches, and told to everybody.
+"""Live topics: one query serves all watchers of a topic, for as long as there are any.
 
-So however many look at a page, the database is asked once. Charts are drawn from what it said for each kind of screen that somebody watches on.
-Who is slow gets the newest state and misses those between. A look that takes long is taken less often, so that it uses a tenth of the time, and never more rarely than a change may take to be seen.
+The database is queried once, no matter how many pages are open. Charts are drawn once for each screen size in use. A
+slow watcher gets the newest state and skips the ones in between. A slow query (a "look") runs less often, so that it
+takes at most a tenth of the time, but always often enough for a change to appear within five seconds.
 """
 
 import asyncio
@@ -20,30 +21,31 @@ from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 
 EVERY_S = 1.0
-COST_MAX = 0.1  # of the time, a look may take
-REST_S_MAX = 4.0  # between two looks, whatever they take: a change is told within five seconds
-BEAT_S = 15.0  # without news something is said all the same, so that nobody between us and the browser takes the line for dead
-OF_ONE_MAX = 250  # streams of one workspace, or of those who run the service
-OF_ALL_MAX = 700  # of this process; those who run the service find a place all the same
-LOOKS_OF_ONE_MAX = 3  # of one workspace at once, however many different things it watches
+COST_MAX = 0.1  # share of the time that looks may take
+REST_S_MAX = 4.0  # between two looks, however long they take: changes appear within five seconds
+BEAT_S = 15.0  # heartbeat, so that proxies do not close the connection
+OF_ONE_MAX = 250  # streams per workspace, or of all admins
+OF_ALL_MAX = 700  # per process; admins always get a stream
+LOOKS_OF_ONE_MAX = 3  # at once per workspace, however many topics it watches
 REVOKED_EVERY_S = 3.0
-LINGER_S = 300.0  # a topic that nobody watches keeps what it has learnt for so long,
-LINGERING_MAX = 200  # and no more than these do
+LINGER_S = 300.0  # how long a topic without watchers keeps its state
+LINGERING_MAX = 200  # topics without watchers, at most
 
-OPERATORS = "*"  # those who run the service: no workspace has this name
+OPERATORS = "*"  # stands for admins; no workspace has this name
 STILL_HERE = b": still here\n\n"
 
 
 class Screen(StrEnum):
-    """The screen that charts are drawn for."""
+    """The screen size that charts are drawn for."""
 
     WIDE = "wide"
-    NARROW = "narrow"  # a phone's
+    MEDIUM = "medium"  # a tablet or a small window
+    NARROW = "narrow"  # a phone
 
 
-State = Callable[[Screen], bytes]  # what was seen, as it is told to those who have such a screen
+State = Callable[[Screen], bytes]  # renders the state for a screen
 Look = Callable[[], Awaitable[State]]
-Credential = bytes | str  # the hash of a session's token, or the id of a key
+Credential = bytes | str  # the hash of a session token, or the id of a key
 Failure = (FairpostError, *DRIVER_ERRORS)
 
 
@@ -54,11 +56,11 @@ class Topic:
         self._faults = Faults(log)
         self._news = asyncio.Condition()
         self._state: State | None = None
-        self._events: dict[Screen, bytes] = {}  # the state, for each screen that it was told to
+        self._events: dict[Screen, bytes] = {}  # the rendered state, for each screen size in use
         self._version = 0
         self._task: asyncio.Task[None] | None = None
         self._screens: Counter[Screen] = Counter()
-        self.left_s = clock.monotonic()  # when the last one went
+        self.left_s = clock.monotonic()  # when the last watcher left
 
     @property
     def watchers(self) -> int:
@@ -81,10 +83,10 @@ class Topic:
                     None,
                     {},
                     0,
-                )  # whoever comes next waits for a look: this one grows old
+                )  # the next watcher waits for a fresh state
 
     async def events(self, ended: asyncio.Event, screen: Screen = Screen.WIDE) -> AsyncIterator[bytes]:
-        """The state as it is now, and then each new one, until `ended`: whoever sets it says so by `wake`."""
+        """Yields the current state, then each new one, until `ended` is set. Call `wake` after setting it."""
         seen = 0
         while not ended.is_set():
             await self._news_after(seen, ended)
@@ -103,7 +105,7 @@ class Topic:
             self._news.notify_all()
 
     async def _run(self) -> None:
-        while self._task is asyncio.current_task():  # what it is told when it is to end may be lost in a look
+        while self._task is asyncio.current_task():  # a look may swallow the cancellation
             began_s = clock.monotonic()
             state = await self._seen()
             took_s = clock.monotonic() - began_s
@@ -117,7 +119,7 @@ class Topic:
     async def _seen(self) -> State:
         try:
             return await self._look()
-        except Exception as error:  # or nobody would look any more, and those who watch would not know
+        except Exception as error:  # otherwise the topic would silently stop
             failed = error
 
         def state(screen: Screen) -> bytes:
@@ -126,7 +128,7 @@ class Topic:
         return state
 
     def _event(self, screen: Screen) -> bytes:
-        if screen not in self._events:  # the first who watches on such a one
+        if screen not in self._events:  # the first watcher with this screen size
             assert self._state is not None
             self._events[screen] = self._told(self._state, screen)
         return self._events[screen]
@@ -135,10 +137,10 @@ class Topic:
         try:
             return _event("state", state(screen))
         except Failure:
-            return _trouble("The database does not answer, or took too long. What you see may be old.")
+            return _trouble("The database is not responding. This page may be out of date.")
         except Exception as error:
             self._faults.note(error)
-            return _trouble("A fault of ours keeps this from being seen; it is in the log. What you see may be old.")
+            return _trouble("Internal error. It was logged. This page may be out of date.")
 
 
 class Live:
@@ -158,7 +160,7 @@ class Live:
     def require_room(self, of: str) -> None:
         is_full = of != OPERATORS and self._streams.total() >= OF_ALL_MAX
         if is_full or self._streams[of] >= OF_ONE_MAX:
-            words = "So many pages are open that this one is not live. Close some."
+            words = "Too many live pages are open. Close some of them."
             raise ApiError("rate_limited", words, headers={"Retry-After": "30"})
 
     @asynccontextmanager
@@ -172,8 +174,11 @@ class Live:
         every_s: float = EVERY_S,
         lingers: bool = True,
     ) -> AsyncIterator[Topic]:
-        """`look` makes one, where nobody has watched this yet. `of`: whose stream it is; see `require_room`. `lingers`: there are only so many
-        of its kind, and it has learnt something."""
+        """Watches a topic. `look` creates its query if the topic is new.
+
+        `of` is the owner of the stream; see `require_room`. Set `lingers` for topics that are few in number and keep
+        what they have learned.
+        """
         self._forget()
         topic = self._topics.get(key)
         if topic is None:
@@ -183,12 +188,12 @@ class Live:
             async with topic.watched(screen):
                 yield topic
         finally:
-            self._streams -= Counter([of])  # who has none left is forgotten
+            self._streams -= Counter([of])  # subtraction drops an owner without streams
             if topic.watchers == 0 and not lingers:
                 self._topics.pop(key, None)
 
     def _in_turn(self, look: Look, of: str) -> Look:
-        """Of one workspace only a few are under way: the database is there for the others, too."""
+        """Runs only a few looks of one workspace at once, to leave the database to others."""
         if of == OPERATORS:
             return look
         turns = self._turns.setdefault(of, asyncio.Semaphore(LOOKS_OF_ONE_MAX))
@@ -209,7 +214,7 @@ class Live:
 
 
 class StreamRevoker:
-    """Ends the streams of sessions and keys that were revoked: one query per database, every few seconds."""
+    """Ends the streams of revoked sessions and keys, with one query per database every few seconds."""
 
     def __init__(
         self, still_open: Callable[[str, Collection[Credential]], Awaitable[Collection[Credential]]], *, log: Log
@@ -244,7 +249,7 @@ class StreamRevoker:
                 await self._try_to_revoke(region)
 
     async def _try_to_revoke(self, region: str) -> None:
-        """A database that does not answer is asked again next time."""
+        """Revokes streams. If the database does not respond, the next round tries again."""
         try:
             await self._revoke(region)
         except Failure:
@@ -268,7 +273,7 @@ class _Stream:
 
 
 class Faults:
-    """What should never happen, into the log: not again each second while it stays the same."""
+    """Logs unexpected errors without repeating the same one every second."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""What every request goes through first: it gets an id, a limit and a time for its body, and always an answer."""
+"""Middleware for every request: an ID, limits on the body's size and time, and always a response."""
 
 import asyncio
 import re
@@ -18,16 +18,16 @@ from fairpost.system import chance, clock
 BODY_BYTES_MAX = 1_048_576
 PROSPECTS = re.compile(r"/v1/lists/[^/]+/prospects")
 BODIES: tuple[tuple[re.Pattern[str], int], ...] = (
-    (re.compile(r"/v1/auth/.*"), 65_536),  # strangers' bodies
+    (re.compile(r"/v1/auth/.*"), 65_536),  # bodies of unauthenticated callers
     (re.compile(r"/v1/emails/bulk"), 67_108_864),
     (re.compile(r"/v1/emails"), 41_943_040),  # attachments of 25 MiB, in base64
-    (PROSPECTS, 67_108_864),  # by lines; JSON, which is read as a whole, has less
-    (re.compile(r"/v1/campaigns/[^/]+"), 22_020_096),  # which may say its words itself
+    (PROSPECTS, 67_108_864),  # read line by line; JSON, which is read as a whole, has a lower limit
+    (re.compile(r"/v1/campaigns/[^/]+"), 22_020_096),  # may contain its templates
     (re.compile(r"/v1/(templates|portals|suppressions)\b.*"), 22_020_096),
 )
-CHUNK_S_MAX = 20.0  # from one piece of a body to the next
+CHUNK_S_MAX = 20.0  # between two chunks of a body
 BODY_S_MAX = 120.0
-CLIENT_LEFT = 499  # before it had an answer
+CLIENT_LEFT = 499  # the client disconnected before the response
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 SECURITY_HEADERS: Mapping[str, str] = {
@@ -46,7 +46,7 @@ class RequestMiddleware:
         report: Callable[[str, BaseException], None],
         answered: Callable[[Scope, int, float], None],
     ) -> None:
-        """`answered` hears of every request, with its status and how many seconds it took."""
+        """Wraps the application. `answered` is called for every request, with its status and duration in seconds."""
         self._app = app
         self._report = report
         self._answered = answered
@@ -68,7 +68,7 @@ class RequestMiddleware:
         async def answer(message: Message) -> None:
             nonlocal has_begun, status
             if body.refused is not None and not has_begun:
-                return  # whoever read it makes something else of that
+                return  # the reader handles this
             if message["type"] == "http.response.start":
                 has_begun, status = True, message["status"]
                 headers = MutableHeaders(scope=message)
@@ -89,14 +89,14 @@ class RequestMiddleware:
             if not has_begun:
                 await failure(error)(scope, receive, answer)
         except ClientDisconnect:
-            pass  # nobody is there to be answered
+            pass  # the client is gone
         except Exception as error:
             self._report(request_id, error)
             if has_begun:
                 raise
             fault = ApiError(
                 "internal",
-                f"Internal error. It was logged under request id {request_id}.",
+                f"Internal error. It was logged under request ID {request_id}.",
                 details={"request_id": request_id},
             )
             await failure(fault)(scope, receive, answer)
@@ -105,7 +105,7 @@ class RequestMiddleware:
 
 
 class _Body:
-    """Counts what comes, and how long it takes: whoever dawdles or sends too much is told so, and holds nothing."""
+    """Counts and times the body: slow or oversized requests are refused and release their resources."""
 
     def __init__(self, receive: Receive, *, most: int) -> None:
         self._receive = receive
@@ -130,7 +130,7 @@ class _Body:
 
     async def _received(self) -> Message:
         if self._is_done:
-            return await self._receive()  # waits for the end of the connection
+            return await self._receive()  # waits for the connection to close
         if self._began_s is None:
             self._began_s = clock.monotonic()
         left_s = self._began_s + BODY_S_MAX - clock.monotonic()
@@ -151,18 +151,18 @@ class _Body:
     def _too_large(self) -> ApiError:
         return ApiError(
             "too_large",
-            f"A body of at most {self._most:,} bytes is taken here.",
+            f"The body is too large. The limit for this path is {self._most:,} bytes.",
             details={"bytes_max": self._most},
         )
 
 
 def _require_plain(scope: Scope) -> None:
-    """A few compressed bytes can become any number of them: bodies come as they are."""
+    """Refuses compressed bodies, because a few bytes can expand without limit."""
     codings = b",".join(value for name, value in scope["headers"] if name == b"content-encoding")
     if any(coding.strip().lower() not in (b"", b"identity") for coding in codings.split(b",")):
         raise ApiError(
             "unsupported_media_type",
-            "A compressed body is not taken. Send it as it is, without Content-Encoding.",
+            "Compressed bodies are not supported. Send the body without Content-Encoding.",
             headers={"Connection": "close"},
         )
 
@@ -180,7 +180,7 @@ def _client(scope: Scope) -> str | None:
 
 
 def _requests_max(scope: Scope) -> int:
-    """A connection has one at a time."""
+    """Returns the maximum number of requests per client, which equals the maximum number of connections: each carries one request at a time."""
     service = scope["app"].state.service
     return CONNECTIONS_MAX if service is None else int(service.settings.client_connections_max)
 

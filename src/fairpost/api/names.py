@@ -1,6 +1,7 @@
-"""How a workspace calls accounts and pools: its own without its name before them. The operator's accounts have no names here.
+"""Names of accounts and pools as a workspace knows them. Its own names have no prefix, and shared accounts no name.
 
-In the database the workspace stands before its own, so that two workspaces never meet over a name (see docs/tenancy.md).
+In the database, the workspace is a prefix of its names, so that names of different workspaces never collide (see
+docs/tenancy.md).
 """
 
 import re
@@ -14,34 +15,34 @@ SHARED = "a shared account"
 
 
 def full_name(name: str, caller: Caller) -> str:
-    """As the database has it."""
+    """Returns the name in the database."""
     return f"{caller.workspace}/{name}"
 
 
 def own_name(name: str, caller: Caller) -> str:
-    """Of what is the workspace's own, or has no owner."""
+    """Returns the name without the workspace's prefix. Names without an owner stay as they are."""
     return name.removeprefix(f"{caller.workspace}/")
 
 
 def own_account(name: str | None, caller: Caller) -> str | None:
-    """None: there is none, or it is the operator's."""
+    """Returns the workspace's name for one of its own accounts, or None for a shared account or no account."""
     return own_name(name, caller) if name and name.startswith(f"{caller.workspace}/") else None
 
 
 def own_route(route: str, caller: Caller) -> tuple[str | None, str | None]:
-    """The pool, or else the account, that a stored route means."""
+    """Returns a stored route as (pool, account). One of them is None."""
     if route.startswith("@"):
         return None, route.removeprefix(f"@{caller.workspace}/")
     return own_name(route, caller), None
 
 
 def own_words(text: str, caller: Caller) -> str:
-    """What we say of accounts and pools, as the workspace calls them."""
+    """Returns text about accounts and pools with the workspace's own names."""
     return re.sub(rf"(?<![\w.@/-])@?{re.escape(caller.workspace)}/", "", text)
 
 
 def as_known(account: Account, caller: Caller) -> Account:
-    """The same account with no more of it than the workspace may know. Its own keep the whole of their names."""
+    """Returns the account, limited to what the workspace may see. Its own accounts keep their full names."""
     if own_account(account.name, caller) is not None:
         return account
     return replace(account, name=SHARED, status_reason=None, transport=UnknownTransport("shared"))

@@ -1,6 +1,6 @@
-"""The paths of the version before, `/api/…`. They answer as their successors under `/v1/` do, and name them in a header.
+"""Deprecated paths under `/api/…`. They respond like their successors under `/v1/`, which are named in a header.
 
-They are not in the document. Remove this file one version after /v1.
+They are not in the OpenAPI document. Remove this file one version after /v1.
 """
 
 import re
@@ -12,7 +12,7 @@ RENAMED = (
     (re.compile(r"(/v1/campaigns/[^/]+)/course"), r"\1/progress"),
     (re.compile("/v1/admin/senders/lift"), "/v1/admin/senders/unthrottle"),
 )
-SINCE = "@1794873600"  # 17 November 2026, as RFC 9745 writes it
+SINCE = "@1794873600"  # 17 November 2026, in the format of RFC 9745
 
 
 def with_new_path(scope: Scope) -> Scope:

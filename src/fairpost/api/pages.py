@@ -1,4 +1,7 @@
-"""Pages of long lists. A cursor is where the page before ended. Numbers in it are sealed: they count across the installation."""
+"""Pagination. A cursor marks where the previous page ended.
+
+Numbers in cursors are sealed, because they would reveal counts of the whole installation.
+"""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
@@ -19,14 +22,14 @@ BIGGEST = 2**63 - 1
 
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="Maximum number of results.")]
 Cursor = Annotated[
-    str | None, Query(max_length=400, description="`next` of the previous page. Omit it for the first page.")
+    str | None, Query(max_length=400, description="The previous page's `next`. Omit it for the first page.")
 ]
 
 
 def page_of(
     found: Sequence[T], limit: int, *, shown: Callable[[T], Shown], place: Callable[[T], str]
 ) -> Answer[Page[Shown]]:
-    """`found` is one more than a page holds, where there are so many: so it is known whether another page follows."""
+    """Builds a page. `found` has one item more than `limit` if another page follows."""
     items = found[:limit]
     following = cursor_of(place(items[-1])) if len(found) > limit else None
     return Answer(data=Page(items=[shown(each) for each in items], next=following))
@@ -37,7 +40,7 @@ def cursor_of(place: str) -> str:
 
 
 def sealed(number: int, ids: PublicIds) -> str:
-    """A number as a place in a list."""
+    """Returns a number, encrypted for use in a cursor."""
     return ids.public(Kind.CURSOR, number)
 
 
@@ -66,5 +69,5 @@ def name_at(cursor: str | None) -> str | None:
 def bad_cursor() -> ApiError:
     return ApiError(
         "bad_request",
-        "This cursor is none of ours. Take `next` of the page before, or leave it out for the first page.",
+        "Invalid cursor. Use the previous page's `next`, or omit it for the first page.",
     )

@@ -1,4 +1,4 @@
-"""Pictures that a mail brings with it, put into its html, so that a page can show it without asking for anything. Pure."""
+"""Embeds inline images into the HTML of an e-mail, so that a page can show it without further requests."""
 
 import re
 from base64 import b64encode
@@ -8,8 +8,8 @@ from urllib.parse import unquote
 from fairpost.compose.entities import unescaped
 from fairpost.model.email import Attachment
 
-PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # nothing in them runs
-PICTURES_BYTES_MAX = 2 * 1_048_576  # of one mail, and the same picture counts each time
+PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # formats that cannot contain scripts
+PICTURES_BYTES_MAX = 2 * 1_048_576  # per e-mail; an image used twice counts twice
 REFERENCES_MAX = 5_000
 
 _REFERENCE = re.compile(r"""([=(]\s{0,20}(?:["']|&quot;|&\#39;)?)cid:([^\s"'<>()]+)""", re.IGNORECASE)
@@ -17,7 +17,7 @@ _QUOTE = re.compile("&quot;|&#39;", re.IGNORECASE)
 
 
 def with_pictures(html: str, files: Sequence[Attachment]) -> str:
-    """`cid:` becomes `data:` for pictures that are there, as long as there is room; the others are left as they are."""
+    """Replaces `cid:` with `data:` for existing images, up to a total size. Other links are left unchanged."""
     pictures = {file.inline_id: file for file in files if file.inline_id and file.content_type in PICTURE_TYPES}
     room = PICTURES_BYTES_MAX
 

@@ -1,4 +1,4 @@
-"""Authenticates before large bodies are read, so that strangers cannot make us parse megabytes."""
+"""Authenticates before reading large bodies, so that strangers cannot make us parse megabytes."""
 
 from collections.abc import Awaitable, Callable
 
@@ -12,7 +12,7 @@ from fairpost.api.service import service_of
 
 LARGE_BYTES = 65_536
 WITH_BODIES = frozenset({"POST", "PUT", "PATCH"})
-OTHERS = ("/v1/auth/", "/v1/admin/")  # their bodies are small, and they have doors of their own
+OTHERS = ("/v1/auth/", "/v1/admin/")  # small bodies, and their own authentication
 
 
 class PreAuth:

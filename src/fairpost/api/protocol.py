@@ -1,5 +1,8 @@
-"""HTTP on a connection, with limits on what is not body: the head and what follows the last chunk, their size and their time. And how many
-connections and unfinished heads a client may have (see clients.py); what is above is refused before anything of it is read."""
+"""HTTP on a connection, with limits on everything except the body.
+
+Request heads and trailers are limited in size and time. Each client has limits on connections and unfinished heads (see
+clients.py); anything above them is refused unread.
+"""
 
 import asyncio
 import json
@@ -10,16 +13,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from fairpost.api.clients import RETRY_AFTER_S, TOO_MANY, Clients
 
 HEAD_BYTES_MAX = 65_536
-HEAD_S_MAX = 10.0  # from the connection, or the answer before, to the end of a request's head
-HEAD_S_FREE = 1.0  # so long a head does not count as unfinished: clients that all connect at once are no attack
-FIRST_S_MAX = 1.0  # at the end of the process, for a request on a connection that has had none yet
-REST_S_MAX = 5.0  # from an answer to the end of a body that nobody wanted to read,
-REST_BYTES_MAX = 8_388_608  # and so much of it is thrown away: who is cut off while sending may not see the answer
+HEAD_S_MAX = 10.0  # from the connection or the previous response to the end of a request's head
+HEAD_S_FREE = 1.0  # before a head counts as unfinished: many clients connecting at once are not an attack
+FIRST_S_MAX = 1.0  # at shutdown, for the first request on a new connection
+REST_S_MAX = 5.0  # from the response to the end of an unread body
+REST_BYTES_MAX = 8_388_608  # of an unread body, discarded: a client cut off while sending may miss the response
 STREAMS = ("/v1/live/", "/api/live/")
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    _head_bytes = 0  # since the last piece of a body
+    _head_bytes = 0  # since the last body chunk
     _is_in_head = True
     _head_timer: asyncio.TimerHandle | None = None
     _rest_timer: asyncio.TimerHandle | None = None
@@ -31,7 +34,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, clients: Clients, connections_max: int, **more: Any) -> None:
         super().__init__(*args, **more)
         self._clients = clients
-        self._connections_max = connections_max  # of all clients
+        self._connections_max = connections_max  # for all clients together
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -54,12 +57,12 @@ class GuardedProtocol(HttpToolsProtocol):
         return self.cycle is None or bool(self.cycle.response_complete)
 
     def drop(self) -> None:
-        """At once, without waiting for the loop to notice: its place is needed."""
+        """Closes the connection and frees its place at once, without waiting for the loop."""
         self._stop_timers()
         self._clients.remove(self._client, self)
         self.connections.discard(self)
         if not self.transport.is_closing():
-            self._refuse(503, "Service Unavailable", "unavailable", "The service is full. Try again.")
+            self._refuse(503, "Service Unavailable", "unavailable", "The service is overloaded. Try again.")
 
     def data_received(self, data: bytes) -> None:
         self._head_bytes += len(data)
@@ -67,7 +70,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._await_head()
         super().data_received(data)
         if self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
-            words = "The head of a request has at most 65,536 bytes."
+            words = "Request headers can have at most 65,536 bytes."
             self._refuse(431, "Request Header Fields Too Large", "bad_request", words)
 
     def on_headers_complete(self) -> None:
@@ -97,9 +100,9 @@ class GuardedProtocol(HttpToolsProtocol):
             self._rest_timer = self.loop.call_later(REST_S_MAX, self.transport.close)
 
     def shutdown(self) -> None:
-        """A connection that was just taken may have its request on the way: closed now, it would fail."""
+        """Shuts down gracefully. A new connection gets a moment, because its first request may be on its way."""
         if self._is_streaming():
-            self.transport.close()  # it has no end of its own, and the browser comes again
+            self.transport.close()  # a stream never ends by itself, and the browser reconnects
             return
         has_asked: bool = self.cycle is not None
         if not has_asked and not self._is_last:
@@ -113,7 +116,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return cycle is not None and not cycle.response_complete and cycle.scope["path"].startswith(STREAMS)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "Bad Request", "bad_request", "This is no HTTP request.")
+        self._refuse(400, "Bad Request", "bad_request", "This is not an HTTP request.")
 
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(min(HEAD_S_FREE, HEAD_S_MAX), self._count_head)
@@ -138,7 +141,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         if not self.transport.is_closing():
-            words = "The head of the request did not arrive in time."
+            words = "The request headers did not arrive in time."
             self._refuse(408, "Request Timeout", "too_slow", words)
 
     def _refuse_client(self) -> None:

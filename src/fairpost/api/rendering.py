@@ -1,4 +1,4 @@
-"""What a campaign says, with the fields of a recipient in their places: of one e-mail, or the subjects of a page of them."""
+"""Renders campaign content for a recipient: one e-mail, or the subjects of a page."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -10,21 +10,27 @@ from fairpost.store.store import Store
 from fairpost.templates.reader import OPENING, TemplateError
 from fairpost.templates.rendering import Rendered, Template, Unrenderable, compile_template
 
-FILLED_MAX = 50  # of a page, the first ones
+FILLED_MAX = 50  # per page, from the top
 
 Subjects = Mapping[EmailId, str]
 
 
 def filled(email: ShownEmail) -> Rendered | None:
-    """None: its words are not kept any more, or its fields do not fit."""
+    """Returns the rendered content, or None if it is no longer stored or its fields do not fit."""
     if email.subject is None:
         return None
     words = Template(subject=email.subject, text=email.text, html=email.html)
     return _rendered(words, email.recipients[0].address, email.fields)
 
 
+def words_of(email: ShownEmail) -> tuple[str | None, str | None]:
+    """Subject and text as the recipient reads them, or as they are stored if the fields do not fit."""
+    said = filled(email) if email.has_places else None
+    return (said.subject, said.text) if said else (email.subject, email.text)
+
+
 async def filled_subjects(store: Store, emails: Sequence[ListedEmail]) -> Subjects:
-    """Of those that are a campaign's, and have places. One question to the database for all of them."""
+    """Renders the subjects of campaign e-mails with placeholders, in one query."""
     with_places = {email.id: email for email in emails[:FILLED_MAX] if email.subject and OPENING.search(email.subject)}
     if not with_places:
         return {}

@@ -1,7 +1,7 @@
-"""Routes that are built when they are first needed.
+"""Routes that are built on first use.
 
-To build one, the framework reads its signature and makes validators of its parameters, body and answer. For all of them
-that takes a second or more at every start of a process, and most processes are asked for a few.
+To build a route, the framework reads its signature and creates validators for its parameters, body and response. For
+all routes, that takes a second or more in every new process, and most processes only ever need a few.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.routing import compile_path
 
-_building = RLock()  # services in several threads share their routes
+_building = RLock()  # services in several threads share routes
 
 
 class LateRoute(APIRoute):
-    """Knows its path and methods; the rest is made at the first request, or when it is described."""
+    """A route that knows its path and methods. The rest is built at the first request, or for the OpenAPI document."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], *, methods: Any = None, **more: Any) -> None:
         self.path = path
@@ -26,7 +26,7 @@ class LateRoute(APIRoute):
         self._left_out = more
 
     def __getattr__(self, name: str) -> Any:
-        """What is not there yet."""
+        """Builds the route when an attribute is missing."""
         with _building:
             if (more := self.__dict__.pop("_left_out", None)) is not None:
                 super().__init__(self.path, self.endpoint, methods=self.methods, **more)
@@ -35,7 +35,10 @@ class LateRoute(APIRoute):
 
 
 def operation_id(name: str) -> str:
-    """A function `list_emails` is the operation `listEmails`: an identifier in the languages that clients are generated for."""
+    """Converts the name of a function to an operation ID: `list_emails` becomes `listEmails`.
+
+    That is a valid identifier in all languages that clients are generated for.
+    """
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 

@@ -1,6 +1,7 @@
-"""The service as processes: a parent that holds the socket, and as many as are wanted that answer on it.
+"""Runs the service as processes: a parent that holds the socket, and workers that answer on it.
 
-SIGHUP replaces them one by one, each only when the next is ready: what is under way is answered. SIGTERM ends all, answered.
+SIGHUP replaces the workers one by one, each after its successor is ready. SIGTERM stops all of them. Either way,
+requests in progress are answered.
 """
 
 import asyncio
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
 BACKLOG = 1_024
 KEEP_ALIVE_S = 75
 STOP_S_MAX = 30
-START_S_MAX = 120  # of a process, on a busy machine; and so long it may be deaf before it is replaced
-DATABASE_S_MAX = 3.0  # so long a process waits for its database before it answers without one
-CONNECTIONS_AT_ONCE = 1_000  # of one process; then idle ones make room for new ones
+START_S_MAX = 120  # for a process on a busy machine; an unresponsive process is replaced after the same time
+DATABASE_S_MAX = 3.0  # how long a process waits for its database before it starts to answer without one
+CONNECTIONS_AT_ONCE = 1_000  # per process; above that, idle connections make room for new ones
 USUAL_LIMITS = ClientLimits()
 
-# Strangers' mistakes are answered; without a handler they would land on stderr, too.
+# Clients get an answer to their mistakes. Without a handler, these would also appear on stderr.
 logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
 
 
@@ -50,12 +51,12 @@ class ServerOptions:
 
 
 def listener_on(host: str, port: int) -> socket.socket:
-    """To be handed to processes that answer on it."""
+    """Returns a listening socket to pass to the worker processes."""
     try:
         listener = listening(host, port, backlog=BACKLOG)
     except OSError as error:
         raise FairpostError(
-            f"Cannot listen on {host} port {port}: {error.strerror or error}. Take another: fairpost api --listen 127.0.0.1:8081"
+            f"Cannot listen on {host} port {port}: {error.strerror or error}. Use a different port: fairpost api --listen 127.0.0.1:8081"
         ) from error
     listener.set_inheritable(True)
     return listener
@@ -72,7 +73,7 @@ def config_for(app: Any, limits: ClientLimits, **more: Any) -> uvicorn.Config:
         server_header=False,
         date_header=True,
         backlog=BACKLOG,
-        limit_concurrency=CONNECTIONS_AT_ONCE + 1,  # the protocol keeps below it
+        limit_concurrency=CONNECTIONS_AT_ONCE + 1,  # never reached: the protocol stays below it
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S_MAX,
         timeout_worker_healthcheck=START_S_MAX,
@@ -83,12 +84,15 @@ def config_for(app: Any, limits: ClientLimits, **more: Any) -> uvicorn.Config:
 def run_processes(
     factory: str, listener: socket.socket, *, processes: int, limits: ClientLimits = USUAL_LIMITS
 ) -> None:
-    """Until SIGINT or SIGTERM. `factory` names a function without arguments that makes the application, in each process."""
+    """Serves until SIGINT or SIGTERM.
+
+    `factory` names a function without arguments that creates the application in each process.
+    """
     config = config_for(factory, limits, factory=True, workers=processes, **_trust(limits))
     running = Multiprocess(config, sockets=[listener])
     running.run()
     if any(process.exitcode == STARTUP_FAILURE for process in running.processes):
-        raise FairpostError("A process of the service could not start. Find out why: fairpost doctor")
+        raise FairpostError("A service process could not start. For details, run: fairpost doctor")
 
 
 def _trust(limits: ClientLimits) -> dict[str, Any]:
@@ -100,7 +104,7 @@ def _trust(limits: ClientLimits) -> dict[str, Any]:
 async def serving(
     app: "FastAPI", listener: socket.socket, *, limits: ClientLimits = USUAL_LIMITS
 ) -> AsyncIterator[int]:
-    """In the running loop, until the end of the block; without handling any signal. Gives the port."""
+    """Serves in the running loop until the block ends, and yields the port. Handles no signals."""
     config = config_for(app, limits, **_trust(limits))
     config.load()
     server = uvicorn.Server(config)
@@ -113,8 +117,11 @@ async def serving(
 
 
 def app_of_a_process(opened: Callable[[], Any], log: Log) -> "FastAPI":
-    """`opened` is a context that gives the Service; it is entered in the process that serves, in its loop."""
-    gc.disable()  # what is imported stays to the end: nobody is to look through it for garbage, again and again
+    """Builds the application of a process.
+
+    `opened` is a context manager that yields the Service. It is entered in the loop of the serving process.
+    """
+    gc.disable()  # imported modules live as long as the process: keep the collector from scanning them repeatedly
     from fairpost.api.app import build_app
 
     @asynccontextmanager
@@ -139,7 +146,7 @@ def app_of_a_process(opened: Callable[[], Any], log: Log) -> "FastAPI":
 
 
 async def _opened(open_it: Callable[[], Awaitable[None]], log: Log) -> None:
-    """Until then requests are answered with 503."""
+    """Opens the service. Until it is open, requests are answered with 503."""
     try:
         await patiently(open_it, log, is_again=True)
     except FairpostError as error:
@@ -147,9 +154,9 @@ async def _opened(open_it: Callable[[], Awaitable[None]], log: Log) -> None:
 
 
 async def _end_with_parent() -> None:
-    """A parent that was killed leaves nobody behind."""
+    """Stops this process if its parent is killed."""
     starter = multiprocessing.parent_process()
-    parent = starter.pid if starter else os.getppid()  # it may be gone before we are here
+    parent = starter.pid if starter else os.getppid()  # the parent may be gone already
     while os.getppid() == parent:  # noqa: ASYNC110 - nothing tells us
         await asyncio.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)

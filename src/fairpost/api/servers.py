@@ -17,17 +17,20 @@ from fairpost.transports.registry import kind_of, kinds
 
 
 def given_kind(given: RequestModel) -> TransportKind[Any] | None:
-    """None: no server was given."""
+    """Returns the transport that the request has settings for, or None if it has none."""
     found = [kind for kind in kinds() if getattr(given, kind.name) is not None]
     if len(found) > 1:
-        raise invalid(found[1].name, f"an account sends {found[0].way} or {found[1].way}, not both")
+        raise invalid(found[1].name, f"an account can send {found[0].way} or {found[1].way}, but not both")
     return found[0] if found else None
 
 
 def given_server(
     given: RequestModel, old: TransportSettings | None, *, mailbox: str
 ) -> tuple[ServerSettings | None, str | None]:
-    """And the secret to seal for it. Its own `secret` is what is sealed already, where that stays. Raises ApiError."""
+    """Returns the server settings, and the secret to seal.
+
+    If the secret is kept, the settings contain the sealed one. Raises ApiError.
+    """
     kind = given_kind(given)
     if kind is None:
         return None, None
@@ -38,7 +41,7 @@ def given_server(
 
 
 async def check_server(server: ServerSettings | None, guard: NetworkGuard) -> None:
-    """Refuses what leads into the operator's own network, or nowhere. Raises ApiError."""
+    """Rejects servers in the operator's network and unknown hosts. Raises ApiError."""
     refused = await server_refusal(server, guard) if server is not None else None
     if server is not None and refused is not None:
         raise _invalid(kind_of(server), refused)
@@ -49,7 +52,7 @@ def _invalid(kind: TransportKind[Any], wrong: WrongSetting) -> Exception:
 
 
 def _plain(given: RequestModel) -> Mapping[str, Any]:
-    """Only what was given."""
+    """Returns only the fields that the request contains."""
     values = {name: getattr(given, name) for name in given.model_fields_set}
     return {name: _opened(value) for name, value in values.items()}
 
@@ -71,5 +74,5 @@ def server_out(server: TransportSettings | None) -> AnyServer | None:
 
 
 def in_audit(server: ServerSettings | None) -> str | None:
-    """Never what is secret."""
+    """Returns the server as written to the audit log, without secrets."""
     return kind_of(server).in_audit(server) if server is not None else None

@@ -1,4 +1,4 @@
-"""What the routes have in common: the databases, the settings, the vault, the e-mails of the service itself."""
+"""The state that all routes share: databases, settings, the vault, and the sender of Fairpost's own e-mails."""
 
 import asyncio
 from collections import defaultdict
@@ -35,8 +35,8 @@ T = TypeVar("T")
 RECENT_S = 2.0
 RECENTS_MAX = 100
 FIGURES_S_MAX = 8.0
-SIGHT_S_MAX = 1.0  # of all regions: load balancers wait for two
-NO_ANSWER = (FairpostError, *DRIVER_ERRORS)  # a TimeoutError is an OSError
+SIGHT_S_MAX = 1.0  # for all regions: load balancers wait two seconds
+NO_ANSWER = (FairpostError, *DRIVER_ERRORS)  # includes TimeoutError, which is an OSError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,16 +44,17 @@ class Service:
     settings: Settings
     home: Store
     stores: RegionStores
-    auth_stores: RegionStores  # connections of their own, so that slow requests do not keep others from authenticating
+    auth_stores: RegionStores  # separate connections, so that slow requests do not block authentication
     vault: Vault
     mail: ServiceMail
-    guard: NetworkGuard  # of what workspaces' accounts connect to
-    log: Log  # hears of faults that no request is answered with
-    policy: SenderPolicy = field(default_factory=SenderPolicy)  # of throttles by hand
-    resolver: Resolver | None = None  # of domains; None: the system's
+    guard: NetworkGuard  # restricts where workspaces' accounts connect to
+    log: Log  # for faults that no response reports
+    policy: SenderPolicy = field(default_factory=SenderPolicy)  # for manual throttles
+    host: str | None = None  # the name of this machine, told to mail servers; None: only its address
+    resolver: Resolver | None = None  # for domains; None: the system's
     live: Live = field(init=False)
     stream_revoker: StreamRevoker = field(init=False)
-    durations: HttpDurations = field(default_factory=HttpDurations)  # of requests, since they were last written down
+    durations: HttpDurations = field(default_factory=HttpDurations)  # of requests, since they were last stored
     recents: Recents = field(default_factory=lambda: Recents(kept_s=RECENT_S, kept_max=RECENTS_MAX))
     long: ConcurrencyLimit = field(default_factory=ConcurrencyLimit)  # requests that keep the database busy
     # requests that wait for another server
@@ -66,7 +67,9 @@ class Service:
         object.__setattr__(self, "stream_revoker", StreamRevoker(self._still_open, log=self.log))
 
     async def own_store(self) -> Store:
-        """The database that `fairpost inbox`, `up` and `metrics` work on: of the region that is set, else of the first or only one."""
+        """Returns the database that `fairpost inbox`, `up` and `metrics` use: the region in the settings, or else the
+        first.
+        """
         chosen = self.settings.region
         return await self.store_of(chosen if chosen in self.regions else self.regions[0])
 
@@ -78,7 +81,7 @@ class Service:
             return open_sessions | (await workspaces.keys_that_open(store, keys) if keys else set())
 
     async def figure(self, region: str, read: Callable[[Store], Awaitable[T]]) -> T:
-        """However long it takes to add up, nobody else is refused for it."""
+        """Reads a figure, which may take long without blocking other requests."""
         async with self.auth_store(region) as store:
             await store.value("SELECT true")
         store = await self.store_of(region)
@@ -86,11 +89,11 @@ class Service:
             return await read(store)
 
     async def recent_figure(self, name: Hashable, region: str, read: Callable[[Store], Awaitable[T]]) -> T:
-        """The same, of a moment ago: whoever asks, and however many, it is added up once in two seconds."""
+        """Reads a figure at most every two seconds, for all callers."""
         return await self.recents.look((name, region), lambda: self.figure(region, read))
 
     async def sights(self) -> dict[str, bool]:
-        """Of each region, whether it answers; soon, whatever the regions do."""
+        """Checks whether each region responds, with a short time limit."""
 
         async def ask(region: str) -> None:
             async with self.auth_store(region) as store:
@@ -109,7 +112,7 @@ class Service:
 
     @asynccontextmanager
     async def auth_store(self, region: str) -> AsyncIterator[Store]:
-        """For a short look at who asks. Raises RegionUnavailable where the database does not answer in time."""
+        """Yields a store for authentication. Raises RegionUnavailable if the database does not respond in time."""
         if region == HOME:
             yield self.home
         else:
@@ -117,14 +120,17 @@ class Service:
                 yield store
 
     async def store_of(self, region: str) -> Store:
-        """For work that takes as long as it takes. Raises RegionUnavailable where it cannot be opened."""
+        """Returns a store for work without a time limit. Raises RegionUnavailable if the region cannot be opened."""
         if region == HOME:
             return self.home
         async with self.stores.at(region) as store:
             return store
 
     async def region_of(self, workspace: str) -> str:
-        """Of a workspace that nobody knows, or that lives where this service does not go, the first: there it is not found either."""
+        """Returns a workspace's region.
+
+        For an unknown workspace or region, this is the first region, where the lookup then finds nothing.
+        """
         if self.settings.regions is None:
             return self.regions[0]
         try:
@@ -134,12 +140,12 @@ class Service:
         return region if region in self.regions else self.regions[0]
 
     def mail_of(self, region: str) -> ServiceMail:
-        """Links in its e-mails lead back to this region."""
+        """Returns a sender of e-mails whose links lead back to this region."""
         return self.mail if self.settings.regions is None or region == HOME else replace(self.mail, region=region)
 
 
 async def service_of(request: Request) -> Service:
-    """Not a plain function: the framework would give it a thread for each request."""
+    """Returns the service of a request. It is async because the framework runs plain functions in a thread."""
     service: Service | None = request.app.state.service
     if service is None:
         raise DatabaseUnavailable("This process has not found its database yet.")

@@ -1,4 +1,4 @@
-"""Tries an account's server for whoever asks over HTTP: connects and signs in, sends nothing, and says what happened in words."""
+"""Verifies an account's server for HTTP callers: connects, signs in, sends nothing, and describes the result."""
 
 import asyncio
 
@@ -15,31 +15,32 @@ VERIFYING_S_MAX = 45.0
 
 
 async def verify(account: Account, service: Service) -> Verified:
-    """Of an account that is not the operator's own only as far as the guard lets it."""
+    """Verifies a stored account. Accounts of workspaces only connect where the guard allows."""
     guard = service.guard if account.workspace is not None else None
     try:
         async with asyncio.timeout(VERIFYING_S_MAX):
-            return _told(await try_account(account, service.vault, guard=guard, is_brief=True))
+            tried = await try_account(account, service.vault, guard=guard, host=service.host, is_brief=True)
+            return _told(tried)
     except TimeoutError:
-        return _failed(f"Its server took longer than {VERIFYING_S_MAX:.0f} seconds. Try again later.")
+        return _failed(f"The server did not respond within {VERIFYING_S_MAX:.0f} seconds. Try again later.")
     except VaultError:
-        return _failed(
-            "Its password cannot be opened, or there is none. Give it anew, or ask those who run the service."
-        )
+        return _failed("The password is missing or cannot be read. Set it again, or ask an admin.")
     except FairpostError as error:
         return _failed(error.message)
 
 
 async def log_in(settings: ServerSettings, secret: str, address: str, service: Service) -> Verified:
-    """The same with a login that is not stored yet."""
+    """Does the same with a login that is not stored yet."""
     try:
         async with asyncio.timeout(VERIFYING_S_MAX):
-            tried = await kind_of(settings).verify(
+            kind = kind_of(settings)
+            settings = kind.announced(settings, service.host)
+            tried = await kind.verify(
                 settings, secret, name=address, address=address, guard=service.guard, is_brief=True
             )
             return _told(tried)
     except TimeoutError:
-        return _failed(f"Its server took longer than {VERIFYING_S_MAX:.0f} seconds. Try again later.")
+        return _failed(f"The server did not respond within {VERIFYING_S_MAX:.0f} seconds. Try again later.")
     except FairpostError as error:
         return _failed(error.message)
 
@@ -47,7 +48,7 @@ async def log_in(settings: ServerSettings, secret: str, address: str, service: S
 def _told(tried: list[Tried]) -> Verified:
     steps = [_step(each) for each in tried]
     failed = next((each for each in steps if not each.ok), None)
-    words = _in_words(failed) if failed else "It connected and signed in: it can send. Nothing was sent."
+    words = _in_words(failed) if failed else "The account connected, signed in and can send. Nothing was sent."
     return Verified(ok=failed is None, words=words, steps=steps)
 
 
@@ -57,7 +58,7 @@ def _step(each: Tried) -> StepTried:
 
 
 def _in_words(failed: StepTried) -> str:
-    words = f"It failed at {failed.step}: {(failed.text or 'no more is known').rstrip('.')}."
+    words = f"The test failed at {failed.step}: {(failed.text or 'no details are known').rstrip('.')}."
     return f"{words} The server said: {failed.reply.code} {failed.reply.text}" if failed.reply else words
 
 

@@ -1,4 +1,4 @@
-"""Which version of an account somebody has seen: told as `ETag`, and asked for with `If-Match`. Who sends none changes what is there, as ever."""
+"""The version of an account: sent as `ETag` and checked with `If-Match`. Without the header, the last change wins."""
 
 import hashlib
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ IfMatch = Annotated[
     Header(
         alias="If-Match",
         max_length=1_000,
-        description="The `ETag` of the version you read. If it was changed since, the answer is 412. Omitted: not checked.",
+        description="The `ETag` of the version you read. If the object has changed since, the response is 412. If omitted, the version is not checked.",
     ),
 ]
 WITH_TAG: dict[str, Any] = {
@@ -23,14 +23,19 @@ WITH_TAG: dict[str, Any] = {
 
 
 def tag_of(account: Account, ids: PublicIds) -> str:
-    """Another one after each change, and of another account of the same name. It says nothing of how many there are, to one who tries out numbers
-    either."""
+    """Returns a tag that changes with each change, and differs for a new account of the same name.
+
+    It is a hash, so that clients cannot learn from it how many accounts there are, not even by trying numbers.
+    """
     name = f"{ids.public(Kind.ACCOUNT, account.id)} {account.revision}"
     return f'"{hashlib.sha256(name.encode()).hexdigest()[:24]}"'
 
 
 def revision_to_change(account: Account, if_match: str | None, ids: PublicIds) -> int | None:
-    """None: whichever it is. Raises ApiError where another one was seen."""
+    """Returns the revision that the change must find, or None without `If-Match`.
+
+    Raises ApiError if the account has changed.
+    """
     if if_match is None or if_match.strip() == "*":
         return None
     if tag_of(account, ids) not in [tag.strip() for tag in if_match.split(",")]:
@@ -40,5 +45,5 @@ def revision_to_change(account: Account, if_match: str | None, ids: PublicIds) -
 
 def changed_meanwhile() -> ApiError:
     return ApiError(
-        "changed_meanwhile", "Somebody has changed it since you looked. Look again. Nothing was changed by this."
+        "changed_meanwhile", "The object has changed since the version in If-Match. Nothing was changed. Load it again."
     )

@@ -1,4 +1,4 @@
-"""Codes and tokens: how long they live, and the hashes by which they are known again. The database has only those."""
+"""Codes and tokens: their lifetimes, and the hashes that the database stores."""
 
 import hashlib
 import hmac
@@ -11,7 +11,7 @@ from fairpost.system import chance
 CODE_DIGITS = 6
 CODE_LIFE = timedelta(minutes=10)
 CODE_TRIES_MAX = 5
-CODES_MAX = 3  # of one sign-in; then the password is asked for again
+CODES_MAX = 3  # per sign-in; after that, the password is required again
 
 
 def new_code() -> str:
@@ -19,30 +19,30 @@ def new_code() -> str:
 
 
 def code_hash(browser_secret: str, code: str) -> bytes:
-    """Without the browser's secret, which the database does not have, all codes look alike."""
+    """Hashes a code with the browser's secret. The database does not have it, and without it no code can be tested."""
     return hashlib.sha256(_bytes(browser_secret) + _bytes(code)).digest()
 
 
 def local_code_hash(token_hash: bytes, code: str) -> bytes:
-    """For the server itself, which does not have the browser's secret either. It is of use in that browser alone."""
+    """Hashes a code made by the server, which does not have the browser's secret. It only works in that browser."""
     return hashlib.sha256(token_hash + _bytes(code)).digest()
 
 
 def is_code(browser_secret: str, given: str, *, emailed: bytes, local: bytes | None) -> bool:
-    code = "".join(given.split())  # as people type it: 482 913
+    code = "".join(given.split())  # people type it as 482 913
     by_email = hmac.compare_digest(code_hash(browser_secret, code), emailed)
     by_server = hmac.compare_digest(local_code_hash(hash_of(browser_secret), code), local or b"")
     return by_email or by_server
 
 
 def csrf_token_of(session_token: str) -> str:
-    """Always the same of one session, so that it can be told again; and it says nothing of the session's own token."""
+    """Returns a token that is constant for a session, so that it can be sent again, and reveals nothing about it."""
     digest = hmac.digest(_bytes(session_token), b"fairpost csrf token", "sha256")
     return urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def is_csrf_token(session_token: str, given: str) -> bool:
-    """Whoever sends it has read a page of this session."""
+    """Returns whether the sender has read a page of this session."""
     return hmac.compare_digest(_bytes(csrf_token_of(session_token)), _bytes(given))
 
 

@@ -1,7 +1,7 @@
-"""Keys and the members who made them. A key is the workspace's: it goes on opening when its maker is gone, so whoever keeps a member out sees
-which those are.
+"""API keys and the members who created them.
 
-Who has a key that may make keys has those, too: they count as his who made the first of them.
+A key belongs to the workspace and stays valid when its creator leaves, so disabling a member lists their keys. Keys
+created with another key count for the creator of the first one.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,16 @@ from fairpost.store import workspaces
 if TYPE_CHECKING:
     from fairpost.store.store import Store
 
-BY_MANAGER = f"{Role.MANAGER} "  # nobody else makes keys
+BY_MANAGER = f"{Role.MANAGER} "  # only managers create keys
 BY_KEY = "key "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeKey:
-    """`maker`: the address of the member who made it, himself or with a key of his; None: the operator did, or nobody knows any more."""
+    """A key and its creator. `maker` is the address of the member who created it, directly or with a key.
+
+    It is None for the operator, or if unknown.
+    """
 
     key: ApiKey
     maker: str | None
@@ -32,7 +35,7 @@ class MadeKey:
 
 
 async def made_keys(store: "Store", workspace: str) -> list[MadeKey]:
-    """All of them, the newest first. For a store that sees people."""
+    """Returns all keys, newest first. Needs a store that can see people."""
     keys = await workspaces.keys(store, workspace)
     members = {person.address: person for person in await rows.listed(store, workspace)}
     makers = makers_of(keys)
@@ -40,7 +43,7 @@ async def made_keys(store: "Store", workspace: str) -> list[MadeKey]:
 
 
 async def open_keys_of(store: "Store", person: Person, *, now: datetime) -> list[ApiKey]:
-    """Those that this member made and that still open."""
+    """Returns the valid keys that this member created."""
     assert person.workspace is not None
     keys = await workspaces.keys(store, person.workspace)
     makers = makers_of(keys)
@@ -48,7 +51,7 @@ async def open_keys_of(store: "Store", person: Person, *, now: datetime) -> list
 
 
 def makers_of(keys: Sequence[ApiKey]) -> dict[str, str]:
-    """By key, the address of the member whom it goes back to."""
+    """Returns the address of the member behind each key."""
     by_id = {key.id: key for key in keys}
     found: dict[str, str] = {}
     for key in keys:

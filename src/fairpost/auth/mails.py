@@ -1,4 +1,7 @@
-"""What people who sign in get by e-mail, from the templates of the portals `admin` and `hub`, through the queue like any other."""
+"""Sends e-mails to people who sign in, from the templates of the portals `admin` and `hub`.
+
+They go through the queue like any other e-mail.
+"""
 
 import json
 from collections.abc import Mapping
@@ -17,24 +20,24 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 NAME_CHARS_MAX = 80
-ADMIN_PORTAL = "admin"  # of the operator's own e-mails: no workspace sends them
+ADMIN_PORTAL = "admin"  # for the operator's own e-mails: no workspace sends them
 
 Page = Literal["setup", "invitation", "reset", "enter"]
 
 
 def link(public_url: str, page: Page, token: str, *, region: str = "") -> str:
-    """`region`: whose database knows the token, where there are several."""
+    """Returns a link. `region` is the one whose database has the token, if there are several."""
     return f"{public_url.rstrip('/')}/{page}?{urlencode({'token': f'{region}.{token}' if region else token})}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceMail:
-    """How the service writes to people."""
+    """Sends the service's own e-mails to people."""
 
     portals: Portals
     pool: str
     public_url: str
-    region: str = ""  # whose people it writes to, where there are several
+    region: str = ""  # the recipients' region, if there are several
 
     def link(self, page: Page, token: str) -> str:
         return link(self.public_url, page, token, region=self.region)
@@ -42,7 +45,7 @@ class ServiceMail:
     async def send_code(
         self, store: "Store", person: Person, code: str, *, client: str, now: datetime, expires_at: datetime
     ) -> None:
-        """Worthless when the code is."""
+        """Sends a code. The e-mail expires with its code."""
         fields = {"code": code, "requested_at": f"{now.astimezone(UTC):%d %B %Y, %H:%M} UTC", "place": client}
         await self._queue(store, person, "tfa", fields, now=now, expires_at=expires_at)
 
@@ -76,19 +79,19 @@ class ServiceMail:
         given = {"first_name": person.name.partition(" ")[0], **fields}
         said = template.render({name: given[name] for name in template.fields.keys() & given.keys()})
         email: dict[str, Any] = {
+            **template.envelope,
             "workspace": SERVICE_WORKSPACE,
             "to": person.address,
             "subject": said.subject,
             "text": said.text,
             "html": said.html,
-            "class": "urgent" if template.is_urgent else "bulk",
             "pool": self.pool,
-            "on_doubt": "resend",  # twice does no harm, and not at all keeps somebody out
+            "on_doubt": "resend",  # a second copy does no harm, but a missing one locks a person out
             "expires_at": expires_at.isoformat(),
         }
         (row,) = await store.enqueue_many([email], now=now)
         if row["error"] is not None:
-            raise FairpostError(f"The e-mail to {person.address} was refused: {json.loads(row['error'])['message']}")
+            raise FairpostError(f"The e-mail to {person.address} was rejected: {json.loads(row['error'])['message']}")
 
 
 def _in_words(until: datetime, now: datetime) -> str:

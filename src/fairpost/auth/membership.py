@@ -1,4 +1,7 @@
-"""Who may sign in at all: invited, with a password of their own choice, changed, disabled. And the first one, who nobody invited."""
+"""People who can sign in: invite them, let them choose a password, change and disable them.
+
+The first admin needs no invitation.
+"""
 
 import re
 from datetime import datetime, timedelta
@@ -22,23 +25,21 @@ if TYPE_CHECKING:
     from fairpost.store.auth import Locked
     from fairpost.store.store import Store
 
-    Record = Callable[[Store, Person], Awaitable[None]]  # in the commit of what it is about
+    Record = Callable[[Store, Person], Awaitable[None]]  # runs in the same commit as the change it records
 
 INVITATION_LIFE = timedelta(hours=48)
 RESET_LIFE = timedelta(hours=1)
 SETUP_LIFE = timedelta(hours=24)
 LOCAL_OPERATOR = "operator@localhost"
-NO_NAME = re.compile(
-    r"[/@:<>]|\.\S"
-)  # it stands in e-mails to people who do not know us: no place for somebody's advertisement
+NO_NAME = re.compile(r"[/@:<>]|\.\S")  # names appear in e-mails to strangers, so they must not carry advertising
 
-EXPIRED = Refused(kind="expired", message="This link does not work any more. Ask for another one.")
+EXPIRED = Refused(kind="expired", message="This link is no longer valid. Ask for a new one.")
 LAST_ADMIN = Refused(kind="last_admin")
-WRONG_PASSWORD = Refused(kind="wrong", message="The password is not right.")
+WRONG_PASSWORD = Refused(kind="wrong", message="Wrong password.")
 
 
 async def people(store: "Store", workspace: str | None) -> list[Person]:
-    """None: those who run the service."""
+    """Returns the members of a workspace, or the admins of the service if it is None."""
     return await rows.listed(store, workspace)
 
 
@@ -46,7 +47,7 @@ async def person_named(store: "Store", workspace: str | None, address: str) -> P
     return await rows.find(store, workspace=workspace, address=address)
 
 
-# ── invited ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── invitations ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def invite(
@@ -60,7 +61,7 @@ async def invite(
     mail: ServiceMail | None = None,
     now: datetime | None = None,
 ) -> Offered | Refused:
-    """A link to choose a password; it ends the one before. With `mail` it is sent, too."""
+    """Creates a link to choose a password, which invalidates the previous one. With `mail`, also sends it."""
     if (refused := _refused_words(workspace, name, role)) is not None:
         return refused
     async with store.together() as tx:
@@ -79,7 +80,7 @@ async def invite(
 async def offer_reset(
     store: "Store", person_id: PersonId, *, mail: ServiceMail | None = None, now: datetime | None = None
 ) -> Offered | Refused:
-    """A link to choose another password. Nobody gets one for asking: whoever reads a mailbox would need nothing else."""
+    """Creates a link to choose a new password. Only an admin can do this: access to a mailbox must not be enough."""
     async with store.together() as tx:
         person = (await _locked(tx, person_id, now=now)).person
         if person.disabled_at is not None:
@@ -93,7 +94,7 @@ async def offer_reset(
 async def accept_invitation(
     store: "Store", token: str, password: str, *, name: str = "", now: datetime | None = None
 ) -> Person | Refused:
-    """The same without a session."""
+    """Accepts an invitation like `accept`, but without a session."""
     accepted = await accept(store, token, password, name=name, agent=None, now=now)
     return accepted if isinstance(accepted, Refused) else accepted.person
 
@@ -108,8 +109,11 @@ async def accept(
     record: "Record | None" = None,
     now: datetime | None = None,
 ) -> Accepted | Refused:
-    """Also a reset. From now on the password counts, and nothing else that there was. Who accepts an invitation is signed in: the link
-    came to the mailbox that a code would go to. `agent`: what the browser calls itself; None: there is none."""
+    """Accepts an invitation or a reset. From now on only the new password is valid: earlier sessions and links end.
+
+    Accepting an invitation signs the person in, because the link came to the mailbox that would get the code. `agent`
+    is the browser's user agent, or None if there is no browser.
+    """
     found = await rows.offered(store, hash_of(token), now=now)
     person = found[1] if found and found[0] in ("invite", "reset") else None
     if found is None or person is None:
@@ -137,11 +141,11 @@ async def accept(
         return Accepted(person=person, signed_in=begun)
 
 
-# ── the first one ─────────────────────────────────────────────────────────────────────────────────────────
+# ── first admin ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def first_admin_link(store: "Store", public_url: str, *, now: datetime | None = None) -> str | None:
-    """While nobody could sign in as an admin: where the first one says who he is. The link before ends."""
+    """Returns the link for the first admin, as long as no admin can sign in. It replaces an earlier link."""
     async with store.together() as tx:
         if await rows.has_admin(tx):
             return None
@@ -153,9 +157,9 @@ async def first_admin_link(store: "Store", public_url: str, *, now: datetime | N
 async def local_operator_link(
     store: "Store", public_url: str, *, by: str = "fairpost up", now: datetime | None = None
 ) -> str | None:
-    """Signs in whoever is on this machine, as an admin without a password: who has none keeps no first admin from coming.
+    """Returns a link that signs in the person at this machine as an admin without a password.
 
-    None: somebody has disabled this one.
+    This does not count as the first admin. Returns None if this admin was disabled.
     """
     async with store.together() as tx:
         person = await rows.find(tx, workspace=None, address=LOCAL_OPERATOR)
@@ -182,7 +186,7 @@ async def set_up(
     record: "Record | None" = None,
     now: datetime | None = None,
 ) -> Person | Refused:
-    """Makes the first admin."""
+    """Creates the first admin."""
     if not await is_setup_token(store, token, now=now):
         return EXPIRED
     parsed = await _parsed(store, address)
@@ -196,7 +200,7 @@ async def set_up(
             return EXPIRED
         person = await rows.add_invited(tx, workspace=None, address=parsed, name=name.strip(), role=Role.ADMIN, now=now)
         if person is None:
-            return Refused(kind="disabled", message="This person is disabled. Take another address.")
+            return Refused(kind="disabled", message="This person is disabled. Use a different address.")
         await rows.set_password(tx, person.id, password_hash)
         await rows.end_offers(tx, person.id)
         await rows.end_setup(tx)
@@ -206,7 +210,7 @@ async def set_up(
         return made
 
 
-# ── changed ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── changes ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def change_password(
@@ -219,7 +223,7 @@ async def change_password(
     record: "Record | None" = None,
     now: datetime | None = None,
 ) -> Person | Refused:
-    """By the person itself. Of its sessions, only the one it is done in stays."""
+    """Changes a person's own password. Ends all their sessions except the current one."""
     if (refused := _refused_password(new, person.address)) is not None:
         return refused
     attempt = await take_attempt_of(store, person, now=now)
@@ -231,7 +235,7 @@ async def change_password(
     async with store.together() as tx:
         locked = await _locked(tx, person.id, now=now)
         if locked.password_hash != attempt.password_hash or locked.person.disabled_at is not None:
-            return WRONG_PASSWORD  # changed while we looked
+            return WRONG_PASSWORD  # changed concurrently
         assert attempt.id is not None
         await rows.take_back(tx, attempt.id)
         await rows.set_password(tx, person.id, password_hash)
@@ -246,7 +250,7 @@ async def change_password(
 async def change_role(
     store: "Store", person_id: PersonId, role: Role, *, now: datetime | None = None
 ) -> Person | Refused:
-    """What was allowed before ends with the sessions."""
+    """Changes a person's role. Ends their sessions, so that the old permissions do not last."""
     async with store.together() as tx:
         person = (await _locked(tx, person_id, now=now)).person
         if (refused := _refused_role(person.workspace, role)) is not None:
@@ -258,9 +262,9 @@ async def change_role(
 
 
 async def disable_person(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> Person | Refused:
-    """Ends all that the person has, at once. The last admin who can sign in stays."""
+    """Disables a person and ends all their access at once. The last admin who can sign in cannot be disabled."""
     async with store.together() as tx:
-        admins = await rows.lock_admins(tx)  # two who disable each other come one after the other
+        admins = await rows.lock_admins(tx)  # serializes two admins who disable each other
         locked = await _locked(tx, person_id, now=now)
         others = [each for each in admins if each.id != person_id and each.has_password and each.disabled_at is None]
         if locked.person.workspace is None and locked.person.has_password and not others:
@@ -273,7 +277,7 @@ async def disable_person(store: "Store", person_id: PersonId, *, now: datetime |
 
 
 async def enable_person(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> Person:
-    """After it was disabled, or when too many tries keep it out."""
+    """Enables a person who was disabled, or locked out after too many attempts."""
     async with store.together() as tx:
         await _locked(tx, person_id, now=now)
         await rows.set_disabled(tx, person_id, None)
@@ -281,7 +285,7 @@ async def enable_person(store: "Store", person_id: PersonId, *, now: datetime | 
         return (await _locked(tx, person_id, now=now)).person
 
 
-# ── what is refused ───────────────────────────────────────────────────────────────────────────────────────
+# ── refusals ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _refused_words(workspace: str | None, name: str, role: Role) -> Refused | None:
@@ -293,7 +297,7 @@ def _refused_words(workspace: str | None, name: str, role: Role) -> Refused | No
 def _refused_name(name: str) -> Refused | None:
     if len(name) <= NAME_CHARS_MAX and name.isprintable() and not NO_NAME.search(name):
         return None
-    message = f"A name has at most {NAME_CHARS_MAX} characters, on one line, and no address in it."
+    message = f"A name must be at most {NAME_CHARS_MAX} characters on one line, without an address."
     return Refused(kind="bad_name", message=message)
 
 
@@ -328,5 +332,5 @@ async def _offer(
 async def _locked(store: "Store", person_id: PersonId, *, now: datetime | None) -> "Locked":
     locked = await rows.lock(store, person_id, now=now)
     if locked is None:
-        raise NotFound("There is no such person any more.")
+        raise NotFound("This person no longer exists.")
     return locked

@@ -1,6 +1,6 @@
-"""Passwords: which may be chosen, and how they are kept. Argon2id; its parameters stand here and nowhere else.
+"""Passwords: the rules for choosing one, and their hashes. They use Argon2id; its parameters are only here.
 
-Hashing takes a tenth of a second and 64 MB on purpose. It is done in threads, two at a time, and only so many wait.
+Hashing deliberately takes a tenth of a second and 64 MB. It runs in threads, two at a time, with a limited queue.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from argon2.low_level import hash_secret
 
 from fairpost.system import chance
 
-# The second recommendation of RFC 9106. Whoever signs in after a change is hashed anew.
+# The second recommendation of RFC 9106. After a change, each password is rehashed at the next sign-in.
 HASHER = PasswordHasher(time_cost=3, memory_cost=65_536, parallelism=4, hash_len=32, salt_len=16)
 
 AT_ONCE_MAX = 2
 WAITING_MAX = 50
-KINDS_MAX = 3  # of one address: each costs a computation
+KINDS_MAX = 3  # per address: each takes a computation
 CHARS_MIN = 12
 CHARS_MAX = 256
 _COMMON = """
@@ -41,35 +41,41 @@ _under_way = 0
 
 
 def complaint_about(password: str, *, address: str) -> str | None:
-    """Why it may not be chosen; None: it may."""
+    """Returns why the password is not allowed, or None if it is."""
     if not CHARS_MIN <= len(password) <= CHARS_MAX:
-        return f"A password has {CHARS_MIN} to {CHARS_MAX} characters; this one has {len(password)}."
+        return f"A password must have {CHARS_MIN} to {CHARS_MAX} characters; this one has {len(password)}."
     plain = password.strip().casefold()
     if plain in {address.casefold(), address.partition("@")[0].casefold()}:
-        return "The password must not be your e-mail address. Choose something that nobody knows of you."
+        return "The password must not be your e-mail address. Choose a different one."
     if plain in COMMON or len(set(plain)) < 3:
-        return "This password is one of the first that anybody would try. Choose another: four words that do not belong together are good."
+        return "This password is too common. Choose a different one, such as four unrelated words."
     return None
 
 
 def is_busy() -> bool:
-    """More wait than can be served within seconds."""
+    """Returns whether more requests are waiting than can be served within seconds."""
     return _under_way >= WAITING_MAX
 
 
 async def hashed(password: str, *, like: str | None = None) -> str:
-    """`like`: a hash of the same address in another workspace, whose salt is taken, so that one computation judges both."""
+    """Hashes a password. `like` is a hash of the same address in another workspace.
+
+    Its salt is reused, so that one computation checks both.
+    """
     salt = None if like is None else _salt(like)
     return await _in_thread(lambda: HASHER.hash(_bytes(password), salt=salt))
 
 
 async def is_right(password: str, password_hash: str | None) -> bool:
-    """None: there is no such password; it takes the same work to say so."""
+    """Checks a password. A hash of None means that there is no password, which takes the same time."""
     return await _in_thread(lambda: _verify(password, password_hash))
 
 
 async def right_ones(password: str, password_hashes: Sequence[str]) -> list[bool]:
-    """Of each, whether it is this password's. Those that share a salt are judged by one computation, and salts after the first few by none."""
+    """Returns for each hash whether it matches the password.
+
+    Hashes with the same salt share one computation. Only the first few salts are tried.
+    """
     kinds = list(dict.fromkeys(_kind(each) for each in password_hashes))[:KINDS_MAX]
     made = [await _in_thread(lambda kind=kind: _computed(password, kind)) for kind in kinds]  # type: ignore[misc]
     return [any(hmac.compare_digest(each, one) for one in made) for each in password_hashes]
@@ -80,7 +86,7 @@ def is_outdated(password_hash: str, *, like: str | None = None) -> bool:
 
 
 def _kind(password_hash: str) -> str:
-    """All but the hash itself: parameters and salt."""
+    """Returns the parameters and the salt, without the hash itself."""
     return password_hash.rpartition("$")[0]
 
 
@@ -104,7 +110,7 @@ def _computed(password: str, kind: str) -> str:
 
 
 def _verify(password: str, password_hash: str | None) -> bool:
-    decoy = _decoy(HASHER)  # made by whoever comes first, whatever he knows
+    decoy = _decoy(HASHER)  # created by the first request, right or wrong
     try:
         HASHER.verify(password_hash or decoy, _bytes(password))
     except (VerificationError, InvalidHashError):
@@ -118,7 +124,7 @@ def _decoy(hasher: PasswordHasher) -> str:
 
 
 def _bytes(password: str) -> bytes:
-    """However a keyboard composes its letters. No one may have a longer one: the rest is not looked at."""
+    """Encodes a password, normalized because keyboards compose letters differently, and cut at the maximum length."""
     return unicodedata.normalize("NFKC", password[: CHARS_MAX + 1]).encode("utf-8", "surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""Sessions: who is signed in, for how long, and how that ends."""
+"""Sessions: who is signed in, for how long, and how sessions end."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ AGENT_CHARS_MAX = 200
 
 
 async def session_of(store: "Store", token: str, *, now: datetime | None = None) -> Session | None:
-    """None: never begun, revoked, or over; or its person was disabled. One round trip."""
+    """Returns the session, or None if it is unknown, revoked or expired, or the person was disabled. One round trip."""
     return await rows.open_session(store, hash_of(token), idle=SESSION_IDLE, noted_every=SEEN_EVERY, now=now)
 
 
@@ -28,22 +28,22 @@ async def sign_out(store: "Store", token: str, *, now: datetime | None = None) -
 
 
 async def sessions_of(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> list[Session]:
-    """Those that work, the last seen first."""
+    """Returns the open sessions, most recently seen first."""
     return await rows.open_sessions(store, person_id, idle=SESSION_IDLE, now=now)
 
 
 async def still_open(store: "Store", token_hashes: Collection[bytes], *, now: datetime | None = None) -> set[bytes]:
-    """Of these, those that work. Watching keeps no session awake."""
+    """Returns those sessions that are still open. Checking does not keep a session alive."""
     return await rows.still_open(store, token_hashes, idle=SESSION_IDLE, now=now)
 
 
 async def revoke_session(store: "Store", person_id: PersonId, session_id: str, *, now: datetime | None = None) -> bool:
-    """By the id that lists show. False: this person has none of that id."""
+    """Ends a session by the ID shown in lists. Returns False if the person has no such session."""
     return await rows.revoke_named(store, person_id, session_id, now=now)
 
 
 async def revoke_sessions(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> int:
-    """All of them, and what was begun and not finished."""
+    """Ends all sessions and unfinished sign-ins."""
     async with store.together() as tx:
         await rows.lock(tx, person_id, now=now)
         return await rows.revoke_all(tx, person_id, now=now)

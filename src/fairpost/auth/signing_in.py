@@ -1,7 +1,7 @@
 """Signing in: the password, then a code by e-mail in the same browser. Nothing works before both.
 
-What is wrong is never said more exactly than that something is, and costs the same work whoever asks. Before a password or a code
-is judged, the try is counted as a failure; only what was right is taken back. So those who try at once gain nothing.
+Errors never say which part is wrong, and always take the same work. Before a password or code is checked, the attempt
+is counted as a failure; only a correct one is taken back. So parallel attempts gain nothing.
 """
 
 import math
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 FAILURES = rows.Window(address_max=10, client_max=50, length=timedelta(minutes=15))
-CODES_IN_WINDOW_MAX = 10  # sent to one person in this time
+CODES_IN_WINDOW_MAX = 10  # sent to one person within the window
 BUSY_S = 5
 ENTRY_LIFE = timedelta(minutes=10)
 ADDRESS_CHARS_MAX = 320
 
-WRONG = Refused(kind="wrong", message="The address or the password is not right.")
-SEVERAL = Refused(kind="several", message="You belong to several workspaces. Choose one.")
-EXPIRED = Refused(kind="expired", message="This sign-in is over. Enter your password again.")
+WRONG = Refused(kind="wrong", message="Wrong address or password.")
+SEVERAL = Refused(kind="several", message="You are a member of several workspaces. Choose one.")
+EXPIRED = Refused(kind="expired", message="This sign-in has expired. Enter your password again.")
 NO_ADMIN = Refused(kind="bad_role")
 NO_ENTRY = Refused(
-    kind="expired", message="This link does not work any more. Make another one on the server: fairpost admin link"
+    kind="expired", message="This link is no longer valid. Create a new one on the server: fairpost admin link"
 )
 NO_MORE_CODES = Refused(kind="expired", message=f"{CODES_MAX} codes were sent. Enter your password again.")
 
@@ -53,7 +53,7 @@ async def begin_sign_in(
     mail: ServiceMail,
     now: datetime | None = None,
 ) -> SignInBegun | Refused:
-    """The first step. `workspace`: None for those who run the service. `client`: the network address it comes from."""
+    """Takes the first step. `workspace` is None for admins of the service. `client` is the request's network address."""
     if passwords.is_busy():
         return _too_many(BUSY_S)
     attempt = await take_attempt(store, workspace=workspace, address=address, client=client, now=now)
@@ -67,20 +67,20 @@ async def begin_sign_in(
 
 
 async def _better(store: "Store", person: Person, password: str, known: str) -> str | None:
-    """The password hashed anew, where its parameters or its salt are not those that it should have."""
+    """Returns a new hash of the password, if the parameters or the salt of the known one are outdated."""
     like = await salt_of(store, person.address)
     return await passwords.hashed(password, like=like) if passwords.is_outdated(known, like=like) else None
 
 
 async def salt_of(store: "Store", address: str) -> str | None:
-    """The hash whose salt all passwords of this address have."""
+    """Returns the hash whose salt all passwords of this address share."""
     found = await rows.hashes_of(store, address)
     return found[0][1] if found else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """Somebody of an address, and the region whose database knows the person."""
+    """A person with this address, and the region whose database has them."""
 
     region: str
     store: "Store"
@@ -89,7 +89,7 @@ class Candidate:
 
 
 async def candidates(store: "Store", address: str, *, region: str, of_members: bool) -> list[Candidate]:
-    """Who could sign in with this address here: members, or those who run the service."""
+    """Returns the people who can sign in with this address here: members, or admins of the service."""
     found = await rows.hashes_of(store, _storable(address.strip()), of_members=of_members)
     return [Candidate(region=region, store=store, person=person, password_hash=known) for person, known in found]
 
@@ -97,10 +97,13 @@ async def candidates(store: "Store", address: str, *, region: str, of_members: b
 async def the_one_meant(
     found: "Sequence[Candidate]", *, password: str, client: str, now: datetime | None = None
 ) -> Candidate | Refused | None:
-    """Of all with an address that names no workspace; None: nobody has it. Where there are several, the password tells, and only where it
-    fits more than one, the person is asked. All passwords of an address share a salt, so that this costs what one costs."""
+    """Chooses among all people with an address if no workspace was given. Returns None if there are none.
+
+    If there are several, the password decides; only if it fits more than one must the person choose. All passwords of
+    an address share a salt, so this costs no more than checking one.
+    """
     if len(found) < 2:
-        return found[0] if found else None  # whether the password is right is judged as ever
+        return found[0] if found else None  # the password is checked later, as usual
     if passwords.is_busy():
         return _too_many(BUSY_S)
     attempts: list[tuple[Store, Attempt]] = []
@@ -136,7 +139,7 @@ async def _begin(
     async with store.together() as tx:
         locked = await rows.lock(tx, person_id, now=now)
         if locked is None or locked.password_hash != known or locked.person.disabled_at is not None:
-            return WRONG  # changed while we looked
+            return WRONG  # changed concurrently
         assert attempt.id is not None
         await rows.take_back(tx, attempt.id)
         if better is not None:
@@ -161,7 +164,7 @@ async def _begin(
 async def resend_code(
     store: "Store", *, browser_secret: str, client: str, mail: ServiceMail, now: datetime | None = None
 ) -> SignInBegun | Refused:
-    """Another code for the same browser; those before it end. Wrong tries stay counted."""
+    """Sends another code for the same browser, which invalidates earlier ones. Failed attempts remain counted."""
     token_hash = hash_of(browser_secret)
     async with store.together() as tx:
         begun = await _begun(tx, token_hash, now=now)
@@ -182,7 +185,7 @@ async def resend_code(
 
 
 async def _begun(store: "Store", token_hash: bytes, *, now: datetime | None) -> "tuple[Locked, PendingSignIn] | None":
-    """None: used, over, tried too often; or its person was disabled."""
+    """Returns the sign-in, or None if it was used, has expired or was tried too often, or the person was disabled."""
     locked = await rows.lock_signing_in(store, token_hash, now=now)
     if locked is None or locked.person.disabled_at is not None:
         return None
@@ -193,7 +196,7 @@ async def _begun(store: "Store", token_hash: bytes, *, now: datetime | None) -> 
 async def finish_sign_in(
     store: "Store", *, browser_secret: str, code: str, agent: str, now: datetime | None = None
 ) -> SignedIn | Refused:
-    """The second step. `agent`: what the browser calls itself."""
+    """Takes the second step. `agent` is the browser's user agent."""
     token_hash = hash_of(browser_secret)
     async with store.together() as tx:
         begun = await _begun(tx, token_hash, now=now)
@@ -227,7 +230,10 @@ async def begin_session(store: "Store", person: Person, agent: str, *, now: date
 
 
 async def make_local_code(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> LocalCode | None:
-    """For the newest sign-in that waits for its code, when no e-mail comes. None: none waits."""
+    """Creates a code for the newest sign-in that is waiting for one, in case no e-mail arrives.
+
+    Returns None if no sign-in is waiting.
+    """
     async with store.together() as tx:
         locked = await rows.lock(tx, person_id, now=now)
         if locked is None or locked.person.disabled_at is not None:
@@ -240,13 +246,13 @@ async def make_local_code(store: "Store", person_id: PersonId, *, now: datetime 
     return LocalCode(code=code, begun_at=pending.created_at, expires_at=pending.expires_at)
 
 
-# ── by a link made on the server ──────────────────────────────────────────────────────────────────────────
+# ── links made on the server ──────────────────────────────────────────────────────────────────────────────
 
 
 async def offer_entry(
     store: "Store", person_id: PersonId, *, by: str, now: datetime | None = None
 ) -> Offered | Refused:
-    """A link that signs an admin in, once, without password and code: whoever can make it has the database anyhow."""
+    """Creates a one-time link that signs an admin in without a password and a code. This requires database access."""
     async with store.together() as tx:
         locked = await rows.lock(tx, person_id, now=now)
         if locked is None or locked.person.workspace is not None:
@@ -262,7 +268,7 @@ async def offer_entry(
 
 
 async def enter(store: "Store", token: str, *, agent: str, now: datetime | None = None) -> SignedIn | Refused:
-    """Begins a session with such a link."""
+    """Starts a session with such a link."""
     token_hash = hash_of(token)
     async with store.together() as tx:
         found = await rows.offered(tx, token_hash, now=now)
@@ -272,7 +278,7 @@ async def enter(store: "Store", token: str, *, agent: str, now: datetime | None 
         if locked is None or locked.person.disabled_at is not None:
             return NO_ENTRY
         if not await rows.use_offer(tx, token_hash, now=locked.now):
-            return NO_ENTRY  # somebody was quicker
+            return NO_ENTRY  # another request was faster
         await rows.note_sign_in(tx, locked.person.id, now=locked.now)
         return await begin_session(tx, locked.person, agent, now=locked.now)
 
@@ -283,7 +289,7 @@ async def enter(store: "Store", token: str, *, agent: str, now: datetime | None 
 async def take_attempt(
     store: "Store", *, workspace: str | None, address: str, client: str | None, now: datetime | None
 ) -> "Attempt | Refused":
-    """Counts as a failure until it is taken back."""
+    """Records an attempt, which counts as a failure until it is taken back."""
     attempt = await rows.take_attempt(
         store,
         workspace=_storable(workspace) if workspace is not None else None,
@@ -306,7 +312,7 @@ def network_of(client: str) -> str:
 
 
 def _storable(text: str) -> str:
-    """What the database could not hold belongs to nobody, and is counted as one."""
+    """Returns an address that can be stored. Those that the database cannot store belong to no one and count together."""
     is_fine = len(text) <= ADDRESS_CHARS_MAX and "\0" not in text and text.isprintable()
     return text if is_fine else ""
 
@@ -320,9 +326,9 @@ async def _refused_code(store: "Store", person_id: PersonId, now: datetime) -> R
 
 def _too_many(retry_after_s: int) -> Refused:
     wait = f"{math.ceil(retry_after_s / 60)} minutes" if retry_after_s > 90 else f"{retry_after_s} seconds"
-    return Refused(kind="too_many", message=f"Too many tries. Try again in {wait}.", retry_after_s=retry_after_s)
+    return Refused(kind="too_many", message=f"Too many attempts. Try again in {wait}.", retry_after_s=retry_after_s)
 
 
 def _wrong_code(tries_left: int) -> Refused:
-    left = {0: "Enter your password again.", 1: "One try is left."}.get(tries_left, f"{tries_left} tries are left.")
-    return Refused(kind="wrong", message=f"The code is not right. {left}", tries_left=tries_left)
+    left = {0: "Enter your password again.", 1: "One attempt left."}.get(tries_left, f"{tries_left} attempts left.")
+    return Refused(kind="wrong", message=f"Wrong code. {left}", tries_left=tries_left)

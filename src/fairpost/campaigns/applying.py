@@ -1,4 +1,4 @@
-"""A campaign in the database, made what its file says; and the file, made from the database."""
+"""Applies a campaign file to the database, and exports a campaign to a file."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,6 +11,7 @@ from fairpost.model.campaign import Campaign, CampaignState, Step
 from fairpost.model.errors import FairpostError
 from fairpost.store import campaigns, schedules, templates
 from fairpost.store.campaigns import Draft
+from fairpost.store.header_fields import raw
 from fairpost.store.store import Store
 from fairpost.templates.rendering import Template
 
@@ -21,11 +22,14 @@ OWN_NAME_MAX = 91  # with .step-100, a template's name has a hundred characters
 class Applied:
     changes: tuple[Change, ...]
     is_new: bool
-    campaign: Campaign | None  # None: it was only compared, and there is none
+    campaign: Campaign | None  # None after a comparison if the campaign does not exist
 
 
 async def compare(store: Store, file: CampaignFile) -> Applied:
-    """What applying it would change. Raises FairpostError for what cannot be: once it is launched, only the workspace's schedule can."""
+    """Returns the changes that applying the file would make.
+
+    Raises FairpostError for forbidden changes: after the launch, only the workspace's schedule can change.
+    """
     known = await campaigns.find_campaign(store, file.workspace, file.name)
     changes = diff(await as_file(store, known) if known else None, file)
     if known is not None and known.state is not CampaignState.DRAFT:
@@ -38,7 +42,7 @@ async def compare(store: Store, file: CampaignFile) -> Applied:
 
 
 async def apply(store: Store, file: CampaignFile, *, now: datetime) -> Applied:
-    """Idempotent, and all of it or nothing."""
+    """Applies the file completely or not at all. Idempotent."""
     async with store.together() as one:
         found = await compare(one, file)
         return replace(found, campaign=await _changed(one, file, found.campaign, now=now)) if found.changes else found
@@ -52,7 +56,7 @@ async def _changed(store: Store, file: CampaignFile, known: Campaign | None, *, 
 
 
 async def as_file(store: Store, campaign: Campaign) -> CampaignFile:
-    """What a file says that would change nothing."""
+    """Returns the file that describes this campaign. Applying it would change nothing."""
     stored = await schedules.schedule_of(store, campaign.workspace)
     return CampaignFile(
         name=campaign.name,
@@ -61,15 +65,18 @@ async def as_file(store: Store, campaign: Campaign) -> CampaignFile:
         route=campaign.route,
         starts_at=campaign.starts_at,
         user=campaign.user,
+        labels=campaign.labels,
+        header_fields=campaign.header_fields,
         gap=campaign.gap,
         by_recipients_clock=campaign.by_recipients_clock,
+        has_footer=campaign.has_footer,
         schedule=stored.schedule if stored.is_stored else None,
         steps=tuple([await _file_step(store, campaign, n, step) for n, step in enumerate(campaign.steps, 1)]),
     )
 
 
 async def _file_step(store: Store, campaign: Campaign, number: int, step: Step) -> FileStep:
-    """With its own words, where the template is the campaign's own."""
+    """Returns a step for the file, with its content if the template belongs to the campaign."""
     if step.template != own_template(campaign.name, number):
         return FileStep(delay_s=step.delay_s, template_name=step.template, own_subject=step.own_subject)
     subject, text, html = await campaigns.words_of_step(store, campaign, number)
@@ -78,7 +85,7 @@ async def _file_step(store: Store, campaign: Campaign, number: int, step: Step) 
 
 
 def own_template(campaign: str, number: int) -> str:
-    """The name under which the words of a step are kept that a file says itself."""
+    """Returns the name of the template that stores the content of a step given in the file."""
     short = campaign if len(campaign) <= OWN_NAME_MAX else f"{campaign[: OWN_NAME_MAX - 17]}-{_hash(campaign)}"
     return f"{short}.step-{number}"
 
@@ -110,7 +117,10 @@ async def _write(store: Store, file: CampaignFile) -> Campaign:
             route=file.route,
             gap=file.gap,
             by_recipients_clock=file.by_recipients_clock,
+            has_footer=file.has_footer,
             user=file.user,
+            labels=file.labels,
+            header_fields=raw(file.header_fields),
             starts_at=file.starts_at,
         ),
     )
@@ -120,6 +130,5 @@ def _refuse_late(campaign: Campaign, changes: tuple[Change, ...]) -> None:
     late = [change.field for change in changes if not change.field.startswith("schedule")]
     if late:
         raise FairpostError(
-            f"Campaign {campaign.name} is {campaign.state}, and what was launched stays as it is: {', '.join(late)} cannot be "
-            "changed any more. Nothing was changed. Give the file another name for another campaign."
+            f"Campaign {campaign.name} is {campaign.state}, so {', '.join(late)} can no longer be changed. Nothing was changed. To create another campaign, use a different name in the file."
         )

@@ -1,4 +1,4 @@
-"""Works out what a workspace's schedule means for the weeks ahead, and lays it where mail is let out."""
+"""Computes a workspace's schedule for the coming weeks, and stores it for the release of mail."""
 
 from datetime import datetime
 
@@ -13,7 +13,10 @@ TRIES_MAX = 20
 
 
 async def set_schedule(store: Store, workspace: str, schedule: Schedule, *, now: datetime) -> None:
-    """From now on, for everything of the workspace's campaigns, also what is queued already. Raises Refusal."""
+    """Stores a schedule. It takes effect at once for all of the workspace's campaign e-mails, even queued ones.
+
+    Raises Refusal.
+    """
     problem = problem_of_schedule(schedule, now)
     if problem is not None:
         field, _, why = problem.partition(" ")
@@ -23,7 +26,7 @@ async def set_schedule(store: Store, workspace: str, schedule: Schedule, *, now:
 
 
 async def lay(store: Store, workspace: str, *, now: datetime) -> None:
-    """As often as it takes: whoever changes the schedule meanwhile makes us begin anew."""
+    """Computes and stores the calendar, starting again if the schedule is changed concurrently."""
     for _ in range(TRIES_MAX):
         stored = await schedules.schedule_of(store, workspace)
         if not stored.is_stored:
@@ -33,7 +36,7 @@ async def lay(store: Store, workspace: str, *, now: datetime) -> None:
             await schedules.begin_ramp_up(store, workspace, today)
             continue
         until = now + HORIZON
-        # A clock that is not known here is the workspace's own: better than none.
+        # An unknown time zone falls back to the workspace's own.
         zones = {"": None, **{zone: zone if is_zone(zone) else None for zone in stored.zones}}
         has_quota = stored.schedule.quota.daily_max is not None
         is_laid = await schedules.materialize_calendar(
@@ -46,4 +49,4 @@ async def lay(store: Store, workspace: str, *, now: datetime) -> None:
         )
         if is_laid:
             return
-    raise FairpostError(f"The schedule of workspace {workspace} is being changed all the time. Try again.")
+    raise FairpostError(f"Conflicting updates to workspace {workspace}'s schedule. Try again.")

@@ -1,9 +1,11 @@
-"""What a file would change: field by field, and in long texts line by line. What to do about it is decided elsewhere."""
+"""The changes that a file would make: field by field, and line by line in long texts."""
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC
 from difflib import unified_diff
+from typing import Any
 
 from fairpost.campaigns.file import CampaignFile, FileStep
 from fairpost.campaigns.words import (
@@ -17,23 +19,26 @@ from fairpost.model.durations import write_duration
 from fairpost.model.sender import normalize_user
 from fairpost.model.window import SendingWindow
 
-LINES_COMPARED_MAX = 2_000  # comparing takes their square
+LINES_COMPARED_MAX = 2_000  # comparing takes quadratic time
 CONTEXT_LINES = 2
 
-Facts = dict[str, str | None]  # by field, in words; None: it is not there
+Facts = dict[str, str | None]  # by field, as text; None if absent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """None: it was not there before, or will not be there after."""
+    """The change of a field. A value is None if the field is absent."""
 
-    field: str  # as in "step 2 text"
+    field: str  # like "step 2 text"
     before: str | None
     after: str | None
 
 
 def diff(before: CampaignFile | None, after: CampaignFile) -> tuple[Change, ...]:
-    """A file without a schedule leaves that of the workspace as it is. What means the same is no change."""
+    """Compares two files. Equivalent values are not a change.
+
+    A file without a schedule leaves the workspace's schedule unchanged.
+    """
     if before is not None and after.schedule is None:
         before = replace(before, schedule=None)
     old, new = _facts(before) if before else {}, _facts(after)
@@ -42,7 +47,7 @@ def diff(before: CampaignFile | None, after: CampaignFile) -> tuple[Change, ...]
 
 
 def in_lines(changes: Iterable[Change]) -> Iterator[str]:
-    """As `diff` prints them: what goes begins with a minus, what comes with a plus."""
+    """Yields the changes in the format of `diff`: removed lines start with a minus, added lines with a plus."""
     for change in changes:
         before, after = _lines(change.before), _lines(change.after)
         if max(len(before), len(after)) > LINES_COMPARED_MAX:
@@ -56,13 +61,13 @@ def in_lines(changes: Iterable[Change]) -> Iterator[str]:
 
 
 def _lines(text: str | None) -> list[str]:
-    """Of text that is there at least one. A line feed at the end counts: the last one is then empty."""
+    """Splits a text into lines. Existing text has at least one, and a final line feed adds an empty one."""
     return [] if text is None else text.split("\n")
 
 
 def _compared(before: list[str], after: list[str]) -> Iterator[str]:
     lines = unified_diff(before, after, n=CONTEXT_LINES, lineterm="")
-    yield from list(lines)[2:]  # the first two would name files
+    yield from list(lines)[2:]  # the first two lines name files
 
 
 def _said(sign: str, field: str, lines: list[str]) -> Iterator[str]:
@@ -82,7 +87,7 @@ def _counted(change: Change, before: list[str], after: list[str]) -> Iterator[st
         yield f"+ {change.field}: {len(after):,} lines" + (f", new from line {first:,} on" if before else "")
 
 
-# ── a campaign in words ───────────────────────────────────────────────────────────────────────────────────
+# ── a campaign as text ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _facts(campaign: CampaignFile) -> Facts:
@@ -95,13 +100,21 @@ def _facts(campaign: CampaignFile) -> Facts:
         "account": campaign.route[1:] if is_account else None,
         "start": campaign.starts_at.astimezone(UTC).isoformat(" ") if campaign.starts_at else None,
         "user": normalize_user(campaign.user) or None,
+        **{key: _label(campaign.labels.get(key)) for key in ("type", "tags", "metadata")},
+        "headers": _label(dict(campaign.header_fields.headers) or None),
+        "reply_to": str(campaign.header_fields.reply_to) if campaign.header_fields.reply_to else None,
         "gap": gap_in_words(campaign.gap),
         "clock": "recipient" if campaign.by_recipients_clock else "workspace",
+        "footer": None if campaign.has_footer else "false",
     }
     facts |= _schedule_facts(campaign.schedule)
     for number, step in enumerate(campaign.steps, 1):
         facts |= {f"step {number} {key}": value for key, value in _step_facts(step, is_first=number == 1).items()}
     return facts
+
+
+def _label(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def _schedule_facts(schedule: Schedule | None) -> Facts:
@@ -118,7 +131,7 @@ def _schedule_facts(schedule: Schedule | None) -> Facts:
 
 
 def _window_facts(window: SendingWindow | None) -> Facts:
-    """No window is one that is always open."""
+    """Returns the fields of a window. No window means always open."""
     return {
         "days": weekdays_in_words(window.days) if window else "mon-sun",
         "hours": hours_in_words(window.start, window.end) if window else "all",

@@ -1,13 +1,13 @@
-"""A whole campaign in one TOML file, which people keep beside their code: what it may say, and all that is wrong with it.
+"""A campaign as one TOML file to keep under version control: its keys, and how their errors are found.
 
-Only the file and the templates it names are looked at. Whether its lists, accounts and kept templates are there is for
-those who know the database. docs/campaign-file.md explains every key.
+Only the file and the template files it names are checked here. Whether its lists, accounts and stored templates exist
+is checked against the database elsewhere. docs/campaign-file.md explains every key.
 """
 
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,6 +18,7 @@ from fairpost.campaigns.texts import named_text, text_of
 from fairpost.campaigns.words import EVERY_DAY, NO_RAMP_UP, WHOLE_DAY, shown
 from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
 from fairpost.model.errors import FairpostError
+from fairpost.model.mailbox import HeaderFields
 from fairpost.model.window import Quota, SendingWindow
 from fairpost.policy.quotas import problem_of_quota
 from fairpost.policy.windows import problem_of
@@ -29,12 +30,13 @@ T = TypeVar("T")
 FILE_BYTES_MAX = 16_777_216
 STEPS_MAX = 100
 KEY_CHARS_MAX = 100
-UNKNOWN_TOLD_MAX = 20  # of one table: a file of something else has thousands
+UNKNOWN_TOLD_MAX = 20  # per table: an unrelated file may have thousands
 
 CONTENT_KEYS = ("subject", "text", "text_file", "html", "html_file")
-KEYS: dict[str, tuple[str, ...]] = {  # of each table; the first is the file itself
+KEYS: dict[str, tuple[str, ...]] = {  # by table; the first one is the file itself
     "": (
-        "name", "workspace", "list", "lists", "pool", "account", "start", "user", "gap", "clock", "schedule", "step",
+        "name", "workspace", "list", "lists", "pool", "account", "start", "user", "gap", "clock", "footer", "schedule", "step",
+        "type", "tags", "metadata", "headers", "reply_to",
     ),
     "schedule": ("timezone", "days", "hours", "holidays", "quota", "ramp_up"),
     "step": ("delay", "template", "own_subject", *CONTENT_KEYS),
@@ -49,8 +51,11 @@ IN_THE_FILE = {"daily_max": "quota", "ramp_up_days": "ramp_up (days)", "ramp_up_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStep:
-    """Its words are either here, or kept in the database under a name. A follow-up without `own_subject` has the first step's, and
-    where its words are here, an empty one."""
+    """A step, with its content or the name of a stored template.
+
+    Without `own_subject`, a follow-up uses the first step's subject; if the content is given here, its own subject is
+    then empty.
+    """
 
     delay_s: int = 0
     template_name: str | None = None
@@ -63,17 +68,20 @@ class CampaignFile:
     name: str
     workspace: str = "default"
     lists: tuple[str, ...]
-    route: str = "default"  # a pool of accounts, or @ and one account
+    route: str = "default"  # a pool of accounts, or @ followed by the name of one account
     starts_at: datetime | None = None
     user: str = ""
+    labels: Mapping[str, Any] = field(default_factory=dict)  # labels of its e-mails: type, tags, metadata
+    header_fields: HeaderFields = field(default_factory=HeaderFields)  # for its e-mails
     gap: Gap | None
     by_recipients_clock: bool = False
-    schedule: Schedule | None = None  # None: it says nothing of the workspace's schedule, which stays as it is
+    has_footer: bool = True
+    schedule: Schedule | None = None  # None leaves the workspace's schedule unchanged
     steps: tuple[FileStep, ...]
 
 
 class BadCampaignFile(FairpostError):
-    """Each of `problems` says where it is, what the rule is and what was found."""
+    """Raised with all problems of a file. Each says where the problem is, what the rule is, and what was found."""
 
     def __init__(self, where: str, problems: Sequence[str]) -> None:
         super().__init__("\n".join(f"{where}: {problem}" for problem in problems))
@@ -81,7 +89,7 @@ class BadCampaignFile(FairpostError):
 
 
 def read_campaign_file(path: Path, *, now: datetime) -> CampaignFile:
-    """Raises BadCampaignFile with everything that is wrong with it."""
+    """Reads a campaign file. Raises BadCampaignFile with all problems found."""
     try:
         text = text_of(path, FILE_BYTES_MAX)
     except ValueError as error:
@@ -90,16 +98,16 @@ def read_campaign_file(path: Path, *, now: datetime) -> CampaignFile:
 
 
 def parse_campaign(text: str, *, where: str, folder: Path, now: datetime) -> CampaignFile:
-    """`where` is how complaints call the file; `folder` is where the paths in it begin.
+    """Parses a campaign file. `where` is its name in error messages, and `folder` the base of relative paths in it.
 
-    For files of those who run this: it takes hours to parse one that was made for that, and the paths may lead anywhere.
+    Only for the operator's own files: a hostile file could take hours to parse, and its paths may lead anywhere.
     """
     problems: list[str] = []
     try:
         top = _Table("", tomllib.loads(text), problems)
     except RecursionError:
-        raise BadCampaignFile(where, ["is not TOML of use: its brackets go too deep"]) from None
-    except ValueError as error:  # mostly a TOMLDecodeError, which says the line
+        raise BadCampaignFile(where, ["is not valid TOML: brackets are nested too deeply"]) from None
+    except ValueError as error:  # usually a TOMLDecodeError, which names the line
         raise BadCampaignFile(where, [f"is not TOML: {error}"]) from error
     campaign = _campaign(top, folder, now)
     if problems:
@@ -108,7 +116,7 @@ def parse_campaign(text: str, *, where: str, folder: Path, now: datetime) -> Cam
 
 
 class _Table:
-    """A table of the file. What is wrong with its values goes to `problems`, and reading goes on."""
+    """A table of the file. Errors in its values are added to `problems`, and reading continues."""
 
     def __init__(self, kind: str, given: Mapping[str, Any], problems: list[str], place: str = "") -> None:
         self._given, self._problems, self._place = given, problems, place
@@ -127,7 +135,7 @@ class _Table:
         return len(self._problems)
 
     def read(self, key: str, parse: Callable[[Any], T], default: T) -> T:
-        """`parse` raises ValueError with what is to be said behind the key."""
+        """Reads a key. `parse` raises ValueError with the message that follows the key."""
         if key not in self._given:
             return default
         try:
@@ -137,10 +145,10 @@ class _Table:
             return default
 
     def one_of(self, *keys: str) -> str | None:
-        """Which of the keys is there. They say the same thing, so that two are one too many."""
+        """Returns the key that is present. The keys exclude each other, so having two of them is a problem."""
         there = [key for key in keys if key in self]
         if len(there) > 1:
-            self.complain(f"{there[0]} and {there[1]} must not both be there: take one of them out")
+            self.complain(f"{there[0]} and {there[1]} cannot be combined: remove one of them")
         return there[0] if there else None
 
     def table(self, kind: str, given: Mapping[str, Any], place: str) -> "_Table":
@@ -151,24 +159,24 @@ class _Table:
         for key in unknown[:UNKNOWN_TOLD_MAX]:
             self.complain(_unknown(key, kind))
         if len(unknown) > UNKNOWN_TOLD_MAX:
-            self.complain(f"and {len(unknown) - UNKNOWN_TOLD_MAX:,} more keys that are not known")
+            self.complain(f"and {len(unknown) - UNKNOWN_TOLD_MAX:,} more unknown keys")
 
 
 def _unknown(key: str, kind: str) -> str:
     home = next((other for other, keys in KEYS.items() if key in keys), None)
     if home is not None:
-        return f"{key} must stand {HOMES[home]}"
+        return f"{key} must be {HOMES[home]}"
     near = get_close_matches(key[:KEY_CHARS_MAX], KEYS[kind], n=1)
-    known = f"did you mean {near[0]}?" if near else f"known are {', '.join(KEYS[kind])}"
-    return f"{shown(key)} is not known: {known}"
+    known = f"did you mean {near[0]}?" if near else f"known keys are {', '.join(KEYS[kind])}"
+    return f"{shown(key)} is unknown: {known}"
 
 
-# ── the campaign ──────────────────────────────────────────────────────────────────────────────────────────
+# ── campaign ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _campaign(top: _Table, folder: Path, now: datetime) -> CampaignFile:
     if "name" not in top:
-        top.complain('name must be given, like name = "spring"')
+        top.complain('name is required, for example name = "spring"')
     steps = top.get("step")
     return CampaignFile(
         name=top.read("name", values.name, ""),
@@ -177,17 +185,31 @@ def _campaign(top: _Table, folder: Path, now: datetime) -> CampaignFile:
         route=_route(top),
         starts_at=top.read("start", values.moment, None),
         user=top.read("user", values.user, ""),
+        labels=_labels(top),
+        header_fields=HeaderFields(
+            headers=top.read("headers", values.headers, {}), reply_to=top.read("reply_to", values.mailbox, None)
+        ),
         gap=top.read("gap", values.gap, HUMAN_GAP if isinstance(steps, list) and len(steps) > 1 else None),
         by_recipients_clock=top.read("clock", values.is_recipients, False),
+        has_footer=top.read("footer", values.flag, True),
         schedule=_schedule(top, now),
         steps=tuple(_step(top, number, given, folder) for number, given in enumerate(_step_tables(top), 1)),
     )
 
 
+def _labels(top: _Table) -> dict[str, Any]:
+    given = {
+        "type": top.read("type", values.email_type, None),
+        "tags": top.read("tags", values.tags, None),
+        "metadata": top.read("metadata", values.metadata, None),
+    }
+    return {name: value for name, value in given.items() if value}
+
+
 def _lists(top: _Table) -> tuple[str, ...]:
     key = top.one_of("lists", "list")
     if key is None:
-        top.complain('lists must be given, like lists = ["customers"]: whom to write to')
+        top.complain('lists is required, for example lists = ["customers"]')
     return top.read("list", values.only_list, ()) if key == "list" else top.read("lists", values.list_names, ())
 
 
@@ -233,7 +255,7 @@ def _quota(table: _Table) -> Quota:
     return quota
 
 
-# ── its steps ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── steps ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _step_tables(top: _Table) -> list[Any]:
@@ -242,9 +264,9 @@ def _step_tables(top: _Table) -> list[Any]:
         top.complain(f"step must be a list of tables: write [[step]] in double brackets, got {values.said(tables)}")
         return []
     if not tables:
-        top.complain("step must be there at least once: write [[step]], and under it subject and text")
+        top.complain("step is required at least once: write [[step]], with subject and text below it")
     if len(tables) > STEPS_MAX:
-        top.complain(f"step must be there at most {STEPS_MAX} times, got {len(tables):,}")
+        top.complain(f"step is allowed at most {STEPS_MAX} times, got {len(tables):,}")
     return tables[:STEPS_MAX]
 
 
@@ -257,32 +279,32 @@ def _step(top: _Table, number: int, given: Any, folder: Path) -> FileStep:
     is_first = number == 1
     if "template" not in table:
         if "own_subject" in table:
-            table.complain("own_subject goes with template: here, subject says it")
+            table.complain("own_subject needs template: this step has its own subject anyway")
         own_subject = not is_first and "subject" in table
         return FileStep(delay_s=delay_s, content=_content(table, folder, is_first=is_first), own_subject=own_subject)
     if is_first and "own_subject" in table:
-        table.complain("own_subject must not be there: the first step's subject is everybody's")
+        table.complain("own_subject is not allowed in the first step, whose subject the other steps use")
     if own := [key for key in CONTENT_KEYS if key in table]:
-        table.complain(f"template names one that is kept, so {', '.join(own)} must not be there: take out either")
+        table.complain(f"template cannot be combined with {', '.join(own)}: remove one of them")
     own_subject = not is_first and table.read("own_subject", values.flag, False)
     return FileStep(delay_s=delay_s, template_name=table.read("template", values.name, ""), own_subject=own_subject)
 
 
 def _delay_s(table: _Table, *, is_first: bool) -> int:
     if is_first and "delay" in table:
-        table.complain("delay must not be there: the first step is sent at the start; take it out, or use start")
+        table.complain("delay is not allowed in the first step, which is sent at the start: remove it, or use start")
         return 0
     if not is_first and "delay" not in table:
-        table.complain('delay must be given, like delay = "3d": how long after the step before')
+        table.complain('delay is required, for example delay = "3d": the time after the previous step')
     return table.read("delay", values.delay, 0)
 
 
 def _content(table: _Table, folder: Path, *, is_first: bool) -> Template:
     names = {part: table.one_of(part, f"{part}_file") or "" for part in ("text", "html")}
     if not any(names.values()):
-        table.complain("text or html must be given (or text_file, html_file), or else template")
+        table.complain("text or html (or text_file, html_file) is required unless template is given")
     if is_first and "subject" not in table:
-        table.complain('subject must be given, like subject = "Hello"')
+        table.complain('subject is required, for example subject = "Hello"')
     bodies = {part: _body(table, key, folder) for part, key in names.items()}
     template = Template(subject=table.read("subject", values.text, ""), **bodies)
     for error in _template_errors(template):
@@ -299,7 +321,7 @@ def _body(table: _Table, key: str, folder: Path) -> str | None:
 
 
 def _template_errors(template: Template) -> Iterable[TemplateError]:
-    """Of each part the first: compiling ends with the first of all."""
+    """Yields the first error of each part: compiling the whole template would stop at the very first one."""
     parts = [Template(subject=template.subject)]
     parts += [Template(subject="", text=template.text), Template(subject="", html=template.html)]
     return filter(None, map(_template_error, parts))

@@ -1,4 +1,4 @@
-"""What a campaign still has to send, as the forecast asks for it; what was foreseen at the launch, and what came of it."""
+"""The input of a campaign's forecast, the forecast at launch, and the actual progress."""
 
 import asyncio
 from contextlib import suppress
@@ -29,19 +29,22 @@ from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
-SECONDS_MAX = 10.0  # of one forecast that is kept: a plan of ten years takes about so long
+SECONDS_MAX = 10.0  # for one stored forecast: a ten-year plan takes about this long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     plan: Plan
     senders: list[Sender]
-    not_counted: int  # follow-ups of accounts that cannot send, nobody knows until when
+    not_counted: int  # follow-ups of accounts that cannot send, so that their end is unknown
     gives_up_at: datetime | None  # when the first of these fail, unless their account is resumed
 
 
 async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
-    """Of this campaign alone: others that share its accounts or its workspace's quota are not counted."""
+    """Returns the input for this campaign alone.
+
+    Other campaigns that share its accounts or its workspace's quota are not counted.
+    """
     stored = await schedules.schedule_of(store, campaign.workspace)
     today = day_start(stored.schedule.timezone, now)
     used = await schedules.quota_days(store, campaign.workspace, since=today, until=now)
@@ -75,17 +78,19 @@ async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
 
 
 async def foresee(store: Store, campaign: Campaign, *, now: datetime, seconds_max: float | None = None) -> Forecast:
-    """Raises NoForecast where it would never be done, or takes too long to compute."""
+    """Computes the forecast. Raises NoForecast if the campaign would never finish, or if the computation takes too
+    long.
+    """
     question = await asked(store, campaign, now=now)
     late_s = float("inf") if seconds_max is None else clock.monotonic() + seconds_max
-    return await asyncio.to_thread(  # seconds, with a million e-mails
+    return await asyncio.to_thread(  # takes seconds for a million e-mails
         forecast, question.plan, question.senders, now=now, is_late=lambda: clock.monotonic() > late_s
     )
 
 
 async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
-    """Once, at the launch. What cannot be foreseen goes on all the same, and why it cannot is remembered instead."""
-    with suppress(*DRIVER_ERRORS):  # then an engine does it
+    """Stores the forecast once, at launch. If there is none, the reason is stored instead, and the launch continues."""
+    with suppress(*DRIVER_ERRORS):  # an engine stores it later
         written = await _foreseen_in_writing(store, campaign, now=now, sent=0)
         failpoint("before_forecast")
         await campaigns.keep_forecast(store, campaign, written)
@@ -93,13 +98,13 @@ async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
 
 
 async def look_out(store: Store, campaign: Campaign, *, now: datetime) -> str:
-    """What is left, foreseen anew, as it is kept."""
+    """Returns the revised forecast for the remaining e-mails in its stored form."""
     known = await campaign_progress.snapshot(store, campaign)
     return await _foreseen_in_writing(store, campaign, now=now, sent=known.sent if known else 0)
 
 
 async def foreseen(store: Store, campaign: Campaign) -> Foreseen | None:
-    """At the launch."""
+    """Returns the forecast at launch."""
     text = await campaigns.kept_forecast(store, campaign)
     read = read_kept(text) if text is not None else None
     return read if isinstance(read, Foreseen) else None
@@ -113,12 +118,14 @@ async def _foreseen_in_writing(store: Store, campaign: Campaign, *, now: datetim
     except NoForecast as error:
         return none_in_writing(Unforeseen(made_at=now, why=str(error), account=error.account))
     except Exception as error:
-        return none_in_writing(Unforeseen(made_at=now, why=f"It could not be computed: {type(error).__name__}."))
+        return none_in_writing(
+            Unforeseen(made_at=now, why=f"The forecast could not be computed: {type(error).__name__}.")
+        )
     return in_writing(found, made_at=now, sent=sent)
 
 
 def _can_send(account: Account) -> bool:
-    """Now, or at a moment that is known."""
+    """Returns whether the account can send now or from a known time on."""
     return account.status == "active" or account.status_until is not None
 
 

@@ -1,4 +1,4 @@
-"""From a draft to e-mails: everything is checked first, then every prospect gets a row and a key for every step."""
+"""Launches a draft: checks everything, then adds a row and a key for every prospect and step."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -6,10 +6,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from fairpost.campaigns.calendars import lay
+from fairpost.campaigns.footers import FIELD
 from fairpost.campaigns.forecasting import remember
 from fairpost.campaigns.subjects import subjects_of
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.model.errors import Refusal
+from fairpost.model.reason import Reason
+from fairpost.model.unsubscribe import base_of
 from fairpost.policy.windows import is_zone
 from fairpost.store import campaigns
 from fairpost.store.campaigns import LaunchStep
@@ -19,7 +22,7 @@ from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 from fairpost.templates.rendering import Compiled, Template, compile_template
 
-BATCH = 5000  # prospects a commit
+BATCH = 5000  # prospects per commit
 INCOMPLETE_NAMED = 10
 ERRORS_KEPT = 100
 ALWAYS_KNOWN = frozenset({"email"})
@@ -27,8 +30,11 @@ ALWAYS_KNOWN = frozenset({"email"})
 
 @dataclass(slots=True)
 class SchedulingResult:
-    """Of one run. `errors` names the first of those who were left out, and why. `inherited_subjects` are the steps with the subject of
-    the first, `leaving_thread` those whose own subject takes them out of its thread in Gmail."""
+    """The result of one run.
+
+    `errors` has the first recipients that were left out, with reasons. `inherited_subjects` are the steps that use the
+    first step's subject. `leaving_thread` are the steps whose own subject takes them out of its thread in Gmail.
+    """
 
     scheduled: int = 0
     skipped: int = 0
@@ -36,22 +42,28 @@ class SchedulingResult:
     errors: list[str] = field(default_factory=list)
     inherited_subjects: list[int] = field(default_factory=list)
     leaving_thread: list[int] = field(default_factory=list)
-    is_done: bool = False  # False: the campaign was paused or cancelled meanwhile, or the time was over
+    warnings: list[Reason] = field(default_factory=list)
+    is_done: bool = False  # False if the campaign was paused or cancelled in the meantime, or time ran out
 
 
-async def launch(store: Store, campaign: Campaign, *, skip_incomplete: bool, by: str, now: datetime) -> Campaign:
-    """Checked and set going. Raises Refusal. Whoever launches it twice gets the same campaign; schedule it next."""
-    launched = await set_going(store, campaign, skip_incomplete=skip_incomplete, by=by, now=now)
+async def launch(
+    store: Store, campaign: Campaign, *, skip_incomplete: bool, by: str, now: datetime, public_url: str = ""
+) -> Campaign:
+    """Checks and launches the draft. Launching twice gives the same campaign. Raises Refusal. Call `schedule` next."""
+    launched = await set_going(store, campaign, skip_incomplete=skip_incomplete, by=by, now=now, public_url=public_url)
     if campaign.state is CampaignState.DRAFT:
         await remember(store, launched, now=now)
     return launched
 
 
-async def set_going(store: Store, campaign: Campaign, *, skip_incomplete: bool, by: str, now: datetime) -> Campaign:
-    """A launch without its forecast, for those who want it short: that is remembered next."""
+async def set_going(
+    store: Store, campaign: Campaign, *, skip_incomplete: bool, by: str, now: datetime, public_url: str = ""
+) -> Campaign:
+    """Launches without the forecast, which is stored next. `public_url` is the base of unsubscribe links."""
     if campaign.state is not CampaignState.DRAFT:
         return campaign
-    steps, required = await _steps(store, campaign)
+    store = store.in_bulk()
+    steps, required = await _steps(store, campaign, has_links=base_of(public_url) is not None)
     await _check(store, campaign, required, skip_incomplete=skip_incomplete)
     zones = await _zones(store, campaign)
     await campaigns.launch(
@@ -63,8 +75,10 @@ async def set_going(store: Store, campaign: Campaign, *, skip_incomplete: bool, 
 
 
 async def begin_anew(store: Store, campaign: Campaign, *, now: datetime) -> int:
-    """From its first prospect on, for whoever came onto its lists since the launch; schedule it next. How many e-mails it has already.
-    Raises Refusal where it is not under way."""
+    """Starts again from the first prospect, to include recipients added since the launch. Call `schedule` next.
+
+    Returns the number of existing e-mails. Raises Refusal if the campaign is not running.
+    """
     already = (await campaigns.planning(store, campaign)).scheduled
     if not await campaigns.plan_anew(store, campaign.id, await _zones(store, campaign)):
         raise wrong_state(campaign, "schedule")
@@ -73,7 +87,7 @@ async def begin_anew(store: Store, campaign: Campaign, *, now: datetime) -> int:
 
 
 async def _zones(store: Store, campaign: Campaign) -> list[str]:
-    """Those of recipients whose clocks count, as far as they are known here."""
+    """Returns the known time zones of the recipients, if the campaign uses their clocks."""
     return (
         [zone for zone in await campaigns.zones(store, campaign) if is_zone(zone)]
         if campaign.by_recipients_clock
@@ -89,13 +103,15 @@ async def schedule(
     seconds_max: float | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> SchedulingResult:
-    """Batch by batch to the end; what is done stays done when it is cut off. An engine may plan along: its part counts as well.
+    """Schedules all prospects in batches. After an interruption, finished batches are kept.
 
-    `already`: how many e-mails the campaign had before this run; None: what it has now. `seconds_max`: then the rest is left to an engine.
-    `progress` hears how many prospects were seen.
+    An engine may schedule at the same time; its e-mails count as well. `already` is the number of e-mails before this
+    run, or None for the current number. After `seconds_max`, the rest is left to an engine. `progress` is called with
+    the number of prospects seen.
     """
+    store = store.in_bulk()
     begun_s = clock.monotonic()
-    most = BATCH if seconds_max is None else max(1, BATCH // max(1, len(campaign.steps)))  # so that each is short
+    most = BATCH if seconds_max is None else max(1, BATCH // max(1, len(campaign.steps)))  # keeps each batch short
     if already is None:
         already = (await campaigns.planning(store, campaign)).scheduled
     result, is_over = SchedulingResult(), False
@@ -104,7 +120,7 @@ async def schedule(
         failpoint("after_plan")
         told = planned.left_out[: ERRORS_KEPT - len(result.errors)]
         for address in await campaigns.addresses(store, told) if told else ():
-            result.errors.append(f"{address}: lacks a field that the templates need")
+            result.errors.append(f"{address}: missing fields that the templates need")
         is_over = planned.done or (seconds_max is not None and clock.monotonic() - begun_s > seconds_max)
         progress((await campaigns.planning(store, campaign)).prospects)
     after = await campaigns.planning(store, campaign)
@@ -117,8 +133,21 @@ async def schedule(
     return result
 
 
-async def _steps(store: Store, campaign: Campaign) -> tuple[list[LaunchStep], list[str]]:
-    """What each says, and the fields that they cannot do without."""
+def warnings_of(campaign: Campaign, *, public_url: str) -> list[Reason]:
+    """Returns warnings about what receivers may penalize."""
+    warnings = []
+    if base_of(public_url) is None:
+        warnings.append(Reason("campaign.no_unsubscribe_link", name=campaign.name))
+    if not campaign.has_footer:
+        warnings.append(Reason("campaign.no_footer", name=campaign.name))
+    return warnings
+
+
+async def _steps(store: Store, campaign: Campaign, *, has_links: bool) -> tuple[list[LaunchStep], list[str]]:
+    """Returns the content of each step, and the fields that they require.
+
+    `has_links` means that every recipient has an unsubscribe link.
+    """
     steps, required = list[LaunchStep](), set[str]()
     for number, step in enumerate(campaign.steps, 1):
         template = await template_named(store, campaign.workspace, step.template)
@@ -134,12 +163,13 @@ async def _steps(store: Store, campaign: Campaign) -> tuple[list[LaunchStep], li
                 subject=template.subject,
                 text=template.text,
                 html=template.html,
+                header_fields=campaign.header_fields.over(template.header_fields),
                 is_template=_has_places((template.subject, template.text, template.html)),
             )
         )
     if not steps:
         raise Refusal("campaign.no_steps", sequence=campaign.sequence)
-    return steps, sorted(required - ALWAYS_KNOWN)
+    return steps, sorted(required - ALWAYS_KNOWN - ({FIELD} if has_links else set()))
 
 
 def compiled(template: StoredTemplate) -> Compiled:
@@ -171,6 +201,7 @@ async def _check_fields(store: Store, campaign: Campaign, required: list[str]) -
         name=campaign.name,
         workspace=campaign.workspace,
         count=count,
+        fields=[f"{field} ({n:,})" for field, n in (await campaigns.lacking(store, campaign, required)).items()],
         first=[{"address": address, "lacks": _missing(fields, required)} for address, fields in first],
     )
 

@@ -1,22 +1,29 @@
-"""One e-mail of a campaign as one prospect would get it, before it is sent."""
+"""Shows one e-mail of a campaign as one prospect would receive it, before it is sent."""
 
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from fairpost.campaigns.footers import FIELD, with_footer
 from fairpost.campaigns.subjects import subjects_of
 from fairpost.compose.message import compose, prepare
 from fairpost.model.campaign import Campaign
-from fairpost.model.email import Content, Mailbox, Outgoing, Recipient
+from fairpost.model.email import Bulk, Content, Mailbox, Outgoing, Recipient
 from fairpost.model.ids import EmailId
+from fairpost.model.mailbox import HeaderFields
 from fairpost.model.prospect import Prospect
 from fairpost.model.states import DoubtPolicy, EmailClass
+from fairpost.model.unsubscribe import PATH, base_of
+from fairpost.quality.check import check
+from fairpost.quality.findings import Finding
+from fairpost.quality.reading import read
 from fairpost.store import campaigns
+from fairpost.store.header_fields import raw
 from fairpost.store.store import Store
 from fairpost.templates.rendering import Rendered, Template, compile_template
 
-NOBODY = Mailbox(address="nobody@localhost")  # where no account is there to send it
+NOBODY = Mailbox(address="nobody@localhost")  # used if there is no account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,32 +32,47 @@ class Preview:
     sender: Mailbox
     to: str
     said: Rendered
-    raw: bytes  # the whole message
+    content: Content
+    raw: bytes  # the complete message
+    findings: tuple[Finding, ...] = ()  # what a receiver would hold against it, and what is good
     is_subject_inherited: bool = False  # from the first step
-    leaves_thread: bool = False  # in Gmail, because its subject is another
+    leaves_thread: bool = False  # in Gmail, because its subject differs
 
 
-async def preview(store: Store, campaign: Campaign, number: int, prospect: Prospect, *, now: datetime) -> Preview:
-    """Raises Unrenderable where a field is missing, with its name."""
+async def preview(
+    store: Store, campaign: Campaign, number: int, prospect: Prospect, *, now: datetime, public_url: str = ""
+) -> Preview:
+    """Returns the preview. Raises Unrenderable with the name of a missing field. The unsubscribe link leads nowhere."""
     subject, text, html = await campaigns.words_of_step(store, campaign, number)
-    said = await asyncio.to_thread(_said, Template(subject=subject, text=text, html=html), prospect)
+    base = base_of(public_url)
+    if campaign.has_footer and base is not None:
+        text, html = with_footer(text, html)
+    link = f"{base.rstrip('/')}{PATH}/preview" if base else None
+    said = await asyncio.to_thread(_said, Template(subject=subject, text=text, html=html), prospect, link)
     accounts = await store.accounts(serving=[campaign.route])
     sender = Mailbox(address=accounts[0].address, name=accounts[0].display_name) if accounts else NOBODY
-    message = compose(_outgoing(campaign, prospect, said), prepare(_content(said)), sender=sender, date=now)
+    content = _content(said, await campaigns.header_fields_of_step(store, campaign, number))
+    message = compose(_outgoing(campaign, prospect, content, link), prepare(content), sender=sender, date=now)
     subjects = await subjects_of(store, campaign)
     return Preview(
         step=number,
         sender=sender,
         to=prospect.address,
         said=said,
+        content=content,
         raw=message.data,
+        findings=await asyncio.to_thread(_findings, message.data),
         is_subject_inherited=number in subjects.inherited,
         leaves_thread=number in subjects.leaving,
     )
 
 
 def trial_email(shown: Preview, campaign: Campaign, to: str) -> dict[str, Any]:
-    """For the queue: the same words to somebody else, now, through the same accounts. No step of the campaign is used up."""
+    """Returns an e-mail for the queue that sends the same content to another address, now and through the same
+    accounts.
+
+    It does not count as a step.
+    """
     through = {"account": campaign.route[1:]} if campaign.route.startswith("@") else {"pool": campaign.route}
     return {
         "workspace": campaign.workspace,
@@ -58,21 +80,35 @@ def trial_email(shown: Preview, campaign: Campaign, to: str) -> dict[str, Any]:
         "subject": shown.said.subject,
         **({"text": shown.said.text} if shown.said.text is not None else {}),
         **({"html": shown.said.html} if shown.said.html is not None else {}),
+        **raw(HeaderFields(headers=shown.content.headers, reply_to=shown.content.reply_to)),
         "class": "urgent",
         **through,
     }
 
 
-def _said(template: Template, prospect: Prospect) -> Rendered:
-    return compile_template(template).render({"email": prospect.address, **prospect.fields})
+def _findings(raw_message: bytes) -> tuple[Finding, ...]:
+    return check(raw_message, read(raw_message), is_sent=False).findings
 
 
-def _content(said: Rendered) -> Content:
-    return Content(id=None, subject=said.subject, text=said.text, html=said.html, reply_to=None, headers={})
+def _said(template: Template, prospect: Prospect, link: str | None) -> Rendered:
+    own = {FIELD: link} if link else {}
+    return compile_template(template).render({"email": prospect.address, **prospect.fields, **own})
 
 
-def _outgoing(campaign: Campaign, prospect: Prospect, said: Rendered) -> Outgoing:
+def _content(said: Rendered, fields: HeaderFields) -> Content:
+    return Content(
+        id=None,
+        subject=said.subject,
+        text=said.text,
+        html=said.html,
+        reply_to=fields.reply_to,
+        headers=fields.headers,
+    )
+
+
+def _outgoing(campaign: Campaign, prospect: Prospect, content: Content, link: str | None) -> Outgoing:
     return Outgoing(
+        bulk=Bulk(campaign=campaign.name, unsubscribe_url=link, is_one_to_one=not campaign.has_footer),
         id=EmailId(0),
         workspace=campaign.workspace,
         email_class=EmailClass.BULK,
@@ -83,5 +119,5 @@ def _outgoing(campaign: Campaign, prospect: Prospect, said: Rendered) -> Outgoin
         recipients=(Recipient(kind="to", address=prospect.address),),
         envelope=(prospect.address,),
         fields={},
-        content=_content(said),
+        content=content,
     )

@@ -1,4 +1,4 @@
-"""Which follow-ups stay in the thread of the first e-mail. Gmail puts a reply with another subject into a thread of its own."""
+"""Determines which follow-ups stay in the first e-mail's thread. Gmail starts a new thread if the subject differs."""
 
 import re
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ _REPLY = re.compile(r"\s*re\s*:\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subjects:
-    """By the numbers of the steps."""
+    """The numbers of the steps that inherit a subject, and of those that leave the thread."""
 
-    inherited: tuple[int, ...] = ()  # with the first step's subject
-    leaving: tuple[int, ...] = ()  # with one that leaves the thread
+    inherited: tuple[int, ...] = ()  # steps with the first step's subject
+    leaving: tuple[int, ...] = ()  # steps whose subject leaves the thread
 
 
 async def subjects_of(store: Store, campaign: Campaign) -> Subjects:
@@ -29,7 +29,7 @@ async def subjects_of(store: Store, campaign: Campaign) -> Subjects:
 
 
 def is_same_thread(first: str, other: str) -> bool:
-    """Whether Gmail takes them for one subject: but for what an answer has before it, and for blanks."""
+    """Returns whether Gmail treats both as the same subject: it ignores reply prefixes and blanks."""
     return _bare(first) == _bare(other)
 
 

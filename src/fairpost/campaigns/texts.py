@@ -1,4 +1,4 @@
-"""Text out of files, whatever editor wrote them; of what is no text, ValueError says what it is instead."""
+"""Reads text files from any editor. Raises ValueError with the problem if a file is not text."""
 
 import codecs
 from pathlib import Path
@@ -8,12 +8,12 @@ from typing import Any
 from fairpost.campaigns.values import line
 from fairpost.campaigns.words import shown
 
-TEMPLATE_BYTES_MAX = 4_194_304  # as many characters as a template may have, if each takes four
+TEMPLATE_BYTES_MAX = 4_194_304  # the maximum characters of a template, at four bytes each
 PATH_CHARS_MAX = 1_000
 
 
 def named_text(value: Any, folder: Path) -> str:
-    """Of the file that a campaign's file names."""
+    """Returns the text of a file named in a campaign file."""
     name = line(value, PATH_CHARS_MAX, "templates/hello.txt")
     try:
         _require_file(folder / name)
@@ -25,7 +25,7 @@ def named_text(value: Any, folder: Path) -> str:
 def text_of(path: Path, bytes_max: int) -> str:
     try:
         if path.is_dir():
-            raise ValueError("is a folder: name a file in it")
+            raise ValueError("is a directory; specify a file in it")
         with path.open("rb") as file:
             data = file.read(bytes_max + 1)
     except OSError as error:
@@ -36,21 +36,21 @@ def text_of(path: Path, bytes_max: int) -> str:
 
 
 def _require_file(path: Path) -> None:
-    """A pipe would keep us waiting."""
-    begins = "the path begins at the folder of the campaign's file"
+    """Refuses pipes, which would block."""
+    begins = "paths are relative to the campaign file"
     try:
         if not S_ISREG(path.stat().st_mode):
-            raise ValueError(f"is no file: {begins}")
+            raise ValueError(f"is not a file: {begins}")
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise ValueError(f"is not there: {begins}") from error
+        raise ValueError(f"does not exist: {begins}") from error
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
 
 
 def _decoded(data: bytes) -> str:
-    """Lines end with a line feed, whatever an editor or git has made of them."""
+    """Decodes text, converting all line endings to line feeds."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in data:
-        raise ValueError("is UTF-16, or no text: save it as UTF-8")
+        raise ValueError("is UTF-16 or not text: save it as UTF-8")
     try:
         return data.removeprefix(codecs.BOM_UTF8).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:

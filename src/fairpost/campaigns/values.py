@@ -1,8 +1,9 @@
-"""What each key of a campaign's file may say. What it must not raises ValueError with the rule and what was found instead.
+"""The values of each key of a campaign file. Invalid ones raise ValueError with the rule and the value.
 
-The words go behind the key: `must be …, got …`. Whether values fit together is looked at in file.py.
+The message follows the key: `must be …, got …`. file.py checks whether values are consistent.
 """
 
+import json
 import re
 from datetime import UTC, date, datetime, time
 from typing import Any
@@ -10,30 +11,37 @@ from typing import Any
 from fairpost.campaigns import words
 from fairpost.campaigns.words import shown
 from fairpost.model.campaign import Gap
+from fairpost.model.email_fields import EMAIL_TYPE
+from fairpost.model.mailbox import Mailbox
 from fairpost.model.names import NAME_RULE, POOL_CHARS_MAX, is_name
 from fairpost.model.window import RAMP_UP_DAYS
 
 LISTS_MAX = 100
 HOLIDAYS_MAX = 1_000
-WHOLE_MAX = 1_000_000_000  # more is a slip
+WHOLE_MAX = 1_000_000_000  # a larger number is a typo
 LINE_CHARS_MAX = 200
 YEARS = range(1970, 2200)  # as for e-mails
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
+_MAILBOX = re.compile(
+    r'(?: *(?:"(?P<quoted>(?:[^"\\]|\\["\\])*)"|(?P<plain>[^"<>]*?)) *<(?=[^<>]*> *$))?(?P<address>[^<>\s]+)>? *'
+)
+
+
 def text(value: Any, like: str = "Hello") -> str:
     if not isinstance(value, str):
-        raise ValueError(f"must be text in quotes, like {shown(like)}, got {said(value)}")
+        raise ValueError(f"must be text in quotes, for example {shown(like)}, got {said(value)}")
     if "\0" in value:
-        raise ValueError(r"must not have \u0000 in it: no database takes that")
+        raise ValueError(r"must not contain \u0000")
     return value
 
 
 def filled(value: Any) -> str:
     given = text(value)
     if not given.strip():
-        raise ValueError("must not be empty: write something, or take it out")
+        raise ValueError("must not be empty: add a value, or remove it")
     return given
 
 
@@ -54,12 +62,53 @@ def name(value: Any) -> str:
 def workspace(value: Any) -> str:
     given = line(value)
     if given in ("", "*"):
-        raise ValueError(f"must be the name of one workspace, got {shown(given)}")
+        raise ValueError(f"must be one workspace name, got {shown(given)}")
     return given
 
 
 def user(value: Any) -> str:
     return line(value, like="ann")
+
+
+def email_type(value: Any) -> str | None:
+    given = text(value, "newsletter")
+    if not re.fullmatch(EMAIL_TYPE, given):
+        raise ValueError(
+            f"must be 1 to 150 letters, digits and _.:- and start with a letter or digit, got {shown(given)}"
+        )
+    return given
+
+
+def tags(value: Any) -> dict[str, str] | None:
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise ValueError(f'must be names and strings, for example {{ season = "spring" }}, got {said(value)}')
+    return value
+
+
+def headers(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise ValueError(f'must be names and strings, for example {{ X-Team = "sales" }}, got {said(value)}')
+    return value
+
+
+def mailbox(value: Any) -> Mailbox:
+    given = text(value, "Ann Lee <ann@example.com>")
+    found = _MAILBOX.fullmatch(given)
+    local, _, domain = (found["address"] if found else "").rpartition("@")
+    if found is None or not local or not domain:
+        raise ValueError(f"must be an address such as Ann Lee <ann@example.com>, got {shown(given)}")
+    name = re.sub(r"\\(.)", r"\1", found["quoted"]) if found["quoted"] is not None else found["plain"]
+    return Mailbox(address=f"{local}@{domain.lower()}", name=name or None)
+
+
+def metadata(value: Any) -> dict[str, Any] | None:
+    try:
+        found = json.loads(value if isinstance(value, str) else json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError("must be a table, or a JSON object as text")
+    return found
 
 
 def timezone(value: Any) -> str:
@@ -69,33 +118,33 @@ def timezone(value: Any) -> str:
 def pool(value: Any) -> str:
     given = line(value, POOL_CHARS_MAX, "default")
     if given == "" or given.startswith("@"):
-        raise ValueError(f"must be the name of a pool, got {shown(given)}: for one account write account = …")
+        raise ValueError(f"must be a pool name, got {shown(given)}: for one account, write account = …")
     return given
 
 
 def only_list(value: Any) -> tuple[str, ...]:
     if isinstance(value, list):
-        raise ValueError(f"must be one name, got {said(value)}: for several write lists = …")
+        raise ValueError(f"must be one name, got {said(value)}: for several lists, write lists = …")
     return (name(value),)
 
 
 def list_names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not 1 <= len(value) <= LISTS_MAX:
-        raise ValueError(f'must be 1..{LISTS_MAX} names in brackets, like ["customers"], got {said(value)}')
+        raise ValueError(f'must be 1..{LISTS_MAX} names in brackets, for example ["customers"], got {said(value)}')
     names = tuple(map(name, value))
     if twice := [each for number, each in enumerate(names) if each in names[:number]]:
-        raise ValueError(f"must have each name once, got {shown(twice[0])} twice")
+        raise ValueError(f"must not contain a name twice, got {shown(twice[0])} twice")
     return names
 
 
 def moment(value: Any) -> datetime:
     like = "2027-03-01T09:00:00+01:00"
     if not isinstance(value, datetime):
-        raise ValueError(f"must be a moment like {like}, without quotes, got {said(value)}")
+        raise ValueError(f"must be a time such as {like}, without quotes, got {said(value)}")
     if value.tzinfo is None:
-        raise ValueError(f"must say how far its clock is from UTC, like {like}, got {said(value)}")
+        raise ValueError(f"must have an offset from UTC, for example {like}, got {said(value)}")
     if value.year not in YEARS or value.astimezone(UTC).year not in YEARS:
-        raise ValueError(f"must lie in the years {YEARS[0]}..{YEARS[-1]}, got {said(value)}")
+        raise ValueError(f"must be in the years {YEARS[0]} to {YEARS[-1]}, got {said(value)}")
     return value.astimezone(UTC)
 
 
@@ -131,10 +180,12 @@ def hours(value: Any) -> words.Hours:
 
 def holidays(value: Any) -> frozenset[date]:
     if not isinstance(value, list) or len(value) > HOLIDAYS_MAX:
-        raise ValueError(f"must be at most {HOLIDAYS_MAX:,} dates in brackets, like [2027-04-05], got {said(value)}")
+        raise ValueError(
+            f"must be at most {HOLIDAYS_MAX:,} dates in brackets, for example [2027-04-05], got {said(value)}"
+        )
     for each in value:
         if not isinstance(each, date) or isinstance(each, datetime):
-            raise ValueError(f"must be dates like 2027-04-05, without quotes, got {said(each)}")
+            raise ValueError(f"must be dates such as 2027-04-05, without quotes, got {said(each)}")
     return frozenset(value)
 
 
@@ -142,7 +193,7 @@ def daily_max(value: Any) -> int | None:
     if value == "none":
         return None
     if not _is_whole(value):
-        raise ValueError(f'must be a whole number of 1..{WHOLE_MAX} e-mails a day, or "none", got {said(value)}')
+        raise ValueError(f'must be a whole number of 1..{WHOLE_MAX} e-mails per day, or "none", got {said(value)}')
     return int(value)
 
 
@@ -155,7 +206,7 @@ def ramp_up(value: Any) -> words.RampUp:
         return value, ()
     if isinstance(value, list) and value and all(map(_is_whole, value)):
         return 0, tuple(value)
-    raise ValueError(f"must be true, a number of days, or percents like [10, 20, 50], got {said(value)}")
+    raise ValueError(f"must be true, a number of days, or percentages such as [10, 20, 50], got {said(value)}")
 
 
 def _is_whole(value: Any) -> bool:
@@ -163,7 +214,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def said(value: Any) -> str:
-    """What the file says there, as it would be written in it; of lists and tables only what they are."""
+    """Returns the value as written in the file, or only the type of a list or table."""
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, list):
@@ -173,5 +224,5 @@ def said(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) and abs(value) > WHOLE_MAX:
-        return "a huge number"  # some are too long to be printed at all
+        return "a huge number"  # some numbers are too long to print
     return value.isoformat() if isinstance(value, date | time) else str(value)

@@ -1,7 +1,7 @@
-"""How people write delays, days, hours, gaps and ramp-ups: `1d 12h`, `mon-fri`, `09:00-17:00`, `30-90`, `10d`.
+"""Text formats of delays, days, hours, gaps and ramp-ups: `1d 12h`, `mon-fri`, `09:00-17:00`, `30-90`, `10d`.
 
-Reading raises ValueError, whose words go behind the name of what was read: `must be …, got …`. What is printed here is
-read here again as the same. Whether days, hours and quotas make sense together is decided in policy/.
+Parsing raises ValueError with a message that follows the name: `must be …, got …`. A printed value parses to the same
+value. policy/ decides whether days, hours and quotas are consistent.
 """
 
 import re
@@ -13,14 +13,14 @@ from fairpost.model.campaign import Gap
 from fairpost.model.durations import read_duration, write_duration
 from fairpost.model.window import RAMP_UP_DAYS
 
-RampUp = tuple[int, tuple[int, ...]]  # the days over which it is even, or else the percents of each day
+RampUp = tuple[int, tuple[int, ...]]  # the number of days for even growth, or else the percentage of each day
 Hours = tuple[time, time]
 
 DURATION_S_MAX = 366 * 86_400
 GAP_S_MAX = 86_400
-CHARS_MAX = 2_000  # the percents of a year have this room
+CHARS_MAX = 2_000  # room for the percentages of a year
 SHOWN_CHARS_MAX = 60
-RUN_DAYS_MIN = 3  # from here on mon-wed is shorter than mon,tue
+RUN_DAYS_MIN = 3  # from here on, mon-wed is shorter than listing the days
 
 EVERY_DAY = frozenset(range(1, 8))
 WHOLE_DAY = (time(), time())
@@ -36,24 +36,24 @@ _PERCENT = re.compile("([0-9]{1,9}) ?%?")
 
 
 def duration_s(text: str) -> int:
-    """`3d`, `12h`, `1d 12h`."""
+    """Parses a duration: `3d`, `12h`, `1d 12h`."""
     length = read_duration(_tidy(text))
     if length is None:
-        raise ValueError(f'must be a time like 3d, 12h, 30m or "1d 12h", got {shown(text)}')
+        raise ValueError(f'must be a time such as 3d, 12h, 30m or "1d 12h", got {shown(text)}')
     if length.total_seconds() > DURATION_S_MAX:
         raise ValueError(f"must be at most {write_duration(DURATION_S_MAX)}, got {shown(text)}")
     return int(length.total_seconds())
 
 
 def weekdays(text: str) -> frozenset[int]:
-    """`mon-fri`, `mon,wed,fri`, `fri-mon`, `all`. 1 is Monday."""
+    """Parses days of the week: `mon-fri`, `mon,wed,fri`, `fri-mon`, `all`. 1 is Monday."""
     tidy = _tidy(text)
     if tidy == "all":
         return EVERY_DAY
     try:
         return frozenset(day for part in tidy.split(",") for day in _span(part))
     except ValueError:
-        raise ValueError(f"must be days like mon-fri or mon,wed,fri, got {shown(text)}") from None
+        raise ValueError(f"must be days such as mon-fri or mon,wed,fri, got {shown(text)}") from None
 
 
 def weekdays_in_words(days: frozenset[int]) -> str:
@@ -67,7 +67,7 @@ def weekdays_in_words(days: frozenset[int]) -> str:
 
 
 def hours(text: str) -> Hours:
-    """`09:00-17:00`; `22:00-06:00` ends on the next day; `all` is the whole day."""
+    """Parses hours: `09:00-17:00`; `22:00-06:00` ends on the next day; `all` is the whole day."""
     tidy = _tidy(text)
     if tidy == "all":
         return WHOLE_DAY
@@ -77,9 +77,9 @@ def hours(text: str) -> Hours:
             raise ValueError
         start, end = _time(found[1]), _time("00:00" if found[2] == "24:00" else found[2])
     except ValueError:
-        raise ValueError(f'must be times like 09:00-17:00, or "all", got {shown(text)}') from None
+        raise ValueError(f'must be times such as 09:00-17:00, or "all", got {shown(text)}') from None
     if start == end and found[2] != "24:00":
-        raise ValueError(f'must end at another time than they begin, got {shown(text)}: the whole day is "all"')
+        raise ValueError(f'must not start and end at the same time, got {shown(text)}; for the whole day, use "all"')
     return start, end
 
 
@@ -90,13 +90,13 @@ def hours_in_words(start: time, end: time) -> str:
 
 
 def gap(text: str) -> Gap | None:
-    """In seconds: `30-90`, or `45` for always the same. `none`: no pause."""
+    """Parses a pause in seconds: `30-90`, or `45` for a constant one. `none` means no pause."""
     tidy = _tidy(text)
     if tidy == "none":
         return None
     found = _GAP.fullmatch(tidy)
     if not found:
-        raise ValueError(f'must be seconds like 30-90, or "none", got {shown(text)}')
+        raise ValueError(f'must be seconds such as 30-90, or "none", got {shown(text)}')
     least, most = float(found[1]), float(found[2] or found[1])
     if least > most:
         raise ValueError(f"must have the smaller number first, got {shown(text)}")
@@ -114,7 +114,10 @@ def gap_in_words(pause: Gap | None) -> str:
 
 
 def ramp_up(text: str) -> RampUp:
-    """`10d` grows evenly over ten days; `10%,20%,50%` lists the share of each day; `yes` is the usual; `none`."""
+    """Parses a ramp-up.
+
+    `10d` grows evenly over ten days; `10%,20%,50%` gives the share of each day; `yes` is the default; `none` is none.
+    """
     tidy = _tidy(text)
     if tidy in ("yes", "none"):
         return (RAMP_UP_DAYS, ()) if tidy == "yes" else NO_RAMP_UP
@@ -123,7 +126,9 @@ def ramp_up(text: str) -> RampUp:
     percents = [_PERCENT.fullmatch(part.strip()) for part in tidy.split(",")]
     found = tuple(int(each[1]) for each in percents if each)
     if len(found) != len(percents):
-        raise ValueError(f'must be days like 10d, percents like 10%,20%,50%, "yes" or "none", got {shown(text)}')
+        raise ValueError(
+            f'must be days such as 10d, percentages such as 10%,20%,50%, "yes" or "none", got {shown(text)}'
+        )
     return 0, found
 
 
@@ -134,7 +139,7 @@ def ramp_up_in_words(days: int, percents: tuple[int, ...]) -> str:
 
 
 def shown(text: str) -> str:
-    """In quotes, on one line, and not too long."""
+    """Formats text in quotes, on one line and limited in length."""
     cut = text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
     return f'"{"".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)}"'
 
@@ -154,7 +159,7 @@ def _span(part: str) -> Iterator[int]:
 
 
 def _day(name: str) -> int:
-    """Three letters of it are enough."""
+    """Parses a day's name. Three letters are enough."""
     numbers = [number for number, day in enumerate(DAYS, 1) if len(name) >= 3 and day.startswith(name)]
     if not numbers:
         raise ValueError
@@ -166,7 +171,7 @@ def _short(day: int) -> str:
 
 
 def _runs(days: frozenset[int]) -> list[tuple[int, int]]:
-    """The first and the last of each row of days without a hole."""
+    """Returns the first and last day of each run of consecutive days."""
     begins = sorted(day for day in days if day - 1 not in days)
     ends = sorted(day for day in days if day + 1 not in days)
     return list(zip(begins, ends, strict=True))
@@ -182,5 +187,5 @@ def _clock(moment: time) -> str:
 
 
 def _number(value: float) -> str:
-    """Without an exponent, and whole where it is."""
+    """Formats a number without an exponent, and without decimals if it is whole."""
     return f"{Decimal(repr(float(value))):f}".removesuffix(".0")

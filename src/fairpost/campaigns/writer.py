@@ -1,5 +1,6 @@
-"""A campaign written as the file that says it. What is read from that is the same campaign."""
+"""Writes a campaign to a file. Reading the file gives the same campaign."""
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,7 +17,10 @@ _ESCAPED_IN_LINES = re.compile(r'[\x00-\x08\x0b-\x1f\x7f\\]|(?<="")"|"\Z')
 
 
 def to_toml(campaign: CampaignFile) -> str:
-    """Its templates are in it, not beside it. A window that ends when it begins is written as the whole day that it is."""
+    """Returns the campaign as TOML, with its templates inline.
+
+    A window that ends when it begins is written as a whole day.
+    """
     blocks = [_top(campaign)]
     if campaign.schedule is not None:
         blocks.append(_schedule(campaign.schedule))
@@ -34,8 +38,22 @@ def _top(campaign: CampaignFile) -> Iterator[str]:
         yield f"start = {_moment(campaign.starts_at)}"
     if campaign.user:
         yield f"user = {_quoted(campaign.user)}"
+    if "type" in campaign.labels:
+        yield f"type = {_quoted(campaign.labels['type'])}"
+    if "tags" in campaign.labels:
+        tags = [f"{_quoted(name)} = {_quoted(value)}" for name, value in campaign.labels["tags"].items()]
+        yield f"tags = {{ {', '.join(tags)} }}"
+    if "metadata" in campaign.labels:
+        yield f"metadata = {_quoted(json.dumps(campaign.labels['metadata'], ensure_ascii=False))}"  # TOML has no null
+    if campaign.header_fields.headers:
+        headers = [f"{_quoted(name)} = {_quoted(value)}" for name, value in campaign.header_fields.headers.items()]
+        yield f"headers = {{ {', '.join(headers)} }}"
+    if campaign.header_fields.reply_to is not None:
+        yield f"reply_to = {_quoted(str(campaign.header_fields.reply_to))}"
     yield f"gap = {_quoted(gap_in_words(campaign.gap))}"
     yield f"clock = {_quoted('recipient' if campaign.by_recipients_clock else 'workspace')}"
+    if not campaign.has_footer:
+        yield "footer = false"
 
 
 def _schedule(schedule: Schedule) -> Iterator[str]:

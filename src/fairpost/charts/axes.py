@@ -1,4 +1,4 @@
-"""From values to places, and the ticks between: round numbers, durations, and moments on the clock on the wall."""
+"""Maps values to positions, and chooses ticks: round numbers, durations, and local times."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from fairpost.model.durations import say_duration
 
-VALUE_MAX = 1e15  # up to there, a float has digits to spare
+VALUE_MAX = 1e15  # up to this, a float has digits to spare
 TICKS_MAX = 12
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 CLOCK_STEPS = (1, 2, 5, 10, 15, 30, *(n * MINUTE for n in (1, 2, 5, 10, 15, 30)), *(n * HOUR for n in (1, 2, 3, 6, 12)))
@@ -22,15 +22,15 @@ MOMENTS = (datetime(1, 1, 3, tzinfo=UTC).timestamp(), datetime(9998, 1, 1, tzinf
 
 class Unit(StrEnum):
     NUMBER = "number"
-    COUNT = "count"  # its ticks are whole
+    COUNT = "count"  # with whole ticks
     PERCENT = "percent"  # 0.5 is 50%
     DURATION = "duration"  # in seconds
-    MOMENT = "moment"  # in seconds since 1970, as `datetime.timestamp` has them
+    MOMENT = "moment"  # in seconds since 1970, as in `datetime.timestamp`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """`includes`: values that are always shown, whatever the data. `log`: equal ratios are equally far apart."""
+    """An axis. The values in `includes` are always shown. With `log`, equal ratios are equally far apart."""
 
     unit: Unit = Unit.NUMBER
     label: str = ""
@@ -39,7 +39,7 @@ class Axis:
     log: bool = False
 
     def words(self, value: float) -> str:
-        """One value, for a tooltip."""
+        """Formats one value for a tooltip."""
         match self.unit:
             case Unit.COUNT:
                 return f"{value:,.0f}"
@@ -55,7 +55,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A straight line, or a logarithm, from values to places. Bigger values never lie before smaller ones."""
+    """Maps values to positions, linearly or logarithmically. The mapping is monotonic."""
 
     low: float
     high: float
@@ -80,16 +80,16 @@ class Tick:
 
 def checked(value: float) -> float:
     if not abs(value) <= VALUE_MAX:
-        raise ValueError(f"a chart draws numbers of up to {VALUE_MAX:g}, got {value}")
+        raise ValueError(f"a chart can draw numbers up to {VALUE_MAX:g}, got {value}")
     return value
 
 
 def span(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
-    """From the least to the greatest, and never nothing."""
+    """Returns the range from the minimum to the maximum, which is never empty."""
     found = [*values, *map(checked, axis.includes)]
     low, high = min(found), max(found)
     if axis.unit is Unit.MOMENT and not MOMENTS[0] <= low <= high <= MOMENTS[1]:
-        raise ValueError(f"a moment must lie between the years 1 and 9998, got {low if low < MOMENTS[0] else high}")
+        raise ValueError(f"a time must be between the years 1 and 9998, got {low if low < MOMENTS[0] else high}")
     if axis.log and low <= 0:
         raise ValueError(f"a logarithmic axis needs numbers above 0, got {low}")
     least = {Unit.MOMENT: 2.0, Unit.COUNT: 1.0}.get(axis.unit, 1e-9)
@@ -104,7 +104,7 @@ def span(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
 
 
 def ticks_inside(axis: Axis, low: float, high: float, fits: Callable[[Sequence[Tick]], bool]) -> Sequence[Tick]:
-    """The finest that fit, none outside. Empty if not even one does."""
+    """Returns the finest ticks that fit, none of them outside the range. Empty if not even one fits."""
     if axis.log:
         every = _logarithmic(axis, low, high)
         return next((chosen for n in range(1, len(every) + 1) if fits(chosen := every[::n])), ())
@@ -116,7 +116,7 @@ def ticks_inside(axis: Axis, low: float, high: float, fits: Callable[[Sequence[T
 
 
 def ticks_around(axis: Axis, low: float, high: float, *, most: int) -> Sequence[Tick]:
-    """The first is not above the range, the last not below it."""
+    """Returns ticks that enclose the range: the first is not above it, and the last not below it."""
     for step in _steps(axis, high - low):
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
         if last - first < max(3, most):
@@ -125,7 +125,7 @@ def ticks_around(axis: Axis, low: float, high: float, *, most: int) -> Sequence[
 
 
 def days_in_words(axis: Axis, low: float, high: float) -> str:
-    """Which days a time axis shows, and on whose clock."""
+    """Returns the days that a time axis shows, and their time zone."""
     first, last = (f"{at.day} {at:%b} {at.year}" for at in (_local(axis, low), _local(axis, high)))
     return f"{first} – {last}, {axis.timezone}" if first != last else f"{first}, {axis.timezone}"
 
@@ -137,7 +137,10 @@ def _rounded(value: float) -> str:
 
 
 def _steps(axis: Axis, width: float) -> Iterator[float]:
-    """From fine to coarse. The last are longer than the axis, so that there is one with no more than three ticks around."""
+    """Yields steps from fine to coarse.
+
+    The last ones are longer than the axis, so one of them always needs at most three ticks.
+    """
     finest = width / TICKS_MAX
     steps = _round_steps(max(1.0, finest) if axis.unit is Unit.COUNT else finest)
     if axis.unit is Unit.DURATION and finest > 1:
@@ -196,7 +199,10 @@ Walls = Callable[[datetime], Iterator[datetime]]
 
 
 def _on_the_wall(axis: Axis, low: float, high: float, walls: Walls) -> Iterator[tuple[float, datetime]]:
-    """`walls`: times without a zone, from one that is not after the given one. Those that the zone leaves out are."""
+    """Yields local times with their positions, leaving out those that the zone skips.
+
+    `walls` are local times without a zone, starting no later than the given one.
+    """
     zone = ZoneInfo(axis.timezone)
     for wall in walls(_local(axis, low).replace(tzinfo=None)):
         at = _utc(wall, zone)

@@ -22,7 +22,7 @@ from fairpost.charts.text import escaped, pixels, shortened, text_width
 BARS_MAX = 200
 COLUMNS_MAX = 500
 SAID_MAX = 12
-DENSE = 4  # pixels: narrower columns have no line between them
+DENSE = 4  # pixels: narrower columns have no gap between them
 BAR_HEIGHT, BAR_GAP = 1.2, 0.6  # times the text's size
 AN_AMOUNT = (Part(""),)
 
@@ -36,9 +36,9 @@ def bar_chart(
     stacked: bool = True,
     width: float = WIDTH,
 ) -> Fragment:
-    """A bar under the other, as high as it must be. Not stacked, the parts of a bar stand under each other."""
+    """Draws bars in rows, whose number determines the height. If not stacked, each part of a bar has its own row."""
     if len(bars) > BARS_MAX:
-        raise ValueError(f"a chart draws at most {BARS_MAX} bars, got {len(bars)}")
+        raise ValueError(f"a chart can show at most {BARS_MAX} bars, got {len(bars)}")
     size = text_size_at(width)
     if not bars:
         return nothing_yet(label, width=width, height=6 * size)
@@ -72,9 +72,9 @@ def bars_over_time(
     height: float = HEIGHT,
     marks: Sequence[Mark] = (),
 ) -> Fragment:
-    """What each bucket of time holds, stacked. `length`: of a bucket, in the unit of the x axis."""
+    """Draws the content of each time bucket, stacked. `length` is the length of a bucket, in units of the x axis."""
     if len(columns) > COLUMNS_MAX:
-        raise ValueError(f"a chart draws at most {COLUMNS_MAX} columns, got {len(columns)}: make longer buckets")
+        raise ValueError(f"a chart can show at most {COLUMNS_MAX} columns, got {len(columns)}: use longer buckets")
     if not length > 0:
         raise ValueError(f"a bucket must have a length, got {length}")
     if not columns:
@@ -137,7 +137,7 @@ def _bar(
 def _columns(
     columns: Sequence[Column], n: int, part: Part, length: float, around: Frame, x_axis: Axis, y_axis: Axis
 ) -> str:
-    """One part of all of them: a rectangle each for the tooltips, or one path if they are too many for that."""
+    """Draws one part of all columns: a rectangle each for the tooltips, or a single path if there are too many."""
     x, y, tint = around.x, around.y, tint_class(part.tint)
     name = f"{part.name}: " if part.name else ""
     drawn, path = [], []
@@ -157,7 +157,7 @@ def _columns(
 
 
 def _rect(left: float, top: float, right: float, bottom: float, tint: str, words: str) -> str:
-    # Edges are rounded, not widths: what touches goes on touching.
+    # Round edges rather than widths, so that adjacent bars still touch.
     width, height = round(right, 1) - round(left, 1), round(bottom, 1) - round(top, 1)
     if width <= 0 or height <= 0:
         return ""

@@ -1,4 +1,4 @@
-"""Charts as a file of their own: panels in a grid, with their titles, and with the colours inside."""
+"""Charts as a standalone file: panels in a grid, with titles and colours included."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -8,18 +8,18 @@ from fairpost.charts.frame import text_at
 from fairpost.charts.shapes import Fragment
 from fairpost.charts.text import escaped, pixels, shortened, wrapped
 
-PANEL_WIDTH_MIN = 360  # pixels on the screen: on a narrower one, it is moved sideways rather than too small to read
+PANEL_WIDTH_MIN = 360  # pixels on the screen: on a narrower one, it scrolls sideways rather than becoming unreadable
 MARGIN = 24.0
 
 
 @cache
 def stylesheet() -> str:
-    """The colours of all charts, light and dark."""
+    """Returns the colours of all charts, light and dark."""
     return resources.files(__package__).joinpath("style.css").read_text("utf-8")
 
 
 def document(panels: Sequence[Fragment], *, title: str, about: str = "", columns: int = 1) -> str:
-    """An SVG that any browser opens. The panels fill row after row."""
+    """Returns an SVG that any browser can open. The panels fill it row by row."""
     if columns < 1:
         raise ValueError(f"a document must have at least 1 column, got {columns}")
     size = max((panel.text_size for panel in panels), default=16.0)

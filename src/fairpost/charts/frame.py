@@ -1,4 +1,4 @@
-"""What stands around the drawing: axes, grid, ticks, legend and marks, each where nothing else is."""
+"""The frame of a chart: axes, grid, ticks, legend and marks, without overlaps."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ TOOLTIPS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One entry of the legend, with the shape that its name stands beside."""
+    """An entry of the legend, with the shape next to its name."""
 
     name: str
     classes: str
@@ -28,7 +28,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where to draw, and what stands around it already."""
+    """The area to draw in, and what is already drawn around it."""
 
     x: Scale
     y: Scale
@@ -43,7 +43,7 @@ class Frame:
 
 
 def text_size_at(width: float) -> float:
-    """So that a chart which is shrunk to 360 pixels, as on a phone, has text of 9 pixels."""
+    """Returns a text size that becomes 9 pixels when the chart shrinks to 360 pixels, as on a phone."""
     if not WIDTHS[0] <= width <= WIDTHS[1]:
         raise ValueError(f"width must be {WIDTHS[0]}..{WIDTHS[1]}, got {width}")
     return max(12.0, width / 40)
@@ -96,7 +96,7 @@ def nothing_yet(label: str, *, width: float, height: float) -> Fragment:
 
 
 def legend_of(keys: Sequence[Key], width: float, size: float) -> tuple[str, float]:
-    """With how high it is. What has no name, or is alone, needs none."""
+    """Returns the legend and its height. Fewer than two entries need no legend."""
     if len(keys) < 2:
         return "", 0.0
     drawn, x, y, swatch = [], 0.0, 1.1 * size, 1.5 * size
@@ -127,7 +127,7 @@ def text_at(x: float, y: float, words: str, *, anchor: str = "start", more: str 
 
 
 def x_extent(tick: Tick, x: Scale, width: float, size: float) -> tuple[float, float]:
-    """Of its label: under the tick, unless that would be outside."""
+    """Returns the extent of a tick's label: centred under the tick, but never outside the chart."""
     wide = text_width(tick.words, size)
     begin = max(0.0, min(x(tick.value) - wide / 2, width - wide))
     return begin, begin + wide
@@ -160,7 +160,7 @@ def _y_ticks(ticks: Sequence[Tick], y: Scale, x: Scale, size: float) -> str:
 
 
 def _marks(marks: Sequence[Mark], x: Scale, y: Scale, size: float) -> str:
-    """Those that share a place stand under each other; for more than that, the words are left to the tooltip."""
+    """Draws marks. Names that would overlap go below each other; if there are too many, only the tooltip shows them."""
     lines, said = [], []
     ends = [x.start] * MARK_ROWS_MAX
     for mark in sorted(marks, key=lambda mark: mark.at):

@@ -1,4 +1,4 @@
-"""Values over time, or over anything else that goes on: lines, steps, areas, dots, and a line without axes."""
+"""Values over time or another continuous axis: lines, steps, areas, dots, and sparklines."""
 
 from collections.abc import Sequence
 from itertools import chain, groupby
@@ -19,7 +19,7 @@ from fairpost.charts.shapes import (
 )
 from fairpost.charts.text import escaped, pixels
 
-COLUMN = 2  # pixels, of which at most four points are kept
+COLUMN = 2  # pixels; at most four points are kept in each
 DOT, SMALL_DOT, HIT = 3.5, 2.5, 7
 SAID_MAX = 12
 
@@ -35,9 +35,9 @@ def line_chart(
     marks: Sequence[Mark] = (),
     band: Band | None = None,
 ) -> Fragment:
-    """Several lines on the same axes. `marks` are named lines upright; the axis reaches to each of them."""
+    """Draws several lines on the same axes. `marks` are named vertical lines; the axis extends to each of them."""
     if len(series) > SERIES_MAX:
-        raise ValueError(f"a chart draws at most {SERIES_MAX} series, got {len(series)}")
+        raise ValueError(f"a chart can show at most {SERIES_MAX} series, got {len(series)}")
     lines = [(each, checked_points(each.points)) for each in series]
     edges = [checked_points(edge) for edge in (band.lower, band.upper)] if band else []
     everything = [*(points for _, points in lines), *edges]
@@ -61,7 +61,7 @@ def line_chart(
 def sparkline(
     points: Points, *, label: str, axis: Axis | None = None, tint: Tint = 1, width: float = 120, height: float = 28
 ) -> Fragment:
-    """A line as small as a word. `axis`: of the values; it says only how they are written, and what is always shown."""
+    """Draws a line as small as a word. `axis` only defines the format of the values and what is always shown."""
     axis = axis or Axis()
     points = checked_points(points)
     if not points:
@@ -75,7 +75,7 @@ def sparkline(
 
 
 def thinned(points: Points, x: Scale) -> Points:
-    """The first, the lowest, the highest and the last of each few pixels: what is left out would not be seen."""
+    """Keeps the first, lowest, highest and last point of every few pixels; the others would not be visible."""
     if len(points) <= abs(x.end - x.start):
         return points
     kept: list[tuple[float, float]] = []

@@ -1,4 +1,4 @@
-"""What a chart is made of: what callers hand in, and the fragment that they get."""
+"""The inputs of charts, and the fragment that callers get."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ Points = Sequence[tuple[float, float]]
 Tint = Literal[1, 2, 3, 4, 5, 6, 7, 8, "good", "bad", "warn", "forecast", "quiet"]
 TINTS = frozenset((1, 2, 3, 4, 5, 6, 7, 8, "good", "bad", "warn", "forecast", "quiet"))
 
-SERIES_MAX = 24  # more lines are a tangle
-NOTHING = "nothing yet"
+SERIES_MAX = 24  # more lines are unreadable
+NOTHING = "No data yet"
 
 
 class Kind(StrEnum):
@@ -35,7 +35,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What lies between two lines, as between the best and the worst that is foreseen."""
+    """The area between two lines, such as the best and worst case of a forecast."""
 
     name: str
     lower: Points
@@ -45,7 +45,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A moment, or another place on the x axis, that has a name."""
+    """A named time, or another named position on the x axis."""
 
     at: float
     words: str
@@ -53,7 +53,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What bars are made of: each has as many values as there are parts."""
+    """A part of each bar. Each bar has one value per part."""
 
     name: str
     tint: Tint = 1
@@ -63,7 +63,7 @@ class Part:
 class Bar:
     name: str
     values: Sequence[float]
-    tint: Tint | None = None  # of all its parts, instead of their own
+    tint: Tint | None = None  # for all its parts, instead of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """One chart as an `<svg>` element: without scripts or styles of its own."""
+    """One chart as an `<svg>` element, without scripts or styles of its own."""
 
     label: str
-    about: str  # the same in words
+    about: str  # a description in text
     width: float
     height: float
     text_size: float
@@ -87,7 +87,7 @@ class Fragment:
         return self._svg('class="fc-chart"')
 
     def placed(self, x: float, y: float) -> str:
-        """As a panel of another `<svg>`, at this place in it."""
+        """Returns the chart as a panel of another `<svg>`, at this position."""
         return self._svg(f'class="fc-panel" x="{pixels(x)}" y="{pixels(y)}"')
 
     def _svg(self, attributes: str) -> str:
@@ -106,7 +106,7 @@ def tint_class(tint: Tint) -> str:
 
 
 def checked_points(points: Points) -> Points:
-    """By x: a line that turns back would not be a function of it."""
+    """Checks the points and sorts them by x."""
     for x, y in points:
         if not (abs(x) <= VALUE_MAX and abs(y) <= VALUE_MAX):  # a call for each of a million would take a second
             checked(x)
@@ -117,10 +117,10 @@ def checked_points(points: Points) -> Points:
 
 def checked_values(values: Sequence[float], parts: Sequence[Part]) -> Sequence[float]:
     if len(parts) > SERIES_MAX:
-        raise ValueError(f"a bar has at most {SERIES_MAX} parts, got {len(parts)}")
+        raise ValueError(f"a bar can have at most {SERIES_MAX} parts, got {len(parts)}")
     if len(values) != len(parts):
         raise ValueError(f"a bar must have a value for each of its {len(parts)} parts, got {len(values)}")
     for value in values:
         if checked(value) < 0:
-            raise ValueError(f"a bar cannot be shorter than nothing, got {value}")
+            raise ValueError(f"a bar cannot be negative, got {value}")
     return values

@@ -1,4 +1,4 @@
-"""Words and numbers for XML: nothing in them ends a tag, and their widths are known well enough to keep them apart."""
+"""Text and numbers for XML, escaped, with widths estimated well enough to avoid overlaps."""
 
 import re
 from unicodedata import combining, east_asian_width
@@ -9,18 +9,18 @@ _WIDE = frozenset("mwMW@%—…")
 
 
 def escaped(text: str) -> str:
-    """For content and for attributes in double quotes."""
+    """Escapes text for content, and for attributes in double quotes."""
     clean = _FORBIDDEN.sub("\ufffd", text)
     return clean.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
 def text_width(text: str, size: float) -> float:
-    """Of a wide sans-serif font, such as DejaVu: rather too much than too little."""
+    """Estimates the width in a wide sans-serif font such as DejaVu, so that it is too wide rather than too narrow."""
     return size * sum(map(_em, text))
 
 
 def shortened(text: str, size: float, width: float) -> str:
-    """As much of it as there is room for."""
+    """Returns as much of the text as fits."""
     if text_width(text, size) <= width:
         return text
     room = width - text_width("…", size)
@@ -43,7 +43,7 @@ def wrapped(text: str, size: float, width: float) -> list[str]:
 
 
 def pixels(value: float) -> str:
-    """To a tenth: finer is not seen."""
+    """Formats a number to a tenth of a pixel, because finer differences are invisible."""
     return f"{value:.1f}".removesuffix(".0")
 
 

@@ -1,9 +1,10 @@
-"""The command line: one file per group of commands, which commands.py names. Here errors become one red line.
+"""The command line, with one file per group of commands, listed in commands.py. This module prints errors.
 
-Nothing heavy is imported before a command runs: `fairpost --help` must answer at once.
+Nothing heavy is imported before a command runs, so that `fairpost --help` is fast.
 """
 
 import io
+import os
 import sys
 from typing import Annotated, Any
 
@@ -14,11 +15,12 @@ from fairpost.cli.commands import Commands
 from fairpost.cli.output import error_line
 from fairpost.model.errors import FairpostError, Refusal
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+INTERRUPTED = 130  # 128 + SIGINT, as in shells
 
 
 class Program(Commands):
     def invoke(self, ctx: Any) -> Any:
+        _warn_of_misspelt_settings()
         try:
             return super().invoke(ctx)
         except Refusal as error:
@@ -39,6 +41,14 @@ class Program(Commands):
             raise typer.Exit(1) from error
 
 
+def _warn_of_misspelt_settings() -> None:
+    if any(name.startswith("FAIRPOST_") for name in os.environ):
+        from fairpost.settings import misspelt_variables
+
+        for name, meant in misspelt_variables().items():
+            typer.echo(f"note: {name} is not a setting. Did you mean {meant}?", err=True)
+
+
 def _in_full(error: FairpostError) -> str:
     if error.next_step is None:
         return str(error)
@@ -48,7 +58,7 @@ def _in_full(error: FairpostError) -> str:
 
 
 def _in_plain_words(error: Exception) -> FairpostError | None:
-    """What the database's driver raises where nobody else has put it into words. None: it is a bug."""
+    """Convert a database driver's error to a user-facing one. Return None if the error is a bug."""
     if "asyncpg" not in sys.modules:
         return None
     from fairpost.store.trouble import trouble_of
@@ -60,10 +70,9 @@ def _in_plain_words(error: Exception) -> FairpostError | None:
 app = typer.Typer(
     name="fairpost",
     cls=Program,
-    help="Fairpost: every e-mail is a row in PostgreSQL, let out fairly, sent once, and accounted for.",
-    epilog="New here? Type: fairpost up",
+    help="Send e-mail from a PostgreSQL queue: fairly, once, and on record.",
+    epilog="New here? Run: fairpost up",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help is quick, and can be searched and copied
 )
@@ -86,5 +95,5 @@ def options(
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a subject may have letters that the terminal has not
+            stream.reconfigure(errors="backslashreplace")  # the terminal may not support all characters of a subject
     app()

@@ -1,4 +1,4 @@
-"""How `fairpost simulate abuse` shows what came out: the rates, and each kind of sender, for both ways of scoring."""
+"""Output of `fairpost simulate abuse`: rates and kinds of senders, for both ways of scoring."""
 
 from collections.abc import Mapping
 
@@ -7,8 +7,8 @@ from fairpost.dev.simulate.abuse import AbuseFigures, KindFigures, Way
 
 WORDS = {
     "false_positive_rate": "honest senders who were throttled",
-    "false_negative_rate": "abusers who never were",
-    "precision": "of the throttled, abusers",
+    "false_negative_rate": "abusers who were never throttled",
+    "precision": "share of abusers among throttled senders",
     "detect_s_p50": "time to detect, median",
     "detect_s_p90": "time to detect, 90th percentile",
     "scored": "times a sender was scored",
@@ -23,7 +23,7 @@ def show(figures: Mapping[Way, AbuseFigures]) -> None:
     ours = figures[Way.EVENTS].kinds
     for title, is_abuse in (("honest senders: throttled", False), ("abusers: throttled", True)):
         kinds = [name for name, each in ours.items() if each.is_abuse is is_abuse]
-        more = ", time to detect (median, 90th percentile), e-mails out before" if is_abuse else ""
+        more = ", time to detect (median, 90th percentile), e-mails sent before" if is_abuse else ""
         print_table(
             ["senders", ">e-mails", *(f">{way.value}" for way in figures)],
             (

@@ -11,7 +11,7 @@ from fairpost.cli.account_view import account_facts, print_account, print_accoun
 from fairpost.cli.acting import act, act_on
 from fairpost.cli.limit_options import LimitOptions, PresetOptions, chosen_limits, given_limits, with_given
 from fairpost.cli.option_groups import expanded
-from fairpost.cli.output import AsJson, print_json, print_table
+from fairpost.cli.output import AsJson, note, print_json, print_table
 from fairpost.cli.server_options import ServerOptions, given_server
 from fairpost.cli.session import with_store
 from fairpost.cli.trial import print_trial, trial_facts
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairpost.model.account import Account
+    from fairpost.model.reason import Reason
     from fairpost.model.transport import ServerSettings
     from fairpost.policy.facts import Facts
     from fairpost.store.store import Store
@@ -31,14 +32,17 @@ if TYPE_CHECKING:
     from fairpost.transports.port import Tried
 
 
-app = typer.Typer(no_args_is_help=True, help="Add, change, verify, pause, resume and remove sender accounts.")
+app = typer.Typer(no_args_is_help=True, help="Add, change, verify and pause sender accounts.")
 
 Name = Annotated[
     str,
-    typer.Argument(metavar="NAME", help="Letters, digits and ._- (1..100), like sales; a workspace's: acme/sales."),
+    typer.Argument(
+        metavar="NAME",
+        help="Account name: 1 to 100 letters, digits and ._-, for example sales. For a workspace's account: acme/sales.",
+    ),
 ]
 KNOWN_BY_MAX = 8
-DisplayName = Annotated[str | None, typer.Option(help="The name shown beside the address; '' for none.")]
+DisplayName = Annotated[str | None, typer.Option(help="Display name in the From header; '' for none.")]
 
 
 @app.command()
@@ -46,11 +50,14 @@ DisplayName = Annotated[str | None, typer.Option(help="The name shown beside the
 def add(
     *,
     name: Name,
-    from_: Annotated[str, typer.Option("--from", metavar="ADDRESS", help="The address it sends from.")],
+    from_: Annotated[str, typer.Option("--from", metavar="ADDRESS", help="Sender address.")],
     server: ServerOptions,
-    pool: Annotated[str, typer.Option(help="The pool it serves.")] = "default",
+    pool: Annotated[str, typer.Option(help="Pool that the account belongs to.")] = "default",
     workspace: Annotated[
-        str | None, typer.Option(help="To whom it belongs: it becomes WORKSPACE/NAME, in a pool of that workspace's.")
+        str | None,
+        typer.Option(
+            help="Workspace that owns the account. Its full name is WORKSPACE/NAME, and its pool belongs to that workspace."
+        ),
     ] = None,
     display_name: DisplayName = None,
     provider: PresetOptions,
@@ -59,8 +66,8 @@ def add(
 ) -> None:
     """Add a sender account.
 
-    Without a server it cannot send. Nothing is connected to: fairpost account verify NAME does that. It begins with its
-    provider's limits, and each number you give replaces one of them.
+    An account without a server cannot send. This command does not connect to the server; to test it, run: fairpost account verify NAME.
+    The account starts with its provider's limits. Each limit that you set replaces one of them.
 
     \b
     Example: fairpost account add sales --from sales@example.com --smtp smtp+starttls://ann@smtp.example.com --ask-password
@@ -80,9 +87,22 @@ def add(
     if as_json:
         print_json({"id": id_, "name": name, "provider": preset})
     else:
-        then = f"try its server: fairpost account verify {name}" if given else "it has no server yet"
-        whose = f", as {preset} begins" if preset else ""
-        typer.echo(f"added {name}, which serves the pool {pool} ({whole.in_one_line()}{whose}); {then}")
+        then = f"test it: fairpost account verify {name}" if given else "it has no server yet"
+        whose = f", limits of {preset}" if preset else ""
+        typer.echo(f"added {name} in pool {pool} ({whole.in_one_line()}{whose}); {then}")
+    _note_dev_account(settings, name=name, pool=pool)
+
+
+def _note_dev_account(settings: Settings, *, name: str, pool: str) -> None:
+    """Print a note if the account `dev` serves the same pool: it delivers its part of the mail to the inbox only."""
+    from fairpost.startup.dev_account import NAME, POOL
+
+    if settings.database_url is not None or pool != POOL or name == NAME:
+        return
+    if any(each.name == NAME for each in with_store(lambda store: store.accounts(), settings=settings)):
+        note(
+            f"Account {NAME} also serves pool {POOL}, and delivers only to the development inbox. To send all of the pool's mail for real, run: fairpost account remove {NAME}"
+        )
 
 
 @app.command("set")
@@ -90,16 +110,16 @@ def add(
 def set_(
     *,
     name: Name,
-    from_: Annotated[str | None, typer.Option("--from", metavar="ADDRESS", help="The address it sends from.")] = None,
+    from_: Annotated[str | None, typer.Option("--from", metavar="ADDRESS", help="Sender address.")] = None,
     server: ServerOptions,
-    pool: Annotated[str | None, typer.Option(help="The pool it serves.")] = None,
+    pool: Annotated[str | None, typer.Option(help="Pool that the account belongs to.")] = None,
     display_name: DisplayName = None,
     provider: PresetOptions,
     limits: LimitOptions,
 ) -> None:
-    """Change a sender account, only what is given.
+    """Change a sender account. Options that you omit are not changed.
 
-    The password stays when the server changes, as long as host and user are the same.
+    If you change the server but not the host or user, the password is kept.
 
     \b
     Example: fairpost account set sales --ask-password
@@ -120,25 +140,27 @@ def set_(
     if display_name is not None:
         changes["display_name"] = _display_name(display_name)
     if not (changes or from_ is not None or given):
-        raise FairpostError(f"Nothing to change. Give an option: fairpost account set {name} --help")
+        raise FairpostError(f"Nothing to change. Specify at least one option: fairpost account set {name} --help")
     is_kept = with_store(
         lambda store: _change(store, settings, name, changes, address=from_, given=given),
         settings=settings,
     )
-    then = f"; try its server: fairpost account verify {name}" if given else ""
+    then = f"; test it: fairpost account verify {name}" if given else ""
     typer.echo(f"changed {name}{then}")
     if is_kept and (from_ is not None or display_name is not None or given or has_batch):
-        typer.echo("It comes from the environment: the next engine that starts goes by FAIRPOST_SMTP_… again")
+        typer.echo(
+            "This account comes from the environment. The next engine that starts sets it from FAIRPOST_SMTP_… again"
+        )
 
 
 @app.command("list")
 def list_(
-    workspace: Annotated[str | None, typer.Option(help="Only those that belong to this workspace.")] = None,
+    workspace: Annotated[str | None, typer.Option(help="Only accounts in this workspace.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the accounts.
+    """List accounts.
 
-    Server, status, limits, what they have used of them, when they may send next, and who drives them.
+    Shows server, status, limits and usage, the time of the next send, and the engine that drives each account.
 
     \b
     Example: fairpost account list --json
@@ -149,14 +171,14 @@ def list_(
     elif facts.accounts:
         print_accounts(facts)
     else:
-        typer.echo("no accounts yet; add one: fairpost account add NAME --from ADDRESS --smtp URL")
+        typer.echo("No accounts yet. Add one: fairpost account add NAME --from ADDRESS --smtp URL")
 
 
 @app.command()
 def providers(as_json: AsJson = False) -> None:
-    """List the providers whose limits are known.
+    """List providers with known limits.
 
-    Add your own, or change these, in providers.toml of Fairpost's home.
+    To add or change providers, edit providers.toml in FAIRPOST_HOME.
 
     \b
     Example: fairpost account providers
@@ -183,6 +205,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
     \b
     Example: fairpost account show sales
     """
+    from fairpost.reasons.rendering import coded, command, sentence
     from fairpost.regions.sharing import share_of
     from fairpost.store.blocks import read_blocks
 
@@ -192,23 +215,27 @@ def show(name: Name, as_json: AsJson = False) -> None:
         raise _no_account(name)
     share = with_store(lambda store: share_of(store, post.account.id))
     blocks = with_store(lambda store: read_blocks(store, now=facts.now, account=name))
+    reading = with_store(lambda store: _way_back(store, post.account))
     if as_json:
         shared = {"share_percent": share.percent if share else None}
-        print_json({**account_facts(post, facts), **shared, "blocks": blocks_facts(blocks)})
+        read = coded(reading, "reading")
+        print_json({**account_facts(post, facts), **shared, **read, "blocks": blocks_facts(blocks)})
         return
     print_account(post, facts)
+    if reading is not None:
+        typer.echo(f"\n{sentence(reading)}" + (f" Next: {then}" if (then := command(reading)) else ""))
     print_blocks(blocks, facts.now)
     if share:
         typer.echo(
-            f"\nThese are {share.percent} % of its limits; other regions have the rest (fairpost account share)."
+            f"\nThis is {share.percent} % of the account's limits. Other regions have the rest (fairpost account share)."
         )
 
 
 @app.command()
 def verify(name: Name, as_json: AsJson = False) -> None:
-    """Try an account's server: connect, TLS, login. No mail is sent.
+    """Test an account's server and mailbox, without sending mail.
 
-    Ends with 1 when a step fails, and says what to type next.
+    Tests the connection, TLS and login, and reading if the account reads its mailbox. Exits with 1 if a step fails, and prints the next step.
 
     \b
     Example: fairpost account verify sales
@@ -226,8 +253,8 @@ def verify(name: Name, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def pause(name: Name, reason: Annotated[str, typer.Option(help="Why: shown by `fairpost status`.")]) -> None:
-    """Stop an account before its next send.
+def pause(name: Name, reason: Annotated[str, typer.Option(help="Reason, shown by `fairpost status`.")]) -> None:
+    """Pause an account before its next send.
 
     \b
     Example: fairpost account pause sales --reason "new password on Monday"
@@ -242,12 +269,12 @@ def pause(name: Name, reason: Annotated[str, typer.Option(help="Why: shown by `f
 def resume(
     name: Name,
     no_verify: Annotated[
-        bool, typer.Option("--no-verify", help="Do not try the server of a suspended account first.")
+        bool, typer.Option("--no-verify", help="Resume a suspended account without testing its server first.")
     ] = False,
 ) -> None:
-    """Let a paused or suspended account send again.
+    """Resume a paused or suspended account.
 
-    A suspended one is tried first, and stays suspended when its server still refuses it.
+    A suspended account is tested first. It stays suspended if its server still refuses it.
 
     \b
     Example: fairpost account resume sales
@@ -258,7 +285,7 @@ def resume(
         tried, then = _try(account, settings)
         print_trial(tried)
         if then is not None:
-            raise FairpostError(f'Account "{name}" stays suspended: its server cannot be used yet. {then}')
+            raise FairpostError(f'Account "{name}" stays suspended, because its server still does not work. {then}')
     blocked = with_store(lambda store: _resume(store, name), settings=settings)
     typer.echo(f"{name} is active")
     if blocked:
@@ -268,17 +295,17 @@ def resume(
 @app.command()
 def remove(
     name: Name,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
 ) -> None:
-    """Remove an account, with its password. What it has sent stays in history.
+    """Remove an account and its password. Its history is kept.
 
-    Refused while it has e-mails in hand, or e-mails wait for it alone.
+    An account with claimed e-mails, or with e-mails that only it may send, cannot be removed.
 
     \b
     Example: fairpost account remove sales --yes
     """
     if not yes:
-        typer.confirm(f"Remove the account {name} and its password?", abort=True, err=True)
+        typer.confirm(f"Remove account {name} and its password?", abort=True, err=True)
     from fairpost.actions import accounts as actions
 
     act(actions.remove, actions.AccountNamed(name=name))
@@ -290,19 +317,19 @@ app.command()(share)
 
 
 def _try(account: "Account", settings: Settings) -> "tuple[list[Tried], str | None]":
-    """The steps, and what to type next where one failed."""
+    """Test the server. Return the steps, and the next command if one failed."""
     import asyncio
 
-    from fairpost.startup.parts import network_guard, vault_of
+    from fairpost.startup.parts import host_name, network_guard, vault_of
     from fairpost.transports.verify import advice, try_account
 
     guard = network_guard(settings) if account.workspace is not None else None
-    tried = asyncio.run(try_account(account, vault_of(settings), guard=guard))
+    tried = asyncio.run(try_account(account, vault_of(settings), guard=guard, host=host_name(settings)))
     return tried, advice(tried, account.transport, account.name)
 
 
 async def _require_allowed(name: str, server: "ServerSettings | None", settings: Settings) -> None:
-    """What an engine would refuse to use is not stored. The operator's own accounts may go anywhere."""
+    """Refuse servers that an engine would not use. The operator's own accounts may use any server."""
     from fairpost.startup.parts import network_guard
     from fairpost.transports.guarded import server_refusal
 
@@ -312,12 +339,15 @@ async def _require_allowed(name: str, server: "ServerSettings | None", settings:
     if refused is not None:
         raise FairpostError(
             f"Account {name} may not use this server: {refused}. Nothing was changed. "
-            "To allow it, set FAIRPOST_ALLOWED_NETWORKS or FAIRPOST_ALLOWED_PORTS for engines and commands"
+            "To allow it, set FAIRPOST_ALLOWED_NETWORKS or FAIRPOST_ALLOWED_PORTS for all engines and commands"
         )
 
 
 async def _read_facts(store: "Store", workspace: str | None = None) -> "Facts":
-    """Of the accounts that belong to a workspace, or of all. What waits for them is asked of all: pools are lent."""
+    """Read the facts about a workspace's accounts, or about all accounts.
+
+    Waiting mail is counted across all workspaces, because pools are lent.
+    """
     from dataclasses import replace
 
     from fairpost.observe.accounts import read_account_facts
@@ -325,6 +355,13 @@ async def _read_facts(store: "Store", workspace: str | None = None) -> "Facts":
     facts = await read_account_facts(store, workspace=None)
     own = [each for each in facts.accounts if workspace in (None, each.account.workspace)]
     return replace(facts, accounts=own)
+
+
+async def _way_back(store: "Store", account: "Account") -> "Reason | None":
+    from fairpost.observe.reading import way_back
+    from fairpost.store import mailbox_reads
+
+    return way_back(account, (await mailbox_reads.states(store, [account.id])).get(account.id))
 
 
 async def _add(
@@ -367,7 +404,7 @@ async def _change(
     address: str | None,
     given: "Given | None",
 ) -> bool:
-    """Whether it is one that engines keep as their environment has it."""
+    """Change an account. Return whether engines set it from their environment."""
     from fairpost.startup.environment import is_of_environment
     from fairpost.transports.registry import write_transport
 
@@ -394,7 +431,7 @@ async def _write_secret(
     server: "ServerSettings | None",
     secret: str | None,
 ) -> None:
-    """The changes, with the secret sealed beside them. None: what is sealed stays."""
+    """Write the changes and the newly sealed secret. If `secret` is None, the stored one is kept."""
     from fairpost.actions import accounts as actions
     from fairpost.startup.parts import vault_of
     from fairpost.vault.rotation import write_sealed
@@ -419,7 +456,7 @@ async def _parsed(store: "Store", address: str) -> str:
 
 
 async def _resume(store: "Store", name: str) -> int:
-    """How many are blocked on it."""
+    """Resume an account. Return the number of workspaces that are blocked on it."""
     from fairpost.actions import accounts as actions
     from fairpost.store.blocks import read_blocks
 
@@ -435,7 +472,7 @@ def _require_name(name: str) -> None:
     if "/" in name:
         workspace, _, own = name.partition("/")
         raise FairpostError(
-            f"An account of a workspace is added with its own name: fairpost account add {own} --workspace {workspace}"
+            f"To add an account to a workspace, use --workspace: fairpost account add {own} --workspace {workspace}"
         )
     if not is_name(name):
         raise FairpostError(f"NAME must be {NAME_RULE}, got {name!r}")
@@ -450,7 +487,7 @@ async def _require_workspace(store: "Store", name: str) -> None:
 
 
 def _pool_of(name: str, pool: str) -> str:
-    """Of a workspace's account: one of the same workspace, whose name may be left out."""
+    """Return the full name of a pool for a workspace's account: a pool of the same workspace, whose prefix is optional."""
     workspace, slash, _ = name.partition("/")
     return f"{workspace}/{pool.removeprefix(f'{workspace}/')}" if slash else pool
 

@@ -1,4 +1,4 @@
-"""Workspaces that are blocked on an account: shown by `fairpost account show`, ended by `fairpost account unblock`."""
+"""Workspaces blocked on an account, for `fairpost account show` and `fairpost account unblock`."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def blocks_facts(blocks: "Sequence[Block]") -> list[dict[str, Any]]:
-    """For JSON. `reason` is a code, `figures` are the sender's own."""
+    """Return blocks as JSON. `reason` is a code; `figures` are the sender's own figures."""
     return [
         {
             "workspace": block.workspace,
@@ -44,13 +44,13 @@ def print_blocks(blocks: "Sequence[Block]", now: "datetime") -> None:
 
 
 def unblock(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The account.")],
-    workspace: Annotated[str | None, typer.Option(help="Let this workspace use it again.")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Let every workspace use it again.")] = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Account name.")],
+    workspace: Annotated[str | None, typer.Option(help="Unblock this workspace.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Unblock all workspaces.")] = False,
 ) -> None:
-    """Let a workspace send through an account again that was blocked there.
+    """Unblock a workspace on an account.
 
-    What bounced or was refused before does not count any more.
+    Earlier bounces and refusals no longer count.
 
     \b
     Example: fairpost account unblock sales --workspace acme
@@ -58,7 +58,7 @@ def unblock(
     from fairpost.actions import accounts as actions
 
     if (workspace is None) != all_:
-        raise typer.BadParameter("give --workspace or --all, one of the two")
+        raise typer.BadParameter("give either --workspace or --all")
     ended = act(actions.unblock, actions.Unblock(name=name, workspace=workspace))
     if not ended:
         who = f"Workspace {workspace} is not blocked" if workspace else "No workspace is blocked"

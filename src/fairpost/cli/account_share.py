@@ -1,4 +1,4 @@
-"""`fairpost account share`: one account in several regions, each with a part of its limits."""
+"""`fairpost account share`: one account in several regions, each with a share of its limits."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,21 +14,26 @@ if TYPE_CHECKING:
 
 
 def share(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An account of this region.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Account in this region.")],
     slices: Annotated[
         list[str],
-        typer.Option("--slice", metavar="REGION=PERCENT", help="The part of its limits that a region has. Repeat it."),
+        typer.Option("--slice", metavar="REGION=PERCENT", help="A region's share of the account's limits. Repeatable."),
     ],
-    anew: Annotated[
-        bool, typer.Option("--anew", help="The limits that it has in this region now are the whole ones.")
+    current_limits: Annotated[
+        bool,
+        typer.Option(
+            "--current-limits", help="Treat the account's current limits in this region as the total to divide."
+        ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be written.")] = False,
+    anew: Annotated[bool, typer.Option("--anew", hidden=True)] = False,  # the earlier name of --current-limits
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would change, without changing anything.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Use an account in several regions, each with a part of its limits.
+    """Share an account and its limits among several regions.
 
-    Writes a row into each region, with its password sealed for that row. Run it again after a change. In each region one
-    worker drives it at a time; the regions do not wait for each other.
+    Stores the account in each region, with its password sealed separately. Run it again after a change. In each region, one worker uses the account at a time. Regions do not wait for each other.
 
     \b
     Example: fairpost account share sales --slice eu=60 --slice us=40
@@ -36,7 +41,9 @@ def share(
     import asyncio
 
     settings = read_settings()
-    plan = asyncio.run(_share(settings, name, _percents(slices), anew=anew, dry_run=dry_run))
+    plan = asyncio.run(
+        _share(settings, name, _percents(slices), current_limits=current_limits or anew, dry_run=dry_run)
+    )
     if as_json:
         print_json({"name": name, "written": not dry_run, "whole": plan.whole, "slices": plan.slices})
         return
@@ -45,10 +52,12 @@ def share(
         for each in plan.slices
     ]
     print_table(("region", ">slice", "limits", ">units a minute", "row"), rows)
-    typer.echo("nothing was written: this is a dry run" if dry_run else f"shared {name}")
+    typer.echo("dry run: nothing was changed" if dry_run else f"shared {name}")
 
 
-async def _share(settings: Settings, name: str, percents: dict[str, int], *, anew: bool, dry_run: bool) -> "Plan":
+async def _share(
+    settings: Settings, name: str, percents: dict[str, int], *, current_limits: bool, dry_run: bool
+) -> "Plan":
     from fairpost.actions.installation import ShareAccount, share_account
     from fairpost.regions import sharing
     from fairpost.regions.stores import RegionStores
@@ -56,7 +65,7 @@ async def _share(settings: Settings, name: str, percents: dict[str, int], *, ane
 
     await prepare_database(settings)
     async with RegionStores(directory_of(settings)) as stores:
-        plan = await sharing.plan(stores, name, percents, here=settings.region_name, anew=anew)
+        plan = await sharing.plan(stores, name, percents, here=settings.region_name, current_limits=current_limits)
         if not dry_run:
             async with stores.at(settings.region_name) as here:
                 await act_on(here, share_account, ShareAccount(plan=plan, stores=stores, vault=vault_of(settings)))
@@ -68,6 +77,6 @@ def _percents(slices: list[str]) -> dict[str, int]:
     for text in slices:
         region, _, percent = text.partition("=")
         if not percent.removesuffix("%").isdecimal() or region in percents:
-            raise FairpostError(f"--slice must be REGION=PERCENT, each region once, got {text!r}")
+            raise FairpostError(f"--slice must be REGION=PERCENT, and can be given only once per region; got {text!r}")
         percents[region] = int(percent.removesuffix("%"))
     return percents

@@ -1,4 +1,4 @@
-"""How accounts are shown, in tables and as JSON: everything but their passwords."""
+"""Accounts as tables and as JSON, without their passwords."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def account_facts(post: "AccountRuntime", facts: "Facts") -> dict[str, Any]:
-    """One account, for JSON."""
+    """Return one account as JSON."""
     from fairpost.observe.accounts import condition_of
     from fairpost.reasons.rendering import shown
 
@@ -99,7 +99,7 @@ def _row(post: "AccountRuntime", facts: "Facts") -> tuple[object, ...]:
 
 
 def _driven_by(post: "AccountRuntime", facts: "Facts") -> str:
-    return f"{post.owner}, until {when(post.until, facts.now)}" if facts.is_driven(post) else "nobody"
+    return f"{post.owner}, until {when(post.until, facts.now)}" if facts.is_driven(post) else "none"
 
 
 def _status_in_words(account: "Account") -> str:
@@ -125,7 +125,7 @@ def _patience_in_words(patience: "Patience | None", now: "datetime") -> str | No
 
 
 def _server_facts(server: TransportSettings | None) -> dict[str, Any] | None:
-    """All but the password, not even sealed."""
+    """Return the server without its password, which is omitted even in sealed form."""
     if server is None:
         return None
     return kind_of(server).facts(server) if isinstance(server, ServerSettings) else {"kind": server.kind}
@@ -138,7 +138,7 @@ def _origin(server: TransportSettings | None) -> str | None:
 def _origin_in_words(server: TransportSettings | None) -> str | None:
     if _origin(server) is None:
         return None
-    return "the environment: engines keep server, password, address and name as FAIRPOST_SMTP_… have them"
+    return "the environment: engines keep the server, password, address and name in sync with FAIRPOST_SMTP_…"
 
 
 def _server_in_short(server: TransportSettings | None) -> str:

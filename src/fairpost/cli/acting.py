@@ -1,4 +1,4 @@
-"""How commands act: an action's value, or its refusal as one red line with the next step."""
+"""Run an action from a command: return its value, or print its refusal as one red line with the next step."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -16,26 +16,26 @@ T = TypeVar("T")
 
 
 MISTAKES_SHOWN = 20
-Fields = Mapping[str, str]  # what a command calls the fields of a request; the others are options of the same name
+Fields = Mapping[str, str]  # options for fields of a request; for other fields, the option has the same name
 AS_OPTIONS: Fields = {}
 
 
 def act(action: "Action[R, T]", request: R, *, settings: "Settings | None" = None, fields: Fields = AS_OPTIONS) -> T:
-    """On the database of the settings, as the user of this machine. Raises FairpostError for a refusal."""
+    """Act on the configured database as the user of this machine. Raises FairpostError for a refusal."""
     from fairpost.cli.session import with_store
 
     return with_store(lambda store: act_on(store, action, request, fields=fields), settings=settings)
 
 
 def act_at_home(action: "Action[R, T]", request: R, *, fields: Fields = AS_OPTIONS) -> T:
-    """The same on the home database, whichever region is chosen."""
+    """Act on the home database, whichever region is selected."""
     from fairpost.cli.session import with_home_store
 
     return with_home_store(lambda home: act_on(home, action, request, fields=fields))
 
 
 def outcome_of(action: "Action[R, T]", request: R) -> "Done[T] | Refused":
-    """For commands to which a refusal is an answer."""
+    """Return the outcome, including refusals, for commands that handle them."""
     from fairpost.cli.session import with_store
 
     return with_store(lambda store: action(actor(), request, store))
@@ -53,7 +53,7 @@ def actor() -> "Actor":
 
 
 def value_of(outcome: "Done[T] | Refused", *, fields: Fields = AS_OPTIONS, **called: str) -> T:
-    """`called`: parameters of a refusal as they were typed."""
+    """Return the value or raise the refusal. `called` contains the refusal's parameters as the user typed them."""
     from fairpost.actions.acting import Done, Refused
 
     match outcome:
@@ -79,7 +79,7 @@ def in_words(reason: Reason, fields: Fields = AS_OPTIONS) -> str:
 
 
 def _mistakes(reason: Reason) -> list[str]:
-    """Indented, below the sentence; the first of them, and how many more there are."""
+    """Return the first mistakes, indented below the sentence, and the number of further ones."""
     from fairpost.reasons.rendering import mistake_in_words, mistakes
 
     lacking = cast("list[dict[str, Any]]", reason.params.get("first", []))

@@ -1,4 +1,4 @@
-"""`fairpost admin`: the people who run the service: invite them, let them in, keep them out."""
+"""`fairpost admin`: invite, list, disable and enable the people who run the service."""
 
 from typing import Annotated
 
@@ -9,19 +9,19 @@ from fairpost.cli.output import AsJson
 from fairpost.cli.session import with_home_store
 from fairpost.model.person import Role
 
-app = typer.Typer(no_args_is_help=True, help="Invite and remove the people who run the service.")
+app = typer.Typer(no_args_is_help=True, help="Invite and manage the people who run the service.")
 
-Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="The e-mail address.")]
-Name = Annotated[str, typer.Option(help="How e-mails address this person.")]
-Revoke = Annotated[bool, typer.Option("--revoke", help="End all of them.")]
-Send = Annotated[bool, typer.Option("--send", help="Send the link by e-mail, too.")]
+Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="E-mail address.")]
+Name = Annotated[str, typer.Option(help="Name used in e-mails to this person.")]
+Revoke = Annotated[bool, typer.Option("--revoke", help="End all sessions.")]
+Send = Annotated[bool, typer.Option("--send", help="Also send the link by e-mail.")]
 
 
 @app.command()
 def invite(address: Address, name: Name = "", send: Send = False, as_json: AsJson = False) -> None:
-    """Invite an admin, and print the link that works once.
+    """Invite an admin, and print a one-time link.
 
-    It works for 48 hours, and ends the link before. Whoever opens it chooses a password.
+    The link is valid for 48 hours and replaces an earlier one. The person who opens it chooses a password.
 
     \b
     Example: fairpost admin invite ann@example.com --name "Ann Lee"
@@ -31,7 +31,7 @@ def invite(address: Address, name: Name = "", send: Send = False, as_json: AsJso
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the admins.
+    """List admins.
 
     \b
     Example: fairpost admin list
@@ -39,14 +39,14 @@ def list_(as_json: AsJson = False) -> None:
     from fairpost.auth.membership import people
 
     found = with_home_store(lambda home: people(home, None))
-    people_view.show_people(found, nobody="there is no admin; see: fairpost admin invite --help", as_json=as_json)
+    people_view.show_people(found, nobody="No admins yet. See: fairpost admin invite --help", as_json=as_json)
 
 
 @app.command()
 def code(address: Address, as_json: AsJson = False) -> None:
-    """Make a sign-in code here, for when no e-mail comes.
+    """Print a sign-in code, in case the e-mail does not arrive.
 
-    For the newest sign-in of this admin that waits for its code, in the browser where the password was entered.
+    Enter the password in the browser first. The code is for this admin's latest sign-in.
 
     \b
     Example: fairpost admin code ann@example.com
@@ -56,9 +56,9 @@ def code(address: Address, as_json: AsJson = False) -> None:
 
 @app.command()
 def link(address: Address, as_json: AsJson = False) -> None:
-    """Print a link that signs an admin in, once.
+    """Print a one-time link that signs in an admin.
 
-    It works for ten minutes, without password and code: whoever can run this has the database anyhow.
+    It is valid for ten minutes and requires neither a password nor a code.
 
     \b
     Example: fairpost admin link ann@example.com
@@ -71,9 +71,9 @@ def link(address: Address, as_json: AsJson = False) -> None:
 
 @app.command()
 def reset(address: Address, as_json: AsJson = False) -> None:
-    """Print a link for choosing another password.
+    """Print a one-time link for choosing a new password.
 
-    It works once, for an hour. When it is used, all sessions end.
+    It is valid for an hour. Using it ends all sessions.
 
     \b
     Example: fairpost admin reset ann@example.com
@@ -83,9 +83,9 @@ def reset(address: Address, as_json: AsJson = False) -> None:
 
 @app.command()
 def disable(address: Address) -> None:
-    """Keep an admin out, at once.
+    """Disable an admin immediately.
 
-    All sessions, begun sign-ins and links end. The last admin who can sign in cannot be disabled.
+    Ends all sessions, unfinished sign-ins and links. The last admin who can sign in cannot be disabled.
 
     \b
     Example: fairpost admin disable ann@example.com
@@ -95,7 +95,7 @@ def disable(address: Address) -> None:
 
 @app.command()
 def enable(address: Address) -> None:
-    """Let an admin in again: after `disable`, or after too many wrong tries.
+    """Enable a disabled or locked-out admin.
 
     \b
     Example: fairpost admin enable ann@example.com
@@ -109,7 +109,7 @@ def sessions(
     revoke: Revoke = False,
     as_json: AsJson = False,
 ) -> None:
-    """List where an admin is signed in, or end all of it.
+    """List an admin's sessions, or end them all.
 
     \b
     Example: fairpost admin sessions ann@example.com --revoke

@@ -11,15 +11,15 @@ from fairpost.settings import read_settings
 
 
 def api(
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it listens.")] = "127.0.0.1:8080",
-    processes: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
-    openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI document, and end.")] = False,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address and port to listen on.")] = "127.0.0.1:8080",
+    processes: Annotated[int, typer.Option(min=1, max=64, help="Number of server processes.")] = 1,
+    openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI document and exit.")] = False,
     log_format: LogFormatOption = None,
 ) -> None:
     """Serve the HTTP API and the pages.
 
-    Needs a workspace and a key: fairpost workspace add, fairpost key add. SIGHUP replaces its processes one by one, and nobody who asks
-    notices. Put TLS before it.
+    Clients need a workspace and a key: fairpost workspace add, fairpost key add. SIGHUP replaces the processes one by one, without
+    dropping requests. Put a proxy with TLS in front of it.
 
     \b
     Example: fairpost api --listen 127.0.0.1:8080 --processes 2
@@ -34,6 +34,6 @@ def api(
     host, port = host_and_port(listen, default="127.0.0.1:8080")
     settings = read_settings()
     if log_format is not None:
-        os.environ["FAIRPOST_LOG_FORMAT"] = log_format  # for the processes that answer
+        os.environ["FAIRPOST_LOG_FORMAT"] = log_format  # for the server processes
     options = ServerOptions(host=host, port=port, processes=processes)
     run_service(settings, options, log=start_logging(settings, log_format=log_format))

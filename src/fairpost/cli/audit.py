@@ -11,10 +11,14 @@ from fairpost.cli.session import with_home_store, with_store
 def audit(
     workspace: Annotated[
         str | None,
-        typer.Argument(metavar="[WORKSPACE]", help="Of this workspace. [default: of the installation itself]"),
+        typer.Argument(
+            metavar="[WORKSPACE]", help="Show this workspace's entries. [default: the installation's entries]"
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
-    before: Annotated[int | None, typer.Option(metavar="ID", help="Those before this entry.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of entries.")] = 50,
+    before: Annotated[
+        int | None, typer.Option(metavar="ID", help="Only entries older than the one with this ID.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show who changed what, newest first.
@@ -34,4 +38,4 @@ def audit(
             ((e.id, f"{e.at:%Y-%m-%d %H:%M:%S}", e.who, e.action, e.subject) for e in found),
         )
     else:
-        typer.echo("nothing was changed so far")
+        typer.echo("No changes yet.")

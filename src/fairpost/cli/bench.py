@@ -1,4 +1,4 @@
-"""`fairpost bench`: figures on this machine, each beside something to compare it with."""
+"""`fairpost bench`: measurements on this machine, each with a comparison."""
 
 import asyncio
 import json
@@ -13,158 +13,177 @@ app = typer.Typer(no_args_is_help=True, help="Measure the speed of this machine.
 Figures = dict[str, float]
 Bench = Callable[[str, Callable[[str], None]], Awaitable[Figures]]
 
-# key: (what it is, what it is compared with and the most it may be of it, or the least it should reach)
+# key: (description, comparison and its maximum ratio, or the target)
 MEANING: dict[str, str] = {
-    "claim_ms_small": "claim of 50, 10,000 e-mails waiting, 100 senders",
-    "claim_ms_large": "claim of 50, 1,000,000 waiting, 10,001 senders (to reach: 2 × small)",
-    "claim_ms_blocked": "claim of 50, 99 % of 100,000 senders held (to reach: 2 × large)",
-    "claim_ms_after_churn": "claim of 50, after 500,000 have passed (to reach: 2 × large)",
-    "claim_ms_held_xmin": "the same, under a transaction held open (to reach: 3 × large)",
-    "hold_ms": "holding a sender with 1,000,000 waiting (to reach: below 20 ms)",
-    "metrics_ms": "what `fairpost metrics` reads, 1,000,000 waiting of 100,000 users in 1,000 workspaces (to reach: 200 ms)",
-    "report_ms": "the same of 24 hours, as `fairpost fairness` reads it",
-    "metrics_ms_workspaces": "the same as the first, 500,000 waiting of 100,000 workspaces",
-    "group_by_senders_ms": "for comparison: counting those 1,000,000 by sender",
-    "throttle_ms": "throttling a sender with 1,000,000 waiting (to reach: below 20 ms)",
+    "claim_ms_small": "claiming 50 e-mails, 10,000 queued by 100 senders",
+    "claim_ms_large": "claiming 50 e-mails, 1,000,000 queued by 10,001 senders (target: 2 × small)",
+    "claim_ms_blocked": "claiming 50 e-mails, 99 % of 100,000 senders held (target: 2 × large)",
+    "claim_ms_after_churn": "claiming 50 e-mails after 500,000 were processed (target: 2 × large)",
+    "claim_ms_held_xmin": "the same during a long transaction (target: 3 × large)",
+    "hold_ms": "holding a sender with 1,000,000 queued (target: below 20 ms)",
+    "metrics_ms": "the query of `fairpost metrics`, 1,000,000 queued by 100,000 users in 1,000 workspaces (target: 200 ms)",
+    "report_ms": "the same for 24 hours, as in `fairpost fairness`",
+    "metrics_ms_workspaces": "the same as the first, 500,000 queued by 100,000 workspaces",
+    "group_by_senders_ms": "for comparison: counting the 1,000,000 e-mails by sender",
+    "throttle_ms": "throttling a sender with 1,000,000 queued (target: below 20 ms)",
     "lift_ms": "ending that throttle",
-    "claim_ms_free": "claim of 50, 100,000 senders, none throttled",
-    "claim_ms_throttled": "the same, 99 % of them throttled (to reach: 2 × free)",
-    "group_by_ms_small": "for comparison: counting by sender, 10,000 waiting",
-    "group_by_ms_large": "for comparison: counting by sender, 1,000,000 waiting",
-    "fifo_ms_large": "for comparison: first come, first served, 1,000,000 waiting",
-    "single_per_s": "enqueue, a transaction each, 8 connections (to reach: 3,000/s)",
+    "claim_ms_free": "claiming 50 e-mails, 100,000 senders, none throttled",
+    "claim_ms_throttled": "the same with 99 % of them throttled (target: 2 × free)",
+    "group_by_ms_small": "for comparison: counting by sender, 10,000 queued",
+    "group_by_ms_large": "for comparison: counting by sender, 1,000,000 queued",
+    "fifo_ms_large": "for comparison: first come, first served, 1,000,000 queued",
+    "single_per_s": "enqueueing in one transaction each, 8 connections (target: 3,000/s)",
     "raw_single_per_s": "for comparison: a bare INSERT of the same JSON",
-    "bulk_per_s": "enqueue 1,000 at a time, 2 connections (to reach: 30,000/s)",
+    "bulk_per_s": "enqueueing 1,000 at a time, 2 connections (target: 30,000/s)",
     "raw_bulk_per_s": "for comparison: a bare INSERT of the same 1,000",
-    "scheduled_per_s": "rows and keys of a campaign of 1,000,000 prospects, checked and committed (to reach: 25,000/s)",
-    "scheduled_per_s_3_steps": "the same with three steps, of 200,000 prospects",
-    "plain_insert_per_s": "for comparison: the same people into a table with a unique key, and nothing else",
-    "rss_mb": "the most memory that the scheduling process had (to reach: below 200 MB)",
-    "emails_per_s": "the engine at work: claimed, composed, sent, settled, 8 accounts (to reach: 3 × naive, 0.5 × ceiling)",
+    "scheduled_per_s": "rows and keys of a campaign of 1,000,000 prospects, checked and committed (target: 25,000/s)",
+    "scheduled_per_s_3_steps": "the same with three steps for 200,000 prospects",
+    "plain_insert_per_s": "for comparison: inserting the same prospects into a table with a unique key",
+    "rss_mb": "peak memory of the scheduling process (target: below 200 MB)",
+    "emails_per_s": "the whole engine: claim, compose, send, settle, 8 accounts (target: 3 × naive, 0.5 × ceiling)",
+    "cpu_us_per_email": "CPU time of all processes per e-mail, in µs: the sum of the next three",
+    "cpu_us_engine": "of that, the engine",
+    "cpu_us_database": "of that, PostgreSQL",
+    "cpu_us_sink": "of that, the receiving server",
+    **{
+        f"signed_{key}": f"with DKIM: {words}"
+        for key, words in (
+            ("emails_per_s", "the engine at work, each e-mail signed with RSA-2048"),
+            ("cpu_us_per_email", "what all processes together use for one e-mail"),
+            ("cpu_us_engine", "of that, the engine"),
+            ("cpu_us_database", "of that, PostgreSQL"),
+            ("cpu_us_sink", "of that, the receiving server"),
+        )
+    },
     "naive_emails_per_s": "for comparison: a table, EmailMessage and aiosmtplib, one process with 8 connections",
     "naive_2_processes_per_s": "for comparison: the same in two processes with 4 connections each",
     "ceiling_emails_per_s": "for comparison: the same SQL without composing and sending",
-    "times_naive": "how many times as fast as the plain way",
-    "share_of_ceiling": "of what the database alone allows",
-    "fresh_per_s": "e-mails a second, 8 accounts, all tables analysed right before",
-    "fresh_cpu_us": "what the database's processes use for one of them",
+    "times_naive": "speed relative to the simple sender",
+    "share_of_ceiling": "speed relative to the database alone",
+    "fresh_per_s": "e-mails per second, 8 accounts, all tables freshly analysed",
+    "fresh_cpu_us": "database CPU per e-mail",
     **{
         f"{case}_{figure}": f"{what}, {words}"
         for case, words in (
-            ("none", "nothing was ever analysed"),
-            ("empty", "analysed while everything was empty"),
+            ("none", "tables never analysed"),
+            ("empty", "analysed while all tables were empty"),
             ("emptied", "analysed while 100,000 more were queued"),
-            ("loaded", "right after a bulk arrived at an idle engine"),
+            ("loaded", "right after a bulk insert into an idle engine"),
         )
         for figure, what in (
             ("per_s", "e-mails a second"),
-            ("cpu_us", "what the database's processes use for one of them"),
-            ("rate", "e-mails a second compared with fresh (to reach: 0.9)"),
-            ("cpu", "the database's CPU compared with fresh (to reach: 1.1)"),
+            ("cpu_us", "database CPU per e-mail"),
+            ("rate", "e-mails per second compared with fresh (target: 0.9)"),
+            ("cpu", "database CPU compared with fresh (target: 1.1)"),
         )
     },
     **{
         f"held_{when}{figure}": f"{what}, {words}"
         for when, words in (
-            ("before_", "before a transaction is held open"),
-            ("", "when it has been open for `held_s`"),
+            ("before_", "before a long transaction"),
+            ("", "after it was open for `held_s`"),
             ("after_", "right after it"),
         )
         for figure, what in (
             ("per_s", "e-mails a second"),
-            ("cpu_us", "what the database's processes use for an e-mail"),
+            ("cpu_us", "database CPU per e-mail"),
         )
     },
-    "held_rate": "e-mails a second while it is open, compared with before (to reach: 0.9)",
-    "held_cpu": "the database's CPU for an e-mail while it is open, compared with before (to reach: 1.1)",
-    "held_s": "for how many seconds it was open",
-    "pickup_ms_p50": "commit to 250, an idle engine (to reach: 15 ms)",
-    "pickup_ms_p99": "the same, the slowest of a hundred (to reach: 60 ms)",
-    "pickup_loaded_ms_p50": "commit to 250 of an urgent e-mail, 1,000,000 bulk waiting, all accounts busy",
-    "pickup_loaded_ms_p99": "the same, the slowest of a hundred (to reach: 300 ms)",
-    "listen_ms_p50": "for comparison: a bare INSERT with NOTIFY, until it is heard",
-    "worker_private_mb": "what an idle worker process has for itself (to reach: 15 MB)",
-    "packed_account_kb": "what one idle account costs in a process with 1,000 (to reach: 200 KB)",
-    "bare_python_mb": "for comparison: a Python process of its own that has imported the same",
-    "compose_us": "an e-mail with text and html as bytes, all encoded anew (to reach: 80 µs, a 30th of the standard library)",
-    "compose_prepared_us": "the same, its content encoded once for all recipients",
-    "stdlib_us": "for comparison: the same e-mail by the standard library's EmailMessage",
+    "held_rate": "e-mails per second while it is open, compared with before (target: 0.9)",
+    "held_cpu": "database CPU per e-mail while it is open, compared with before (target: 1.1)",
+    "held_s": "how long it was open, in seconds",
+    "pickup_ms_p50": "from commit to 250, idle engine (target: 15 ms)",
+    "pickup_ms_p99": "the same, 99th percentile (target: 60 ms)",
+    "pickup_loaded_ms_p50": "from commit to 250 for an urgent e-mail, 1,000,000 bulk e-mails queued, all accounts busy",
+    "pickup_loaded_ms_p99": "the same, 99th percentile (target: 300 ms)",
+    "listen_ms_p50": "for comparison: from a bare INSERT with NOTIFY to the notification",
+    "webhooks_per_s": "webhooks per second to one endpoint: read, signed, posted, logged, committed (target: 2,000/s)",
+    "cpu_us_per_webhook": "CPU of all processes per webhook, in µs",
+    "worker_private_mb": "private memory of an idle worker process (target: 15 MB)",
+    "packed_account_kb": "memory of one idle account in a process with 1,000 (target: 200 KB)",
+    "bare_python_mb": "for comparison: a separate Python process with the same imports",
+    "compose_us": "composing an e-mail with text and HTML from scratch (target: 80 µs, a 30th of the standard library)",
+    "compose_prepared_us": "the same, with content encoded once for all recipients",
+    "signed_us": "encoding and signing an e-mail with DKIM (RSA-2048)",
+    "signed_prepared_us": "the same, with content encoded and body hashed once for all recipients",
+    "signed_ed25519_us": "encoding and signing with Ed25519",
+    "stdlib_us": "for comparison: the same e-mail with the standard library's EmailMessage",
     "compose_10mb_ms": "encoding an attachment of 10 MB",
     "message_bytes": "the size of that e-mail",
-    "render_us": "an e-mail of a campaign filled in, 1.9 KB of text and 8 KB of html with 12 places",
-    "format_map_us": "for comparison: the same by str.format_map, which escapes and checks nothing",
-    "portal_own_words_us": "one of the product's own in a workspace's words, with the look at the database (to reach: 1.2 × portal)",
-    "portal_us": "the same in the words of the files, for a workspace that has none",
+    "render_us": "rendering a campaign e-mail, 1.9 KB of text and 8 KB of HTML with 12 placeholders",
+    "format_map_us": "for comparison: the same with str.format_map, which neither escapes nor checks",
+    "portal_own_words_us": "a product e-mail customised by its workspace, including the database query (target: 1.2 × portal)",
+    "portal_us": "the same for a workspace that uses the default content",
     "select_us": "for comparison: SELECT 1",
     "smtp_per_s_1": "messages to smtp-sink over one connection",
-    "smtp_per_s_8": "the same over eight (to reach: 2.5 × aiosmtplib)",
+    "smtp_per_s_8": "the same over eight (target: 2.5 × aiosmtplib)",
     "aiosmtplib_per_s_1": "for comparison: aiosmtplib over one connection",
     "aiosmtplib_per_s_8": "for comparison: aiosmtplib over eight",
-    "times_aiosmtplib_1": "how many times as fast, over one connection",
-    "times_aiosmtplib_8": "how many times as fast, over eight",
-    "framework_per_s": "for comparison: the framework alone, which checks an e-mail's shape and answers a constant",
-    "database_single_per_s": "for comparison: the database alone, fairpost.enqueue, a commit each, by as many connections",
+    "times_aiosmtplib_1": "speed relative to aiosmtplib, one connection",
+    "times_aiosmtplib_8": "speed relative to aiosmtplib, eight connections",
+    "framework_per_s": "for comparison: the framework alone, which validates an e-mail and returns a constant",
+    "database_single_per_s": "for comparison: the database alone, fairpost.enqueue, one commit each, with as many connections",
     "database_bulk_per_s": "for comparison: the database alone, fairpost.enqueue_many, 1,000 at a time, 2 connections",
-    "database_enter_per_s": "for comparison: letting a key in, with its rate, alone",
-    "database_submit_unlimited_per_s": "for comparison: checking and enqueueing an e-mail of a workspace alone",
+    "database_enter_per_s": "for comparison: authenticating a key with its rate limit",
+    "database_submit_unlimited_per_s": "for comparison: checking and enqueueing an e-mail of a workspace",
     "database_submit_limited_per_s": "for comparison: the same with the user's two limits",
-    "database_submit_per_s": "for comparison: the two statements of such a request alone, with the key's rate and the user's limits",
-    "api_single_per_s": "POST /v1/emails, a durable commit each",
-    "api_single_ms_p50": "how long one of them takes",
-    "api_single_ms_p99": "the same, the slowest of a hundred",
-    "api_bulk_per_s_1000": "e-mails by POST /v1/emails/bulk, 1,000 a request, 2 connections",
-    "api_bulk_per_s_10000": "the same, 10,000 a request",
+    "database_submit_per_s": "for comparison: only the two statements of such a request, with the key's rate limit and the user's limits",
+    "api_single_per_s": "POST /v1/emails, one durable commit each",
+    "api_single_ms_p50": "latency of one of them",
+    "api_single_ms_p99": "the same, 99th percentile",
+    "api_bulk_per_s_1000": "e-mails through POST /v1/emails/bulk, 1,000 per request, 2 connections",
+    "api_bulk_per_s_10000": "the same, 10,000 per request",
     "api_show_per_s": "GET /v1/emails/{id}",
-    "api_show_ms_p50": "how long one of them takes",
-    "api_show_ms_p99": "the same, the slowest of a hundred",
-    "api_list_per_s": "GET /v1/emails, 50 on a page",
-    "api_list_ms_p50": "how long one of them takes",
-    "api_list_ms_p99": "the same, the slowest of a hundred",
-    "first_page_bytes": "all that a browser loads for its first page, with the heads of answers (to reach: 300,000)",
-    "first_page_ms": "the time that takes, one request after the other, until the first state is there (to reach: 300 ms)",
-    "first_page_requests": "so many requests",
+    "api_show_ms_p50": "latency of one of them",
+    "api_show_ms_p99": "the same, 99th percentile",
+    "api_list_per_s": "GET /v1/emails, 50 per page",
+    "api_list_ms_p50": "latency of one of them",
+    "api_list_ms_p99": "the same, 99th percentile",
+    "first_page_bytes": "bytes that a browser loads for its first page, including response headers (target: 300,000)",
+    "first_page_ms": "time for these requests, one after the other, until the first data is shown (target: 300 ms)",
+    "first_page_requests": "number of requests",
     **{
         f"{topic}_ms_{scope}": f"the topic {topic}, {words}: from the request to the first state"
         for topic in ("now", "accounts", "account", "campaigns", "campaign", "email", "fairness", "inbox")
-        for scope, words in (("all", "of the installation"), ("big", "of a workspace with nine of ten e-mails"))
+        for scope, words in (("all", "of the installation"), ("big", "of a workspace with nine in ten e-mails"))
     },
-    "commits_per_s_1": "statements a second, while one watches",
-    "commits_per_s_many": "the same, while 200 watch, or --watchers (to reach: the same)",
-    "plain_count_ms": "a plain count of what waits, for comparison",
-    "page_ms_big_first": "the first page, of a workspace with nine of ten e-mails (to reach: 20 ms)",
-    "page_ms_big_first_p99": "the same, the slowest of a hundred",
-    "page_ms_big_middle": "a page in the middle, of a workspace with nine of ten e-mails (to reach: 20 ms)",
-    "page_ms_big_middle_p99": "the same, the slowest of a hundred",
-    "page_ms_big_last": "the last page, of a workspace with nine of ten e-mails (to reach: 20 ms)",
-    "page_ms_big_last_p99": "the same, the slowest of a hundred",
-    "page_ms_big_sent": "a page of what was sent, from the middle on, of a workspace with nine of ten e-mails (to reach: 20 ms)",
-    "page_ms_big_sent_p99": "the same, the slowest of a hundred",
-    "page_ms_big_failed": "the first of what failed, one of a thousand, of a workspace with nine of ten e-mails (to reach: 20 ms)",
-    "page_ms_big_failed_p99": "the same, the slowest of a hundred",
-    "page_ms_big_not_sent": "the first of what failed, bounced or was cancelled, of a workspace with nine of ten e-mails (to reach: 20 ms)",
-    "page_ms_big_not_sent_p99": "the same, the slowest of a hundred",
-    "page_ms_big_scheduled": "the first of what is due later, of a workspace with nine of ten e-mails (to reach: 20 ms)",
-    "page_ms_big_scheduled_p99": "the same, the slowest of a hundred",
-    "offset_ms_big_middle": "for comparison: the page in the middle by OFFSET",
-    "offset_ms_big_last": "for comparison: the last page by OFFSET",
-    "index_ms_big": "for comparison: a bare walk of the index over history, without roles, queue and subjects",
-    "page_ms_small_first": "the first page, of a workspace with a thousand e-mails (to reach: 20 ms)",
-    "page_ms_small_first_p99": "the same, the slowest of a hundred",
-    "page_ms_small_middle": "a page in the middle, of a workspace with a thousand e-mails (to reach: 20 ms)",
-    "page_ms_small_middle_p99": "the same, the slowest of a hundred",
-    "page_ms_small_last": "the last page, of a workspace with a thousand e-mails (to reach: 20 ms)",
-    "page_ms_small_last_p99": "the same, the slowest of a hundred",
-    "page_ms_small_sent": "a page of what was sent, from the middle on, of a workspace with a thousand e-mails (to reach: 20 ms)",
-    "page_ms_small_sent_p99": "the same, the slowest of a hundred",
-    "page_ms_small_failed": "the first of what failed, one of a thousand, of a workspace with a thousand e-mails (to reach: 20 ms)",
-    "page_ms_small_failed_p99": "the same, the slowest of a hundred",
-    "page_ms_small_not_sent": "the first of what failed, bounced or was cancelled, of a workspace with a thousand e-mails (to reach: 20 ms)",
-    "page_ms_small_not_sent_p99": "the same, the slowest of a hundred",
-    "page_ms_small_scheduled": "the first of what is due later, of a workspace with a thousand e-mails (to reach: 20 ms)",
-    "page_ms_small_scheduled_p99": "the same, the slowest of a hundred",
-    "offset_ms_small_middle": "for comparison: the page in the middle by OFFSET",
-    "offset_ms_small_last": "for comparison: the last page by OFFSET",
-    "index_ms_small": "for comparison: a bare walk of the index over history, without roles, queue and subjects",
+    "commits_per_s_1": "statements per second with one viewer",
+    "commits_per_s_many": "the same with 200 viewers, or --watchers (target: the same)",
+    "plain_count_ms": "for comparison: a plain count of the queue",
+    "page_ms_big_first": "the first page, of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_first_p99": "the same, 99th percentile",
+    "page_ms_big_middle": "a page in the middle, of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_middle_p99": "the same, 99th percentile",
+    "page_ms_big_last": "the last page, of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_last_p99": "the same, 99th percentile",
+    "page_ms_big_sent": "a page of sent e-mails, from the middle on, of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_sent_p99": "the same, 99th percentile",
+    "page_ms_big_failed": "the first page of failed e-mails (one in a thousand), of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_failed_p99": "the same, 99th percentile",
+    "page_ms_big_not_sent": "the first page of failed, bounced or cancelled e-mails, of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_not_sent_p99": "the same, 99th percentile",
+    "page_ms_big_scheduled": "the first page of e-mails due later, of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_scheduled_p99": "the same, 99th percentile",
+    "offset_ms_big_middle": "for comparison: the page in the middle with OFFSET",
+    "offset_ms_big_last": "for comparison: the last page with OFFSET",
+    "index_ms_big": "for comparison: a plain index scan over history, without roles, queue and subjects",
+    "page_ms_small_first": "the first page, of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_first_p99": "the same, 99th percentile",
+    "page_ms_small_middle": "a page in the middle, of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_middle_p99": "the same, 99th percentile",
+    "page_ms_small_last": "the last page, of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_last_p99": "the same, 99th percentile",
+    "page_ms_small_sent": "a page of sent e-mails, from the middle on, of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_sent_p99": "the same, 99th percentile",
+    "page_ms_small_failed": "the first page of failed e-mails (one in a thousand), of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_failed_p99": "the same, 99th percentile",
+    "page_ms_small_not_sent": "the first page of failed, bounced or cancelled e-mails, of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_not_sent_p99": "the same, 99th percentile",
+    "page_ms_small_scheduled": "the first page of e-mails due later, of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_scheduled_p99": "the same, 99th percentile",
+    "offset_ms_small_middle": "for comparison: the page in the middle with OFFSET",
+    "offset_ms_small_last": "for comparison: the last page with OFFSET",
+    "index_ms_small": "for comparison: a plain index scan over history, without roles, queue and subjects",
 }
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")]
@@ -172,7 +191,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as one J
 
 @app.command()
 def claim(as_json: AsJson = False) -> None:
-    """How long a fair claim of 50 e-mails takes. Takes some minutes.
+    """Measure how long it takes to claim 50 e-mails fairly.
+
+    Takes several minutes.
 
     Example: fairpost bench claim --json
     """
@@ -183,7 +204,9 @@ def claim(as_json: AsJson = False) -> None:
 
 @app.command()
 def fairness(as_json: AsJson = False) -> None:
-    """How long it takes to see who waits, and to throttle one. Takes some minutes.
+    """Measure reading fairness figures and throttling a sender.
+
+    Takes several minutes.
 
     Example: fairpost bench fairness --json
     """
@@ -197,7 +220,7 @@ def fairness(as_json: AsJson = False) -> None:
 
 @app.command()
 def enqueue(as_json: AsJson = False) -> None:
-    """How many e-mails a second are accepted, committed durably.
+    """Measure accepting e-mails, with a durable commit each.
 
     Example: fairpost bench enqueue
     """
@@ -208,7 +231,7 @@ def enqueue(as_json: AsJson = False) -> None:
 
 @app.command()
 def schedule(as_json: AsJson = False) -> None:
-    """How many e-mails of a campaign are scheduled a second, of a million prospects.
+    """Measure scheduling a campaign with a million prospects.
 
     Example: fairpost bench schedule --json
     """
@@ -218,31 +241,33 @@ def schedule(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def send(as_json: AsJson = False) -> None:
-    """How many e-mails a second the engine sends, each committed durably.
+def send(
+    dkim: Annotated[bool, typer.Option("--dkim", help="Also measure with DKIM signatures (RSA-2048).")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure sending by the engine, with a durable commit each.
 
-    Example: fairpost bench send --json
+    \b
+    Example: fairpost bench send --dkim --json
     """
+    from functools import partial
+
     from fairpost.dev.bench.send import bench_send
 
-    _run(bench_send, as_json)
+    _run(partial(bench_send, is_signed=dkim), as_json)
 
 
 @app.command()
 def plans(
-    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="How long each rate is measured.")] = 4,
-    rounds: Annotated[
-        int, typer.Option(min=1, max=100, help="How often each case is measured; the median counts.")
-    ] = 3,
-    emails: Annotated[
-        int, typer.Option(min=1_000, max=1_000_000, help="How many are enqueued for each measurement.")
-    ] = 10_000,
-    held: Annotated[float, typer.Option(min=1, max=86_400, help="Seconds for which a transaction is held open.")] = 60,
+    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="Seconds to measure each rate.")] = 4,
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of runs per case. The median is reported.")] = 3,
+    emails: Annotated[int, typer.Option(min=1_000, max=1_000_000, help="E-mails to enqueue per measurement.")] = 10_000,
+    held: Annotated[float, typer.Option(min=1, max=86_400, help="Seconds to hold a transaction open.")] = 60,
     as_json: AsJson = False,
 ) -> None:
-    """Sending with right, wrong and no statistics.
+    """Measure sending with correct, wrong or missing statistics.
 
-    Also right after a bulk, and under a transaction held open. Prints rates and CPU as ratios within the run.
+    Also measures right after a bulk insert and during a long transaction. Prints rates and CPU use as ratios within the run.
 
     Example: fairpost bench plans --held 600 --json
     """
@@ -256,7 +281,7 @@ def plans(
     measure = partial(bench_plans, seconds=seconds, rounds=rounds, emails=emails, held_s=held)
 
     async def run() -> Figures:
-        with progress("Sending with right, missing and wrong statistics", 1_000) as reach:
+        with progress("Sending with correct, missing and wrong statistics", 1_000) as reach:
             return await measure(
                 await server_url(read_settings(os.environ)), lambda what, part: reach(int(part * 1_000))
             )
@@ -266,7 +291,7 @@ def plans(
 
 @app.command()
 def pickup(as_json: AsJson = False) -> None:
-    """How long an e-mail is on its way, from commit to the server's 250.
+    """Measure the latency from commit to the server's 250.
 
     Example: fairpost bench pickup --json
     """
@@ -276,8 +301,19 @@ def pickup(as_json: AsJson = False) -> None:
 
 
 @app.command()
+def webhooks(as_json: AsJson = False) -> None:
+    """Measure delivering webhooks to one endpoint on this machine.
+
+    Example: fairpost bench webhooks --json
+    """
+    from fairpost.dev.bench.webhooks import bench_webhooks
+
+    _run(bench_webhooks, as_json)
+
+
+@app.command()
 def memory(as_json: AsJson = False) -> None:
-    """What an idle worker costs in memory.
+    """Measure the memory of an idle worker.
 
     Example: fairpost bench memory --json
     """
@@ -288,7 +324,7 @@ def memory(as_json: AsJson = False) -> None:
 
 @app.command()
 def compose(as_json: AsJson = False) -> None:
-    """How long it takes to make the bytes of an e-mail.
+    """Measure composing an e-mail.
 
     Example: fairpost bench compose --json
     """
@@ -299,7 +335,7 @@ def compose(as_json: AsJson = False) -> None:
 
 @app.command()
 def render(as_json: AsJson = False) -> None:
-    """How long it takes to fill in an e-mail, a campaign's and the product's own.
+    """Measure rendering of campaign and product e-mails.
 
     Example: fairpost bench render
     """
@@ -310,12 +346,14 @@ def render(as_json: AsJson = False) -> None:
 
 @app.command()
 def api(
-    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="How long each figure is measured.")] = 5,
-    processes: Annotated[int, typer.Option(min=1, max=64, help="Of the service.")] = 2,
-    connections: Annotated[int, typer.Option(min=1, max=500, help="Of the clients, each asking one by one.")] = 16,
+    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="Seconds to measure each figure.")] = 5,
+    processes: Annotated[int, typer.Option(min=1, max=64, help="Number of service processes.")] = 2,
+    connections: Annotated[
+        int, typer.Option(min=1, max=500, help="Number of concurrent clients. Each sends one request at a time.")
+    ] = 16,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how many requests a second the HTTP API answers.
+    """Measure how many requests per second the HTTP API answers.
 
     \b
     Example: fairpost bench api --processes 4 --connections 32
@@ -329,10 +367,10 @@ def api(
 
 @app.command()
 def pages(
-    emails: Annotated[int, typer.Option(min=1000, max=100_000_000, help="How many are in history.")] = 1_000_000,
+    emails: Annotated[int, typer.Option(min=1000, max=100_000_000, help="E-mails in history.")] = 1_000_000,
     as_json: AsJson = False,
 ) -> None:
-    """How long a page of e-mails takes to find, wherever it lies in a long history.
+    """Measure loading pages of e-mails from a long history.
 
     \b
     Example: fairpost bench pages --emails 10000000
@@ -347,11 +385,11 @@ def pages(
 
 @app.command()
 def dashboard(
-    emails: Annotated[int, typer.Option(min=1000, max=100_000_000, help="How many are in history.")] = 1_000_000,
-    watchers: Annotated[int, typer.Option(min=1, max=200, help="How many watch the same page.")] = 200,
+    emails: Annotated[int, typer.Option(min=1000, max=100_000_000, help="E-mails in history.")] = 1_000_000,
+    watchers: Annotated[int, typer.Option(min=1, max=200, help="Number of viewers of the same page.")] = 200,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how heavy the pages are, and what watching them costs.
+    """Measure the size of the pages and the cost of live updates.
 
     \b
     Example: fairpost bench dashboard --emails 100000
@@ -367,11 +405,11 @@ def dashboard(
 def smtp(
     server: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="A server that throws mail away. [default: smtp-sink, started here]"),
+        typer.Option(metavar="HOST:PORT", help="Server that discards mail. [default: a local smtp-sink]"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """How many messages a second go to an SMTP server, compared with aiosmtplib.
+    """Measure sending over SMTP, compared with aiosmtplib.
 
     Example: fairpost bench smtp --json
     """
@@ -404,7 +442,7 @@ def _print(figures: Figures, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({key: round(value, 3) for key, value in figures.items()}))
     else:
-        _show(figures)
+        show_figures(figures)
 
 
 async def _measure(bench: Bench, progress: Callable[[str], None]) -> Figures:
@@ -414,11 +452,11 @@ async def _measure(bench: Bench, progress: Callable[[str], None]) -> Figures:
     return await bench(await server_url(read_settings(os.environ)), progress)
 
 
-def _show(figures: Figures) -> None:
+def show_figures(figures: Figures) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("key", "figure", "what it is")
+    table = Table("key", "figure", "meaning")
     for key, value in figures.items():
-        table.add_row(key, f"{value:,.0f}" if value >= 1000 else f"{value:,.2f}", MEANING[key])
+        table.add_row(key, f"{value:,.0f}" if value >= 1000 else f"{value:,.2f}", MEANING.get(key, ""))
     Console().print(table)

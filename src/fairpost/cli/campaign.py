@@ -1,4 +1,4 @@
-"""`fairpost campaign`: from a list of people and some words to e-mails that go out by themselves."""
+"""`fairpost campaign`: write, launch, pause and watch campaigns."""
 
 from datetime import datetime
 from pathlib import Path
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from fairpost.cli.acting import act, act_on
-from fairpost.cli.arguments import moment
+from fairpost.cli.arguments import moment, tag_values
 from fairpost.cli.campaign_mail import preview, recipients, retry, send_test
 from fairpost.cli.campaign_session import Name, Workspace, count, tell_next, with_campaign
+from fairpost.cli.header_options import Headers, ReplyTo, header_fields
 from fairpost.cli.names import require_name
 from fairpost.cli.output import AsJson, plain, print_json, print_table
 from fairpost.cli.session import with_store
@@ -27,45 +28,58 @@ T = TypeVar("T")
 app = typer.Typer(no_args_is_help=True, help="Write, launch, pause and watch campaigns.")
 
 
-# ── made ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── create and change ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @app.command()
 def new(
     name: Annotated[
-        str, typer.Argument(metavar="CAMPAIGN", help="Its name: letters, digits and ._- like spring-2030.")
+        str, typer.Argument(metavar="CAMPAIGN", help="Campaign name: letters, digits and ._-, for example spring-2030.")
     ],
-    list_: Annotated[list[str], typer.Option("--list", metavar="LIST", help="Who gets it. Again for more lists.")],
+    list_: Annotated[list[str], typer.Option("--list", metavar="LIST", help="Recipient list. Repeatable.")],
     template: Annotated[
-        str | None, typer.Option(metavar="TEMPLATE", help="What it says, for a campaign of one e-mail.")
+        str | None, typer.Option(metavar="TEMPLATE", help="Template, for a campaign of one e-mail.")
     ] = None,
     sequence: Annotated[
-        str | None, typer.Option(metavar="SEQUENCE", help="What it says, step by step, instead of a template.")
+        str | None, typer.Option(metavar="SEQUENCE", help="Sequence of templates, instead of one template.")
     ] = None,
-    pool: Annotated[str, typer.Option(metavar="POOL", help="The accounts that send it, in turn.")] = "default",
+    pool: Annotated[
+        str, typer.Option(metavar="POOL", help="Pool whose accounts take turns sending the campaign.")
+    ] = "default",
     account: Annotated[
-        str | None, typer.Option(metavar="ACCOUNT", help="The one account that sends it, instead of a pool.")
+        str | None, typer.Option(metavar="ACCOUNT", help="Send from this account only, instead of a pool.")
     ] = None,
     gap: Annotated[
         str | None,
         typer.Option(
             metavar="SECONDS",
-            help="Random pause of an account before each e-mail, like 30-90; or: none. [default: 30-90 for a sequence, none else]",
+            help="Random pause before each e-mail from an account, in seconds, for example 30-90, or none. [default: 30-90 for a sequence, else none]",
         ),
     ] = None,
     start: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Not before: 2030-03-01T09:00:00+01:00.")
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="Earliest start, for example 2030-03-01T09:00:00+01:00."),
     ] = None,
     recipients_clock: Annotated[
         bool,
-        typer.Option("--recipients-clock", help="Read the sending window on each prospect's own clock, where known."),
+        typer.Option("--recipients-clock", help="Apply the sending window in each prospect's time zone, if known."),
     ] = False,
-    user: Annotated[str, typer.Option(help="The user whose mail it is.")] = "",
+    no_footer: Annotated[
+        bool,
+        typer.Option("--no-footer", help="Do not add an unsubscribe line. Use this only for one-to-one sequences."),
+    ] = False,
+    user: Annotated[str, typer.Option(help="User on whose behalf the campaign is sent.")] = "",
+    type_: Annotated[str | None, typer.Option("--type", help="E-mail type, for example newsletter.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Tag for the campaign's e-mails. Repeatable.")
+    ] = None,
+    reply_to: ReplyTo = None,
+    header: Headers = None,
     workspace: Workspace = None,
 ) -> None:
-    """Make a campaign, as a draft.
+    """Create a campaign as a draft.
 
-    Nothing is sent before it is launched. As long as it is a draft, the same command changes it.
+    Nothing is sent until you launch it. Run the command again to change a draft.
 
     \b
     Example: fairpost campaign new spring --list customers --template hello
@@ -77,7 +91,7 @@ def new(
     require_name("CAMPAIGN", name)
     _require_names(pool=pool, user=user)
     if (template is None) == (sequence is None):
-        raise typer.BadParameter("give either --template or --sequence: it says what is sent")
+        raise typer.BadParameter("give either --template or --sequence")
     pause = _gap(gap) if gap is not None else (HUMAN_GAP if sequence else None)
     where = workspace or read_settings().workspace
 
@@ -89,10 +103,14 @@ def new(
         route=f"@{account}" if account else pool,
         gap=pause,
         by_recipients_clock=recipients_clock,
+        has_footer=not no_footer,
         user=user,
         starts_at=start,
+        labels={name: value for name, value in (("type", type_), ("tags", tag_values(tag))) if value},
+        header_fields=header_fields(reply_to, header),
     )
     fields = {f"lists[{number}]": "--list" for number in range(len(list_))}
+    fields |= {"reply_to": "--reply-to"}
     made = act(put, PutDraft(draft=draft, template=template), fields=fields).campaign
     typer.echo(f"campaign {made.name} is a draft with {count(len(made.steps), 'step')} for {', '.join(made.lists)}")
     tell_next(f"fairpost campaign preview {_named(made)}", f"fairpost campaign launch {_named(made)}")
@@ -100,14 +118,16 @@ def new(
 
 @app.command()
 def apply(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A campaign in TOML; see docs/campaign-file.md.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-    launch_: Annotated[bool, typer.Option("--launch", help="Launch it as well, if it is a draft.")] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Campaign as a TOML file; see docs/campaign-file.md.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would change, without changing anything.")
+    ] = False,
+    launch_: Annotated[bool, typer.Option("--launch", help="Also launch the campaign if it is a draft.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a campaign what a file says, and show what that changes.
+    """Create or change a campaign from a file, and show the changes.
 
-    Applying the same file again changes nothing, so that it can live beside your code.
+    Applying the same file again changes nothing, so you can keep it in version control.
 
     \b
     Example: fairpost campaign apply spring.toml --dry-run
@@ -122,7 +142,7 @@ def apply(
         if dry_run:
             return await applying.compare(store, wanted), None
         done = await act_on(store, actions.apply, wanted)
-        assert done.campaign is not None  # it was not only looked at
+        assert done.campaign is not None  # not a dry run
         return done, await _launched(store, done.campaign.workspace, done.campaign.name) if launch_ else None
 
     done, result = with_store(work)
@@ -141,7 +161,7 @@ def apply(
 
 @app.command()
 def export(name: Name, workspace: Workspace = None) -> None:
-    """Print a campaign as a file that `campaign apply` takes.
+    """Print a campaign as a file for `campaign apply`.
 
     \b
     Example: fairpost campaign export spring > spring.toml
@@ -159,7 +179,7 @@ def export(name: Name, workspace: Workspace = None) -> None:
 def remove(name: Name, workspace: Workspace = None) -> None:
     """Remove a draft.
 
-    What was launched stays in history; end it with: fairpost campaign cancel.
+    A launched campaign stays in history. To end it, run: fairpost campaign cancel.
 
     \b
     Example: fairpost campaign remove spring
@@ -170,7 +190,7 @@ def remove(name: Name, workspace: Workspace = None) -> None:
     typer.echo(f"removed {name}")
 
 
-# ── sent ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── launch, pause, resume, cancel ─────────────────────────────────────────────────────────────────────────
 
 
 @app.command()
@@ -178,14 +198,14 @@ def launch(
     name: Name,
     workspace: Workspace = None,
     skip_incomplete: Annotated[
-        bool, typer.Option("--skip-incomplete", help="Leave out people who lack a field, instead of launching nothing.")
+        bool, typer.Option("--skip-incomplete", help="Skip recipients with missing fields.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Launch a draft: everybody on its lists gets a row for every step.
+    """Launch a draft: schedule every step for every recipient.
 
-    From now on it moves by itself, inside the workspace's sending window and quota and the limits of the accounts. If this command is
-    cut off, run it again, or leave the rest to the engine: nobody gets anything twice.
+    The campaign then sends within the workspace's sending window and quota and the limits of its accounts. If this command is
+    interrupted, run it again or let the engine finish. No recipient gets an e-mail twice.
 
     \b
     Example: fairpost campaign launch spring
@@ -207,9 +227,9 @@ def launch(
 
 @app.command()
 def schedule(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Schedule whoever came onto its lists since the launch.
+    """Schedule recipients added to the lists since the launch.
 
-    Who has it already is skipped and counted.
+    Recipients already scheduled are skipped and counted.
 
     \b
     Example: fairpost campaign schedule spring
@@ -230,10 +250,10 @@ def schedule(name: Name, workspace: Workspace = None, as_json: AsJson = False) -
 @app.command()
 def pause(
     name: Name,
-    reason: Annotated[str | None, typer.Option(help="Why, for whoever looks.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, shown with the campaign.")] = None,
     workspace: Workspace = None,
 ) -> None:
-    """Pause a campaign, at once; what is in flight finishes.
+    """Pause a campaign. Sends in progress finish.
 
     \b
     Example: fairpost campaign pause spring --reason "wrong price"
@@ -241,13 +261,13 @@ def pause(
     from fairpost.actions import campaigns as actions
 
     moved = act(actions.pause, actions.Because(workspace=_where(workspace), name=name, reason=reason))
-    typer.echo(f"paused {name}" if moved.changed else f"{name} was paused already")
+    typer.echo(f"paused {name}" if moved.changed else f"{name} was already paused")
     tell_next(f"fairpost campaign resume {_with_workspace(name, workspace)}")
 
 
 @app.command()
 def resume(name: Name, workspace: Workspace = None) -> None:
-    """Let a paused or failed campaign go on, where it stopped.
+    """Resume a paused or failed campaign where it stopped.
 
     \b
     Example: fairpost campaign resume spring
@@ -261,10 +281,10 @@ def resume(name: Name, workspace: Workspace = None) -> None:
 @app.command()
 def cancel(
     name: Name,
-    reason: Annotated[str | None, typer.Option(help="Why, for whoever looks.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, shown with the campaign.")] = None,
     workspace: Workspace = None,
 ) -> None:
-    """Cancel a campaign, at once and for good; what is in flight finishes.
+    """Cancel a campaign permanently. Sends in progress finish.
 
     \b
     Example: fairpost campaign cancel spring --reason "product recalled"
@@ -273,20 +293,20 @@ def cancel(
 
     moved = act(actions.cancel, actions.Because(workspace=_where(workspace), name=name, reason=reason))
     typer.echo(
-        f"cancelled {name}; an engine takes what waited out of the queue"
+        f"cancelled {name}; an engine removes its waiting e-mails from the queue"
         if moved.changed
-        else f"{name} was cancelled already"
+        else f"{name} was already cancelled"
     )
 
 
 @app.command()
 def stop(
     name: Name,
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Who gets nothing more of it.")],
-    reason: Annotated[str, typer.Option(help="Why, for whoever looks.")] = "stopped by hand",
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Prospect's e-mail address.")],
+    reason: Annotated[str, typer.Option(help="Reason, shown with the campaign.")] = "stopped manually",
     workspace: Workspace = None,
 ) -> None:
-    """Stop a campaign for one prospect, for good.
+    """Stop a campaign for one prospect. This cannot be undone.
 
     \b
     Example: fairpost campaign stop spring ann@example.com --reason "has replied"
@@ -295,20 +315,20 @@ def stop(
 
     request = actions.StopRecipient(workspace=_where(workspace), name=name, address=address, reason=reason)
     stopped = act(actions.stop, request)
-    typer.echo(f"{address} gets nothing more of {name}: {count(stopped.cancelled, 'e-mail')} cancelled")
+    typer.echo(f"{address} gets no more e-mails from {name}: {count(stopped.cancelled, 'e-mail')} cancelled")
 
 
-# ── looked at ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── read ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @app.command("list")
 def list_campaigns(
     workspace: Workspace = None,
-    everywhere: Annotated[bool, typer.Option("--all", help="Those of all workspaces.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
+    everywhere: Annotated[bool, typer.Option("--all", help="List campaigns in all workspaces.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of campaigns.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List campaigns, the newest first, and what each waits for.
+    """List campaigns, newest first, with what each is waiting for.
 
     \b
     Example: fairpost campaign list
@@ -339,12 +359,12 @@ def list_campaigns(
         columns = ("campaign", "state", ">sent", "now")
         print_table(("workspace", *columns) if everywhere else columns, rows)
     else:
-        typer.echo("no campaigns; make one: fairpost campaign new --help")
+        typer.echo("No campaigns. Create one: fairpost campaign new --help")
 
 
 @app.command()
 def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Show how a campaign stands, step by step, and what it waits for.
+    """Show a campaign's state, with counts by step.
 
     \b
     Example: fairpost campaign show spring
@@ -361,7 +381,7 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
 
 @app.command()
 def progress(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Show the progress of a campaign beside the forecast at its launch.
+    """Show a campaign's progress and its forecast at launch.
 
     An engine counts its e-mails every minute, less often for very large campaigns, and revises the forecast.
 
@@ -390,7 +410,8 @@ for name, command in (("recipients", recipients), ("retry", retry), ("preview", 
 async def _launched(store: "Store", workspace: str, name: str, *, skip_incomplete: bool = False) -> "SchedulingResult":
     from fairpost.actions import campaigns as actions
 
-    request = actions.Launch(workspace=workspace, name=name, skip_incomplete=skip_incomplete)
+    url = read_settings().public_url
+    request = actions.Launch(workspace=workspace, name=name, skip_incomplete=skip_incomplete, public_url=url)
     return await _planned(store, await act_on(store, actions.launch, request))
 
 
@@ -404,17 +425,23 @@ async def _planned(store: "Store", launched: "Launched") -> "SchedulingResult":
 
 
 def _tell_scheduled(result: "SchedulingResult") -> None:
+    from fairpost.reasons.rendering import sentence
+
     typer.echo(
-        f"scheduled {result.scheduled:,}, skipped {result.skipped:,} (scheduled before), left out {result.left_out:,} (lack a field)"
+        f"scheduled {result.scheduled:,}, skipped {result.skipped:,} (already scheduled), left out {result.left_out:,} (missing fields)"
     )
     for error in result.errors[:10]:
         typer.echo(f"  {error}")
     if result.inherited_subjects:
         typer.echo(f"{_numbered(result.inherited_subjects)} the subject of step 1, and in its thread")
     if result.leaving_thread:
-        typer.echo(f"{_numbered(result.leaving_thread)} another subject: in Gmail it leaves the thread of step 1")
+        typer.echo(
+            f"{_numbered(result.leaving_thread)} a different subject: Gmail shows it outside the thread of step 1"
+        )
+    for warning in result.warnings:
+        typer.echo(f"warning: {sentence(warning)}")
     if not result.is_done:
-        typer.echo("the campaign is paused or cancelled: the rest follows when it is resumed")
+        typer.echo("the campaign is paused or cancelled; the rest is scheduled when it resumes")
 
 
 def _numbered(steps: list[int]) -> str:
@@ -438,6 +465,7 @@ def _facts(view: "CampaignView") -> dict[str, object]:
         "lists": campaign.lists,
         "route": campaign.route,
         "gap": campaign.gap,
+        **campaign.labels,
         "steps": [
             {"template": step.template, "delay_s": step.delay_s, "emails": progress.by_step.get(number, {})}
             for number, step in enumerate(campaign.steps, 1)
@@ -468,7 +496,7 @@ def _gap(text: str) -> "Gap | None":
 
 
 def _require_names(*, pool: str, user: str) -> None:
-    """As a file of a campaign has them."""
+    """Check values that a campaign file could also contain."""
     from fairpost.campaigns import values
 
     for option, check, given in (("--pool", values.pool, pool), ("--user", values.user, user or "nobody")):

@@ -1,4 +1,4 @@
-"""The single e-mails of a campaign: who got which, who is tried again, and how one looks."""
+"""The e-mails of a campaign: list recipients, retry, preview, and send a test."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -27,14 +27,17 @@ def recipients(
     state: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="STATE", help=f"Only these: {', '.join(STATES)}. Again for more. [default: all that was not sent]"
+            metavar="STATE",
+            help=f"Only recipients whose e-mail is in this state: {', '.join(STATES)}. Repeatable. [default: all states except sent]",
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many. [default: 100; all with --json]")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of recipients. [default: 100; all with --json]")
+    ] = None,
     workspace: Workspace = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON line for each, all of them.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all recipients as JSON, one per line.")] = False,
 ) -> None:
-    """List recipients who did not get it, and why; with --state, those who did.
+    """List recipients who did not get the campaign, with reasons.
 
     \b
     Example: fairpost campaign recipients spring --state failed --state bounced
@@ -57,30 +60,28 @@ def recipients(
     if as_json:
         return
     if not found:
-        typer.echo("nobody")
+        typer.echo("No recipients.")
         return
     print_table(
         ("e-mail", ">step", "address", "state", "why", "account"),
         ((r.email_id, r.step, r.address, r.state, brief_or_none(r.reason), r.account) for r in found),
     )
     if len(found) == shown:
-        note(f"the first {shown}; see more with --limit, or all with --json")
+        note(f"showing the first {shown}; use --limit for more, --json for all")
 
 
 def retry(
     name: Name,
     state: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="STATE", help="failed, bounced, cancelled or suppressed. Again for more. [default: failed]"
-        ),
+        typer.Option(metavar="STATE", help="failed, bounced, cancelled or suppressed. Repeatable. [default: failed]"),
     ] = None,
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try again for those who did not get it, and only for those.
+    """Retry recipients who did not get the campaign.
 
-    What was sent is never sent again. A bounced address is suppressed: take it off that list first (fairpost suppress remove).
+    E-mails that were sent are never sent again. Bounced addresses are suppressed: first remove them from the suppression list (fairpost suppress remove).
 
     \b
     Example: fairpost campaign retry spring --state failed
@@ -102,17 +103,16 @@ def retry(
 def preview(
     name: Name,
     to: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="For this prospect. [default: the first on its lists]")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Prospect to preview. [default: the first on the campaign's lists]"),
     ] = None,
-    step: Annotated[int, typer.Option(min=1, help="Of this step.")] = 1,
-    html: Annotated[bool, typer.Option("--html", help="Print the html part, to look at in a browser.")] = False,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Print the whole message as it goes out, headers and all.")
-    ] = False,
+    step: Annotated[int, typer.Option(min=1, help="Step number.")] = 1,
+    html: Annotated[bool, typer.Option("--html", help="Print the HTML part, to view in a browser.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the whole message as sent, with headers.")] = False,
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show an e-mail of a campaign as one prospect will get it.
+    """Show a campaign's e-mail as one prospect will see it.
 
     \b
     Example: fairpost campaign preview spring --to ann@example.com --step 2
@@ -134,38 +134,47 @@ def preview(
                 "text": shown.said.text,
                 "html": shown.said.html,
                 "raw": shown.raw.decode("utf-8", "replace"),
+                "checks": shown.findings,
             }
         )
     elif raw:
         typer.echo(plain(shown.raw.decode("utf-8", "replace").replace("\r\n", "\n")), nl=False)
     elif html:
         if shown.said.html is None:
-            raise FairpostError("This step has no html part. Look at its text: leave out --html")
+            raise FairpostError("This step has no HTML part. For its text, omit --html")
         typer.echo(plain(shown.said.html) if sys.stdout.isatty() else shown.said.html)
     else:
         sender = f"{shown.sender.name} <{shown.sender.address}>" if shown.sender.name else shown.sender.address
         typer.echo(plain(f"From: {sender}\nTo: {shown.to}\nSubject: {shown.said.subject}\n"))
-        typer.echo(plain(shown.said.text if shown.said.text is not None else "(made of the html part when it is sent)"))
+        typer.echo(
+            plain(shown.said.text if shown.said.text is not None else "(generated from the HTML part when sent)")
+        )
         if shown.leaves_thread:
-            typer.echo("\n(its subject is not that of step 1: in Gmail it leaves the thread)")
+            typer.echo("\n(its subject differs from step 1: Gmail shows it outside the thread)")
         if shown.said.html is not None:
-            typer.echo("\n(it has an html part as well: see --html or --raw)")
+            typer.echo("\n(it also has an HTML part: see --html or --raw)")
+        found = [each for each in shown.findings if each.level != "good"]
+        if found:
+            typer.echo("")
+            print_table(("", "what", "finding"), ((each.level.value, each.what, each.text) for each in found))
 
 
 def send_test(
     name: Name,
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Who gets the test.")],
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Address to send the test to.")],
     to: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="With the words for this prospect. [default: the first on its lists]"),
+        typer.Option(
+            metavar="ADDRESS", help="Prospect whose fields are used. [default: the first on the campaign's lists]"
+        ),
     ] = None,
-    step: Annotated[int, typer.Option(min=1, help="Of this step.")] = 1,
+    step: Annotated[int, typer.Option(min=1, help="Step number.")] = 1,
     workspace: Workspace = None,
 ) -> None:
     """Send one e-mail of a campaign to yourself, now.
 
-    Through the campaign's own accounts, with the words that a prospect would get. It counts as no step of the campaign, and does not wait for
-    its window.
+    It goes through the campaign's accounts, with the content that a prospect would see. It does not count as a step, and does not wait for
+    the sending window.
 
     \b
     Example: fairpost campaign send-test spring me@example.com --step 2
@@ -194,10 +203,17 @@ async def _previewed(store: "Store", campaign: "Campaign", to: str | None, step:
     address = to or await campaigns.first_member(store, campaign)
     if address is None:
         raise FairpostError(
-            f"Nobody is on {', '.join(campaign.lists)} yet. Bring people in: fairpost prospects import --help"
+            f"No recipients on {', '.join(campaign.lists)} yet. Import some: fairpost prospects import --help"
         )
     prospect = await known_by(store, campaign.workspace, address)
-    return await previewed(store, campaign, step, prospect, now=await store.value("SELECT clock_timestamp()"))
+    return await previewed(
+        store,
+        campaign,
+        step,
+        prospect,
+        now=await store.value("SELECT clock_timestamp()"),
+        public_url=read_settings().public_url,
+    )
 
 
 def _json_line(receipt: "Receipt", *, public_id: str) -> None:

@@ -1,4 +1,4 @@
-"""How `fairpost campaign progress` looks: what was foreseen, what came, and what is to be expected now."""
+"""Output of `fairpost campaign progress`: the forecast at launch, the counts, and the revised forecast."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from fairpost.observe.campaign_progress import ProgressView
 
 ROWS_MAX = 12
-EVEN = 0.02  # of what was foreseen: nobody calls that late
+EVEN = 0.02  # fraction of the forecast; smaller differences are not reported as late
 
 
 def course_facts(view: "ProgressView") -> dict[str, Any]:
-    """For JSON."""
+    """Return the progress as JSON."""
     from fairpost.reasons.rendering import sentence
 
     snapshot = view.snapshot
@@ -61,7 +61,7 @@ def print_course(view: "ProgressView") -> None:
 
 
 def course_in_words(view: "ProgressView") -> "Iterator[str]":
-    """Sent 420 of 1,000; the forecast at the launch said 500 by then."""
+    """Yield the progress in words, such as: Sent 420 of 1,000; forecast at launch: 500 by then."""
     from fairpost.policy.forecast import Unforeseen
     from fairpost.reasons.rendering import local, sentence
 
@@ -71,20 +71,20 @@ def course_in_words(view: "ProgressView") -> "Iterator[str]":
         yield (
             "not counted yet"
             if view.campaign.launched_at is None
-            else "not counted yet: an engine does that (fairpost work)"
+            else "not counted yet: this needs a running engine (fairpost work)"
         )
         return
     emails = snapshot.sent + snapshot.missed + snapshot.waiting
-    missed = f", missed {snapshot.missed:,}" if snapshot.missed else ""
-    said = f"; the forecast at the launch said {view.expected:,} by then" if view.expected is not None else ""
+    missed = f", failed {snapshot.missed:,}" if snapshot.missed else ""
+    said = f"; forecast at launch: {view.expected:,} by then" if view.expected is not None else ""
     counted = f", counted {local(snapshot.at, view.timezone)}" if view.campaign.finished_at is None else ""
     yield f"sent {snapshot.sent:,} of {emails:,}{missed}{counted}{said}"
     if isinstance(view.foretold, Unforeseen):
-        yield f"nothing was foreseen at the launch: {view.foretold.why}"
+        yield f"no forecast at launch: {view.foretold.why}"
     if isinstance(view.revised_forecast, Unforeseen):
-        yield f"nothing can be foreseen now: {view.revised_forecast.why}"
+        yield f"no forecast now: {view.revised_forecast.why}"
     if view.ends_at is not None:
-        verb = "ended" if view.campaign.finished_at is not None else "done is now expected"
+        verb = "ended" if view.campaign.finished_at is not None else "expected to finish"
         yield f"{verb} {local(view.ends_at, view.timezone)}{_drift(view)}"
 
 
@@ -96,10 +96,8 @@ def _drift(view: "ProgressView") -> str:
         return ""
     whole_s = (view.foretold.ends_at - view.foretold.made_at).total_seconds()
     if abs(view.drift_s) <= max(60, EVEN * whole_s):
-        return ", as foreseen at the launch"
-    return (
-        f", {say_duration(abs(view.drift_s))} {'later' if view.drift_s > 0 else 'sooner'} than foreseen at the launch"
-    )
+        return ", as forecast at launch"
+    return f", {say_duration(abs(view.drift_s))} {'later' if view.drift_s > 0 else 'sooner'} than forecast at launch"
 
 
 def _print_points(view: "ProgressView") -> None:

@@ -1,4 +1,4 @@
-"""What the commands of campaigns have in common."""
+"""Helpers for the campaign commands."""
 
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Name = Annotated[str, typer.Argument(metavar="CAMPAIGN", help="Its name.")]
-Workspace = Annotated[str | None, typer.Option(help="Of this workspace. [default: FAIRPOST_WORKSPACE]")]
+Name = Annotated[str, typer.Argument(metavar="CAMPAIGN", help="Campaign name.")]
+Workspace = Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")]
 
 
 def with_campaign(name: str, workspace: str | None, work: "Callable[[Store, Campaign], Awaitable[T]]") -> T:

@@ -1,4 +1,4 @@
-"""How `fairpost campaign show` looks."""
+"""Output of `fairpost campaign show`."""
 
 from typing import TYPE_CHECKING
 
@@ -44,12 +44,15 @@ def print_campaign(view: "CampaignView") -> None:
                 f"account {campaign.route[1:]}" if campaign.route.startswith("@") else f"pool {campaign.route}",
             ),
             ("gap", f"{gap_in_words(campaign.gap)} s" if campaign.gap else None),
-            ("clock", "of each recipient, where known" if campaign.by_recipients_clock else None),
+            ("clock", "of each recipient, if known" if campaign.by_recipients_clock else None),
+            ("reply-to", campaign.header_fields.reply_to and str(campaign.header_fields.reply_to)),
+            *((f"header {name}", value) for name, value in campaign.header_fields.headers.items()),
+            ("footer", None if campaign.has_footer else "none: no unsubscribe line is added"),
             ("starts", iso(campaign.starts_at) if campaign.starts_at else None),
             ("launched", iso(campaign.launched_at) if campaign.launched_at else None),
             ("finished", iso(campaign.finished_at) if campaign.finished_at else None),
-            ("skipped", f"{progress.skipped:,} e-mails: they were scheduled before" if progress.skipped else None),
-            ("left out", f"{progress.left_out:,} prospects: they lack a field" if progress.left_out else None),
+            ("skipped", f"{progress.skipped:,} e-mails already scheduled" if progress.skipped else None),
+            ("left out", f"{progress.left_out:,} prospects with missing fields" if progress.left_out else None),
         )
     )
     typer.echo()
@@ -66,4 +69,6 @@ def print_campaign(view: "CampaignView") -> None:
     print_table((">step", "template", "after", *(f">{each.replace('_', ' ')}" for each in used)), rows)
     if progress.count("failed", "bounced", "suppressed", "cancelled", "in_doubt"):
         where = "" if campaign.workspace == "default" else f" --workspace {campaign.workspace}"
-        typer.echo(f"\nwho did not get it, and why: fairpost campaign recipients {campaign.name}{where}")
+        typer.echo(
+            f"\nrecipients who did not get it, with reasons: fairpost campaign recipients {campaign.name}{where}"
+        )

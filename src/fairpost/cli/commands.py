@@ -1,6 +1,6 @@
-"""Every command by group: where it is, and its line in the help.
+"""Every command by group, with its location in the code and its line in the help.
 
-Its file is imported when it is asked for, so that each starts as quickly as if it were the only one.
+A command's file is imported when the command is used, so that each starts quickly.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,61 +13,65 @@ from typer.core import TyperGroup
 
 GROUPS = {
     "Start": {
-        "up": ("up:up", "Start everything on this machine, with a demonstration."),
-        "status": ("status:status", "Show what is going on, and why mail is not going out."),
-        "doctor": ("doctor:doctor", "Check the installation, and say what to fix."),
-        "settings": ("settings:settings", "List every setting, its value and its source."),
+        "up": ("up:up", "Start everything here, with a demonstration."),
+        "status": ("status:status", "Show what is happening, and why mail is not sent."),
+        "doctor": ("doctor:doctor", "Check the installation and suggest fixes."),
+        "settings": ("settings:settings", "List settings with their values and sources."),
     },
     "Send": {
-        "email": ("email:app", "Send, list, find, show, retry, cancel and resolve e-mails."),
+        "email": ("email:app", "Send, list, find, retry, cancel and resolve e-mails."),
+        "conversation": ("conversation:app", "Read, label and answer what people wrote back."),
         "template": ("template:app", "Write, check, preview and remove templates."),
-        "portal": ("portal:app", "Your product's own e-mails, such as welcome and sign-in code."),
-        "suppress": ("suppress:app", "Keep addresses that must not get mail."),
-        "explain": ("explain:explain", "Explain a server's reply, and what Fairpost does about it."),
+        "portal": ("portal:app", "Edit product e-mails, such as the welcome e-mail."),
+        "suppress": ("suppress:app", "List, add and remove addresses that get no mail."),
+        "explain": ("explain:explain", "Explain how Fairpost handles a server's reply."),
     },
     "Campaigns": {
         "campaign": ("campaign:app", "Write, launch, pause and watch campaigns."),
-        "sequence": ("sequence:app", "Put templates in order: a first e-mail and its follow-ups."),
-        "prospects": ("prospects:app", "Import, list, pause and remove the people you write to."),
-        "schedule": ("schedule:app", "Set when a workspace sends its campaigns, and how much a day."),
-        "forecast": ("forecast:forecast", "Forecast when a campaign will be done."),
+        "sequence": ("sequence:app", "Write sequences: a first e-mail and its follow-ups."),
+        "prospects": ("prospects:app", "Import, list, pause and remove recipients."),
+        "schedule": ("schedule:app", "Set a workspace's sending window and daily quota."),
+        "forecast": ("forecast:forecast", "Forecast when a campaign will finish."),
     },
     "Accounts": {
-        "account": ("account:app", "Add, change, verify, pause, resume and remove sender accounts."),
+        "account": ("account:app", "Add, change, verify and pause sender accounts."),
         "secrets": ("secrets:app", "Change the key that encrypts account passwords."),
     },
     "Workspaces": {
         "workspace": ("workspace:app", "Add, list, show, suspend and readmit workspaces."),
-        "user": ("user:app", "Register users, see who is throttled and why."),
-        "member": ("member:app", "Invite people to a workspace, and set what they may do."),
+        "user": ("user:app", "Register users, and see which are throttled and why."),
+        "member": ("member:app", "Invite people to a workspace, and set their roles."),
         "key": ("key:app", "Add, list and revoke API keys."),
-        "domain": ("domain:app", "Add, check, grant, list and remove sending domains."),
-        "privacy": ("privacy:app", "Export or erase what is stored about a person."),
-        "hold": ("hold:hold", "Hold the mail of a workspace, domain, user or stream."),
+        "domain": ("domain:app", "Add, check and remove sending domains and DKIM keys."),
+        "webhook": ("webhook:app", "Post signed events to your endpoints."),
+        "privacy": ("privacy:app", "Export or erase a person's data."),
+        "hold": ("hold:hold", "Hold mail of a workspace, domain, user or stream."),
         "release": ("hold:release", "End a hold."),
     },
     "Operate": {
-        "work": ("work:work", "Run the engine: send what is waiting."),
+        "work": ("work:work", "Run the engine, which sends queued e-mails."),
         "api": ("api:api", "Serve the HTTP API and the pages."),
-        "pause": ("pause:pause", "Stop all sending before the next e-mail."),
+        "receive": ("receive:receive", "Receive bounces, complaints and replies."),
+        "pause": ("pause:pause", "Pause all sending before the next e-mail."),
         "resume": ("pause:resume", "End a pause."),
-        "fairness": ("fairness:fairness", "Show who is waiting, who was served, and how evenly."),
+        "fairness": ("fairness:fairness", "Show how evenly senders are served."),
         "metrics": ("metrics:metrics", "Print or serve metrics for Prometheus."),
+        "events": ("events:events", "Show events: what happened, in order."),
         "audit": ("audit:audit", "Show who changed what, newest first."),
-        "admin": ("admin:app", "Invite and remove the people who run the service."),
+        "admin": ("admin:app", "Invite and manage the people who run the service."),
         "db": ("db:app", "Start, stop, migrate and inspect the database."),
-        "region": ("region:app", "List regions, and place workspaces in them."),
+        "region": ("region:app", "List regions and assign workspaces to them."),
     },
     "Develop": {
-        "inbox": ("inbox:app", "A mail server for development that keeps every mail."),
+        "inbox": ("inbox:app", "Run a development mail server that keeps all mail."),
         "emulate": ("emulate:app", "Run emulated providers on this machine."),
-        "simulate": ("simulate:app", "Simulate days of sending in minutes. No mail leaves."),
+        "simulate": ("simulate:app", "Simulate days of sending in minutes."),
         "bench": ("bench:app", "Measure the speed of this machine."),
     },
 }
 COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}
 
-# Until the next version, the words of the one before lead to their successors.
+# Names from the previous version. They work until the next version.
 RENAMED = {
     ("person",): ("privacy",),
     ("unsuppress",): ("suppress", "remove"),
@@ -79,7 +83,7 @@ RENAMED = {
 
 @cache
 def command(name: str) -> Any:
-    """As the parser has it; the commands of a group come with it."""
+    """Return the parser's command, with its subcommands."""
     module, _, attribute = COMMANDS[name][0].partition(":")
     found = getattr(import_module(f"fairpost.cli.{module}"), attribute)
     alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -91,7 +95,7 @@ def command(name: str) -> Any:
 
 
 class WhenAsked(Mapping[str, Any]):
-    """Each command by its name, imported when somebody asks for it."""
+    """Commands by name, imported on first use."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in COMMANDS:
@@ -112,14 +116,23 @@ class Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)
+        for param in params:
+            if "--show-completion" in param.opts:  # works, but the help is to fit on a screen
+                param.hidden = True
+        return params
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _renamed(args))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        width = max(map(len, COMMANDS))
-        for title, group in GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), line) for name, (_, line) in group.items()])
+        name_width, group_width = max(map(len, COMMANDS)), max(map(len, GROUPS))
+        with formatter.section("Commands"):
+            for title, group in GROUPS.items():
+                for place, (name, (_, line)) in enumerate(group.items()):
+                    head = "" if place else title
+                    formatter.write(f"  {head:<{group_width}}  {name:<{name_width}}  {line}\n")
 
 
 def _renamed(args: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`fairpost db`: the database itself. The embedded one is started and stopped here; another is only looked at."""
+"""`fairpost db`: the database itself. Starts and stops the embedded one, and only inspects others."""
 
 import os
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ ELSEWHERE = "The database is managed elsewhere (FAIRPOST_DATABASE_URL is set): {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseStatus:
-    managed: str  # embedded, or elsewhere
+    managed: str  # embedded or elsewhere
     running: bool
     url: str
     version: str | None = None
@@ -47,14 +47,14 @@ class DatabaseStatus:
 def start(as_json: AsJson = False) -> None:
     """Start the embedded PostgreSQL.
 
-    Brings its schema up to date, too. One that runs already is left alone.
+    Also migrates its schema. Does nothing if it is already running.
 
     \b
     Example: fairpost db start
     """
     from fairpost.startup.parts import embedded, home_database_url
 
-    settings = read_settings().at_home()  # it is no region's
+    settings = read_settings().at_home()  # it belongs to no region
     if settings.database_url:
         typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
         return
@@ -70,14 +70,14 @@ def start(as_json: AsJson = False) -> None:
 def stop() -> None:
     """Stop the embedded PostgreSQL.
 
-    Nothing that was committed is lost.
+    Committed data is kept.
 
     \b
     Example: fairpost db stop
     """
     from fairpost.startup.parts import embedded
 
-    settings = read_settings().at_home()  # it is no region's
+    settings = read_settings().at_home()  # it belongs to no region
     if settings.database_url:
         typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
         return
@@ -92,13 +92,14 @@ def url(
     for_app: Annotated[
         bool,
         typer.Option(
-            "--app", help="For your application: a login that can enqueue, and has tables of its own in public."
+            "--app",
+            help="Print the URL for your application, whose login can enqueue and create tables in the schema public.",
         ),
     ] = False,
 ) -> None:
-    """Print the database's URL, for scripts.
+    """Print the URL of the database, for scripts.
 
-    Nothing else is printed, and nothing is started.
+    Prints nothing else, and does not start the database.
 
     \b
     Example: psql "$(fairpost db url --app)"
@@ -109,20 +110,26 @@ def url(
 
 @app.command()
 def grant(
-    login: Annotated[str, typer.Argument(metavar="ROLE", help="The role with which your application connects.")],
+    login: Annotated[str, typer.Argument(metavar="ROLE", help="Your application's database role.")],
     workspaces: Annotated[
         list[str] | None,
-        typer.Option("--workspace", metavar="NAME", help="It may send for this one; repeatable. [default: default]"),
+        typer.Option(
+            "--workspace", metavar="NAME", help="Workspace that the role may send for. Repeatable. [default: default]"
+        ),
     ] = None,
     all_workspaces: Annotated[
-        bool, typer.Option("--all-workspaces", help="It is your own: any workspace, any From, any account.")
+        bool,
+        typer.Option(
+            "--all-workspaces",
+            help="Allow any workspace, From address and account. Use this only for your own applications.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let an application enqueue over SQL.
+    """Allow an application to enqueue over SQL.
 
-    For its workspaces it can enqueue, ask for the status of an e-mail, cancel it, and register senders. From, pools and accounts
-    are checked as over HTTP. It can read no table. Replaces what was granted to this role before.
+    In its workspaces, the role can enqueue, read the status of an e-mail, cancel it, and register senders. From addresses, pools and
+    accounts are checked as over HTTP. The role cannot read tables. This replaces earlier grants to the role.
 
     \b
     Example: fairpost db grant partner --workspace acme
@@ -131,7 +138,7 @@ def grant(
     from fairpost.store.applications import ALL_WORKSPACES
 
     if all_workspaces and workspaces:
-        raise FairpostError("--workspace names some, and --all-workspaces is all of them. Give one of the two")
+        raise FairpostError("give either --workspace or --all-workspaces")
     wanted = [ALL_WORKSPACES] if all_workspaces else workspaces or ["default"]
     act(logins.grant, logins.GrantLogin(login=login, workspaces=wanted))
     if as_json:
@@ -142,12 +149,12 @@ def grant(
 
 @app.command()
 def revoke(
-    login: Annotated[str, typer.Argument(metavar="ROLE", help="The role of an application.")],
+    login: Annotated[str, typer.Argument(metavar="ROLE", help="An application's database role.")],
     as_json: AsJson = False,
 ) -> None:
-    """Shut an application out again.
+    """Revoke an application's access.
 
-    What it has enqueued stays.
+    E-mails that it enqueued stay in the queue.
 
     \b
     Example: fairpost db revoke partner
@@ -158,12 +165,12 @@ def revoke(
     if as_json:
         print_json({"login": login, "workspaces": []})
     else:
-        typer.echo(f"{login} can do nothing here any more")
+        typer.echo(f"{login} no longer has access")
 
 
 @app.command()
 def logins(as_json: AsJson = False) -> None:
-    """List the applications that may enqueue over SQL, with their workspaces.
+    """List applications that may enqueue over SQL.
 
     \b
     Example: fairpost db logins
@@ -181,7 +188,7 @@ def logins(as_json: AsJson = False) -> None:
         ]
         print_table(("role", "workspaces", "rights"), rows)
     else:
-        typer.echo("no application has a login yet; let one in: fairpost db grant ROLE")
+        typer.echo("No application has access yet. Grant it: fairpost db grant ROLE")
 
 
 def _rights(application: "Application") -> str:
@@ -190,11 +197,13 @@ def _rights(application: "Application") -> str:
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def shell(
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="[PSQL OPTION]...", help="Handed to psql.")] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[PSQL OPTION]...", help="Options passed to psql.")
+    ] = None,
 ) -> None:
     """Open psql on the database.
 
-    The embedded one is started if need be.
+    Starts the embedded database if necessary.
 
     \b
     Example: fairpost db shell -c "SELECT count(*) FROM fairpost.queue"
@@ -211,16 +220,16 @@ def shell(
 @app.command()
 def migrate(
     region: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The database of this region. [default: FAIRPOST_REGION]")
+        str | None, typer.Option(metavar="NAME", help="Migrate this region's database. [default: FAIRPOST_REGION]")
     ] = None,
     all_regions: Annotated[
-        bool, typer.Option("--all-regions", help="The home database and that of every region.")
+        bool, typer.Option("--all-regions", help="Migrate the home database and all regions' databases.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the schema up to date.
+    """Migrate the schema to this version.
 
-    All of it or nothing. Lists what was done; running it again does nothing. Without a region it is the home database.
+    Applies all pending migrations in one transaction and lists them. Without a region, migrates the home database.
 
     \b
     Example: fairpost db migrate
@@ -230,7 +239,7 @@ def migrate(
     settings = read_settings()
     if all_regions:
         if region:
-            raise FairpostError("--region is one region, and --all-regions is all of them. Give one of the two")
+            raise FairpostError("give either --region or --all-regions")
         _migrate_all(settings, as_json=as_json)
         return
     done = asyncio.run(_migrate(settings.at(region) if region else settings))
@@ -241,7 +250,7 @@ def migrate(
 
 
 def _migrate_all(settings: Settings, *, as_json: bool) -> None:
-    """One that does not answer does not keep the others from it, and is named in the end."""
+    """Migrate all regions. A region that does not respond does not hold up the others, and is named at the end."""
     import asyncio
 
     from fairpost.reasons.rendering import error_in_words
@@ -262,26 +271,26 @@ def _migrate_all(settings: Settings, *, as_json: bool) -> None:
     if as_json:
         print_json([{"database": name, "applied": done[name], "trouble": troubles.get(name)} for name, _ in places])
     if troubles:
-        raise FairpostError(" ".join(f"Not done in {name}: {trouble}" for name, trouble in troubles.items()))
+        raise FairpostError(" ".join(f"Failed in region {name}: {trouble}" for name, trouble in troubles.items()))
 
 
 def _print_applied(done: "Applied") -> None:
     for name in done.migrations:
         typer.echo(f"applied {name}")
     if done.functions:
-        typer.echo("laid the functions")
+        typer.echo("updated the functions")
     if not done.functions and not done.migrations:
-        typer.echo("nothing to do: the schema is up to date")
+        typer.echo("the schema is up to date")
     if done.missing:
         typer.echo(f"fairpost api cannot start yet. Missing: {names(done.missing)}")
-        typer.echo(f"As an administrator of the database, run: {how_to_grant(done.missing)}")
+        typer.echo(f"As a database administrator, run: {how_to_grant(done.missing)}")
 
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Show version, place, schema and size of the database.
+    """Show the database's version, location, schema and size.
 
-    Starts nothing.
+    Does not start the database.
 
     \b
     Example: fairpost db status --json
@@ -309,14 +318,17 @@ def status(as_json: AsJson = False) -> None:
 @app.command()
 def retain(
     days: Annotated[
-        int | None, typer.Option(min=1, max=DAYS_MAX, help="Keep so many. [default: FAIRPOST_RETENTION_DAYS]")
+        int | None,
+        typer.Option(min=1, max=DAYS_MAX, help="Days of history to keep. [default: FAIRPOST_RETENTION_DAYS]"),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be dropped, and change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be dropped, without dropping anything.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Drop the months of history that are older than it is to be kept.
+    """Drop months of history that exceed the retention period.
 
-    Engines do the same once a day where FAIRPOST_RETENTION_DAYS is set.
+    Engines do this once a day if FAIRPOST_RETENTION_DAYS is set.
 
     \b
     Example: fairpost db retain --days 400 --dry-run
@@ -325,7 +337,7 @@ def retain(
 
     wanted = days or read_settings().retention_days
     if wanted is None:
-        raise FairpostError("How long is history to be kept? Give --days, or set FAIRPOST_RETENTION_DAYS.")
+        raise FairpostError("Retention is not set. Give --days, or set FAIRPOST_RETENTION_DAYS.")
     dropped, kept = with_store(lambda store: _retained(store, wanted, dry_run))
     if as_json:
         print_json({"dry_run": dry_run, "dropped": dropped, "kept": kept})
@@ -337,7 +349,7 @@ def retain(
     for month in kept:
         typer.echo(f"kept {month.month:%Y-%m}: {_size(month.bytes)}; {month.kept}")
     if not dropped and not kept:
-        typer.echo(f"nothing to drop: no month of history lies {wanted} days back as a whole")
+        typer.echo(f"nothing to drop: no complete month of history is older than {wanted} days")
 
 
 def _size(n_bytes: int) -> str:
@@ -357,8 +369,8 @@ async def _retained(
     done = await act_on(store, drop_history, DropHistory(before=before))
     if done.is_in_use:
         raise FairpostError(
-            "Somebody uses the tables of history in a long transaction (see: fairpost doctor), and nobody was to wait "
-            "for us. What could be dropped is dropped. Try again: fairpost db retain"
+            "A long transaction uses the history tables (see: fairpost doctor), so some months were kept. "
+            "Try again later: fairpost db retain"
         )
     return done.dropped, done.kept
 
@@ -380,7 +392,7 @@ def _app_url(settings: Settings) -> str:
     if settings.database_url:
         raise FairpostError(
             "The database is managed elsewhere (FAIRPOST_DATABASE_URL is set). Create a login for your application there, "
-            "then let it in: fairpost db grant ROLE"
+            "then grant it access: fairpost db grant ROLE"
         )
     server = embedded(settings)
     if not server.is_ready():
@@ -463,7 +475,7 @@ def _psql() -> str:
 
 
 def _without_secret(url: str) -> tuple[str, dict[str, str]]:
-    """Every user of the machine can read a process's arguments, but not its environment."""
+    """Move the password to the environment, because all users of the machine can read a process's arguments."""
     parts = urlsplit(url)
     if parts.password is None:
         return url, {}

@@ -1,4 +1,4 @@
-"""`fairpost doctor`: checks what usually goes wrong, and says what to type. Starts and changes nothing."""
+"""`fairpost doctor`: checks for common problems and suggests fixes. Starts and changes nothing."""
 
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check the installation, and say what to fix.
+    """Check the installation and suggest fixes.
 
-    Ends with 1 if there is a problem, so that a monitor can ask it.
+    Exits with 1 if there is a problem, so that you can use it for monitoring.
 
     \b
     Example: fairpost doctor
@@ -46,7 +46,7 @@ def _print(checks: "list[Check]", *, problems: int) -> None:
         typer.echo(f"{mark}  {check.name}: {plain(check.text)}")
         if check.then:
             typer.echo(f"{'':<9}next: {plain(check.then)}")
-    typer.echo("all is well" if not problems else f"problems: {problems}")
+    typer.echo("no problems found" if not problems else f"problems: {problems}")
 
 
 async def _examine(settings: Settings) -> "Findings":
@@ -93,7 +93,7 @@ async def _inside(conn: "asyncpg.Connection", findings: "Findings", settings: Se
 def _machine(settings: Settings, vault: "Vault") -> "Machine":
     from fairpost.observe.doctor import disks_of, mode_of
     from fairpost.policy.findings import Machine
-    from fairpost.startup.parts import embedded
+    from fairpost.startup.parts import embedded, host_name
 
     places = [("FAIRPOST_HOME", settings.home)]
     if settings.database_url is None:
@@ -105,6 +105,7 @@ def _machine(settings: Settings, vault: "Vault") -> "Machine":
         home_mode=mode_of(settings.home),
         disks=disks_of(places),
         redirect_all=settings.redirect_all,
+        host=host_name(settings),
         key_from=key_from,
         key_trouble=key_trouble,
         settings_file=str(file.path) if file.path else None,
@@ -114,7 +115,7 @@ def _machine(settings: Settings, vault: "Vault") -> "Machine":
 
 
 def _key(vault: "Vault") -> tuple[str | None, str | None]:
-    """Where it is from, and what is wrong with it."""
+    """Return where the master key comes from, and what is wrong with it."""
     ring = vault.keyring
     try:
         has_one = ring.current() is not None
@@ -146,5 +147,5 @@ async def _unopenable(store: "Store", vault: "Vault") -> list[str]:
     try:
         here = {key.id for key in vault.keyring.at_hand()}
     except VaultError:
-        return []  # that is told already
-    return [secret.account_name for secret in await store.secrets() if secret.key_id not in here]
+        return []  # already reported
+    return [secret.name for secret in await store.secrets() if secret.key_id not in here]

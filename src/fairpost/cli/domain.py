@@ -1,4 +1,4 @@
-"""`fairpost domain`: in whose name a workspace may write."""
+"""`fairpost domain`: the domains a workspace may send from."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,19 +10,23 @@ from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError
 
 if TYPE_CHECKING:
+    from fairpost.model.dkim import DkimKey
     from fairpost.model.workspace import Domain
+    from fairpost.policy.domain_health import Finding
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Add, check, grant, list and remove sending domains.")
+app = typer.Typer(no_args_is_help=True, help="Add, check and remove sending domains and DKIM keys.")
 
 ARGUMENTS = {"domain": "DOMAIN"}
-Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
-Name = Annotated[str, typer.Argument(metavar="DOMAIN", help="The domain, in any script.")]
+Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Workspace name.")]
+Name = Annotated[
+    str, typer.Argument(metavar="DOMAIN", help="Domain name, in any script (internationalised names are accepted).")
+]
 
 
 @app.command()
 def add(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
-    """Claim a domain for a workspace, and print the DNS record that proves it.
+    """Add a domain, and print the DNS record that proves ownership.
 
     \b
     Example: fairpost domain add acme acme.example
@@ -41,26 +45,155 @@ def add(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
 
 @app.command()
 def check(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
-    """Ask the DNS whether a workspace owns a domain.
+    """Check the DNS records and servers of a domain.
+
+    Checks ownership, SPF, DKIM, DMARC and MX, the names and TLS of the servers that send its mail, and prints the records to publish.
 
     \b
     Example: fairpost domain check acme acme.example
     """
+    from functools import partial
+
     from fairpost.actions.domains import CheckDomain
     from fairpost.actions.domains import check as checked
+    from fairpost.policy.domain_health import worst
+    from fairpost.reasons.rendering import sentence
+    from fairpost.settings import read_settings
+    from fairpost.startup.parts import network_guard
+    from fairpost.transports.verify import offered_tls
 
-    proof = act(checked, CheckDomain(workspace=workspace, domain=domain), fields=ARGUMENTS).proof
+    request = CheckDomain(
+        workspace=workspace, domain=domain, ask_tls=partial(offered_tls, guard=network_guard(read_settings()))
+    )
+    done = act(checked, request, fields=ARGUMENTS)
+    proof = done.proof
     if as_json:
-        print_json({"domain": proof.domain, "found": proof.found, "words": proof.words})
-    elif proof.is_proven:
-        typer.echo(proof.words)
-    else:
+        keys = [{**_key_as_dict(key), "published": done.published[key.selector]} for key in done.keys]
+        findings = [_finding_as_dict(each) for each in done.findings]
+        found = {"domain": proof.domain, "found": proof.found, "words": proof.words}
+        print_json({**found, "keys": keys, "health": worst(done.findings), "findings": findings})
+        return
+    for finding in done.findings:
+        typer.echo(f"{finding.what}: {finding.grade}. {sentence(finding.reason)}")
+        if finding.record is not None and finding.what != "dkim":
+            typer.echo(f"  publish: {finding.record.name} {finding.record.type} {txt_value(finding.record.value)}")
+    for key in done.keys:
+        typer.echo(
+            f"DKIM key {key.selector} ({key.algorithm}): {key.state}, and its DNS record is {done.published[key.selector]}"
+        )
+        if key.state == "pending":
+            typer.echo(f"publish: {key.record_name} TXT {txt_value(key.record_value)}")
+    if not proof.is_proven:
         raise FairpostError(proof.words)
+    typer.echo(proof.words)
+
+
+@app.command("add-key")
+def add_key(
+    workspace: Workspace,
+    domain: Name,
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            metavar="ALGORITHM",
+            help="Algorithm: rsa (2048 bits), or ed25519 as an additional key. Few receivers check ed25519 yet.",
+        ),
+    ] = "rsa",
+    as_json: AsJson = False,
+) -> None:
+    """Add a DKIM key to a domain, and print its DNS record.
+
+    The key signs the domain's mail once `fairpost domain check` has found the record. Until then, the previous key signs it. Keep the record of the previous key for another week.
+
+    \b
+    Example: fairpost domain add-key acme acme.example
+    """
+    from fairpost.actions import domains
+    from fairpost.model.dkim import Algorithm
+    from fairpost.settings import read_settings
+    from fairpost.startup.parts import vault_of
+
+    if algorithm not in list(Algorithm):
+        raise FairpostError(f"{algorithm!r} is not a DKIM algorithm. Use rsa or ed25519")
+    request = domains.AddKey(
+        workspace=workspace, domain=domain, algorithm=Algorithm(algorithm), vault=vault_of(read_settings())
+    )
+    key = act(domains.add_key, request, fields=ARGUMENTS).key
+    if as_json:
+        print_json(_key_as_dict(key))
+    else:
+        typer.echo(f"publish: {key.record_name} TXT {txt_value(key.record_value)}")
+        typer.echo(f"next: fairpost domain check {workspace} {key.domain}")
+
+
+@app.command()
+def keys(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
+    """List a domain's DKIM keys and their DNS records.
+
+    \b
+    Example: fairpost domain keys acme acme.example
+    """
+    from fairpost.providers.domain_proof import provable_domain
+    from fairpost.store import dkim, workspaces
+
+    async def work(store: "Store") -> "list[DkimKey]":
+        found = await workspaces.domain_named(store, workspace, provable_domain(domain))
+        return await dkim.keys_of(store, workspace, found.domain)
+
+    found = with_store(work)
+    if as_json:
+        print_json([_key_as_dict(key) for key in found])
+    elif found:
+        for key in found:
+            typer.echo(f"{key.selector} ({key.algorithm}): {key.state}")
+            typer.echo(f"  {key.record_name} TXT {txt_value(key.record_value)}")
+    else:
+        typer.echo(f"No keys, so mail is not signed. Add one: fairpost domain add-key {workspace} {domain}")
+
+
+@app.command("remove-key")
+def remove_key(
+    workspace: Workspace,
+    domain: Name,
+    selector: Annotated[str, typer.Argument(metavar="SELECTOR", help="Key selector.")],
+    as_json: AsJson = False,
+) -> None:
+    """Remove a DKIM key. It no longer signs mail.
+
+    \b
+    Example: fairpost domain remove-key acme acme.example fp3k9x2m7qa1
+    """
+    from fairpost.actions import domains
+
+    request = domains.RemoveKey(workspace=workspace, domain=domain, selector=selector)
+    removed = act(domains.remove_key, request, fields=ARGUMENTS)
+    if as_json:
+        print_json(_key_as_dict(removed))
+    else:
+        typer.echo(f"removed {removed.selector}; keep its record {removed.record_name} for another week")
+
+
+def _finding_as_dict(finding: "Finding") -> dict[str, object]:
+    from fairpost.reasons.rendering import sentence
+
+    told = {"what": finding.what, "grade": finding.grade, "code": finding.reason.code}
+    return {**told, "message": sentence(finding.reason), "record": finding.record}
+
+
+def _key_as_dict(key: "DkimKey") -> dict[str, object]:
+    record = {"name": key.record_name, "type": "TXT", "value": key.record_value}
+    moments = {"created_at": key.created_at, "active_at": key.active_at, "retired_at": key.retired_at}
+    return {"selector": key.selector, "algorithm": key.algorithm, "state": key.state, "record": record, **moments}
+
+
+def txt_value(text: str) -> str:
+    """Return the value as in zone files: strings of at most 255 characters."""
+    return " ".join(f'"{text[start : start + 255]}"' for start in range(0, len(text), 255))
 
 
 @app.command()
 def grant(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
-    """Let a workspace write in the name of a domain, by your word.
+    """Allow a workspace to send from a domain, without a DNS check.
 
     \b
     Example: fairpost domain grant acme acme.example
@@ -71,12 +204,12 @@ def grant(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
     if as_json:
         print_json(found)
     else:
-        typer.echo(f"{workspace} may write as {found.domain}")
+        typer.echo(f"{workspace} may send from {found.domain}")
 
 
 @app.command("list")
 def list_domains(workspace: Workspace, as_json: AsJson = False) -> None:
-    """List the domains of a workspace.
+    """List a workspace's domains.
 
     \b
     Example: fairpost domain list acme
@@ -96,12 +229,12 @@ def list_domains(workspace: Workspace, as_json: AsJson = False) -> None:
             ((d.domain, f"{d.proven_at:%Y-%m-%d}" if d.proven_at else "not yet", d.proven_by) for d in found),
         )
     else:
-        typer.echo(f"no domains; add one: fairpost domain add {workspace} DOMAIN")
+        typer.echo(f"No domains. Add one: fairpost domain add {workspace} DOMAIN")
 
 
 @app.command()
 def remove(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
-    """Take a domain from a workspace.
+    """Remove a domain from a workspace.
 
     \b
     Example: fairpost domain remove acme acme.example
@@ -117,4 +250,4 @@ def remove(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"removed": True})
     else:
-        typer.echo(f"{workspace} writes as {removed.domain} no more")
+        typer.echo(f"removed {removed.domain} from {workspace}")

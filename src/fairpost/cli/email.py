@@ -1,5 +1,6 @@
-"""`fairpost email`: put single e-mails into the queue, look at them, and decide what becomes of them."""
+"""`fairpost email`: send, list, show what came back, retry, cancel and resolve single e-mails."""
 
+import json
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fairpost.cli.acting import act_on, actor, value_of
-from fairpost.cli.arguments import email_id, email_state, moment
+from fairpost.cli.arguments import email_id, email_state, moment, tag_values
 from fairpost.cli.output import AsJson, error_line, iso, jsonable, note, plain, print_json, print_pairs, print_table
 from fairpost.cli.progress import progress
 from fairpost.cli.session import with_store
 from fairpost.cli.user_view import next_steps, stop_facts, stop_lines
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.model.ids import EmailId
+from fairpost.model.reason import Reason
 from fairpost.model.states import MEANING, OUTBOX_WORDS, DoubtPolicy, EmailClass, State, sequence_word
 from fairpost.reasons.rendering import brief_or_none
 from fairpost.settings import read_settings
@@ -29,57 +31,77 @@ if TYPE_CHECKING:
     from fairpost.observe.emails import Attempt, ListedEmail, ShownEmail, Stop
     from fairpost.observe.life import Life, Moment, Obstacle
     from fairpost.observe.search import Found, Matches
+    from fairpost.store.returned import ReturnedMail
     from fairpost.store.store import Store
 
     Act = Callable[[Store, EmailId, str], Awaitable[str]]
 
-app = typer.Typer(no_args_is_help=True, help="Send, list, find, show, retry, cancel and resolve e-mails.")
+app = typer.Typer(no_args_is_help=True, help="Send, list, find, retry, cancel and resolve e-mails.")
 
-ATTACHMENT_BYTES_MAX = 26_214_400  # of all together; the database checks the sum
+ATTACHMENT_BYTES_MAX = 26_214_400  # per file; the database checks the sum
 BODY_LINES_SHOWN_MAX = 20
 
-Id = Annotated[str, typer.Argument(parser=email_id, metavar="ID", help="The e-mail's id, public or not.")]
-Ids = Annotated[list[str], typer.Argument(parser=email_id, metavar="ID...", help="One id or more.")]
+Id = Annotated[str, typer.Argument(parser=email_id, metavar="ID", help="E-mail ID: the number or the public ID.")]
+Ids = Annotated[list[str], typer.Argument(parser=email_id, metavar="ID...", help="One or more IDs.")]
 Before = Annotated[
-    str | None, typer.Option(parser=email_id, metavar="ID", help="Only older ones: the last id of a page.")
+    str | None, typer.Option(parser=email_id, metavar="ID", help="Only e-mails older than this ID, for the next page.")
 ]
+
+Tag = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="E-mail tag. Repeatable.")]
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise typer.BadParameter("must be a JSON object, for example '{\"order\": 7}'")
+    return found
 
 
 @app.command()
 def send(
-    to: Annotated[list[str], typer.Option(metavar="ADDRESS", help="To whom; may be given again.")],
-    subject: Annotated[str, typer.Option(help="The subject; may be empty.")],
-    text: Annotated[str | None, typer.Option(help="The plain text. Text or html is needed.")] = None,
-    html: Annotated[str | None, typer.Option(help="The HTML.")] = None,
+    to: Annotated[list[str], typer.Option(metavar="ADDRESS", help="Recipient. Repeatable.")],
+    subject: Annotated[str, typer.Option(help="Subject; may be empty.")],
+    text: Annotated[str | None, typer.Option(help="Plain text. Use --text, --html or both.")] = None,
+    html: Annotated[str | None, typer.Option(help="HTML.")] = None,
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="ADDRESS", help="The sender. [default: the account's own]")
+        str | None, typer.Option("--from", metavar="ADDRESS", help="Sender address. [default: the account's address]")
     ] = None,
-    cc: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="Copy to; may be given again.")] = None,
-    bcc: Annotated[
-        list[str] | None, typer.Option(metavar="ADDRESS", help="Hidden copy to; may be given again.")
-    ] = None,
-    workspace: Annotated[str | None, typer.Option(help="The workspace. [default: FAIRPOST_WORKSPACE]")] = None,
-    user: Annotated[str | None, typer.Option(help="The user it is sent for.")] = None,
-    stream: Annotated[str | None, typer.Option(help="The campaign or newsletter it belongs to.")] = None,
+    cc: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="Cc recipient. Repeatable.")] = None,
+    bcc: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="Bcc recipient. Repeatable.")] = None,
+    workspace: Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")] = None,
+    user: Annotated[str | None, typer.Option(help="User on whose behalf the e-mail is sent.")] = None,
+    stream: Annotated[str | None, typer.Option(help="Campaign or newsletter that the e-mail belongs to.")] = None,
     email_class: Annotated[
-        EmailClass | None, typer.Option("--class", help="[default: bulk with a --stream, else urgent]")
+        EmailClass | None,
+        typer.Option("--class", help="E-mail class. [default: bulk with --stream, else urgent]"),
     ] = None,
-    pool: Annotated[str | None, typer.Option(help="The pool of accounts that sends it. [default: default]")] = None,
-    account: Annotated[str | None, typer.Option(help="The one account that sends it, instead of a pool.")] = None,
+    pool: Annotated[str | None, typer.Option(help="Pool whose accounts send the e-mail. [default: default]")] = None,
+    account: Annotated[str | None, typer.Option(help="Send from this account only, instead of a pool.")] = None,
     due_at: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Not before: 2030-01-31T09:00:00Z.")
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="Earliest time to send, for example 2030-01-31T09:00:00Z."),
     ] = None,
     expires_at: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Not after: 2030-01-31T09:10:00Z.")
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="Latest time to send, for example 2030-01-31T09:10:00Z."),
     ] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key: the same key is one e-mail, for good.")] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key. Each key is used for only one e-mail.")] = None,
+    type_: Annotated[str | None, typer.Option("--type", help="E-mail type, for example hub_forgot_password.")] = None,
+    tag: Tag = None,
+    metadata: Annotated[
+        dict[str, Any] | None,
+        typer.Option(parser=_object, metavar="JSON", help="Your own data to store with the e-mail, as a JSON object."),
+    ] = None,
     attach: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, readable=True, help="A file; may be given again."),
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, readable=True, help="File to attach. Repeatable."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put an e-mail into the queue.
+    """Queue an e-mail.
 
     \b
     Example: fairpost email send --to ann@example.com --subject Hello --text "Hi Ann"
@@ -101,6 +123,9 @@ def send(
         "due_at": due_at,
         "expires_at": expires_at,
         "idempotency_key": key,
+        "type": type_,
+        "tags": tag_values(tag),
+        "metadata": metadata,
         "attachments": [_attachment(path) for path in attach or ()] or None,
     }
     queued, public_id = _enqueue(fields)
@@ -109,43 +134,60 @@ def send(
     elif queued.new:
         typer.echo(f"queued {queued.id}")
     else:
-        typer.echo(f"already queued {queued.id}: its key was used before, and nothing was written")
+        typer.echo(f"already queued as {queued.id}: this idempotency key was used before. Nothing was changed")
 
 
 @app.command("list")
 def list_(
     state: Annotated[
         list[Any] | None,
-        typer.Option(parser=email_state, metavar="STATE", help="Only these states; may be given again."),
+        typer.Option(parser=email_state, metavar="STATE", help="Only e-mails in this state. Repeatable."),
     ] = None,
-    workspace: Annotated[str | None, typer.Option(help="Only this workspace. [default: all]")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
+    workspace: Annotated[str | None, typer.Option(help="Only e-mails in this workspace. [default: all]")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of e-mails.")] = 50,
     before: Before = None,
-    to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Only for this address.")] = None,
-    key: Annotated[str | None, typer.Option(help="Only the one with this idempotency key.")] = None,
-    campaign: Annotated[str | None, typer.Option(help="Only of this campaign.")] = None,
-    user: Annotated[str | None, typer.Option(help="Only of this user.")] = None,
-    stream: Annotated[str | None, typer.Option(help="Only of this stream.")] = None,
-    account: Annotated[str | None, typer.Option(help="Only those that this account has, or had last.")] = None,
-    since: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Accepted at this moment or later.")
+    to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Only e-mails to this address.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only the e-mail with this idempotency key.")] = None,
+    campaign: Annotated[str | None, typer.Option(help="Only e-mails from this campaign.")] = None,
+    user: Annotated[str | None, typer.Option(help="Only e-mails from this user.")] = None,
+    stream: Annotated[str | None, typer.Option(help="Only e-mails in this stream.")] = None,
+    account: Annotated[str | None, typer.Option(help="Only e-mails that this account has claimed or sent.")] = None,
+    type_: Annotated[
+        str | None, typer.Option("--type", help="Only e-mails of this type, for example hub_forgot_password.")
     ] = None,
-    until: Annotated[datetime | None, typer.Option(parser=moment, metavar="TIME", help="Accepted before.")] = None,
+    tag: Tag = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="Only e-mails accepted at this time or later."),
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Only e-mails accepted before this time.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List e-mails, the newest first.
+    """List e-mails, newest first.
 
-    A state is one of ours, or a word of sequences in capitals: SCHEDULED, RETRY_SCHEDULED, SENDING, SENT, PERMANENTLY_FAILED, CANCELLED.
-    Those that wait and those that are finished, together. A key, a campaign, a user and a stream are a workspace's own:
-    without --workspace, of FAIRPOST_WORKSPACE.
+    Lists waiting and finished e-mails together. A state is one of Fairpost's, or a sequence state in capitals: SCHEDULED, RETRY_SCHEDULED,
+    SENDING, SENT, PERMANENTLY_FAILED, CANCELLED. Keys, campaigns, users, streams, types and tags belong to a workspace: --workspace,
+    or FAIRPOST_WORKSPACE.
 
     \b
     Example: fairpost email list --state failed --state bounced --limit 20
+             fairpost email list --type hub_forgot_password --state failed --since 2030-01-31T00:00:00Z
     """
     from fairpost.observe.search import Wanted, search_emails
 
     wanted = Wanted(
-        to=to, key=key, campaign=campaign, user=user, stream=stream, account=account, since=since, until=until
+        to=to,
+        key=key,
+        campaign=campaign,
+        user=user,
+        stream=stream,
+        account=account,
+        type=type_,
+        tags=tag_values(tag),
+        since=since,
+        until=until,
     )
     whose = workspace or (read_settings().workspace if wanted.is_of_one_workspace else None)
 
@@ -159,15 +201,15 @@ def list_(
 
 @app.command()
 def find(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="An id, an address, a key or a campaign's name.")],
-    workspace: Annotated[str | None, typer.Option(help="Only this workspace. [default: all]")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="E-mail ID, address, idempotency key or campaign name.")],
+    workspace: Annotated[str | None, typer.Option(help="Only e-mails in this workspace. [default: all]")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of e-mails.")] = 50,
     before: Before = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find e-mails by an id, an address, a key or a campaign.
+    """Find e-mails by ID, address, idempotency key or campaign.
 
-    The first of these that there is counts, and is said. Keys and campaigns are a workspace's own: without --workspace, of
+    Tries these in order and shows which one matched. Keys and campaigns belong to a workspace: --workspace, or
     FAIRPOST_WORKSPACE.
 
     \b
@@ -195,11 +237,57 @@ def find(
 
 
 @app.command()
+def returned(
+    workspace: Annotated[
+        str | None, typer.Option(help="Only mail about this workspace's e-mails. [default: all]")
+    ] = None,
+    uncertain: Annotated[
+        bool, typer.Option("--uncertain", help="Only mail that could not be matched to an e-mail with certainty.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of lines.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List bounces, complaints and replies, newest first.
+
+    \b
+    Example: fairpost email returned --uncertain
+    """
+    from fairpost.store import returned as stored
+
+    async def work(store: "Store") -> "tuple[list[ReturnedMail], PublicIds]":
+        found = await stored.listed(store, workspace=workspace, only_uncertain=uncertain, most=limit)
+        return found, await store.public_ids()
+
+    found, ids = with_store(work)
+    rows = [
+        {
+            "at": iso(each.at),
+            "email": ids.email(each.email_id) if each.email_id is not None else None,
+            "workspace": each.workspace,
+            "address": each.address,
+            "effect": each.effect,
+            "reason": brief_or_none(Reason(each.reason, **each.params)),
+            "reason_code": each.reason,
+            "back_on": each.back_on.isoformat() if each.back_on else None,
+            "is_applied": each.is_applied,
+        }
+        for each in found
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        ("at", "e-mail", "address", "effect", "why"),
+        [(row["at"], row["email"] or "uncertain", row["address"], row["effect"], row["reason"]) for row in rows],
+    )
+
+
+@app.command()
 def show(id_: Id, as_json: AsJson = False) -> None:
     """Show everything about one e-mail.
 
-    Its state and what that means, what holds it back, its content, each attempt with its code, reply and response time, and
-    its life, moment by moment.
+    Shows its state, what blocks it, its content, each attempt with code, reply and response time, and
+    its timeline.
 
     \b
     Example: fairpost email show 1861234567890123456
@@ -231,27 +319,31 @@ def show(id_: Id, as_json: AsJson = False) -> None:
 @app.command()
 def retry(
     ids: Annotated[
-        list[str] | None, typer.Argument(parser=email_id, metavar="[ID...]", help="One id or more, or --reason.")
+        list[str] | None, typer.Argument(parser=email_id, metavar="[ID...]", help="One or more IDs, or use --reason.")
     ] = None,
     reason: Annotated[
         Literal["email.account_suspended", "account_suspended"] | None,
-        typer.Option(help="All that failed for this reason, instead of single ones."),
+        typer.Option(help="Retry all e-mails that failed for this reason."),
     ] = None,
-    workspace: Annotated[str | None, typer.Option(help="With --reason: only of this workspace.")] = None,
-    account: Annotated[str | None, typer.Option(help="With --reason: only those that this account must send.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --reason: only say how many there are.")] = False,
+    workspace: Annotated[str | None, typer.Option(help="With --reason: only e-mails in this workspace.")] = None,
+    account: Annotated[
+        str | None, typer.Option(help="With --reason: only e-mails that only this account may send.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --reason: count the e-mails without retrying them.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Queue e-mails again that failed or bounced.
+    """Retry e-mails that failed or bounced.
 
-    Each gets at least one attempt more. With a reason, all of them, some hundreds in a commit; those whose account is still
-    suspended stay as they are.
+    Each gets at least one more attempt. With --reason, retries all e-mails that failed for that reason, a few hundred per commit. E-mails whose account
+    is still suspended stay failed.
 
     \b
     Example: fairpost email retry --reason email.account_suspended --account sales --dry-run
     """
     if (reason is None) == (not ids) or (reason is None and (workspace or account or dry_run or as_json)):
-        raise typer.BadParameter("give ids, or --reason; the other options go with --reason")
+        raise typer.BadParameter("give IDs or --reason; the other options require --reason")
     if reason is None:
         _for_each(ids or [], _retry)
     else:
@@ -278,12 +370,14 @@ def _retry_all(reason: str, workspace: str | None, account: str | None, *, is_dr
         return
     typer.echo(f"{'would retry' if is_dry else 'retried'} {retried:,}")
     if left:
-        note(f"{left:,} more stay failed while their account is suspended or gone; first: fairpost account resume NAME")
+        note(
+            f"{left:,} more were not retried because their account is suspended or removed. First run: fairpost account resume NAME"
+        )
 
 
 @app.command()
 def cancel(ids: Ids) -> None:
-    """Take e-mails out of the queue before they are sent.
+    """Cancel e-mails that have not been sent yet.
 
     \b
     Example: fairpost email cancel 1861234567890123456
@@ -296,10 +390,13 @@ def resolve(
     id_: Id,
     decision: Annotated[
         Literal["sent", "failed", "resend"],
-        typer.Option("--as", help="It was sent; give it up; or send it again, at the risk of a second copy."),
+        typer.Option(
+            "--as",
+            help="What to do with the e-mail: mark it as sent, mark it as failed, or send it again and risk a duplicate.",
+        ),
     ],
 ) -> None:
-    """Decide what becomes of an e-mail in doubt.
+    """Resolve an e-mail in doubt.
 
     \b
     Example: fairpost email resolve 1861234567890123456 --as resend
@@ -313,7 +410,7 @@ def resolve(
         value_of(await resolved(actor(), request, store), id=id_)
 
     with_store(work)
-    typer.echo(f"resolved {id_}: {'it waits to be sent again' if decision == 'resend' else decision}")
+    typer.echo(f"resolved {id_}: {'queued again' if decision == 'resend' else decision}")
 
 
 def _enqueue(fields: "EmailFields") -> "tuple[Enqueued, str]":
@@ -337,13 +434,13 @@ def _attachment(path: Path) -> "Attachment":
 
     if path.stat().st_size > ATTACHMENT_BYTES_MAX:
         raise FairpostError(
-            f"{path} has {path.stat().st_size:,} bytes; attachments have {ATTACHMENT_BYTES_MAX:,} at most."
+            f"{path} has {path.stat().st_size:,} bytes. Attachments can have at most {ATTACHMENT_BYTES_MAX:,} bytes."
         )
     return Attachment(path.name, path.read_bytes(), content_type=mimetypes.guess_type(path.name)[0])
 
 
 def _for_each(ids: Sequence[str], act: "Act") -> None:
-    """Each on its own: one that cannot be done does not keep the others from it, and is told at the end."""
+    """Act on each e-mail separately. A failure does not stop the others, and is reported at the end."""
 
     async def work(store: "Store") -> list[str | FairpostError]:
         return [await _outcome(act, store, id_) for id_ in ids]
@@ -370,7 +467,7 @@ async def _retry(store: "Store", email: EmailId, id_: str) -> str:
 
     moved = value_of(await retry(actor(), RetryEmail(id=email), store), id=id_)
     if moved.before is State.BOUNCED:
-        return f"retried {id_}; its address is on the suppression list until you type: fairpost suppress remove ADDRESS"
+        return f"retried {id_}; its address is suppressed. To send to it again, run: fairpost suppress remove ADDRESS"
     return f"retried {id_}"
 
 
@@ -382,7 +479,7 @@ async def _cancel(store: "Store", email: EmailId, id_: str) -> str:
 
 
 async def _meant(store: "Store", text: str) -> EmailId:
-    """Raises NotFound: no e-mail of this database can have this id."""
+    """Return the e-mail's ID. Raises NotFound if no e-mail of this database can have it."""
     id_ = (await store.public_ids()).email_id(text, or_number=True)
     if id_ is None:
         raise _unknown(text)
@@ -391,7 +488,7 @@ async def _meant(store: "Store", text: str) -> EmailId:
 
 @contextmanager
 def _called(text: str) -> "Iterator[None]":
-    """What is not there is named as it was given."""
+    """Name an unknown ID as the user typed it."""
     try:
         yield
     except NotFound:
@@ -399,12 +496,16 @@ def _called(text: str) -> "Iterator[None]":
 
 
 def _unknown(id_: EmailId | str) -> NotFound:
-    return NotFound(f"There is no e-mail {id_}. Find the one you mean: fairpost email list")
+    return NotFound(f"There is no e-mail {id_}. See: fairpost email list")
 
 
 def _for_programs(email: "ListedEmail | ShownEmail", ids: "PublicIds") -> dict[str, Any]:
-    """With the names of SQL and HTTP, and the state also in the words of an outbox and of sequences. `id` is the number, as SQL has it;
-    `public_id` is what HTTP and the e-mail's own headers say."""
+    """Return the e-mail as JSON.
+
+    Field names are those of SQL and HTTP; the state is also given in terms of an outbox and of sequences.
+
+    `id` is the number in SQL. `public_id` is the ID in HTTP and in the e-mail's headers.
+    """
     fields = jsonable(email)
     fields = {"id": fields.pop("id"), "public_id": ids.email(email.id), **fields}
     words = {"outbox": OUTBOX_WORDS[email.state], "sequence_status": sequence_word(email.state, email.attempts)}
@@ -418,9 +519,9 @@ def _print_found(found: "Matches", ids: "PublicIds", limit: int, *, as_json: boo
     elif emails:
         print_table(("id", "state", "workspace", "to", "subject", ">tried", "due"), map(_row, emails))
     else:
-        typer.echo("no e-mails" if found.looked_to is None else "no e-mails among the newest")
+        typer.echo("no e-mails" if found.looked_to is None else "no matching e-mails among the newest")
     if found.looked_to is not None:
-        note(f"older ones were not looked at; go on: --before {found.looked_to}")
+        note(f"older e-mails were not searched; continue with: --before {found.looked_to}")
     elif emails and len(emails) == limit and not as_json:
         note(f"more: --before {emails[-1].id}")
 
@@ -445,10 +546,10 @@ def _print_email(email: "ShownEmail", ids: "PublicIds", stops: "Sequence[Stop]",
     print_pairs(
         [
             ("id", email.id),
-            ("public id", ids.email(email.id)),
+            ("public ID", ids.email(email.id)),
             ("state", f"{email.state}: {MEANING[email.state]}"),
             (
-                "in other words",
+                "other names",
                 f"{OUTBOX_WORDS[email.state]} (outbox), {sequence_word(email.state, email.attempts)} (sequence)",
             ),
             ("reason", brief_or_none(email.reason)),
@@ -465,14 +566,17 @@ def _print_email(email: "ShownEmail", ids: "PublicIds", stops: "Sequence[Stop]",
             ("user", email.user),
             ("stream", email.stream),
             ("class", email.email_class),
+            ("type", email.type),
+            ("tags", ", ".join(f"{name}={value}" for name, value in email.tags.items())),
+            ("metadata", json.dumps(email.metadata, ensure_ascii=False) if email.metadata else None),
             ("goes through", _route(email.route)),
             ("account", email.account),
             *_times(email),
             ("attempts", f"{email.attempts} of {email.attempts_max}"),
-            ("if in doubt", "send again" if email.on_doubt is DoubtPolicy.RESEND else "ask a person"),
+            ("if in doubt", "send again" if email.on_doubt is DoubtPolicy.RESEND else "hold"),
             ("key", email.idempotency_key),
-            ("message id", email.message_id),
-            ("thread id", email.thread_id),
+            ("message ID", email.message_id),
+            ("thread ID", email.thread_id),
             *((f"header {name}", value) for name, value in email.headers.items()),
             ("fields", ", ".join(f"{name}={value}" for name, value in email.fields.items())),
             *(("attached", f"{f.filename} ({f.content_type}, {f.bytes:,} bytes)") for f in email.attachments),
@@ -494,7 +598,7 @@ def _print_email(email: "ShownEmail", ids: "PublicIds", stops: "Sequence[Stop]",
                 ("known", doubt.reached),
                 ("asked", doubt.asked),
                 ("look for", f"a message whose Message-ID begins with {doubt.message_id_begins}"),
-                ("if nobody decides", doubt.policy),
+                ("by default", doubt.policy),
                 *((f"--as {choice.decision}", choice.means) for choice in doubt.choices),
             ]
         )
@@ -537,7 +641,7 @@ def _print_body(kind: str, body: str | None) -> None:
     for line in lines[:BODY_LINES_SHOWN_MAX]:
         typer.echo(f"  {plain(line)}")
     if len(lines) > BODY_LINES_SHOWN_MAX:
-        typer.echo(f"  … and {len(lines) - BODY_LINES_SHOWN_MAX} lines more (all of it: --json)")
+        typer.echo(f"  … and {len(lines) - BODY_LINES_SHOWN_MAX} more lines (for all of them: --json)")
 
 
 def _attempt_row(attempt: "Attempt") -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""`fairpost emulate`: services that mail goes out through, played on this machine. Nothing is sent to anybody."""
+"""`fairpost emulate`: emulated mail providers on this machine. No mail leaves it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,36 +25,38 @@ app.command("smtp")(inbox.serve)
 
 def _user(text: str) -> str:
     if not 3 <= len(text) <= 254 or text.count("@") != 1 or text.startswith("@") or text.endswith("@"):
-        raise typer.BadParameter(f"{text!r} is no e-mail address")
+        raise typer.BadParameter(f"{text!r} is not an e-mail address")
     return text
 
 
 @app.command()
 def gmail(
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port; 0: any that is free.")] = 8025,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")] = 8025,
     user: Annotated[
         list[Any] | None,
-        typer.Option(parser=_user, metavar="ADDRESS", help="A mailbox; may be given again. [default: me@example.com]"),
+        typer.Option(parser=_user, metavar="ADDRESS", help="Mailbox address. Repeatable. [default: me@example.com]"),
     ] = None,
     credentials_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="The service account's key; made if need be."),
+        typer.Option(metavar="FILE", dir_okay=False, help="File for the service account's key; created if missing."),
     ] = None,
-    latency_ms: Annotated[int, typer.Option(min=0, max=600_000, help="Each answer takes so long.")] = 0,
-    index_lag_s: Annotated[float, typer.Option(min=0, max=86_400, help="A search knows a message after so long.")] = 5,
-    quota_units: Annotated[int, typer.Option(min=1, max=10**9, help="Units for each mailbox in a minute.")] = 6_000,
-    daily: Annotated[int, typer.Option(min=0, max=10**9, help="Messages for each mailbox in 24 hours.")] = 2_000,
+    latency_ms: Annotated[int, typer.Option(min=0, max=600_000, help="Delay before each response.")] = 0,
+    index_lag_s: Annotated[
+        float, typer.Option(min=0, max=86_400, help="Delay before searches find a new message.")
+    ] = 5,
+    quota_units: Annotated[int, typer.Option(min=1, max=10**9, help="Quota units per mailbox per minute.")] = 6_000,
+    daily: Annotated[int, typer.Option(min=0, max=10**9, help="Maximum messages per mailbox in 24 hours.")] = 2_000,
     faults: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Fail on purpose: a JSON list of faults."),
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="JSON file with faults to inject."),
     ] = None,
     rewrite_message_id: Annotated[
         bool, typer.Option("--rewrite-message-id/--keep-message-id", help="Replace Message-IDs, as Gmail does.")
     ] = True,
 ) -> None:
-    """Play Google's token endpoint and the Gmail API.
+    """Emulate Google's token endpoint and the Gmail API.
 
-    The mailboxes are in memory, and empty at the start. Ctrl-C ends it.
+    Mailboxes are kept in memory and start empty. Stop it with Ctrl-C.
 
     \b
     Example: fairpost emulate gmail --user ann@example.com --index-lag-s 30
@@ -86,7 +88,7 @@ def _script(path: Path) -> "list[Fault]":
             raise ValueError(f"it is larger than {FAULT_BYTES_MAX:,} bytes")
         return parse_all(json.loads(path.read_text()))
     except (OSError, ValueError) as error:
-        raise FairpostError(f"{path} is no script of faults: {error}. See docs/emulate.md.") from error
+        raise FairpostError(f"{path} is not a valid fault script: {error}. See docs/emulate.md.") from error
 
 
 async def _play(options: "EmulatorOptions", *, users: list[str], script: "list[Fault]", key_file: Path) -> None:
@@ -104,7 +106,9 @@ async def _play(options: "EmulatorOptions", *, users: list[str], script: "list[F
         typer.echo(_ready(emulator, users=users, key_file=key_file, faults=len(script)))
         await over.wait()
         count = len(emulator.sent())
-    typer.echo(f"stopped: {count} {'message was' if count == 1 else 'messages were'} sent, to nobody")
+    typer.echo(
+        f"stopped: {count} {'message was' if count == 1 else 'messages were'} accepted; nothing left this machine"
+    )
 
 
 def _ready(emulator: "GmailEmulator", *, users: list[str], key_file: Path, faults: int) -> str:
@@ -113,14 +117,14 @@ def _ready(emulator: "GmailEmulator", *, users: list[str], key_file: Path, fault
     others = f" and {len(users) - 1} more" if len(users) > 1 else ""
     failing = f", {faults} faults" if faults else ""
     return (
-        f"ready: Gmail is played at {emulator.url} for {users[0]}{others}{failing}, with the key {key_file} — "
+        f"ready: Gmail is emulated at {emulator.url} for {users[0]}{others}{failing}, with the key {key_file} — "
         f"next: fairpost account add NAME --from {shlex.quote(users[0])} --gmail {shlex.quote(str(key_file))} "
         f"--gmail-url {emulator.url}"
     )
 
 
 def _say(served: "Served") -> None:
-    """Nobody may be reading any more; the emulator goes on all the same."""
+    """Print a line. If the output is already closed, the emulator keeps running."""
     from contextlib import suppress
 
     status = "no answer" if served.status is None else str(served.status)

@@ -1,4 +1,7 @@
-"""`fairpost explain`: what a server's reply means and what the engine does about it. Reads no database and sends nothing."""
+"""`fairpost explain`: what a server's reply means and how the engine handles it. Uses no database and sends nothing.
+
+`explain_message` handles complete messages that came back.
+"""
 
 import json
 import sys
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 CODE_MAX = 999
 
-# What people and other programs call the steps.
+# Other names for the steps.
 ALIASES = {
     "tcp": Step.CONNECT,
     "dns": Step.CONNECT,
@@ -79,42 +82,63 @@ def _phase(text: str) -> Phase:
     try:
         return Phase(Step(name))
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no phase; there are {', '.join(Step)}, api") from None
+        raise typer.BadParameter(f"{text!r} is not a phase. Use one of: {', '.join(Step)}, api") from None
 
 
 def _channel(text: str) -> Channel:
     try:
         return Channel(text.strip().lower())
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no channel; there are {', '.join(Channel)}") from None
+        raise typer.BadParameter(f"{text!r} is not a channel. Use one of: {', '.join(Channel)}") from None
 
 
 def explain(
     context: typer.Context,
     reply: Annotated[
         str | None,
-        typer.Argument(help='What the server said: "550 5.1.1 User unknown", or the error body of an API.'),
+        typer.Argument(help='A server reply, for example "550 5.1.1 User unknown", or an API error body.'),
     ] = None,
     phase: Annotated[
         Phase | None,
         typer.Option(
-            parser=_phase, metavar="PHASE", help="When it was said: ehlo, auth, mail, rcpt, data, final, api…"
+            parser=_phase,
+            metavar="PHASE",
+            help="Phase in which the reply came: ehlo, auth, mail, rcpt, data, final, api…",
         ),
     ] = None,
     channel: Annotated[
         Channel | None,
-        typer.Option(parser=_channel, metavar="CHANNEL", help="Whose codes: smtp (default), gmail or graph."),
+        typer.Option(
+            parser=_channel, metavar="CHANNEL", help="Protocol of the server: smtp (default), gmail or graph."
+        ),
+    ] = None,
+    message: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Explain a returned message instead of a reply: a file, a folder of messages, or - for standard input.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a server's reply, and what Fairpost does about it.
+    """Explain how Fairpost handles a server's reply.
 
-    Without a reply, JSON lines are read from standard input (code, text, and if known enhanced, phase, channel; or an
-    error body of an API), and a JSON line is printed for each. After a line that cannot be read it goes on, and ends with 1.
+    Without a reply, reads JSON lines from standard input (code, text, and optionally enhanced, phase, channel; or an API's
+    error body) and prints a JSON line for each. Lines that cannot be read are skipped, and the exit code is then 1.
 
     \b
     Example: fairpost explain "550 5.1.1 User unknown" --phase rcpt
+             fairpost explain --message bounce.eml
     """
+    if message is not None:
+        from fairpost.cli.explain_message import explain_messages
+        from fairpost.system import clock
+
+        if reply is not None:
+            raise typer.BadParameter("specify either a reply or --message")
+        if not explain_messages(message, as_json=as_json, now=clock.now()):
+            raise typer.Exit(1)
+        return
     if reply is None and sys.stdin.isatty():
         typer.echo(context.get_help())
         raise typer.Exit(2)
@@ -131,7 +155,7 @@ def explain(
 
 
 def _reply(text: str) -> Reply:
-    """As it stands in a log: the code, which each line may repeat, and the text. Without a code, the words must do."""
+    """Parse a reply as found in a log: the text, optionally with the code, which each line may repeat."""
     text = text.strip()
     code = text[:3]
     if not (code.isascii() and code.isdigit() and len(code) == 3 and not text[3:4].isalnum()):
@@ -155,7 +179,7 @@ def _explained(reply: Reply, *, phase: Phase, channel: Channel | None, enhanced:
 
 
 def _explain_lines(lines: "Iterable[bytes]", *, phase: Phase, channel: Channel | None) -> bool:
-    """A line out for each line in, so that both stay side by side. False: at least one could not be read."""
+    """Print one output line per input line, in the same order. Return False if a line could not be read."""
     is_well = True
     for number, line in enumerate(lines, 1):
         try:
@@ -172,13 +196,13 @@ def _complaint(error: Exception) -> str:
     if isinstance(error, typer.BadParameter):
         return error.message
     where = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
-    return f"this is no JSON: {where}"
+    return f"not valid JSON: {where}"
 
 
 def _read_line(line: bytes, *, phase: Phase, channel: Channel | None) -> Explained:
     given = json.loads(line.strip())
     if not isinstance(given, dict):
-        raise typer.BadParameter('write an object, like {"code": 550, "text": "5.1.1 User unknown"}')
+        raise typer.BadParameter('use an object, for example {"code": 550, "text": "5.1.1 User unknown"}')
     if "error" in given:
         return _explained(Reply(0, line.decode()), phase=phase, channel=channel)
     return _explained(
@@ -193,7 +217,7 @@ def _code(code: Any) -> int:
     if isinstance(code, str) and code.strip().isascii() and code.strip().isdigit():
         code = int(code.strip()[:4])
     if not isinstance(code, int) or isinstance(code, bool) or not 0 <= code <= CODE_MAX:
-        raise typer.BadParameter(f"code must be a number like 550, got {json.dumps(code)[:40]}")
+        raise typer.BadParameter(f"code must be a number such as 550, got {json.dumps(code)[:40]}")
     return code
 
 
@@ -232,13 +256,13 @@ def _print(explained: Explained) -> None:
         (
             ("class", found.class_),
             ("about", f"the {found.scope}"),
-            ("tried again", "yes" if found.retry else "no"),
+            ("retried", "yes" if found.retry else "no"),
             ("not before", f"in {told['wait_s']} s" if "wait_s" in told else told.get("wait_until")),
             ("address suppressed", "yes" if found.suppress_recipient else "no"),
             ("the e-mail", _of_the_email(told["email"])),
             (
                 "the recipient",
-                "gets no more mail from this workspace" if found.suppress_recipient else "stays on the list",
+                "gets no further mail from this workspace" if found.suppress_recipient else "stays on the list",
             ),
             ("the account", _of_the_account(told["account"], explained)),
         )
@@ -246,13 +270,13 @@ def _print(explained: Explained) -> None:
 
 
 class Follows(NamedTuple):
-    email: str  # sent, bounced, failed, retried (by its plan), deferred (with the account)
+    email: str  # sent, bounced, failed, retried (by its own schedule) or deferred (with the account)
     uses_try: bool
     account: str  # goes_on, rests_seconds, rests_minutes, suspended
 
 
 def _follows(explained: Explained) -> Follows:
-    """By the same judgement as in the engine, for an e-mail to one recipient that has tries left."""
+    """Judge as the engine does, for an e-mail to one recipient that has attempts left."""
     from fairpost.model.verdict import Bounced, Deferred, Failed, Retry, Sent, Untouched
     from fairpost.policy.verdicts import is_about_our_pace, judge, suspend_reason
 
@@ -282,11 +306,11 @@ BEFORE_THE_EMAIL = frozenset({Step.CONNECT, Step.GREETING, Step.HELLO, Step.STAR
 
 
 def _report(explained: Explained) -> Report:
-    """What a transport would report."""
+    """Return the report that a transport would make."""
     from fairpost.policy.replies import NO_CODE, Scope
 
     reply, step = explained.reply, explained.phase.step
-    if reply.code == NO_CODE and explained.found.scope is Scope.NETWORK:  # its own words: no server said so
+    if reply.code == NO_CODE and explained.found.scope is Scope.NETWORK:  # the transport's own text, not a server's
         return Report(reached=Reached.UNTOUCHED, channel=explained.channel, step=step, error=reply.text)
     return Report(
         reached=Reached.UNTOUCHED if step in BEFORE_THE_EMAIL else Reached.REPLIED,
@@ -324,17 +348,19 @@ def _of_the_email(email: str) -> str:
         case "sent":
             return "is sent"
         case "bounced":
-            return "has bounced, and is not tried again"
+            return "has bounced and is not retried"
         case "failed":
-            return "has failed, and is not tried again"
+            return "has failed and is not retried"
         case "deferred":
-            return "goes back to the queue and keeps its tries; another account of its pool may take it at once"
+            return (
+                "returns to the queue without using up an attempt; another account in its pool can send it immediately"
+            )
         case _:
             plans = (
                 f"{email_class}: {', '.join(say_duration(delay.total_seconds()) for delay in delays)}"
                 for email_class, delays in DELAYS.items()
             )
-            return f"uses up a try and waits by its plan ({'; '.join(plans)})"
+            return f"uses up an attempt and is retried as planned ({'; '.join(plans)})"
 
 
 def _of_the_account(account: str, explained: Explained) -> str:
@@ -343,14 +369,14 @@ def _of_the_account(account: str, explained: Explained) -> str:
     found = explained.found
     match account:
         case "suspended":
-            return "is suspended until its login is put right"
+            return "is suspended until its login is corrected"
         case "rests_seconds":
-            return "rests 1, 2, 4 … seconds, a minute at most"
+            return "pauses for 1, 2, 4, … seconds, up to a minute"
         case "rests_minutes":
-            return "rests until the moment the server names, else 1, 2, 4 … minutes, an hour at most"
+            return "pauses until the time given by the server, or otherwise for 1, 2, 4, … minutes, up to an hour"
         case _ if found.class_ is ReplyClass.POLICY_SENDER:
-            return "goes on; several in a row suspend it. Look at its address, its DNS records and its reputation"
+            return "continues; several such replies in a row suspend it. Check its address, DNS records and reputation"
         case _ if found.retry:
-            return "goes on at once; if three e-mails in a row get such an answer, it rests"
+            return "continues; after three such replies in a row, it pauses"
         case _:
-            return "goes on"
+            return "continues"

@@ -1,4 +1,4 @@
-"""`fairpost fairness`: who waits, who was served and how evenly, with a word on what the figures mean."""
+"""`fairpost fairness`: waiting and served senders, and how evenly they are served."""
 
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated
@@ -25,14 +25,13 @@ DURATIONS = {
 
 
 def fairness(
-    window: Annotated[str, typer.Option(metavar="SPAN", help="Count what was served in it: 1h to 24h.")] = "24h",
-    workspace: Annotated[str | None, typer.Option(help="Look inside one: its domains and users.")] = None,
+    window: Annotated[str, typer.Option(metavar="SPAN", help="Time window to report on: 1h to 24h.")] = "24h",
+    workspace: Annotated[str | None, typer.Option(help="Report on one workspace, with its domains and users.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who is waiting, who was served, and how evenly.
+    """Show how evenly senders are served.
 
-    Quick, however much is waiting: it reads counters, not e-mails. Gini 0 and Jain 1 mean that all had the same. Uneven is not unfair: who sends
-    more gets more. Whether small senders suffer from it is to be seen in how long they wait.
+    Reads counters, so it is fast with any number of e-mails. Gini 0 and Jain 1 mean that all senders got the same. An uneven distribution is not necessarily unfair: senders with more mail send more. Compare the waiting times to see whether small senders suffer.
 
     \b
     Example: fairpost fairness --window 6h
@@ -63,7 +62,7 @@ def _print(report: "FairnessReport") -> None:
         _print_engines(report)
     if not report.waiting.emails and not report.served.emails:
         whose = f"of workspace {plain(report.workspace)} " if report.workspace is not None else ""
-        typer.echo(f"\nNothing {whose}waits, and nothing was sent in the last {_window(report)}.")
+        typer.echo(f"\nNothing {whose}is waiting, and nothing was sent in the last {_window(report)}.")
 
 
 def _window(report: "FairnessReport") -> str:
@@ -77,7 +76,7 @@ def _print_queue(report: "FairnessReport") -> None:
     worth = mode.lane_shares if has_lanes else mode.weights
     tiers = ", ".join(f"{tier} {value:g}" for tier, value in worth.items())
     limits = ", ".join(f"{tier} {min(100, limit)}" for tier, limit in queue.limits.items())
-    others = "" if mode.fair_percent == 100 else "; the others are served by arrival"
+    others = "" if mode.fair_percent == 100 else "; the others are served in order of arrival"
     print_pairs(
         [
             ("queue", f"{queue.queued:,} waiting{oldest}; {queue.queued / queue.queue_max:.1%} of {queue.queue_max:,}"),
@@ -85,15 +84,15 @@ def _print_queue(report: "FairnessReport") -> None:
             ("fair queue", f"{mode.fair_percent} % of the workspaces{others}"),
             ("tiers", f"as {mode.priority}: {tiers}"),
             ("limits", f"of 100 claimed, while others wait: {limits}" if has_lanes else None),
-            ("abuse", "senders are scored" if mode.is_scoring else "nobody is scored (FAIRPOST_ABUSE_DETECTION)"),
+            ("abuse", "senders are scored" if mode.is_scoring else "senders are not scored (FAIRPOST_ABUSE_DETECTION)"),
         ]
     )
 
 
 def _health(multiplier: float) -> str:
     if multiplier > 1:
-        return "there is room to spare"
-    return "it keeps up" if multiplier == 1 else "it falls behind; see why: fairpost status"
+        return "spare capacity"
+    return "keeping up" if multiplier == 1 else "falling behind; see why: fairpost status"
 
 
 def _print_tiers(report: "FairnessReport") -> None:
@@ -124,7 +123,7 @@ def _print_waiting(report: "FairnessReport") -> None:
     waiting = report.waiting
     typer.echo(
         f"{_many(waiting.users.senders, 'sender')} with mail waiting: Gini {waiting.users.gini:.2f}; "
-        f"one has {waiting.users.largest_share:.1%} of it."
+        f"the largest has {waiting.users.largest_share:.1%} of it."
     )
     _print_portions("Most waiting", report, waiting.top_workspaces, waiting.top_users)
     if report.workspace is not None:
@@ -155,7 +154,9 @@ def _print_served(report: "FairnessReport") -> None:
         ],
         title="How evenly",
     )
-    typer.echo("Gini 0, Jain 1: all had the same. Gini 0.9: about nine of ten had nothing. Who sends more, gets more.")
+    typer.echo(
+        "Gini 0 and Jain 1: all got the same. Gini 0.9: about nine in ten got nothing. Senders with more mail get more."
+    )
     _print_portions("Most served", report, report.top_workspaces, report.top_users)
 
 
@@ -187,7 +188,7 @@ def _print_durations(report: "FairnessReport") -> None:
     print_table(
         ("", ">count", ">mean", ">p50", ">p99"),
         [(DURATIONS[kind], f"{took.count:,}", *_took(took)) for kind, took in report.durations.items()],
-        title="How long things took",
+        title="Durations",
     )
 
 
@@ -195,7 +196,7 @@ def _print_throttled(report: "FairnessReport") -> None:
     throttling = report.throttling
     typer.echo(
         f"\n{_many(throttling.throttled, 'sender')} throttled ({throttling.stopped:,} stopped now), "
-        f"{throttling.observed:,} only observed; {_many(throttling.held, 'name')} held by hand."
+        f"{throttling.observed:,} only observed; {_many(throttling.held, 'name')} held manually."
     )
     if throttling.latest:
         print_table(
@@ -211,7 +212,7 @@ def _print_throttled(report: "FairnessReport") -> None:
                 )
                 for each in throttling.latest
             ],
-            title="Throttled, the latest first",
+            title="Throttled senders, newest first",
         )
 
 
@@ -238,7 +239,7 @@ def _print_urgent(report: "FairnessReport") -> None:
 
 def _print_engines(report: "FairnessReport") -> None:
     if not report.engines:
-        typer.echo("\nNo engine runs. Start one: fairpost work")
+        typer.echo("\nNo engine is running. Start one: fairpost work")
         return
     typer.echo()
     print_table(

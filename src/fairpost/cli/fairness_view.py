@@ -1,4 +1,4 @@
-"""How `fairpost simulate fairness` shows what came out: the figures, each group of senders, and their slots over time."""
+"""Output of `fairpost simulate fairness`: figures, groups of senders, and their slots over time."""
 
 from collections.abc import Mapping
 
@@ -9,11 +9,11 @@ from fairpost.dev.simulate.fairness import TITLES, Course, Figures, GroupFigures
 WORDS = {
     "jain": "Jain's index, worst ten minutes (1: fair)",
     "gini": "Gini coefficient, worst ten minutes (0: fair)",
-    "largest_share": "largest share of what others could have used",
+    "largest_share": "largest share of slots that others could have used",
     "small_wait_s_p50": "wait of small senders, median",
     "small_wait_s_p99": "wait of small senders, 99th percentile",
-    "idle_slots": "slots unused while something waited",
-    "newcomer_rounds": "minutes until a newcomer's first, at most",
+    "idle_slots": "slots unused while mail was queued",
+    "newcomer_rounds": "maximum minutes until a newcomer's first slot",
     "sent": "sent",
     "bounced": "of it bounced",
 }
@@ -33,7 +33,7 @@ def show(courses: Mapping[str, Course], figures: Mapping[str, Figures]) -> None:
             [_name(group, figures), *(_group(each.groups[group]) for each in figures.values())]
             for group in scenario.groups
         ),
-        title="\nshare of all that was sent, and wait (median, 99th percentile)",
+        title="\nshare of all e-mails sent, and wait (median, 99th percentile)",
     )
     print_table(
         ["senders", *titles],

@@ -1,4 +1,4 @@
-"""Files that commands read and write: `-` is standard input or output, progress is shown, and a file is complete or not there."""
+"""Files that commands read and write. `-` is standard input or output. A file is written completely or not at all."""
 
 import os
 import sys
@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 STANDARD = "-"  # standard input or output, instead of a file
 BAD_LINES_SHOWN = 20
-TOLD_EVERY = 1_000  # lines
-TEXT_BYTES_MAX = 4_194_304  # as many characters as a template may have, if each takes four
+TOLD_EVERY = 1_000  # lines between progress updates
+TEXT_BYTES_MAX = 4_194_304  # a template's maximum of characters, at four bytes each
 
 
 class BadLine(Protocol):
@@ -33,7 +33,7 @@ class BadLine(Protocol):
 
 
 def with_connection(work: "Callable[[asyncpg.Connection], Awaitable[T]]") -> T:
-    """For what is one long transaction of its own."""
+    """Run one long transaction."""
     import asyncio
 
     from fairpost.startup.parts import connect, prepare_database
@@ -59,14 +59,14 @@ def opened(file: str) -> Iterator[BinaryIO]:
 
 
 def read_text(file: str) -> str:
-    """UTF-8; lines end with a line feed, whatever an editor has made of them."""
+    """Read UTF-8, and convert line endings to line feeds."""
     with opened(file) as source:
         data = source.read(TEXT_BYTES_MAX + 1)
     called = "standard input" if file == STANDARD else file
     if len(data) > TEXT_BYTES_MAX:
-        raise FairpostError(f"{called} is too long: it must have at most {TEXT_BYTES_MAX:,} bytes.")
+        raise FairpostError(f"{called} is too large. The maximum is {TEXT_BYTES_MAX:,} bytes.")
     if b"\0" in data:
-        raise FairpostError(f"{called} is UTF-16, or no text: save it as UTF-8.")
+        raise FairpostError(f"{called} is UTF-16 or not text. Save it as UTF-8.")
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -75,7 +75,7 @@ def read_text(file: str) -> str:
 
 
 def watched(lines: Iterable[T], source: BinaryIO) -> Iterator[T]:
-    """Of a file, by its bytes; of a pipe, by its lines."""
+    """Show progress: in bytes for a file, in lines for a pipe."""
     size = _size(source)
     with progress("reading", size) as reach:
         for number, line in enumerate(lines):
@@ -87,26 +87,26 @@ def watched(lines: Iterable[T], source: BinaryIO) -> Iterator[T]:
 def _size(source: BinaryIO) -> int | None:
     try:
         return os.fstat(source.fileno()).st_size or None
-    except OSError:  # nothing with a number: a test's input
+    except OSError:  # no file descriptor, as in tests
         return None
 
 
 @contextmanager
 def created(file: str, force: bool) -> Iterator[BinaryIO]:
-    """Complete or not at all: until then it has another name."""
+    """Write under a temporary name, and rename the file when it is complete."""
     if file == STANDARD:
         yield sys.stdout.buffer
         return
     path = Path(file)
     if path.exists() and not force:
-        raise FairpostError(f"{file} is there already. Overwrite it with --force.")
+        raise FairpostError(f"{file} already exists. To overwrite it, add --force.")
     unfinished = path.with_name(f"{path.name}.part")
     try:
         with unfinished.open("wb") as out:
             yield out
         unfinished.replace(path)
     except ConnectionError:
-        raise  # the database's
+        raise  # an error of the database
     except OSError as error:
         raise FairpostError(f"{file} cannot be written: {error.strerror}.") from error
     finally:

@@ -1,4 +1,4 @@
-"""`fairpost forecast`: when a campaign will be done, by the rules that the engine keeps. Nothing is sent or stored."""
+"""`fairpost forecast`: when a campaign will finish, by the engine's rules. Nothing is sent or stored."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -36,7 +36,7 @@ EXAMPLE = "fairpost forecast --recipients 1000 --account gmail"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What any forecast is made of, wherever it comes from."""
+    """The inputs of a forecast."""
 
     plan: "Plan"
     senders: "Sequence[Sender]"
@@ -46,64 +46,67 @@ class Asked:
 def forecast(
     campaign: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[CAMPAIGN]", help="One that is there; without, say what it would be like with the options."
-        ),
+        typer.Argument(metavar="[CAMPAIGN]", help="An existing campaign. To describe one with options, omit this."),
     ] = None,
     recipients: Annotated[
-        int | None, typer.Option(min=1, max=RECIPIENTS_MAX, metavar="N", help="How many people get the first step.")
+        int | None, typer.Option(min=1, max=RECIPIENTS_MAX, metavar="N", help="Number of recipients of the first step.")
     ] = None,
     account: Annotated[
         list[str] | None,
-        typer.Option(metavar="PRESET", help="gmail, or gmail:3 for three of them; again for others."),
+        typer.Option(
+            metavar="PRESET",
+            help="The account's provider, for example gmail, or gmail:3 for three accounts. Repeatable.",
+        ),
     ] = None,
-    steps: Annotated[
-        int, typer.Option(min=1, max=STEPS_MAX, metavar="N", help="How many e-mails each of them gets.")
-    ] = 1,
+    steps: Annotated[int, typer.Option(min=1, max=STEPS_MAX, metavar="N", help="E-mails per recipient.")] = 1,
     delay: Annotated[
         list[str] | None,
         typer.Option(
             metavar="TIME",
-            help=f"From one step to the next: 3d, 12h, 30m; again for the next, the last holds for the rest. [default: {DELAY}]",
+            help=f"Delay between two steps, for example 3d, 12h or 30m. Repeatable. The last delay applies to all further steps. [default: {DELAY}]",
         ),
     ] = None,
     gap: Annotated[
         str | None,
         typer.Option(
             metavar="SECONDS",
-            help="The random pause of an account before each e-mail. [default: none with one step, 30-90 with more]",
+            help="Random pause before each e-mail from an account, in seconds, for example 30-90. [default: none with one step, 30-90 with more]",
         ),
     ] = None,
-    no_gap: Annotated[bool, typer.Option("--no-gap", help="No such pause.")] = False,
+    no_gap: Annotated[bool, typer.Option("--no-gap", help="No random pause.")] = False,
     window: Annotated[
         str | None,
-        typer.Option(metavar="WINDOW", help='When to send, like "mon-fri 09:00-17:00". [default: at any time]'),
+        typer.Option(metavar="WINDOW", help='Sending window, for example "mon-fri 09:00-17:00". [default: any time]'),
     ] = None,
-    timezone: Annotated[str, typer.Option(metavar="ZONE", help="The clock of its days and hours.")] = "UTC",
+    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone for the sending window.")] = "UTC",
     holiday: Annotated[
-        list[str] | None, typer.Option(metavar="DATE", help="A day without sending, like 2027-12-25; again for others.")
+        list[str] | None, typer.Option(metavar="DATE", help="Day without sending, for example 2027-12-25. Repeatable.")
     ] = None,
     quota: Annotated[
-        int | None, typer.Option(min=1, max=RECIPIENTS_MAX, metavar="N", help="Most e-mails a day, of all accounts.")
+        int | None,
+        typer.Option(min=1, max=RECIPIENTS_MAX, metavar="N", help="Maximum e-mails per day across all accounts."),
     ] = None,
     ramp_up: Annotated[
         str | None,
         typer.Option(
-            metavar="PLAN", help="Begin with less than the quota: 10d (evenly over 10 days), 5%,10%,25%, or yes."
+            metavar="PLAN",
+            help="How to ramp up to the quota: 10d (evenly over 10 days), 5%,10%,25% (one per day), or yes (the default ramp).",
         ),
     ] = None,
     start: Annotated[
-        str | None, typer.Option(metavar="TIME", help="When it begins, like 2027-03-01T09:00. [default: now]")
+        str | None, typer.Option(metavar="TIME", help="Start time, for example 2027-03-01T09:00. [default: now]")
     ] = None,
-    workspace: Annotated[str | None, typer.Option(help="Of the campaign. [default: FAIRPOST_WORKSPACE]")] = None,
+    workspace: Annotated[
+        str | None, typer.Option(help="The campaign's workspace. [default: FAIRPOST_WORKSPACE]")
+    ] = None,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Forecast when a campaign will be done.
+    """Forecast when a campaign will finish.
 
-    Computed by the rules that the engine keeps: each account's limits, the sending window, the daily quota, pauses and steps. Of a campaign that is there:
-    from where it stands now, and beside it what was foreseen at the launch. Nothing is sent. Bounces, retries, outages and other campaigns on the
-    same accounts are not foreseen.
+    Applies the engine's own rules: account limits, the sending window, the daily quota, pauses and delays between steps. For an existing campaign,
+    forecasts from its current state and shows the forecast at launch for comparison. Nothing is sent. Bounces, retries, outages and
+    other campaigns on the same accounts are not included.
 
     \b
     Example: fairpost forecast --recipients 1000 --account gmail:2 --steps 3 --window "mon-fri 09:00-17:00" --timezone Europe/Berlin
@@ -115,13 +118,11 @@ def forecast(
     require_plottable(plot)
     if campaign is not None:
         if recipients is not None or account:
-            raise typer.BadParameter("name a campaign, or say what one would be like; not both")
+            raise typer.BadParameter("give either a campaign or options that describe one")
         _tell_known(campaign, workspace, plot=plot, as_json=as_json)
         return
     if recipients is None:
-        raise typer.BadParameter(
-            f"Name a campaign, or say how many people are to be written to, and through which accounts: {EXAMPLE}"
-        )
+        raise typer.BadParameter(f"Give a campaign, or the number of recipients and the accounts: {EXAMPLE}")
     zone = parse_timezone(timezone)
     senders = _senders(account)
     plan = Plan(
@@ -135,7 +136,7 @@ def forecast(
 
 
 def _tell_known(name: str, workspace: str | None, *, plot: Path | None, as_json: bool) -> None:
-    """Of a campaign that is there, with what has come of it so far."""
+    """Forecast an existing campaign, with its progress so far."""
     from fairpost.cli.forecast_campaign import known_campaign, reality_facts, show_reality
 
     known = known_campaign(name, workspace)
@@ -149,7 +150,7 @@ def _tell_known(name: str, workspace: str | None, *, plot: Path | None, as_json:
 
 
 def _tell(asked: Asked, *, plot: Path | None, as_json: bool, more: "Mapping[str, Any] | None" = None) -> None:
-    """The forecast and what would help, in the form that was asked for. `more` goes beside it into JSON."""
+    """Print the forecast and suggestions in the requested form. `more` is added to the JSON."""
     from fairpost.cli.forecast_plot import draw_forecast
     from fairpost.cli.forecast_view import facts, show
     from fairpost.policy.forecast import forecast as foresee
@@ -165,11 +166,11 @@ def _tell(asked: Asked, *, plot: Path | None, as_json: bool, more: "Mapping[str,
         show(found, helpful, asked)
 
 
-# ── what was asked for ────────────────────────────────────────────────────────────────────────────────────
+# ── parse options ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _senders(given: list[str] | None) -> "list[Sender]":
-    """Accounts of presets, numbered where there are more of one."""
+    """Return accounts by preset, numbered if there are several of one."""
     from fairpost.cli.limit_options import named_preset
     from fairpost.policy.forecast import Sender
     from fairpost.providers.presets import read_presets
@@ -178,14 +179,14 @@ def _senders(given: list[str] | None) -> "list[Sender]":
     if not given:
         known = ", ".join(sorted(presets))
         raise typer.BadParameter(
-            f"Say through which accounts, like --account gmail or --account outlook:3; known are {known}"
+            f"Give the accounts, for example --account gmail or --account outlook:3. Known providers: {known}"
         )
     counts: dict[str, int] = {}
     for text in given:
         name, count = _counted(text)
         counts[named_preset(presets, name).name] = counts.get(name, 0) + count
     if sum(counts.values()) > ACCOUNTS_MAX:
-        raise typer.BadParameter(f"--account: at most {ACCOUNTS_MAX:,} accounts together, got {sum(counts.values()):,}")
+        raise typer.BadParameter(f"--account: at most {ACCOUNTS_MAX:,} accounts in total, got {sum(counts.values()):,}")
     return [
         Sender(name=f"{name}-{n}" if count > 1 else name, limits=presets[name].limits)
         for name, count in counts.items()
@@ -198,14 +199,16 @@ def _counted(text: str) -> tuple[str, int]:
     if not colon:
         return name, 1
     if not count.isascii() or not count.isdigit() or not 1 <= int(count[:9]) <= ACCOUNTS_MAX:
-        raise typer.BadParameter(f"--account must be like gmail or gmail:3, with 1 to {ACCOUNTS_MAX:,}, got {text!r}")
+        raise typer.BadParameter(
+            f"--account must be a provider and optionally a count, for example gmail or gmail:3, with 1 to {ACCOUNTS_MAX:,}, got {text!r}"
+        )
     return name, int(count)
 
 
 def _delays_s(given: list[str], steps: int) -> tuple[float, ...]:
     if len(given) > steps - 1:
         raise typer.BadParameter(
-            f"--delay: {steps} steps have {steps - 1} delays between them, got {len(given)}. Give more with --steps."
+            f"--delay: {steps} steps have {steps - 1} delays, got {len(given)}. For more steps, set --steps."
         )
     delays = [parse_duration(text) for text in given or [DELAY]]
     return tuple(delays[min(n, len(delays) - 1)] for n in range(steps - 1))
@@ -213,7 +216,7 @@ def _delays_s(given: list[str], steps: int) -> tuple[float, ...]:
 
 def _gap(given: str | None, steps: int, *, is_off: bool) -> Gap | None:
     if is_off and given is not None:
-        raise typer.BadParameter("--gap and --no-gap contradict each other: leave one out")
+        raise typer.BadParameter("give either --gap or --no-gap")
     if given is not None:
         return parse_gap(given)
     return None if is_off or steps == 1 else HUMAN_GAP
@@ -224,7 +227,7 @@ def _schedule(window: str | None, zone: str, holidays: list[str], quota: int | N
     hours = parse_window(window or "all", zone, days_off) if window is not None or days_off else None
     days, percents = parse_ramp_up(ramp_up) if ramp_up is not None else (0, ())
     if ramp_up is not None and quota is None:
-        raise typer.BadParameter("--ramp-up grows to the daily quota: give that, too, like --quota 200")
+        raise typer.BadParameter("--ramp-up needs a daily quota, for example --quota 200")
     return Schedule(
         timezone=zone,
         window=hours,
@@ -237,5 +240,5 @@ def _start(given: str | None, zone: str, now: datetime) -> datetime | None:
         return None
     moment = parse_moment(given, zone)
     if moment < now:
-        raise typer.BadParameter(f"--start must lie ahead, got {given}; leave it out to begin now")
+        raise typer.BadParameter(f"--start must be in the future, got {given}. Omit it to start now")
     return moment

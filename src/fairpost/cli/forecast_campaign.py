@@ -1,4 +1,4 @@
-"""The forecast of a campaign that is in the database: what is left of it, and how what came compares with what was foreseen."""
+"""The forecast of a stored campaign: what is left, and the progress compared with the forecast at launch."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reality:
-    """Of one that was launched."""
+    """What a launched campaign has sent, and its forecast at launch."""
 
     foretold: "Foreseen | None"
     sent: int
@@ -53,7 +53,7 @@ def known_campaign(name: str, workspace: str | None) -> Known:
 
 
 def reality_facts(known: Known) -> dict[str, Any]:
-    """For JSON, beside those of the forecast."""
+    """Return the additional JSON fields."""
     from fairpost.policy.forecast import foreseen_by
 
     reality = known.reality
@@ -84,10 +84,10 @@ def show_reality(known: Known) -> None:
         zone = known.question.plan.schedule.timezone
         by_now = foreseen_by(reality.foretold, known.now)
         typer.echo(
-            f"Foreseen at the launch: {by_now:,} by now, and the last of {reality.foretold.emails:,} on {local(reality.foretold.ends_at, zone)}."
+            f"Forecast at launch: {by_now:,} by now, and the last of {reality.foretold.emails:,} on {local(reality.foretold.ends_at, zone)}."
         )
     if known.question.not_counted:
-        waiting = f"{known.question.not_counted:,} follow-ups wait for accounts that cannot send"
+        waiting = f"{known.question.not_counted:,} follow-ups are waiting for accounts that cannot send"
         typer.echo(f"{waiting}, and are not counted: fairpost account list")
         if known.question.gives_up_at is not None:
             zone = known.question.plan.schedule.timezone

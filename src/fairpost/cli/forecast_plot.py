@@ -1,4 +1,4 @@
-"""Draws a forecast: how many e-mails go out when, and how many have gone out by then."""
+"""Plot a forecast: e-mails over time, and their running total."""
 
 from itertools import accumulate
 
@@ -8,13 +8,13 @@ from fairpost.policy.forecast.buckets import buckets
 
 
 def draw_forecast(found: Forecast, *, timezone: str) -> str:
-    """As SVG; the same for the same forecast."""
+    """Return an SVG, identical for the same forecast."""
     over_time = buckets(found, timezone)
     length_s = over_time.length.total_seconds()
     counts = [(at.timestamp(), count) for at, count in over_time.counts]
     so_far = accumulate((count for _, count in counts), initial=0)
     ends = [counts[0][0], *(at + length_s for at, _ in counts)]
-    # The buckets have the time of the clock on the wall already, so that no zone is to be added.
+    # The buckets are already in local time.
     x_axis = Axis(unit=Unit.MOMENT, label=timezone)
     panels = [
         bars_over_time(

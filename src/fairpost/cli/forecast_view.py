@@ -1,4 +1,4 @@
-"""How `fairpost forecast` shows what it found: in a sentence, by account and by step, over time, and what would help."""
+"""Output of `fairpost forecast`: a sentence, tables by account, step and time, and suggestions."""
 
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 ACCOUNTS_SHOWN_MAX = 12
 BAR_WIDTH = 40
-EMPTY_ROWS_MAX = 3  # more in a row are left out
+EMPTY_ROWS_MAX = 3  # longer runs of empty rows are shortened
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def facts(found: Forecast, helpful: "Sequence[Suggestion]") -> dict[str, Any]:
-    """For JSON."""
+    """Return the forecast as JSON."""
     return {
         "emails": found.emails,
         "starts_at": found.starts_at,
@@ -52,7 +52,7 @@ def show(found: Forecast, helpful: "Sequence[Suggestion]", asked: "Asked") -> No
         f"({timezone}), in {say_duration(found.finished_after_s)}."
     )
     if found.starts_at > asked.now:
-        typer.echo(f"The first goes out {_moment(found.starts_at, timezone)}.")
+        typer.echo(f"The first is sent {_moment(found.starts_at, timezone)}.")
     typer.echo()
     _print_accounts(found, asked)
     if len(found.per_step) > 1:
@@ -60,7 +60,7 @@ def show(found: Forecast, helpful: "Sequence[Suggestion]", asked: "Asked") -> No
     _print_bars(found, timezone)
     typer.echo(f"\nBottleneck: {found.bottleneck}. {found.why}")
     if helpful:
-        typer.echo("Sooner with:")
+        typer.echo("To finish sooner:")
     for each in helpful:
         typer.echo(f"  {plain(each.words)}")
 
@@ -97,7 +97,7 @@ def _print_bars(found: Forecast, timezone: str) -> None:
 
 
 def bar(part: float) -> str:
-    """Of the whole width, to an eighth of a character; what is more than nothing is seen."""
+    """Return a bar, precise to an eighth of a character. Any value above 0 is visible."""
     eighths = max(round(part * BAR_WIDTH * 8), 1 if part > 0 else 0)
     return ("█" * (eighths // 8) + EIGHTHS[eighths % 8]).rstrip()
 

@@ -1,4 +1,4 @@
-"""`fairpost hold` and `release`: nothing of a name goes out, for a while. Costs the same with a million waiting."""
+"""`fairpost hold` and `release`: stop and resume the mail of a sender, in constant time however long the queue is."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -12,34 +12,35 @@ if TYPE_CHECKING:
     from fairpost.actions.senders import Name
     from fairpost.model.sender import NodeLevel
 
-Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
+Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Workspace name.")]
 Domain = Annotated[str | None, typer.Option(metavar="NAME", help="Only this sending domain.")]
 User = Annotated[str | None, typer.Option(metavar="NAME", help="Only this user.")]
-Stream = Annotated[str | None, typer.Option(metavar="NAME", help="Only this stream, of every user.")]
+Stream = Annotated[str | None, typer.Option(metavar="NAME", help="Only this stream, for all users.")]
 
 
 def hold(
     workspace: Workspace,
-    reason: Annotated[str, typer.Option(help="Why: shown by `fairpost status`.")],
+    reason: Annotated[str, typer.Option(help="Reason, shown by `fairpost status`.")],
     domain: Domain = None,
     user: User = None,
     stream: Stream = None,
     length: Annotated[
-        timedelta | None, typer.Option("--for", parser=span, metavar="SPAN", help="How long: 30s, 15m, 1h, 2d.")
+        timedelta | None, typer.Option("--for", parser=span, metavar="SPAN", help="Duration: 30s, 15m, 1h, 2d.")
     ] = None,
     until: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Until when: 2030-01-31T09:00:00Z.")
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="End of the hold, for example 2030-01-31T09:00:00Z."),
     ] = None,
 ) -> None:
-    """Hold the mail of a workspace, domain, user or stream.
+    """Hold mail of a workspace, domain, user or stream.
 
-    Nothing of it goes out until then, or until released. What is being sent already is not called back.
+    It stays in the queue until the hold ends or is released. Sends in progress finish.
 
     \b
     Example: fairpost hold acme --user ann --for 1h --reason "too many bounces"
     """
     if length is not None and until is not None:
-        raise typer.BadParameter("give --for or --until, not both")
+        raise typer.BadParameter("give either --for or --until")
     from fairpost.actions.senders import Hold
     from fairpost.actions.senders import hold as held
 
@@ -73,7 +74,7 @@ def _name(workspace: str, domain: str | None, user: str | None, stream: str | No
     if stream is not None:
         given.append(("stream", stream))
     if len(given) > 1:
-        raise typer.BadParameter("give one of --domain, --user and --stream")
+        raise typer.BadParameter("give only one of --domain, --user and --stream")
     level, key = given[0] if given else ("workspace", "")
     return Name(workspace=workspace, level=level, key=key)
 

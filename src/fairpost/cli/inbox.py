@@ -1,4 +1,4 @@
-"""`fairpost inbox`: a mail server for development that keeps what it is sent, and the commands that look at it."""
+"""`fairpost inbox`: a development mail server that keeps every message, and commands to read them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,19 +15,19 @@ from fairpost.settings import read_settings
 if TYPE_CHECKING:
     import ssl
 
-    from fairpost.dev.inbox.checks.check import Checked
     from fairpost.dev.inbox.deleting import Deleted
     from fairpost.dev.inbox.faults import Fault
     from fairpost.dev.inbox.mails import AttachedFile, Mail, MailId
-    from fairpost.dev.inbox.reading import Reading
     from fairpost.dev.inbox.server import InboxServer, ServerOptions
     from fairpost.model.email import Attachment
+    from fairpost.quality.check import Checked
+    from fairpost.quality.reading import Reading
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="A mail server for development that keeps every mail.")
+app = typer.Typer(no_args_is_help=True, help="Run a development mail server that keeps all mail.")
 
-LATEST = 0  # stands for the newest; ids begin with 1
-ID_MAX = 2**63 - 1  # a bigint
+LATEST = 0  # stands for the newest; ids start at 1
+ID_MAX = 2**63 - 1  # of PostgreSQL's `bigint`
 MEGABYTE = 1_048_576
 LINES_SHOWN_MAX = 500
 LINKS_SHOWN_MAX = 50
@@ -36,7 +36,7 @@ SHOWN_HEADERS = ("From", "To", "Cc", "Bcc", "Reply-To", "Subject", "Date", "Mess
 
 def _mail_id(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) <= ID_MAX:
-        raise typer.BadParameter(f"{text!r} is no id of a mail; find it: fairpost inbox list")
+        raise typer.BadParameter(f"{text!r} is not a message ID. To list messages, run: fairpost inbox list")
     return int(text)
 
 
@@ -53,13 +53,15 @@ def _fault(text: str) -> "Fault":
         raise typer.BadParameter(str(error)) from None
 
 
-Id = Annotated[int, typer.Argument(parser=_mail_id_or_latest, metavar="ID", help="The mail's id, or: latest.")]
-Limit = Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")]
-Before = Annotated[
-    int | None, typer.Option(parser=_mail_id, metavar="ID", help="Only older ones: the last id of a page.")
+Id = Annotated[
+    int, typer.Argument(parser=_mail_id_or_latest, metavar="ID", help="Message ID, or latest for the most recent.")
 ]
-Host = Annotated[str | None, typer.Option(help="The address to listen on. [default: 127.0.0.1]")]
-PemFile = Annotated[Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="A PEM file, for TLS.")]
+Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of messages.")]
+Before = Annotated[
+    int | None, typer.Option(parser=_mail_id, metavar="ID", help="Only messages older than this ID, for the next page.")
+]
+Host = Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")]
+PemFile = Annotated[Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="PEM file for TLS.")]
 
 
 def _provider(name: str) -> Any:
@@ -68,31 +70,36 @@ def _provider(name: str) -> Any:
 
     minds = {each.name: each.smtp for each in ZOO.values() if each.smtp is not None}
     if name not in minds:
-        raise typer.BadParameter(f"there is no {name}; there are {', '.join(minds)}")
+        raise typer.BadParameter(f"there is no {name}. Use one of: {', '.join(minds)}")
     return minds[name](chance.roll)
 
 
 @app.command()
 def serve(
     host: Host = None,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port; 0: any that is free.")] = 1025,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")] = 1025,
     fault: Annotated[
         list[Any] | None,
-        typer.Option(parser=_fault, metavar="STEP=ACTION", help="Fail on purpose: rcpt=reject; may be given again."),
+        typer.Option(
+            parser=_fault, metavar="STEP=ACTION", help="Fault to inject, for example rcpt=reject. Repeatable."
+        ),
     ] = None,
     provider: Annotated[
-        Any, typer.Option(parser=_provider, metavar="NAME", help="Behave like this provider of the zoo: greylisting.")
+        Any,
+        typer.Option(
+            parser=_provider, metavar="NAME", help="Behave like this simulated provider, for example greylisting."
+        ),
     ] = None,
     tls_cert: PemFile = None,
     tls_key: PemFile = None,
-    implicit_tls: Annotated[bool, typer.Option("--implicit-tls", help="TLS at once, instead of STARTTLS.")] = False,
-    size_mb: Annotated[int, typer.Option(min=1, max=200, help="The largest mail it takes, in MB.")] = 50,
-    keep_mails: Annotated[int, typer.Option(min=1, max=1_000_000, help="Keep the newest so many.")] = 10_000,
-    keep_mb: Annotated[int, typer.Option(min=1, max=1_000_000, help="Keep the newest so many MB.")] = 1_024,
+    implicit_tls: Annotated[bool, typer.Option("--implicit-tls", help="Use implicit TLS instead of STARTTLS.")] = False,
+    size_mb: Annotated[int, typer.Option(min=1, max=200, help="Maximum message size in MB.")] = 50,
+    keep_mails: Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of messages to keep.")] = 10_000,
+    keep_mb: Annotated[int, typer.Option(min=1, max=1_000_000, help="Total size of messages to keep, in MB.")] = 1_024,
 ) -> None:
-    """Take in mail, and keep it in the database.
+    """Accept mail and store it in the database.
 
-    Any sender, any recipient, any password. Nothing is sent on to anybody. Ctrl-C ends it.
+    Accepts any sender, recipient and password, and forwards nothing. Stop it with Ctrl-C.
 
     \b
     Example: fairpost inbox serve --port 1025 --fault 'dot=tempfail%10'
@@ -114,7 +121,7 @@ def serve(
         keep_bytes=keep_mb * MEGABYTE,
     )
     if not is_loopback(options.host):
-        note(f"warning: whoever can reach {options.host} can write to this inbox, with any password")
+        note(f"warning: anyone who can reach {options.host} can write to this inbox, with any password")
     asyncio.run(_serve(options))
 
 
@@ -122,13 +129,13 @@ def serve(
 def list_(
     limit: Limit = 50,
     after: Annotated[
-        int | None, typer.Option(parser=_mail_id, metavar="ID", help="Only newer ones than this id.")
+        int | None, typer.Option(parser=_mail_id, metavar="ID", help="Only messages newer than this ID.")
     ] = None,
     before: Before = None,
-    to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Only what was sent to this address.")] = None,
+    to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Only messages to this address.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the mails, the newest first.
+    """List messages, newest first.
 
     \b
     Example: fairpost inbox list --to ann@example.com --limit 1 --json
@@ -138,14 +145,16 @@ def list_(
 
 @app.command()
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="All of them must occur.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORDS...", help="Words to find. A message must contain all of them.")
+    ],
     limit: Limit = 50,
     before: Before = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find mails by words in subject, addresses or text.
+    """Find messages by words in the subject, addresses or text.
 
-    Upper and lower case are the same. No character is a wildcard.
+    Case does not matter. There are no wildcards.
 
     \b
     Example: fairpost inbox search welcome ann@example.com
@@ -156,10 +165,10 @@ def search(
 @app.command()
 def show(
     id_: Id,
-    html: Annotated[bool, typer.Option("--html", help="Print its html, and nothing else.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Print only the HTML part.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a mail: who, to whom, its text, its attachments.
+    """Show a message: sender, recipients, text and attachments.
 
     \b
     Example: fairpost inbox show latest
@@ -170,14 +179,14 @@ def show(
     elif not html:
         _print_mail(mail, reading)
     elif reading.html is None:
-        raise NotFound(f"Mail {mail.id} has no html. Its text: fairpost inbox show {mail.id}")
+        raise NotFound(f"Message {mail.id} has no HTML. For its text, run: fairpost inbox show {mail.id}")
     else:
         typer.echo(_tamed(reading.html))
 
 
 @app.command()
 def source(id_: Id) -> None:
-    """Print a mail exactly as it came, byte for byte.
+    """Print a message exactly as received.
 
     \b
     Example: fairpost inbox source latest > mail.eml
@@ -189,14 +198,19 @@ def source(id_: Id) -> None:
 def attachments(
     id_: Id,
     save: Annotated[
-        Path | None, typer.Option(metavar="DIR", file_okay=False, help="Save them there; made if need be.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            file_okay=False,
+            help="Directory to save the attachments in. It is created if it does not exist.",
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files of the same names.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List or save the attachments of a mail.
+    """List or save a message's attachments.
 
-    They are saved under safe names: no directories, nothing hidden, nothing overwritten unasked.
+    They are saved under safe names, without directories or hidden files. Existing files are kept unless you add --force.
 
     \b
     Example: fairpost inbox attachments latest --save downloads
@@ -207,7 +221,7 @@ def attachments(
         saved = [{"saved_as": str(path)} for path in paths] or [{}] * len(mail.attachments)
         print_json([{**jsonable(file), **where} for file, where in zip(mail.attachments, saved, strict=True)])
     elif not reading.attachments:
-        typer.echo(f"mail {mail.id} has no attachments")
+        typer.echo(f"message {mail.id} has no attachments")
     elif save:
         for path in paths:
             typer.echo(f"saved {plain(str(path))}")
@@ -221,19 +235,19 @@ def attachments(
 def check_(
     id_: Annotated[
         int | None,
-        typer.Argument(parser=_mail_id_or_latest, metavar="ID", help="The mail's id. [default: latest]"),
+        typer.Argument(parser=_mail_id_or_latest, metavar="ID", help="Message ID. [default: latest, the most recent]"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is good and what is bad about a mail.
+    """Check the quality of a message.
 
-    Its links, images, headers and parts; how to unsubscribe; who signed it. No link is opened.
+    Checks links, images, headers, parts, unsubscribing and signatures. Does not open any links.
 
     \b
     Example: fairpost inbox check latest
     """
-    from fairpost.dev.inbox.checks.check import check
-    from fairpost.dev.inbox.reading import read
+    from fairpost.quality.check import check
+    from fairpost.quality.reading import read
 
     mail, raw = _open(LATEST if id_ is None else id_)
     checked = check(raw, read(raw))
@@ -246,22 +260,27 @@ def check_(
 @app.command()
 def delete(
     ids: Annotated[
-        list[int] | None, typer.Argument(parser=_mail_id_or_latest, metavar="ID...", help="One id or more, or: latest.")
+        list[int] | None,
+        typer.Argument(
+            parser=_mail_id_or_latest, metavar="ID...", help="One or more message IDs, or latest for the most recent."
+        ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All mails, with --yes.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Delete all messages. Requires --yes.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm that all messages are deleted.")] = False,
 ) -> None:
-    """Delete mails from the inbox.
+    """Delete messages from the inbox.
 
     \b
     Example: fairpost inbox delete --all --yes
     """
     if bool(ids) == everything:
-        raise typer.BadParameter("give the ids of mails, or --all")
+        raise typer.BadParameter("give message IDs, or --all")
     if everything and not yes:
-        raise FairpostError("This deletes every mail in the inbox. If you mean it: fairpost inbox delete --all --yes")
+        raise FairpostError(
+            "This deletes every message in the inbox. To confirm, run: fairpost inbox delete --all --yes"
+        )
     gone = _delete(ids)
-    typer.echo(f"deleted {gone.count} {'mail' if gone.count == 1 else 'mails'}")
+    typer.echo(f"deleted {gone.count} {'message' if gone.count == 1 else 'messages'}")
     if gone.missing:
         raise Refusal("inbox.unknown_mail", mail=", ".join(map(str, gone.missing)))
 
@@ -275,10 +294,10 @@ def _tls(cert: Path | None, key: Path | None, *, implicit: bool) -> "ssl.SSLCont
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(cert, key, password="")  # else OpenSSL asks for one on the terminal
+        context.load_cert_chain(cert, key, password="")  # otherwise OpenSSL prompts on the terminal
     except (OSError, ValueError) as error:
         raise FairpostError(
-            f"{cert} and {key} are no certificate with its key: {error}. Give PEM files without a password."
+            f"{cert} and {key} are not a certificate with its key: {error}. Use PEM files without a password."
         ) from error
     return context
 
@@ -305,16 +324,16 @@ async def _serve(options: "ServerOptions") -> None:
                 await over.wait()
         finally:
             await server.stop()
-    typer.echo("stopped: the mails stay in the inbox (fairpost inbox list)")
+    typer.echo("stopped; the messages are kept (fairpost inbox list)")
 
 
 def _ready(options: "ServerOptions", server: "InboxServer") -> str:
     host = f"[{options.host}]" if ":" in options.host else options.host
-    security = ("TLS at once" if options.implicit_tls else "STARTTLS") if options.tls else "no TLS"
+    security = ("implicit TLS" if options.implicit_tls else "STARTTLS") if options.tls else "no TLS"
     faults = f", {len(options.faults)} faults" if options.faults else ""
     return (
-        f"ready: the inbox takes mail at smtp://{host}:{server.port} ({security}{faults}) — "
-        "next: send to it, then: fairpost inbox show latest"
+        f"ready: the inbox accepts mail at smtp://{host}:{server.port} ({security}{faults}) — "
+        "next: send a message to it, then run: fairpost inbox show latest"
     )
 
 
@@ -327,7 +346,7 @@ def _say_trouble(message: str) -> None:
 
 
 def _say(line: str, *, err: bool = False) -> None:
-    """Nobody may be reading any more; the mail is kept all the same, and its sender must hear so."""
+    """Print a line. A closed output is ignored: the message is kept, and its sender must get the reply."""
     from contextlib import suppress
 
     with suppress(OSError):
@@ -342,7 +361,7 @@ def _print_list(*, limit: int, as_json: bool, **which: Any) -> None:
         print_json([_for_programs(mail) for mail in found])
         return
     if not found:
-        typer.echo("no mails")
+        typer.echo("no messages")
         return
     print_table(("id", "received", "from", "to", "subject", ">bytes", ">files"), map(_row, found))
     if len(found) == limit:
@@ -370,7 +389,7 @@ def _open(id_: int) -> tuple["Mail", bytes]:
 
 
 def _read(id_: int) -> tuple["Mail", "Reading"]:
-    from fairpost.dev.inbox.reading import read
+    from fairpost.quality.reading import read
 
     mail, raw = _open(id_)
     return mail, read(raw)
@@ -429,12 +448,12 @@ def _file(file: "AttachedFile") -> str:
 
 def _print_text(mail: "Mail", reading: "Reading") -> None:
     if reading.text is None:
-        typer.echo(f"(no text; its html: fairpost inbox show {mail.id} --html)" if reading.html else "(no text)")
+        typer.echo(f"(no text; for its HTML: fairpost inbox show {mail.id} --html)" if reading.html else "(no text)")
         return
     lines = reading.text.split("\n")
     typer.echo(_tamed("\n".join(lines[:LINES_SHOWN_MAX])))
     if len(lines) > LINES_SHOWN_MAX:
-        note(f"… and {len(lines) - LINES_SHOWN_MAX} lines more (all of it: --json)")
+        note(f"… and {len(lines) - LINES_SHOWN_MAX} more lines (for all of them: --json)")
 
 
 def _print_checked(mail: "Mail", checked: "Checked") -> None:
@@ -457,13 +476,13 @@ def _tamed(text: str) -> str:
 
 
 def _save(files: "Sequence[Attachment]", folder: Path, *, force: bool) -> list[Path]:
-    """All or none, as far as a file system lets us know beforehand. Never through a link that lies there."""
+    """Save all files or none, as far as this can be checked beforehand. Never follow an existing link."""
     from fairpost.dev.inbox.filenames import safe_names
 
     paths = [folder / name for name in safe_names([file.filename for file in files])]
     taken = [path for path in paths if path.is_symlink() or path.exists()]
     if taken and not force:
-        raise FairpostError(f"{taken[0]} is there already, and nothing was saved. To overwrite it, add: --force")
+        raise FairpostError(f"{taken[0]} already exists. Nothing was saved. To overwrite it, add --force")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, file in zip(paths, files, strict=True):
@@ -471,5 +490,7 @@ def _save(files: "Sequence[Attachment]", folder: Path, *, force: bool) -> list[P
             with path.open("xb") as out:
                 out.write(file.data)
     except OSError as error:
-        raise FairpostError(f"Cannot save to {folder}: {error}. Give another directory: --save DIR") from error
+        raise FairpostError(
+            f"Cannot save to {folder}: {error.strerror or error}. Use a different directory: --save DIR"
+        ) from error
     return paths

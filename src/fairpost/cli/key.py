@@ -1,4 +1,4 @@
-"""`fairpost key`: what opens the HTTP API to a workspace."""
+"""`fairpost key`: a workspace's keys for the HTTP API."""
 
 from dataclasses import fields
 from datetime import timedelta
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Add, list and revoke API keys.")
 
-Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
+Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Workspace name.")]
 
 
 @app.command()
 def add(
     workspace: Workspace,
-    name: Annotated[str, typer.Option(help="What it is for.")] = "",
+    name: Annotated[str, typer.Option(help="Name that describes the key's purpose.")] = "",
     scopes: Annotated[
-        list[Scope] | None, typer.Option("--scope", help="What it may do; may be given again. [default: read and send]")
+        list[Scope] | None, typer.Option("--scope", help="Key scope. Repeatable. [default: read and send]")
     ] = None,
-    per_minute: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many requests a minute.")] = 600,
+    per_minute: Annotated[int, typer.Option(min=1, max=1_000_000, help="Requests per minute.")] = 600,
     expires: Annotated[
         timedelta | None,
-        typer.Option(parser=span, metavar="SPAN", help="It ends by itself after: 90d. [default: never]"),
+        typer.Option(parser=span, metavar="SPAN", help="Time until the key expires, for example 90d. [default: never]"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key for a workspace, and show it once.
+    """Add a key to a workspace, and show it once.
 
-    Only its hash is kept: whoever loses it makes another one.
+    Only its hash is stored. If you lose the key, add another one.
 
     \b
     Example: fairpost key add acme --name shop --scope send
@@ -66,12 +66,12 @@ def add(
         )
     else:
         typer.echo(text)
-        typer.echo("it is shown this once; give it to whoever needs it")
+        typer.echo("store it now: it is not shown again")
 
 
 @app.command("list")
 def list_keys(workspace: Workspace, as_json: AsJson = False) -> None:
-    """List the keys of a workspace, the newest first, and who made each.
+    """List a workspace's keys, newest first, and who added each.
 
     \b
     Example: fairpost key list acme
@@ -105,16 +105,16 @@ def list_keys(workspace: Workspace, as_json: AsJson = False) -> None:
             ),
         )
     else:
-        typer.echo(f"no keys; make one: fairpost key add {workspace}")
+        typer.echo(f"No keys. Add one: fairpost key add {workspace}")
 
 
 @app.command()
 def revoke(
     workspace: Workspace,
-    key_id: Annotated[str, typer.Argument(metavar="KEY", help="Its id, the third part of the key.")],
+    key_id: Annotated[str, typer.Argument(metavar="KEY", help="Key ID (the third part of the key).")],
     as_json: AsJson = False,
 ) -> None:
-    """Revoke a key: from now on it opens nothing.
+    """Revoke a key immediately.
 
     \b
     Example: fairpost key revoke acme q7x2m0c8f4ab
@@ -139,7 +139,7 @@ def _maker(made: "MadeKey") -> str:
         return made.key.created_by
     with_key = f" with {made.key.created_by}" if made.key.created_by.startswith("key ") else ""
     if not made.is_maker_member:
-        return f"{made.maker}{with_key} (no member any more)"
+        return f"{made.maker}{with_key} (no longer a member)"
     return f"{made.maker}{with_key}" + ("" if made.maker_role is Role.MANAGER else f" (now {made.maker_role})")
 
 

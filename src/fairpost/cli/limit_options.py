@@ -1,4 +1,4 @@
-"""The options that say how much an account may send: its provider's preset, and every number of it."""
+"""Options for an account's limits: its provider's preset, and each single limit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 Provider = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Whose limits to begin with, or: none. [default: by the address's domain]"),
+    typer.Option(
+        metavar="NAME", help="Provider whose limits to start with, or none. [default: from the address's domain]"
+    ),
 ]
 LookUpMx = Annotated[
-    bool, typer.Option("--look-up-mx", help="Know a hosted domain's provider by the servers that take its mail.")
+    bool, typer.Option("--look-up-mx", help="Look up the provider of a hosted domain by its MX records.")
 ]
 
 
@@ -52,7 +54,7 @@ def _rule(limit: Limit) -> str:
     if limit.choices:
         return ""
     if limit.le == INTEGER_MAX and not limit.parts:
-        return f"Or: {NONE}." if limit.is_optional else ""
+        return f"{NONE.capitalize()} for no limit." if limit.is_optional else ""
     return f"{limit.rule[0].upper()}{limit.rule[1:]}."
 
 
@@ -64,7 +66,7 @@ LimitOptions = Annotated[Mapping[str, Any], Groups({"limits": _OPTIONS})]
 
 
 def given_limits(options: Mapping[str, Any]) -> dict[str, Any]:
-    """By columns, only those that were given."""
+    """Return the limits that were given, by column."""
     given = {each.name: getattr(options["limits"], each.name) for each in LIMITS}
     return {name: each.value for name, each in given.items() if each is not None}
 
@@ -77,7 +79,10 @@ def chosen_limits(
     kind: "TransportKind[Any] | None",
     home: Path,
 ) -> tuple[Limits, str | None]:
-    """The provider's numbers with those given in their place, and the provider's name. `kind`: of the server that is given with them."""
+    """Return the provider's limits, overridden by any limits given, and the provider's name.
+
+    `kind` is the given server's kind.
+    """
     begun = _preset(address, preset, kind, has_own=bool(given), home=home)
     return with_given(begun.limits if begun else Limits(), given), begun.name if begun else None
 
@@ -86,7 +91,7 @@ def with_given(limits: Limits, given: Mapping[str, Any]) -> Limits:
     try:
         return limits_of(given, limits)
     except ValueError as error:
-        raise FairpostError(f"These limits do not go together: {error}. See: fairpost account add --help") from error
+        raise FairpostError(f"These limits contradict each other: {error}. See: fairpost account add --help") from error
 
 
 def _preset(
@@ -107,13 +112,13 @@ def _preset(
         from fairpost.providers.mx import mx_hosts
 
         known = by_mx(presets, mx_hosts(domain))
-    # Whoever gives numbers for a mailbox that nobody knows has thought of them, and wants no others.
+    # For an unknown provider, only the limits that were given apply.
     return known or (None if has_own else presets[CUSTOM])
 
 
 def named_preset(presets: "Presets", name: str) -> "Preset":
     if name not in presets:
         raise FairpostError(
-            f"There is no provider {name!r}; known are {', '.join(sorted(presets))}. See: fairpost account providers"
+            f"There is no provider {name!r}. Known providers: {', '.join(sorted(presets))}. See: fairpost account providers"
         )
     return presets[name]

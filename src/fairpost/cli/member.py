@@ -13,19 +13,20 @@ from fairpost.model.person import Role
 if TYPE_CHECKING:
     from fairpost.actions.members import Lowered
 
-app = typer.Typer(no_args_is_help=True, help="Invite people to a workspace, and set what they may do.")
+app = typer.Typer(no_args_is_help=True, help="Invite people to a workspace, and set their roles.")
 
 MEMBER_ROLES = ", ".join(role for role in Role if role is not Role.ADMIN)
 
-Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
+Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Workspace name.")]
 RevokeKeys = Annotated[
-    bool, typer.Option("--revoke-keys", help="Revoke the keys that the member made, too, unless still a manager.")
+    bool,
+    typer.Option("--revoke-keys", help="Also revoke keys that the member added, unless the member is still a manager."),
 ]
 
 
 def _role(text: str) -> Role:
     if text not in set(Role) - {Role.ADMIN}:
-        raise typer.BadParameter(f"a role is one of {MEMBER_ROLES}")
+        raise typer.BadParameter(f"role must be one of {MEMBER_ROLES}")
     return Role(text)
 
 
@@ -33,14 +34,16 @@ def _role(text: str) -> Role:
 def add(
     workspace: Workspace,
     address: Address,
-    role: Annotated[Role, typer.Option(parser=_role, metavar="ROLE", help="manager, sender or viewer.")] = Role.VIEWER,
+    role: Annotated[
+        Role, typer.Option(parser=_role, metavar="ROLE", help="Role: manager, sender or viewer.")
+    ] = Role.VIEWER,
     name: Name = "",
     send: Send = False,
     as_json: AsJson = False,
 ) -> None:
-    """Invite a member, and print the link that works once.
+    """Invite a member, and print a one-time link.
 
-    It works for 48 hours, and ends the link before. Whoever opens it chooses a password.
+    The link is valid for 48 hours and replaces an earlier one. The person who opens it chooses a password.
 
     \b
     Example: fairpost member add acme bob@example.com --role sender
@@ -65,13 +68,13 @@ def list_(workspace: Workspace, as_json: AsJson = False) -> None:
 def role(
     workspace: Workspace,
     address: Address,
-    new_role: Annotated[Role, typer.Argument(parser=_role, metavar="ROLE", help="manager, sender or viewer.")],
+    new_role: Annotated[Role, typer.Argument(parser=_role, metavar="ROLE", help="Role: manager, sender or viewer.")],
     revoke_keys: RevokeKeys = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change what a member may do.
+    """Change a member's role.
 
-    The member's sessions end: who was signed in does it again. Keys that a manager made stay, and are named.
+    Ends the member's sessions. Keys that a manager added stay valid and are listed.
 
     \b
     Example: fairpost member role acme bob@example.com manager
@@ -86,9 +89,9 @@ def role(
 
 @app.command()
 def reset(workspace: Workspace, address: Address, as_json: AsJson = False) -> None:
-    """Print a link for choosing another password.
+    """Print a one-time link for choosing a new password.
 
-    It works once, for an hour. When it is used, all sessions end.
+    It is valid for an hour. Using it ends all sessions.
 
     \b
     Example: fairpost member reset acme bob@example.com
@@ -98,9 +101,9 @@ def reset(workspace: Workspace, address: Address, as_json: AsJson = False) -> No
 
 @app.command()
 def code(workspace: Workspace, address: Address, as_json: AsJson = False) -> None:
-    """Make a sign-in code here, for when no e-mail comes.
+    """Print a sign-in code, in case the e-mail does not arrive.
 
-    For the newest sign-in of this member that waits for its code, in the browser where the password was entered.
+    Enter the password in the browser first. The code is for this member's latest sign-in.
 
     \b
     Example: fairpost member code acme bob@example.com
@@ -110,9 +113,9 @@ def code(workspace: Workspace, address: Address, as_json: AsJson = False) -> Non
 
 @app.command()
 def disable(workspace: Workspace, address: Address, revoke_keys: RevokeKeys = False, as_json: AsJson = False) -> None:
-    """Keep a member out, at once.
+    """Disable a member immediately.
 
-    All sessions, begun sign-ins and links end. Keys that the member made are the workspace's: they stay, and are named.
+    Ends all sessions, unfinished sign-ins and links. Keys that the member added belong to the workspace: they stay valid and are listed.
 
     \b
     Example: fairpost member disable acme bob@example.com --revoke-keys
@@ -121,13 +124,13 @@ def disable(workspace: Workspace, address: Address, revoke_keys: RevokeKeys = Fa
 
     request = members.Disable(workspace=workspace, address=address, revoke_keys=revoke_keys)
     changed = people_view.act_where_known(workspace, members.disable_member, request)
-    said = f"disabled: {changed.person.role} {changed.person.address} of workspace {workspace}; all sessions are ended"
+    said = f"disabled: {changed.person.role} {changed.person.address} of workspace {workspace}; all sessions ended"
     _show_lowered(changed, said, revoke_keys=revoke_keys, as_json=as_json)
 
 
 @app.command()
 def enable(workspace: Workspace, address: Address) -> None:
-    """Let a member in again: after `disable`, or after too many wrong tries.
+    """Enable a disabled or locked-out member.
 
     \b
     Example: fairpost member enable acme bob@example.com
@@ -137,7 +140,7 @@ def enable(workspace: Workspace, address: Address) -> None:
 
 @app.command()
 def sessions(workspace: Workspace, address: Address, revoke: Revoke = False, as_json: AsJson = False) -> None:
-    """List where a member is signed in, or end all of it.
+    """List a member's sessions, or end them all.
 
     \b
     Example: fairpost member sessions acme bob@example.com --revoke
@@ -155,4 +158,4 @@ def _show_lowered(changed: "Lowered", said: str, *, revoke_keys: bool, as_json: 
     for key in changed.keys:
         named = f"{key.id} {key.name}".rstrip()
         end = f"fairpost key revoke {key.workspace} {key.id}"
-        typer.echo(plain(f"revoked key {named}" if revoke_keys else f"key {named} still opens; to end it: {end}"))
+        typer.echo(plain(f"revoked key {named}" if revoke_keys else f"key {named} still works. To revoke it: {end}"))

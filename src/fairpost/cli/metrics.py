@@ -1,4 +1,4 @@
-"""`fairpost metrics`: the figures of `fairpost fairness` for Prometheus, once or for as long as it runs."""
+"""`fairpost metrics`: the figures of `fairpost fairness` for Prometheus."""
 
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -16,24 +16,25 @@ if TYPE_CHECKING:
     from fairpost.regions.stores import RegionStores
     from fairpost.store.store import Store
 
-FIGURES_S_MAX = 8.0  # of a region: Prometheus waits for ten
+FIGURES_S_MAX = 8.0  # per region: Prometheus waits ten seconds
 
 
 def metrics(
     listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Serve them on /metrics until Ctrl-C, instead of printing.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Serve the metrics at /metrics until Ctrl-C, instead of printing them."),
     ] = None,
-    window: Annotated[str, typer.Option(metavar="SPAN", help="What counts as served: 1h to 24h.")] = "1h",
+    window: Annotated[str, typer.Option(metavar="SPAN", help="Time window for the counts: 1h to 24h.")] = "1h",
     by_account: Annotated[
         bool,
-        typer.Option("--by-account", help="Count what each account sent. For a number of accounts that is bounded."),
+        typer.Option("--by-account", help="Add counts per account. Use only with a limited number of accounts."),
     ] = False,
     log_format: LogFormatOption = None,
 ) -> None:
     """Print or serve metrics for Prometheus.
 
-    The same that `fairpost fairness` shows, without names of senders, and how long HTTP requests took. Keep it inside your network. However many scrapers ask, it
-    looks once a second. Where there are several regions and none is chosen, it shows all of them, each with the label `region`.
+    Includes the figures of `fairpost fairness`, without the names of senders, and the duration of HTTP requests. Do not expose it outside your network. It reads
+    the database at most once a second. With several regions and none chosen, it shows all of them, with the label `region`.
 
     \b
     Example: fairpost metrics --listen 127.0.0.1:9464
@@ -55,7 +56,7 @@ async def _look(store: "Store", reader: "FiguresReader", *, by_account: bool) ->
 
 
 async def _look_at_all(stores: "RegionStores", readers: "Mapping[str, FiguresReader]", *, by_account: bool) -> bytes:
-    """Each with the label `region`; one that does not answer has no other figures."""
+    """Read all regions, each with the label `region`. A region that does not respond has no other figures."""
     import asyncio
 
     from fairpost.model.errors import FairpostError
@@ -79,7 +80,7 @@ async def _look_at_all(stores: "RegionStores", readers: "Mapping[str, FiguresRea
 async def _opened(
     settings: Settings, window: timedelta, *, by_account: bool
 ) -> "AsyncIterator[Callable[[], Awaitable[bytes]]]":
-    """A look at the region that is chosen, or at all of them where none is."""
+    """Read the selected region, or all regions if none is selected."""
     from fairpost.observe.figures import FiguresReader
     from fairpost.regions.stores import RegionStores
     from fairpost.startup.parts import open_store
@@ -112,9 +113,9 @@ async def _serve(host: str, port: int, *, window: timedelta, by_account: bool, l
         asyncio.get_running_loop().add_signal_handler(signum, over.set)
     settings = read_settings()
     async with _opened(settings, window, by_account=by_account) as look:
-        await look()  # what is wrong is said here, and not to Prometheus
+        await look()  # errors are shown here, not to Prometheus
         async with served(look, host=host, port=port) as bound:
             shown = f"[{host}]" if ":" in host else host
-            typer.echo(f"ready: Prometheus finds the figures at http://{shown}:{bound}/metrics")
+            typer.echo(f"ready: metrics for Prometheus at http://{shown}:{bound}/metrics")
             with kept(settings, start_logging(settings, log_format=log_format)):
                 await over.wait()

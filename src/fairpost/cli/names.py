@@ -1,4 +1,4 @@
-"""Names that people give to workspaces, lists, templates, sequences and campaigns, as the command line takes them."""
+"""Parsers for names of workspaces, lists, templates, sequences and campaigns."""
 
 from typing import Annotated
 
@@ -10,13 +10,13 @@ from fairpost.settings import read_settings
 
 
 def require_name(what: str, text: str) -> None:
-    """`what`: how the help calls it."""
+    """Check a name. `what` is the argument's name in the help."""
     if not is_name(text):
-        raise FairpostError(f"{what} must be {NAME_RULE}, like spring; got {text!r}")
+        raise FairpostError(f"{what} must be {NAME_RULE}, for example spring; got {text!r}")
 
 
 def checked_name(text: str) -> str:
-    """With nothing in it that would have to be quoted, or that means something in the key of an e-mail."""
+    """Reject characters that need quoting, or that have a meaning in an e-mail's key."""
     from fairpost.campaigns import values
 
     try:
@@ -35,7 +35,7 @@ def checked_workspace(text: str | None) -> str | None:
 
 
 Workspace = Annotated[
-    str | None, typer.Option(callback=checked_workspace, help="Of this workspace. [default: FAIRPOST_WORKSPACE]")
+    str | None, typer.Option(callback=checked_workspace, help="Workspace. [default: FAIRPOST_WORKSPACE]")
 ]
 
 

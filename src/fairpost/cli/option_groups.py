@@ -1,4 +1,4 @@
-"""Options that several commands share: written once, as the fields of a dataclass, and handed to a command as one value."""
+"""Options shared by several commands: the fields of a dataclass, passed to a command as one value."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -9,13 +9,13 @@ from typing import Any, get_args, get_type_hints
 
 @dataclass(frozen=True)
 class Groups:
-    """In an annotation: the parameter is a mapping of several groups, each by its name."""
+    """Mark a parameter that maps names to groups."""
 
     by_name: Mapping[str, type]
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """Each parameter of the command that is a dataclass, or `Groups` of them, stands for an option per field, in its place."""
+    """Replace each parameter that is a dataclass, or `Groups` of them, with one option per field."""
     groups: dict[str, type | Groups] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():

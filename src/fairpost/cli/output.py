@@ -1,4 +1,4 @@
-"""How commands print: tables for people, JSON for programs, one red line for an error. Nothing else does."""
+"""Print tables for people, JSON for programs, and errors as one red line. Only this module prints."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: ids are strings, times are ISO 8601 in UTC.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON. IDs are strings; times are ISO 8601 in UTC.")]
 
-WIDE = 10_000  # into a pipe, no line is broken
+WIDE = 10_000  # lines are not wrapped in a pipe
 
 
 def error_line(message: str) -> None:
@@ -26,12 +26,12 @@ def error_line(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """Something for the person, beside the data: on stderr, so that a pipe gets the data alone."""
+    """Print a note on stderr, so that a pipe only gets the data."""
     typer.echo(message, err=True)
 
 
 def note_event(event: "Reason") -> None:
-    """Something that happened, for the person who watches."""
+    """Print an event for the person watching."""
     from fairpost.reasons.events import message
 
     note(message(event))
@@ -52,7 +52,10 @@ def jsonable(value: Any) -> Any:
 
 
 def _members(key: str, value: Any) -> Iterable[tuple[str, Any]]:
-    """Ids exceed 2^53, which many readers of JSON would round: they are strings. Reasons are told in words, with their codes beside."""
+    """Convert IDs to strings, because many JSON parsers round numbers above 2^53.
+
+    Reasons are given as a sentence and a code.
+    """
     is_id = isinstance(value, int) and (key == "id" or key.endswith("_id"))
     if isinstance(value, Reason):
         return coded(value, key).items()
@@ -69,7 +72,7 @@ def iso(moment: datetime) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
-    """Columns whose name begins with > stand right."""
+    """Print a table. Columns whose name begins with > are right-aligned."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -82,7 +85,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
-    """A list of names and values; what is None or empty is left out."""
+    """Print names and values, leaving out None and empty values."""
     shown = [(name, str(value)) for name, value in pairs if value is not None and value != ""]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
@@ -99,12 +102,12 @@ def console() -> "Console":
 
 
 def plain(text: str) -> str:
-    """What strangers wrote (a server's reply, a name) must not steer the terminal."""
+    """Remove control characters. External text (a server's reply, a name) must not control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
 
 
 def when(moment: datetime | None, now: datetime) -> str:
-    """A moment for people: the time, and how far away it is."""
+    """Format a time for people, relative to now."""
     if moment is None:
         return ""
     same_day = moment.astimezone(UTC).date() == now.astimezone(UTC).date()

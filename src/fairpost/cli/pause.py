@@ -1,4 +1,4 @@
-"""`fairpost pause` and `resume`: nothing more is begun, of anybody or of one workspace. Costs the same with a million waiting."""
+"""`fairpost pause` and `resume`, for all workspaces or one, in constant time however long the queue is."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -9,24 +9,25 @@ from fairpost.cli.acting import act
 from fairpost.cli.arguments import moment
 from fairpost.cli.output import AsJson, iso, jsonable, plain, print_json
 
-All = Annotated[bool, typer.Option("--all", help="Everything, of everybody.")]
+All = Annotated[bool, typer.Option("--all", help="All workspaces.")]
 Workspace = Annotated[str | None, typer.Option(metavar="NAME", help="Only this workspace.")]
 
 EVERYTHING = "everything"
 
 
 def pause(
-    reason: Annotated[str, typer.Option(help="Why: shown by `fairpost status`.")],
+    reason: Annotated[str, typer.Option(help="Reason, shown by `fairpost status`.")],
     everything: All = False,
     workspace: Workspace = None,
     until: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Until when: 2030-01-31T09:00:00Z.")
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="End of the pause, for example 2030-01-31T09:00:00Z."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop all sending before the next e-mail.
+    """Pause all sending before the next e-mail.
 
-    When this command returns, no e-mail is begun any more, on any machine. What is being sent already is not called back.
+    Once this command returns, no engine on any machine starts another e-mail. Sends in progress finish.
 
     \b
     Example: fairpost pause --all --reason "wrong prices in the newsletter"
@@ -52,7 +53,7 @@ def pause(
 def resume(everything: All = False, workspace: Workspace = None, as_json: AsJson = False) -> None:
     """End a pause.
 
-    After a restore it also says that the database, as it is now, is the one to go on with.
+    After a restore, this also confirms that sending continues from the database as it is now.
 
     \b
     Example: fairpost resume --all
@@ -76,7 +77,7 @@ def resume(everything: All = False, workspace: Workspace = None, as_json: AsJson
 
 def _name(everything: bool, workspace: str | None) -> str:
     if everything == (workspace is not None):
-        raise typer.BadParameter("give --all, or --workspace NAME")
+        raise typer.BadParameter("give either --all or --workspace NAME")
     return EVERYTHING if workspace is None else f"workspace {workspace}"
 
 

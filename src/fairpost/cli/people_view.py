@@ -1,4 +1,4 @@
-"""How people who sign in are shown, and what `fairpost admin` and `fairpost member` do alike."""
+"""Output about people who sign in, shared by `fairpost admin` and `fairpost member`."""
 
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,7 +32,7 @@ def act_where_known(workspace: str | None, action: "Action[R, T]", request: "R")
 
 
 def with_person(workspace: str | None, address: str, work: "Callable[[Store, Person], Awaitable[T]]") -> T:
-    """Where this person is known: an admin at home, a member in the region. Raises Refusal."""
+    """Run work on the database that stores this person: home for an admin, the region for a member. Raises Refusal."""
     from fairpost.auth.membership import person_named
 
     async def run(store: "Store") -> T:
@@ -46,13 +46,13 @@ def with_person(workspace: str | None, address: str, work: "Callable[[Store, Per
 
 
 def _region(workspace: str | None) -> str:
-    """What links have to say of the region."""
+    """Return the name of the region in links."""
     settings = read_settings()
     return settings.region_name if workspace is not None and settings.regions is not None else ""
 
 
 def show_code(workspace: str | None, address: str, *, as_json: bool) -> None:
-    """For the newest sign-in that waits for its code."""
+    """Print a code for the latest sign-in that is waiting for one."""
     from fairpost.actions import sessions
     from fairpost.actions.members import NamedPerson
 
@@ -62,11 +62,11 @@ def show_code(workspace: str | None, address: str, *, as_json: bool) -> None:
         print_json({"code": made.code, "begun_at": made.begun_at, "expires_at": made.expires_at})
         return
     typer.echo(made.code)
-    typer.echo(f"for the sign-in begun at {iso(made.begun_at)}, in that browser, until {iso(made.expires_at)}")
+    typer.echo(f"for the sign-in started at {iso(made.begun_at)}, in the same browser, until {iso(made.expires_at)}")
 
 
 def show_sessions(workspace: str | None, address: str, *, revoke: bool, as_json: bool) -> None:
-    """All that work; or none any more."""
+    """List valid sessions, or end them."""
     from fairpost.actions.members import NamedPerson
     from fairpost.actions.sessions import sign_out_admin, sign_out_member
     from fairpost.auth.sessions import sessions_of
@@ -128,7 +128,7 @@ def disable_admin(address: str) -> None:
     from fairpost.actions import members
 
     done = act_where_known(None, members.disable_admin, members.Disable(workspace=None, address=address))
-    typer.echo(plain(f"disabled: {_whole(done.person)}; all sessions are ended"))
+    typer.echo(plain(f"disabled: {_whole(done.person)}; all sessions ended"))
 
 
 def enable(*, workspace: str | None, address: str) -> None:
@@ -140,17 +140,18 @@ def enable(*, workspace: str | None, address: str) -> None:
 
 
 def show_offered(offered: Offered, page: "Page", *, as_json: bool) -> None:
-    _show_link(offered, page, "chooses a password here", as_json=as_json)
+    _show_link(offered, page, "can choose a password here", as_json=as_json)
 
 
 def show_entry(offered: Offered, *, as_json: bool) -> None:
-    _show_link(offered, "enter", "is signed in here", as_json=as_json)
+    _show_link(offered, "enter", "can sign in here", as_json=as_json)
 
 
 def _show_link(offered: Offered, page: "Page", does: str, *, as_json: bool) -> None:
     from fairpost.auth.mails import link
+    from fairpost.startup.address import reachable_url
 
-    url = link(read_settings().public_url, page, offered.token, region=_region(offered.person.workspace))
+    url = link(reachable_url(read_settings()), page, offered.token, region=_region(offered.person.workspace))
     if as_json:
         print_json({"person": facts(offered.person), "link": url, "expires_at": offered.expires_at})
         return

@@ -1,4 +1,4 @@
-"""What every command has that can draw."""
+"""Helpers for commands that can draw a plot."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,33 +9,31 @@ import typer
 
 from fairpost.model.errors import FairpostError
 
-Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it as well: an .svg, which any browser opens.")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw a plot, as an .svg file.")]
 
 LEVELS = "▁▂▃▄▅▆▇█"
 SPARK_WIDTH = 24
 
 
 def require_plottable(path: Path | None) -> None:
-    """Before anything runs: it would be a pity about the minutes."""
+    """Check the path before anything runs, because a run may take minutes."""
     if path is None:
         return
     if path.suffix.lower() != ".svg":
-        raise typer.BadParameter(
-            f"--plot writes an .svg, which any browser opens; got {path}. Type: --plot {path.stem or 'plot'}.svg"
-        )
+        raise typer.BadParameter(f"--plot must name an .svg file, got {path}. Use: --plot {path.stem or 'plot'}.svg")
     if not path.parent.is_dir():
-        raise typer.BadParameter(f"--plot: there is no folder {path.parent}")
+        raise typer.BadParameter(f"--plot: folder {path.parent} does not exist")
 
 
 def save(drawn: str, path: Path) -> None:
     try:
         path.write_text(drawn, "utf-8")
     except OSError as error:
-        raise FairpostError(f"The plot cannot be written: {error}") from error
+        raise FairpostError(f"The plot cannot be written to {path}: {error.strerror or error}") from error
 
 
 def sparkline(shares: Sequence[float], width: int = SPARK_WIDTH) -> str:
-    """From nothing (blank) to all (a full block), in so many columns at most."""
+    """Draw shares as blocks, from blank (nothing) to full (all), in at most `width` columns."""
     width = min(width, len(shares))
     edges = [len(shares) * n // width for n in range(width + 1)]
     means = [sum(shares[a:b]) / (b - a) for a, b in pairwise(edges)]

@@ -1,4 +1,4 @@
-"""`fairpost portal`: the product's own e-mails, by portal and type, from files or in a workspace's own words: looked at, checked, sent."""
+"""`fairpost portal`: the product's own e-mails by portal and type, from files or with a workspace's own content."""
 
 import sys
 from pathlib import Path
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Your product's own e-mails, such as welcome and sign-in code.",
+    help="Edit product e-mails, such as the welcome e-mail.",
 )
 
-PortalName = Annotated[str, typer.Argument(metavar="PORTAL", help="hub, org, agency, admin, or one of yours.")]
-TypeName = Annotated[str, typer.Argument(metavar="TYPE", help="welcome, forgot_password, tfa …")]
-Fields = Annotated[
-    list[str] | None, typer.Option("--field", metavar="NAME=VALUE", help="What to fill in. Again for others.")
+PortalName = Annotated[str, typer.Argument(metavar="PORTAL", help="Portal: hub, org, agency, admin, or your own.")]
+TypeName = Annotated[
+    str, typer.Argument(metavar="TYPE", help="Type of e-mail: welcome, forgot_password, tfa and so on.")
 ]
+Fields = Annotated[list[str] | None, typer.Option("--field", metavar="NAME=VALUE", help="Field value. Repeatable.")]
 InWorkspace = Annotated[
     str | None,
     typer.Option(
         "--workspace",
         callback=checked_workspace,
-        help="With the words of this workspace. [default: those of the files]",
+        help="Use this workspace's content. [default: content of the files]",
     ),
 ]
 
 
 @app.command("list")
 def list_(workspace: InWorkspace = None, as_json: AsJson = False) -> None:
-    """List the e-mails there are, and the fields of each.
+    """List the product's e-mails and their fields.
 
     \b
     Example: fairpost portal list
@@ -67,7 +67,7 @@ def list_(workspace: InWorkspace = None, as_json: AsJson = False) -> None:
     print_table(("portal", "type", "urgent", "fields", "from"), rows)
     for (portal, mail_type), override in own.items():
         if override.problem is not None:
-            typer.echo(plain(f"{portal}/{mail_type}: the words of {workspace} are not used: {override.problem}"))
+            typer.echo(plain(f"{portal}/{mail_type}: the content of {workspace} is not used: {override.problem}"))
             verb = "override" if (portal, mail_type) in known else "reset"
             typer.echo(f"next: fairpost portal {verb} {portal} {mail_type} --workspace {quote(workspace or '')}")
 
@@ -77,14 +77,14 @@ def preview(
     portal: PortalName,
     mail_type: TypeName,
     field: Fields = None,
-    html: Annotated[bool, typer.Option("--html", help="Print the html part, to look at in a browser.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Print the HTML part, to view in a browser.")] = False,
     source: Annotated[
-        bool, typer.Option("--source", help="Print the words as they were written, not filled in: subject, text, html.")
+        bool, typer.Option("--source", help="Print subject, text and HTML without filling in fields.")
     ] = False,
     workspace: InWorkspace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one, with sample values or your own.
+    """Preview an e-mail with sample values or your own.
 
     \b
     Example: fairpost portal preview admin tfa --field code=482913
@@ -105,10 +105,11 @@ def preview(
 @app.command()
 def check(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[FOLDER]", help="Of your own. [default: templates in FAIRPOST_HOME]")
+        Path | None,
+        typer.Argument(metavar="[FOLDER]", help="Folder with your templates. [default: templates in FAIRPOST_HOME]"),
     ] = None,
 ) -> None:
-    """Check a folder of your own templates, and tell everything that is wrong.
+    """Check a folder of custom templates, and list all errors.
 
     \b
     Example: fairpost portal check ./templates
@@ -118,21 +119,21 @@ def check(
     portals = _portals(folder)
     for warning in portals.warnings:
         typer.echo(plain(f"note: {warning}"))
-    typer.echo(f"{len(portals.list())} e-mails are in order")
+    typer.echo(f"{len(portals.list())} e-mails are valid")
 
 
 @app.command()
 def send(
     portal: PortalName,
     mail_type: TypeName,
-    to: Annotated[str, typer.Option(metavar="ADDRESS", help="Who gets it.")],
+    to: Annotated[str, typer.Option(metavar="ADDRESS", help="Recipient's address.")],
     field: Fields = None,
-    pool: Annotated[str, typer.Option(help="The accounts that send it.")] = "default",
-    workspace: Annotated[str | None, typer.Option(help="Of this workspace. [default: FAIRPOST_WORKSPACE]")] = None,
+    pool: Annotated[str, typer.Option(help="Pool whose accounts send the e-mail.")] = "default",
+    workspace: Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")] = None,
 ) -> None:
-    """Queue one, with the fields you give.
+    """Queue an e-mail with the fields you give.
 
-    What is urgent goes first; what is worthless after a while is not sent any more then.
+    Urgent types go first. E-mails that have expired are not sent.
 
     \b
     Example: fairpost portal send hub welcome --to ann@example.com --field sign_in_url=https://example.com
@@ -149,33 +150,33 @@ def send(
 def override(
     portal: PortalName,
     mail_type: TypeName,
-    subject: Annotated[str | None, typer.Option(metavar="TEXT", help="The subject line.")] = None,
+    subject: Annotated[str | None, typer.Option(metavar="TEXT", help="Subject line.")] = None,
     subject_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The file with the subject line, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the subject line, or - for standard input.")
     ] = None,
     preheader: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What a mailbox shows after the subject.")
+        str | None, typer.Option(metavar="TEXT", help="Preview text that mail programs show after the subject.")
     ] = None,
     text_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The file with the plain text, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the plain text, or - for standard input.")
     ] = None,
     html_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The file with the HTML, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the HTML, or - for standard input.")
     ] = None,
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give a workspace its own words for one.
+    """Set a workspace's own content for an e-mail.
 
-    What is not named stays as the workspace has it, or as it is in the files. It is checked first: with a mistake in it, nothing is changed.
+    Parts that you omit keep the workspace's own content or, if there is none, the files' content. Content with an error is not stored.
 
     \b
     Example: fairpost portal override hub welcome --subject 'Welcome to the shop' --text-file welcome.txt --html-file welcome.html
     """
     if (subject_file, text_file, html_file).count(STANDARD) > 1:
-        raise typer.BadParameter("standard input can be read only once: give the others as files")
+        raise typer.BadParameter("standard input can be used only once; use files for the others")
     if subject is not None and subject_file is not None:
-        raise typer.BadParameter("give one of --subject and --subject-file")
+        raise typer.BadParameter("give either --subject or --subject-file")
     files = {"subject": subject_file, "text": text_file, "html": html_file}
     given = {part: words for part, words in (("subject", subject), ("preheader", preheader)) if words is not None}
     given |= {part: read_text(file) for part, file in files.items() if file is not None}
@@ -201,13 +202,13 @@ def override(
         return
     for warning in saved.warnings:
         typer.echo(plain(f"note: {warning}"))
-    typer.echo(f"workspace {where} {'has' if saved.is_new else 'has changed'} its own words for {portal}/{mail_type}")
-    typer.echo(f"see it: fairpost portal preview {portal} {mail_type} --workspace {quote(where)}")
+    typer.echo(f"workspace {where} {'has' if saved.is_new else 'has changed'} its own content for {portal}/{mail_type}")
+    typer.echo(f"next: fairpost portal preview {portal} {mail_type} --workspace {quote(where)}")
 
 
 @app.command()
 def reset(portal: PortalName, mail_type: TypeName, workspace: Workspace = None) -> None:
-    """Take a workspace's own words for one away: it has those of the files again.
+    """Remove a workspace's own content for an e-mail.
 
     \b
     Example: fairpost portal reset hub welcome --workspace shop
@@ -218,7 +219,7 @@ def reset(portal: PortalName, mail_type: TypeName, workspace: Workspace = None) 
     named = portals.NamedPortal(workspace=where, portal=portal, type=mail_type, portals=_portals())
     if not act(portals.reset, named):
         raise Refusal("portal.not_overridden", workspace=where, portal=portal, type=mail_type)
-    typer.echo(f"workspace {where} has the words of the files for {portal}/{mail_type} again")
+    typer.echo(f"workspace {where} uses the content of the files for {portal}/{mail_type} again")
 
 
 def _portals(own: Path | None = None) -> "Portals":
@@ -249,7 +250,7 @@ def _origin(template: "PortalTemplate", override: "Override | None") -> str:
 def _given(fields: list[str] | None) -> dict[str, str]:
     pairs = [each.partition("=") for each in fields or []]
     if any(not sign or not name for name, sign, _ in pairs):
-        raise typer.BadParameter("--field must be NAME=VALUE, like code=482913")
+        raise typer.BadParameter("--field must be NAME=VALUE, for example code=482913")
     return {name: value for name, _, value in pairs}
 
 

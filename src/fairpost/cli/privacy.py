@@ -1,4 +1,4 @@
-"""`fairpost privacy`: all that is stored about one person, handed out or erased."""
+"""`fairpost privacy`: export or erase the data of a person."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,17 +18,15 @@ if TYPE_CHECKING:
     from fairpost.model.retention import Erasure
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Export or erase what is stored about a person.")
+app = typer.Typer(no_args_is_help=True, help="Export or erase a person's data.")
 
 Address = Annotated[
     str,
-    typer.Argument(
-        metavar="ADDRESS", help="The address; case does not matter, nor in which way its domain is written."
-    ),
+    typer.Argument(metavar="ADDRESS", help="E-mail address. Neither case nor the encoding of the domain matters."),
 ]
-Workspace = Annotated[str | None, typer.Option(help="In this workspace. [default: FAIRPOST_WORKSPACE]")]
+Workspace = Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")]
 AllWorkspaces = Annotated[
-    bool, typer.Option("--all-workspaces", help="In all workspaces, and what belongs to none of them.")
+    bool, typer.Option("--all-workspaces", help="All workspaces, and data that belongs to no workspace.")
 ]
 
 
@@ -38,15 +36,17 @@ def erase(
     workspace: Workspace = None,
     all_workspaces: AllWorkspaces = False,
     keep_sendable: Annotated[
-        bool, typer.Option("--keep-sendable", help="Do not put the person on the suppression list.")
+        bool, typer.Option("--keep-sendable", help="Do not add the address to the suppression list.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be erased, and change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be erased, without erasing anything.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Erase what is stored about a person, for good.
+    """Permanently erase a person's data.
 
-    What waits for the person is not sent. The suppression list keeps a hash, so that nobody writes to the address again.
+    E-mails queued for the person are cancelled. The suppression list keeps a hash, so that the address gets no more mail.
 
     \b
     Example: fairpost privacy erase ann@example.com --all-workspaces
@@ -56,7 +56,7 @@ def erase(
 
     where = _scope(workspace, all_workspaces)
     if not yes and not dry_run:
-        typer.confirm(f"Erase {plain(address)} in {_in_words(where)}, for good?", abort=True, err=True)
+        typer.confirm(f"Permanently erase {plain(address)} in {_in_words(where)}?", abort=True, err=True)
 
     async def work(store: "Store") -> "Erasure":
         with progress("reading history", await persons.history_bytes(store)) as reach:
@@ -93,7 +93,9 @@ def _tell(done: "Erasure", dry_run: bool) -> None:
     )
     if done.in_hand:
         ids = " ".join(map(str, done.in_hand))
-        typer.echo(f"left as they are, being sent or in doubt: {ids}\nRun it again when they are finished.")
+        typer.echo(
+            f"not erased, because they are being sent or in doubt: {ids}\nRun the command again when they are finished."
+        )
 
 
 @app.command()
@@ -101,12 +103,14 @@ def export(
     address: Address,
     workspace: Workspace = None,
     all_workspaces: AllWorkspaces = False,
-    output: Annotated[str, typer.Option(metavar="FILE", help="A JSON file, or - for standard output.")] = STANDARD,
+    output: Annotated[
+        str, typer.Option(metavar="FILE", help="JSON file to write, or - for standard output.")
+    ] = STANDARD,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Write what is stored about a person as JSON.
+    """Export a person's data as JSON.
 
-    Prospects, lists, e-mails with their content and attempts, suppressions, events. Other recipients are left out.
+    Exports prospects, lists, e-mails with content and attempts, suppressions and events. Other recipients are left out.
 
     \b
     Example: fairpost privacy export ann@example.com --all-workspaces --output ann.json
@@ -139,7 +143,7 @@ def export(
 
 def _scope(workspace: str | None, all_workspaces: bool) -> str | None:
     if all_workspaces and workspace is not None:
-        raise typer.BadParameter("give --workspace or --all-workspaces, not both")
+        raise typer.BadParameter("give either --workspace or --all-workspaces")
     return None if all_workspaces else workspace or read_settings().workspace
 
 

@@ -1,4 +1,4 @@
-"""How far a long command has come: a bar on stderr for who watches, and nothing in a pipe or a log."""
+"""A progress bar on stderr. Nothing is shown in a pipe or a log."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ Reach = Callable[[int], None]
 
 @contextmanager
 def progress(words: str, total: int | None) -> Iterator[Reach]:
-    """Gives what to call with how much is done; cheap enough for every thousand, not for every one."""
+    """Yield a function to call with the amount processed so far, about once per thousand items."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return

@@ -1,4 +1,4 @@
-"""`fairpost prospects`: people to write to, in lists that come from CSV files."""
+"""`fairpost prospects`: the people you write to, in lists imported from CSV files."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,39 +14,41 @@ from fairpost.model.errors import FairpostError
 if TYPE_CHECKING:
     from fairpost.model.prospect import Prospect
 
-app = typer.Typer(no_args_is_help=True, help="Import, list, pause and remove the people you write to.")
+app = typer.Typer(no_args_is_help=True, help="Import, list, pause and remove recipients.")
 
-Workspace = Annotated[str | None, typer.Option(help="Of this workspace. [default: FAIRPOST_WORKSPACE]")]
-Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="The e-mail address; case does not matter.")]
-File = Annotated[str, typer.Argument(metavar="FILE", help="A CSV file, or - for standard input.")]
+Workspace = Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")]
+Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="E-mail address. Case does not matter.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or - for standard input.")]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
-        "--column", metavar="NAME=FIELD", help="Which field a column fills; NAME= leaves it out. Again for others."
+        "--column", metavar="NAME=FIELD", help="Field to import a column into; NAME= skips the column. Repeatable."
     ),
 ]
-Encoding = Annotated[str | None, typer.Option(help="Of the file, where it is not found out: utf-8, cp1252, utf-16.")]
-Delimiter = Annotated[str | None, typer.Option(help="Between its columns, where it is not found out.")]
+Encoding = Annotated[str | None, typer.Option(help="File encoding, if it is not detected: utf-8, cp1252 or utf-16.")]
+Delimiter = Annotated[str | None, typer.Option(help="Column separator, if it is not detected.")]
 FIELDS_SHOWN = 60  # characters
 
 
 @app.command("import")
 def import_(
-    list_name: Annotated[str, typer.Argument(metavar="LIST", help="The list they come into; made if there is none.")],
+    list_name: Annotated[
+        str, typer.Argument(metavar="LIST", help="List to add the prospects to. It is created if it does not exist.")
+    ],
     file: File,
     workspace: Workspace = None,
     column: Columns = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out bad lines instead of taking nothing.")
+        bool, typer.Option("--skip-bad", help="Skip invalid lines instead of importing nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take everybody in a CSV file into a list, or nobody.
+    """Import a CSV file into a list, all lines or none.
 
-    Its first line names the columns. One must be the e-mail address; `timezone` and `id` have a meaning, and every other column is a field
-    for templates. Who is known already gets the fields of the line beside those he has.
+    The first line names the columns. One must be the e-mail address; `timezone` and `id` are special, and every other column is a field
+    for templates. Existing prospects keep their other fields.
 
     \b
     Example: fairpost prospects import spring leads.csv --column "Vorname=first_name"
@@ -78,7 +80,7 @@ def columns(
 ) -> None:
     """Show how a CSV file would be read.
 
-    Its encoding, its delimiter, and which field each column fills. Nothing is changed.
+    Shows the encoding, the delimiter, and the field of each column. Changes nothing.
 
     \b
     Example: fairpost prospects columns leads.csv
@@ -90,22 +92,24 @@ def columns(
     if as_json:
         print_json(header)
         return
-    typer.echo(f"encoding {header.encoding}, columns apart by {header.delimiter!r}")
-    print_table(("column", "field"), ((plain(name), field or "(left out)") for name, field in header.columns.items()))
+    typer.echo(f"encoding {header.encoding}, columns separated by {header.delimiter!r}")
+    print_table(("column", "field"), ((plain(name), field or "(skipped)") for name, field in header.columns.items()))
 
 
 @app.command("list")
 def list_(
     workspace: Workspace = None,
-    list_name: Annotated[str | None, typer.Option("--list", metavar="LIST", help="Only those on this list.")] = None,
-    search: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only those with this in the address or a field.")
+    list_name: Annotated[
+        str | None, typer.Option("--list", metavar="LIST", help="Only prospects on this list.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
-    after: Annotated[int, typer.Option(metavar="ID", help="Go on after this one.")] = 0,
+    search: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only prospects whose address or fields contain this text.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of prospects.")] = 50,
+    after: Annotated[int, typer.Option(metavar="ID", help="Continue after this prospect.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """List prospects, in the order in which they came.
+    """List prospects in the order they were added.
 
     \b
     Example: fairpost prospects list --list spring --search berlin
@@ -122,12 +126,12 @@ def list_(
         rows = ((str(p.id), p.address, _fields(p), p.timezone or "", ", ".join(p.lists)) for p in found)
         print_table(("id", "address", "fields", "timezone", "lists"), rows)
     else:
-        typer.echo("no prospects; take some in: fairpost prospects import LIST FILE")
+        typer.echo("No prospects. Import some: fairpost prospects import LIST FILE")
 
 
 @app.command()
 def lists(workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """List the lists, and how many are on each.
+    """List the lists and their sizes.
 
     \b
     Example: fairpost prospects lists
@@ -141,12 +145,12 @@ def lists(workspace: Workspace = None, as_json: AsJson = False) -> None:
     elif found:
         print_table(("list", "prospects", "since"), ((name, f"{n:,}", iso(at)) for name, n, at in found))
     else:
-        typer.echo("no lists; make one: fairpost prospects import LIST FILE")
+        typer.echo("No lists. Create one: fairpost prospects import LIST FILE")
 
 
 @app.command()
 def show(address: Address, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Show everything that is known of one prospect.
+    """Show everything about one prospect.
 
     \b
     Example: fairpost prospects show ann@example.com
@@ -160,25 +164,25 @@ def show(address: Address, workspace: Workspace = None, as_json: AsJson = False)
     typer.echo(
         plain(f"{prospect.address}, id {prospect.external_id or prospect.id}{', paused' if prospect.is_paused else ''}")
     )
-    typer.echo(f"since {iso(prospect.created_at)}, on the lists: {', '.join(prospect.lists) or 'none'}")
+    typer.echo(f"added {iso(prospect.created_at)}, on the lists: {', '.join(prospect.lists) or 'none'}")
     for name, value in {**prospect.fields, **({"timezone": prospect.timezone} if prospect.timezone else {})}.items():
         typer.echo(plain(f"  {name}: {value}"))
 
 
 @app.command()
 def pause(address: Address, workspace: Workspace = None) -> None:
-    """Schedule nothing for a prospect until resumed.
+    """Pause a prospect: nothing is sent to them until you resume.
 
     \b
     Example: fairpost prospects pause ann@example.com
     """
     _set_paused(address, workspace, is_paused=True)
-    typer.echo(f"paused {address}; end it with: fairpost prospects resume {address}")
+    typer.echo(f"paused {address}; to resume: fairpost prospects resume {address}")
 
 
 @app.command()
 def resume(address: Address, workspace: Workspace = None) -> None:
-    """End the pause of a prospect.
+    """Resume a paused prospect.
 
     \b
     Example: fairpost prospects resume ann@example.com
@@ -189,9 +193,9 @@ def resume(address: Address, workspace: Workspace = None) -> None:
 
 @app.command()
 def remove(address: Address, workspace: Workspace = None) -> None:
-    """Remove a prospect from all lists, for good.
+    """Remove a prospect from all lists.
 
-    What was sent stays in history. To write to somebody never again, suppress the address: a list may bring it back.
+    History is kept. A later import can add the address again; to prevent all further mail, suppress the address.
 
     \b
     Example: fairpost prospects remove ann@example.com
@@ -211,7 +215,7 @@ def _set_paused(address: str, workspace: str | None, *, is_paused: bool) -> None
 def _mapping(columns: list[str] | None) -> dict[str, str]:
     pairs = [each.rpartition("=") for each in columns or []]
     if any(not name for name, _, _ in pairs):
-        raise FairpostError('--column must be NAME=FIELD, like "Vorname=first_name"')
+        raise FairpostError('--column must be NAME=FIELD, for example "Vorname=first_name"')
     return {name: field for name, _, field in pairs}
 
 

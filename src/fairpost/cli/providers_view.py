@@ -1,4 +1,4 @@
-"""How `fairpost simulate providers` shows what came out: a line for each case, and what did not hold below it."""
+"""Output of `fairpost simulate providers`: a line for each case, then the violations."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,9 @@ from fairpost.dev.simulate.providers import WHALES, Case, Result
 
 
 def show_results(results: Sequence[Result], *, again: str = "fairpost simulate providers --only '{}'") -> None:
-    """`again`: the command that runs one case once more."""
+    """Print the results. `again` is the command that repeats one case."""
     print_table(
-        ["provider", "account", "pool", ">worst wait", ">idle capacity", ">left to a person", ">violations"],
+        ["provider", "account", "pool", ">worst wait", ">idle capacity", ">left for review", ">violations"],
         ([*_case(each.case), _wait(each), _idle(each), _left(each), len(each.violations) or "–"] for each in results),
     )
     broken = [each for each in results if each.violations]
@@ -21,9 +21,9 @@ def show_results(results: Sequence[Result], *, again: str = "fairpost simulate p
                 for each in broken
                 for v in each.violations
             ),
-            title="\nwhat did not hold",
+            title="\nviolations",
         )
-        note(f"\nOne of them again: {again.format(broken[0].case.name)}")
+        note(f"\nTo repeat one: {again.format(broken[0].case.name)}")
 
 
 def show_cases(cases: Sequence[Case]) -> None:

@@ -1,4 +1,4 @@
-"""`fairpost region`: the regions, how they are, and which workspace lives where."""
+"""`fairpost region`: the regions, their state, and their workspaces."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,16 +12,18 @@ from fairpost.settings import read_settings
 if TYPE_CHECKING:
     from fairpost.regions.survey import Sight
 
-app = typer.Typer(no_args_is_help=True, help="List regions, and place workspaces in them.")
+app = typer.Typer(no_args_is_help=True, help="List regions and assign workspaces to them.")
 
-Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="a-z, 0-9 and ._- (1..100), like acme.")]
+Workspace = Annotated[
+    str, typer.Argument(metavar="WORKSPACE", help="Workspace name: 1 to 100 of a-z, 0-9 and ._-, for example acme.")
+]
 
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the regions, and how each of them is.
+    """List regions and their state.
 
-    Where it is, whether it answers, its schema, its engines and what waits there. One that does not answer within 3 seconds is named as such, and keeps nobody waiting for the others.
+    Shows each region's address, schema, engines and queue. A region that does not respond within 3 seconds is marked and does not delay the others.
 
     \b
     Example: fairpost region list
@@ -43,12 +45,10 @@ def list_(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def place(
-    workspace: Workspace, region: Annotated[str, typer.Argument(metavar="REGION", help="One of the regions.")]
-) -> None:
-    """Say in which region a workspace lives, for good.
+def place(workspace: Workspace, region: Annotated[str, typer.Argument(metavar="REGION", help="Region name.")]) -> None:
+    """Assign a workspace to a region. This cannot be changed.
 
-    Written into the home database. Moving is not offered: what a workspace has queued and sent stays where it is.
+    Stored in the home database. A workspace cannot be moved later, because its e-mails stay in its region.
 
     \b
     Example: fairpost region place acme eu
@@ -59,12 +59,12 @@ def place(
     directory_of(read_settings()).region(region)
     request = workspaces.Place(workspace=workspace, region=region)
     act_at_home(workspaces.place, request, fields={"name": "WORKSPACE"})
-    typer.echo(f"{workspace} lives in {region}")
+    typer.echo(f"placed {workspace} in {region}")
 
 
 @app.command("of")
 def of(workspace: Workspace) -> None:
-    """Print the region of a workspace, for scripts.
+    """Print a workspace's region, for scripts.
 
     \b
     Example: fairpost region of acme
@@ -76,11 +76,13 @@ def of(workspace: Workspace) -> None:
 
 @app.command()
 def workspaces(
-    region: Annotated[str | None, typer.Option(metavar="NAME", help="Only those of this region.")] = None,
-    after: Annotated[str, typer.Option(metavar="WORKSPACE", help="Only those whose names come after this one.")] = "",
+    region: Annotated[str | None, typer.Option(metavar="NAME", help="Only workspaces in this region.")] = None,
+    after: Annotated[
+        str, typer.Option(metavar="WORKSPACE", help="Only workspaces whose names sort after this one.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List the workspaces that were placed, by name, up to 1,000 at once.
+    """List workspaces and their regions, up to 1,000 at once.
 
     \b
     Example: fairpost region workspaces --region eu
@@ -93,9 +95,9 @@ def workspaces(
     elif found:
         print_table(("workspace", "region", "since"), [(p.workspace, p.region, iso(p.created_at)) for p in found])
     else:
-        typer.echo("none; place one: fairpost region place WORKSPACE REGION")
+        typer.echo("No workspaces. Assign one: fairpost region place WORKSPACE REGION")
     if len(found) == PLACEMENTS_MAX:
-        note(f"there may be more: --after {found[-1].workspace}")
+        note(f"more: --after {found[-1].workspace}")
 
 
 def _answer(each: "Sight") -> str:
@@ -105,7 +107,7 @@ def _answer(each: "Sight") -> str:
 def _schema(each: "Sight") -> str | None:
     if each.pending is None:
         return each.trouble if each.answers else None
-    return f"to do: fairpost db migrate --region {each.name}" if each.pending else "up to date"
+    return f"run: fairpost db migrate --region {each.name}" if each.pending else "up to date"
 
 
 def _number(n: int | None) -> str | None:

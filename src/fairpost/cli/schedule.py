@@ -1,4 +1,4 @@
-"""`fairpost schedule`: when a workspace sends its campaigns, and how much a day."""
+"""`fairpost schedule`: a workspace's sending window and daily quota for campaigns."""
 
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(no_args_is_help=True, help="Set when a workspace sends its campaigns, and how much a day.")
+app = typer.Typer(no_args_is_help=True, help="Set a workspace's sending window and daily quota.")
 
 ZONES_NAMED = 3
-IN_OPTIONS = {  # how the rules call what these say
+IN_OPTIONS = {  # the option for each field of the rules
     "timezone": "--timezone",
     "days": "--days",
     "holidays": "--holiday",
@@ -36,39 +36,44 @@ IN_OPTIONS = {  # how the rules call what these say
 def set_(
     workspace: Workspace = None,
     timezone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="The clock of its days and hours, like Europe/Berlin.")
+        str | None, typer.Option(metavar="ZONE", help="Time zone for the days and hours, for example Europe/Berlin.")
     ] = None,
-    days: Annotated[str | None, typer.Option(metavar="DAYS", help="mon-fri, or mon,wed,fri, or all.")] = None,
+    days: Annotated[
+        str | None, typer.Option(metavar="DAYS", help="Days to send on, for example mon-fri or mon,wed,fri, or all.")
+    ] = None,
     hours: Annotated[
-        str | None, typer.Option(metavar="HOURS", help="09:00-17:00; 22:00-06:00 goes on into the next day; or: all.")
-    ] = None,
-    any_time: Annotated[bool, typer.Option("--any-time", help="On all days and at all hours; holidays stay.")] = False,
-    holiday: Annotated[
-        list[str] | None,
+        str | None,
         typer.Option(
-            metavar="DATE", help="A day without sending, like 2027-12-25, beside those there are; again for others."
+            metavar="HOURS", help="Hours to send in, for example 09:00-17:00, 22:00-06:00 (ends the next day), or all."
         ),
     ] = None,
+    any_time: Annotated[
+        bool, typer.Option("--any-time", help="Send on all days and at all hours. Holidays are kept.")
+    ] = False,
+    holiday: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DATE", help="Add a day without sending, for example 2027-12-25. Repeatable."),
+    ] = None,
     no_holidays: Annotated[
-        bool, typer.Option("--no-holidays", help="Forget the holidays, but for those given with it.")
+        bool, typer.Option("--no-holidays", help="Remove all holidays, except those given with --holiday.")
     ] = False,
     quota: Annotated[
         int | None,
-        typer.Option(parser=limit, metavar="N", help="Most e-mails a day, of all campaigns together; or: none."),
+        typer.Option(parser=limit, metavar="N", help="Maximum e-mails per day across all campaigns, or none."),
     ] = None,
     ramp_up: Annotated[
         str | None,
         typer.Option(
             metavar="PLAN",
-            help="Begin with less than the quota: 10d (evenly over 10 days), 5%,10%,25% (of each day), none.",
+            help="How to ramp up to the quota: 10d (evenly over 10 days), 5%,10%,25% (one per day), or none.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set when and how much a workspace sends in campaigns.
+    """Set a workspace's sending window and daily quota.
 
-    All its campaigns share the hours and the quota. It counts at once, also for what is queued already; e-mails outside of campaigns do
-    not wait for it. What is not named stays as it is.
+    They apply to all its campaigns together, and take effect immediately, including for queued e-mails. E-mails outside campaigns are not affected.
+    Options that you omit are not changed.
 
     \b
     Example: fairpost schedule set --timezone Europe/Berlin --days mon-fri --hours 09:00-17:00 --quota 200 --ramp-up 10d
@@ -76,7 +81,7 @@ def set_(
     from fairpost.campaigns import words
 
     if any_time and (days is not None or hours is not None):
-        raise typer.BadParameter("--any-time is all days and all hours: leave --days and --hours out")
+        raise typer.BadParameter("--any-time cannot be combined with --days and --hours")
     if any_time:
         days, hours = "all", "all"
     if all(given is None for given in (timezone, days, hours, holiday, quota, ramp_up)) and not no_holidays:
@@ -108,14 +113,14 @@ def set_(
     for line in shown.summary():
         typer.echo(plain(line))
     if began_anew:
-        typer.echo("the ramp-up begins anew, with its first day")
+        typer.echo("the ramp-up restarts at day one")
 
 
 @app.command()
 def show(workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Show when and how much a workspace sends in campaigns.
+    """Show a workspace's sending window and daily quota.
 
-    Whether it sends now and until when, how much of the quota is used today, where its ramp-up stands, and the next seven days.
+    Shows whether it is open now, the quota used today, the ramp-up, and the next seven days.
 
     \b
     Example: fairpost schedule show
@@ -136,7 +141,7 @@ async def _shown(store: "Store", workspace: str) -> "ShownSchedule":
     return ShownSchedule(await schedule_of(store, workspace), today[-1] if today else None, now)
 
 
-# ── how it is written ─────────────────────────────────────────────────────────────────────────────────────
+# ── parse options ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read(option: str, parse: "Callable[[Any], T]", given: Any) -> T | None:
@@ -149,7 +154,7 @@ def _read(option: str, parse: "Callable[[Any], T]", given: Any) -> T | None:
 
 
 def _timezone(text: str) -> str:
-    """Only by its very name: one that merely this machine understands would fail on another."""
+    """Parse a time zone. The name must be exact: a spelling that works on this machine may fail on another."""
     from zoneinfo import available_timezones
 
     from fairpost.campaigns.words import shown
@@ -159,7 +164,7 @@ def _timezone(text: str) -> str:
         return text
     near = _near(text, sorted(known))
     asked = f": did you mean {' or '.join(near)}?" if near else ""
-    raise ValueError(f"must be a name like Europe/Berlin, got {shown(text)}{asked}")
+    raise ValueError(f"must be a name such as Europe/Berlin, got {shown(text)}{asked}")
 
 
 def _near(text: str, zones: "Sequence[str]") -> list[str]:
@@ -179,8 +184,8 @@ def _holidays(texts: list[str]) -> frozenset[date]:
         try:
             day = date.fromisoformat(text)
         except ValueError:
-            raise ValueError(f"must be a day like 2027-12-25, got {shown(text)}") from None
+            raise ValueError(f"must be a day such as 2027-12-25, got {shown(text)}") from None
         if day.year not in YEARS:
-            raise ValueError(f"must lie in the years {YEARS[0]}..{YEARS[-1]}, got {shown(text)}")
+            raise ValueError(f"must be in the years {YEARS[0]} to {YEARS[-1]}, got {shown(text)}")
         found.add(day)
     return frozenset(found)

@@ -1,4 +1,4 @@
-"""How durations, days, windows, gaps and zones are written as options. A wrong one is told at once, by the words of the campaign files."""
+"""Parsers for durations, days, windows, gaps and time zones in options. Errors are the same as for campaign files."""
 
 from collections.abc import Callable, Iterable
 from datetime import date, datetime
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 def parse_duration(text: str) -> int:
-    """In seconds: 3d, 12h, 30m."""
+    """Parse a duration such as 3d, 12h or 30m, and return it in seconds."""
     return _read(words.duration_s, text)
 
 
 def parse_window(text: str, timezone: str, holidays: Iterable[date] = ()) -> SendingWindow:
-    """mon-fri 09:00-17:00. Days alone are open all day, hours alone are of every day."""
+    """Parse a window such as "mon-fri 09:00-17:00". Days alone mean all day; hours alone mean every day."""
     days, hours = _parts(text)
     start, end = _read(words.hours, hours or "all")
     return SendingWindow(
@@ -33,7 +33,7 @@ def parse_window(text: str, timezone: str, holidays: Iterable[date] = ()) -> Sen
 
 
 def parse_gap(text: str) -> Gap | None:
-    """In seconds: 30-90, or none."""
+    """Parse a gap in seconds, such as 30-90, or "none"."""
     return _read(words.gap, text)
 
 
@@ -42,9 +42,9 @@ def parse_ramp_up(text: str) -> words.RampUp:
 
 
 def parse_timezone(text: str) -> str:
-    """Only by its very name: one that merely this machine understands would fail on another."""
+    """Parse a time zone. The name must be exact: a spelling that works on this machine may fail on another."""
     if text not in available_timezones():
-        raise typer.BadParameter(f"must be a name like Europe/Berlin, got {words.shown(text)}")
+        raise typer.BadParameter(f"must be a name such as Europe/Berlin, got {words.shown(text)}")
     return text
 
 
@@ -52,20 +52,20 @@ def parse_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"must be a day like 2027-12-25, got {words.shown(text)}") from None
+        raise typer.BadParameter(f"must be a day such as 2027-12-25, got {words.shown(text)}") from None
 
 
 def parse_moment(text: str, timezone: str) -> datetime:
-    """With its distance from UTC, or else by the clock of the zone."""
+    """Parse a time with an offset from UTC, or else in the given time zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"must be a time like 2027-03-01T09:00, got {words.shown(text)}") from None
+        raise typer.BadParameter(f"must be a time such as 2027-03-01T09:00, got {words.shown(text)}") from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(timezone))
 
 
 def _parts(text: str) -> tuple[str, str]:
-    """The days and the hours: those are what has colons."""
+    """Split the text into days and hours. The hours are the part with colons."""
     given = text.split()
     first = next((n for n, each in enumerate(given) if ":" in each), len(given))
     return " ".join(given[:first]), " ".join(given[first:])

@@ -1,4 +1,4 @@
-"""What a schedule means now and on the days ahead, in words and as JSON."""
+"""What a schedule means now and on the coming days, as text and as JSON."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ HOLIDAYS_NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """Of the workspace's own clock. `open` None: the whole day; `allowed` None: as much as you like."""
+    """A day in the workspace's time zone. `open` is None for the whole day; `allowed` is None for unlimited."""
 
     day: date
     starts_at: datetime
@@ -38,7 +38,7 @@ class Day:
 @dataclass(frozen=True, slots=True)
 class ShownSchedule:
     stored: "StoredSchedule"
-    today: "QuotaUsed | None"  # as it was laid for the engine
+    today: "QuotaUsed | None"  # as stored for the engine
     now: datetime
 
     @property
@@ -56,7 +56,7 @@ class ShownSchedule:
     # ── what it means ─────────────────────────────────────────────────────────────────────────────────────
 
     def days(self) -> Iterator[Day]:
-        """Today, and those after it."""
+        """Yield today and the following days."""
         starts_at = day_start(self.timezone, self.now)
         first = self.stored.first_day or windows.local_day(self.timezone, self.now)
         for _ in range(DAYS_AHEAD):
@@ -70,14 +70,14 @@ class ShownSchedule:
         return self.window is None or windows.is_open(self.window, self.now)
 
     def closes_at(self) -> datetime | None:
-        """None: it is shut now, or always open."""
+        """Return when the window closes, or None if it is closed now or always open."""
         if self.window is None or not self.is_open():
             return None
         end = windows.closes_at(self.window, self.now)
         return end if end < self.now + windows.SEARCH_MAX else None
 
     def opens_at(self) -> datetime | None:
-        """None: it is open now, or stays shut for a year."""
+        """Return when the window opens, or None if it is open now or stays closed for a year."""
         if self.window is None or self.is_open():
             return None
         try:
@@ -95,7 +95,7 @@ class ShownSchedule:
         return self.quota.ramp_up_days or len(self.quota.ramp_up_percents)
 
     def ramp_up_day(self) -> int | None:
-        """None: there is none, or it has not begun."""
+        """Return the current day of the ramp-up, or None if there is no ramp-up or it has not begun."""
         if not self.ramp_up_days() or self.stored.first_day is None:
             return None
         return day_number(self.stored.first_day, windows.local_day(self.timezone, self.now), self.window)
@@ -136,12 +136,12 @@ class ShownSchedule:
     # ── for people ────────────────────────────────────────────────────────────────────────────────────────
 
     def summary(self) -> list[str]:
-        under_way = ["the campaigns under way keep to it from now on"] if self.stored.is_sending else []
+        under_way = ["running campaigns use it from now on"] if self.stored.is_sending else []
         sends = f"workspace {self.stored.workspace} sends {self._when()}, {self._how_much()}"
         return [sends, self._now_in_words(), *under_way]
 
     def print(self) -> None:
-        set_by = "" if self.stored.is_stored else " (nobody has set one: fairpost schedule set --help)"
+        set_by = "" if self.stored.is_stored else " (default; to set one: fairpost schedule set --help)"
         print_pairs(
             [
                 ("workspace", self.stored.workspace),
@@ -154,7 +154,7 @@ class ShownSchedule:
                     "node_state",
                     f"and those of recipients: {', '.join(self.stored.zones)}" if self.stored.zones else None,
                 ),
-                ("campaigns", "under way" if self.stored.is_sending else "none under way"),
+                ("campaigns", "running" if self.stored.is_sending else "none running"),
             ]
         )
         if self.window is None and self.quota.daily_max is None:
@@ -169,7 +169,7 @@ class ShownSchedule:
         hours = "the whole day" if window.start == window.end else hours_in_words(window.start, window.end)
         night = " (into the next day)" if window.start > window.end and window.end != time() else ""
         off = len(self._holidays_ahead())
-        holidays = f" but for {off} holiday{'s' if off > 1 else ''}" if off else ""
+        holidays = f" except on {off} holiday{'s' if off > 1 else ''}" if off else ""
         return f"{days_in_words(window.days)} {hours.replace('-', '–')}{night} {self.timezone}{holidays}"
 
     def _how_much(self) -> str:
@@ -179,7 +179,9 @@ class ShownSchedule:
         clock = f" (the days of {self.timezone})" if self.window is None else ""
         growth = f", growing evenly over the first {quota.ramp_up_days} days" if quota.ramp_up_days else ""
         if quota.ramp_up_percents:
-            growth = f", on the first days {', '.join(f'{each}%' for each in quota.ramp_up_percents)} of it"
+            growth = (
+                f", starting with {', '.join(f'{each}%' for each in quota.ramp_up_percents)} of it on the first days"
+            )
         return f"at most {quota.daily_max:,} a day{clock}{growth}"
 
     def _now_in_words(self) -> str:
@@ -190,7 +192,7 @@ class ShownSchedule:
         return (
             f"closed; next opens {self._ahead(start)}"
             if start
-            else "closed for a year: give it days, or fewer holidays"
+            else "closed for the next year: add days, or remove holidays"
         )
 
     def _quota_in_words(self) -> str:
@@ -206,8 +208,8 @@ class ShownSchedule:
         if not days:
             return None
         if day is None:
-            return f"{days} days, beginning with the first launch; below, as if that were today"
-        return f"today is day {day} of {days}" if day <= days else f"over: it had {days} days"
+            return f"{days} days from the first launch; shown below as if that were today"
+        return f"today is day {day} of {days}" if day <= days else f"finished after {days} days"
 
     def _holidays(self) -> str:
         ahead = self._holidays_ahead()
@@ -244,7 +246,7 @@ class ShownSchedule:
 
 
 def days_in_words(days: frozenset[int]) -> str:
-    """Monday to Friday; Monday, Wednesday and Friday."""
+    """Describe days: Monday to Friday; Monday, Wednesday and Friday."""
     if len(days) == len(DAYS):
         return "every day"
     full = {day[:3]: day.capitalize() for day in DAYS}

@@ -1,4 +1,4 @@
-"""`fairpost secrets`: the key that seals the accounts' passwords."""
+"""`fairpost secrets`: the key that encrypts account passwords."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,15 +21,14 @@ def rotate_(
     drop_unreadable: Annotated[
         bool,
         typer.Option(
-            "--drop-unreadable", help="Forget the passwords that no key opens: for when a key is lost for good."
+            "--drop-unreadable", help="Delete passwords that no key can decrypt. Use this after losing a key."
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Seal every password with a new key.
 
-    Makes the key, unless FAIRPOST_SECRET_KEY gives it; then FAIRPOST_SECRET_KEY_OLD gives the one before. Killed at any
-    point it loses nothing: run it again.
+    Creates a new key, unless FAIRPOST_SECRET_KEY is set; in that case, FAIRPOST_SECRET_KEY_OLD must be the previous key. If the command is interrupted, nothing is lost: run it again.
 
     \b
     Example: fairpost secrets rotate
@@ -44,17 +43,19 @@ def rotate_(
     if as_json:
         print_json(done)
     elif done is None:
-        typer.echo("nothing to do: there is no key yet. It is made with the first password.")
+        typer.echo("Nothing to do: there is no key yet. It is created with the first password.")
     else:
         _print(done, vault.keyring)
 
 
 def _require_key_for_all_regions(settings: Settings, ring: "Keyring") -> None:
-    """A key file that is replaced after one region is lost to the others with the rotation after the next."""
+    """Refuse to rotate a key file that several regions share.
+
+    A second rotation would drop the key that the regions not yet rotated still need.
+    """
     if settings.regions and len(settings.regions) > 1 and not ring.is_given:
         raise FairpostError(
-            "Several regions use the key file, and one rotation changes one region. Put a new key (openssl rand -base64 32) "
-            f"into FAIRPOST_SECRET_KEY and that of {ring.file} into FAIRPOST_SECRET_KEY_OLD, then run this in every region"
+            f"Several regions share the key file, but a rotation changes only one region. Set FAIRPOST_SECRET_KEY to a new key (openssl rand -base64 32) and FAIRPOST_SECRET_KEY_OLD to the key in {ring.file}, then run this command in every region"
         )
 
 
@@ -62,19 +63,22 @@ def _print(done: "Rotation", ring: "Keyring") -> None:
     if done.is_resumed:
         typer.echo("finished a rotation that was interrupted")
     already = f" ({done.already} already were)" if done.already else ""
-    typer.echo(f"sealed {_passwords(done.resealed)} with the key {done.key_id}{already}")
+    typer.echo(f"sealed {_passwords(done.resealed)} with key {done.key_id}{already}")
     for name in done.dropped:
-        typer.echo(f"{name} has no password now; give it: fairpost account set {name} --ask-password")
+        typer.echo(f"{name} has no password now. Set it: fairpost account set {name} --ask-password")
+    for name in done.dropped_keys:
+        typer.echo(f"mail is no longer signed with {name}. To create a new key, see: fairpost domain add-key --help")
+    for url in done.dropped_webhooks:
+        typer.echo(f"the webhook {url} has no secret now. Make one: fairpost webhook rotate --help")
     if not ring.is_given:
-        typer.echo(f"the key is in {ring.file}: copy it to the other machines that send from this database")
+        typer.echo(f"the key is in {ring.file}; copy it to all machines that send from this database")
         if ring.file_old.exists():
-            typer.echo(f"the key before is in {ring.file_old}: keep it as long as the backups made with it")
+            typer.echo(f"the previous key is in {ring.file_old}; keep it for as long as you keep backups made with it")
     elif done.resealed:
-        typer.echo("FAIRPOST_SECRET_KEY_OLD is not needed any more, except for backups made before")
+        typer.echo("FAIRPOST_SECRET_KEY_OLD is now only needed for earlier backups")
     else:
         typer.echo(
-            "To change the key: put a new one (openssl rand -base64 32) into FAIRPOST_SECRET_KEY, this one into "
-            "FAIRPOST_SECRET_KEY_OLD, and run this again"
+            "To change the key, set FAIRPOST_SECRET_KEY to a new one (openssl rand -base64 32) and FAIRPOST_SECRET_KEY_OLD to this one, then run this command again"
         )
 
 

@@ -1,4 +1,4 @@
-"""`fairpost sequence`: which templates a campaign sends one after the other, and how long it waits between them."""
+"""`fairpost sequence`: the templates that a campaign sends one after another, and the delays between them."""
 
 import re
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
     from fairpost.store.templates import StoredSequence, StoredTemplate
 
-app = typer.Typer(no_args_is_help=True, help="Put templates in order: a first e-mail and its follow-ups.")
+app = typer.Typer(no_args_is_help=True, help="Write sequences: a first e-mail and its follow-ups.")
 
 STEPS_MAX = 100
 
-Name = Annotated[str, typer.Argument(callback=checked_name, metavar="NAME", help="The sequence's name, like spring.")]
+Name = Annotated[str, typer.Argument(callback=checked_name, metavar="NAME", help="Sequence name, for example spring.")]
 
 _STEP = re.compile(r"\s*(\S+)(?:\s+after\s+(\S.*?))?(\s+with\s+own\s+subject)?\s*", re.IGNORECASE | re.DOTALL)
 
@@ -33,17 +33,19 @@ def set_(
     name: Name,
     step: Annotated[
         list[str],
-        typer.Option(metavar="STEP", help='A template; from the second on with its delay: "reminder after 3d".'),
+        typer.Option(
+            metavar="STEP",
+            help='Template, with a delay from the second step on, for example "reminder after 3d". Repeatable.',
+        ),
     ],
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a sequence, or replace all its steps.
 
-    Give --step once for each e-mail, in their order. A delay counts from the moment at which the step before was really sent to this
-    recipient: 3d, 12h, 30m, "1d 12h", up to a year. Follow-ups have the subject of the first step, so that they stay in its thread; "last-call
-    after 1w with own subject" has its template's, and leaves the thread in Gmail. Who could not be sent one step gets none of those after it. A sequence that a campaign was
-    launched with keeps its steps.
+    Use --step once for each e-mail, in order. A delay counts from the time the previous step was sent to the recipient:
+    3d, 12h, 30m, "1d 12h", up to a year. Follow-ups use the subject of the first step, so that they stay in its thread. With "last-call
+    after 1w with own subject" a step keeps its template's subject, but Gmail then shows it outside the thread. If a step cannot be sent to a recipient, the following steps are not sent either. Once a campaign has been launched with a sequence, its steps cannot be changed.
 
     \b
     Example: fairpost sequence set spring --step welcome --step "reminder after 3d" --step "last-call after 1w"
@@ -63,7 +65,7 @@ def set_(
 
 @app.command("list")
 def list_(workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """List the sequences of a workspace, and what they send.
+    """List a workspace's sequences and their templates.
 
     \b
     Example: fairpost sequence list
@@ -77,12 +79,12 @@ def list_(workspace: Workspace = None, as_json: AsJson = False) -> None:
         rows = ((s.name, len(s.steps), _in_a_row(s.steps), _campaigns_in_words(s), iso(s.created_at)) for s in found)
         print_table(("sequence", ">steps", "sends", "campaigns", "since"), rows)
     else:
-        typer.echo("no sequences; write one: fairpost sequence set NAME --step TEMPLATE")
+        typer.echo("No sequences. Write one: fairpost sequence set NAME --step TEMPLATE")
 
 
 @app.command()
 def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Show a sequence: its steps, the fields they need, and its campaigns.
+    """Show a sequence: steps, required fields and campaigns.
 
     \b
     Example: fairpost sequence show spring
@@ -106,20 +108,20 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
             ("sequence", stored.name),
             ("since", iso(stored.created_at)),
             ("campaigns", _campaigns_in_words(stored) or "none yet"),
-            ("steps", "stay as they are: a campaign was launched with them" if stored.is_launched else None),
-            ("everybody must have", ", ".join(required)),
-            ("may be missing", ", ".join(optional)),
+            ("steps", "fixed, because a campaign was launched with them" if stored.is_launched else None),
+            ("required fields", ", ".join(required)),
+            ("optional fields", ", ".join(optional)),
         ]
     )
     typer.echo("")
-    print_table((">step", "template", "subject", "goes out"), _rows(stored.steps, known))
+    print_table((">step", "template", "subject", "sent"), _rows(stored.steps, known))
 
 
 @app.command()
 def remove(name: Name, workspace: Workspace = None) -> None:
-    """Remove a sequence that no campaign has.
+    """Remove a sequence that no campaign uses.
 
-    Its templates stay.
+    Its templates are kept.
 
     \b
     Example: fairpost sequence remove spring
@@ -127,15 +129,15 @@ def remove(name: Name, workspace: Workspace = None) -> None:
     from fairpost.actions.templates import Named, remove_sequence
 
     act(remove_sequence, Named(workspace=chosen(workspace), name=name))
-    typer.echo(f"removed sequence {name}; its templates stay")
+    typer.echo(f"removed sequence {name}; its templates are kept")
 
 
-# ── what was given ────────────────────────────────────────────────────────────────────────────────────────
+# ── parse options ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _steps(given: list[str]) -> list[Step]:
     if len(given) > STEPS_MAX:
-        raise FairpostError(f"A sequence has at most {STEPS_MAX} steps, got {len(given)}. Nothing was changed.")
+        raise FairpostError(f"A sequence can have at most {STEPS_MAX} steps, got {len(given)}. Nothing was changed.")
     steps, problems = [], []
     for number, text in enumerate(given, 1):
         try:
@@ -144,7 +146,7 @@ def _steps(given: list[str]) -> list[Step]:
             problems.append(f"step {number}: {error}")
     if problems:
         raise FairpostError(
-            "\n".join([*problems, "Nothing was changed. How steps are written: fairpost sequence set --help"])
+            "\n".join([*problems, "Nothing was changed. For the format of steps, see: fairpost sequence set --help"])
         )
     return steps
 
@@ -154,24 +156,24 @@ def _step(text: str, *, is_first: bool) -> Step:
 
     found = _STEP.fullmatch(text)
     if not found:
-        raise ValueError(f'must be a template and a delay, like "reminder after 3d", got {words.shown(text)}')
+        raise ValueError(f'must be a template and a delay, for example "reminder after 3d", got {words.shown(text)}')
     try:
         template = values.name(found[1])
     except ValueError as error:
         raise ValueError(f"the template {error}") from None
     if is_first and found[2]:
-        raise ValueError(f'goes out first, when the campaign starts: leave out "after {found[2]}"')
+        raise ValueError(f'is sent when the campaign starts: omit "after {found[2]}"')
     if is_first:
         return Step(template=template)
     if not found[2]:
-        raise ValueError(f'must say how long after the step before it goes out, like "{template} after 3d"')
+        raise ValueError(f'must have a delay after the previous step, for example "{template} after 3d"')
     try:
         return Step(template=template, delay_s=words.duration_s(found[2]), own_subject=found[3] is not None)
     except ValueError as error:
         raise ValueError(f"the delay {error}") from None
 
 
-# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── render ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _facts(stored: "StoredSequence") -> dict[str, Any]:
@@ -189,7 +191,7 @@ def _facts(stored: "StoredSequence") -> dict[str, Any]:
 
 
 def _fields(used: "list[StoredTemplate]") -> tuple[list[str], list[str]]:
-    """Those that nobody may lack, and those that some may: of all the templates together."""
+    """Return the required and optional fields of all templates together."""
     from fairpost.campaigns.launching import ALWAYS_KNOWN, compiled
 
     all_of_them = [compiled(each) for each in used]
@@ -206,7 +208,7 @@ def _rows(steps: "Sequence[Step]", known: "dict[str, StoredTemplate]") -> list[t
 
 
 def _subject(steps: "Sequence[Step]", number: int, known: "dict[str, StoredTemplate]") -> str:
-    """A follow-up has the first step's, unless it insists."""
+    """Return a step's subject. A follow-up has the first step's subject, unless it has its own."""
     step = steps[number - 1] if steps[number - 1].own_subject else steps[0]
     return plain(known[step.template].subject)
 

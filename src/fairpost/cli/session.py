@@ -1,4 +1,4 @@
-"""What most commands need: the settings, and some work on the database that they name."""
+"""Helpers for most commands: read the settings and connect to the configured database."""
 
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 def with_store(
     work: "Callable[[Store], Awaitable[T]]", *, settings: Settings | None = None, connections_max: int = 1
 ) -> T:
-    """Runs the work and returns what came of it; printing is for afterwards."""
+    """Run the work and return its result. Print only afterwards."""
     import asyncio
 
     from fairpost.startup.parts import open_store
@@ -28,7 +28,7 @@ def with_store(
 
 
 def with_home_store(work: "Callable[[Store], Awaitable[T]]") -> T:
-    """The same on the home database, whichever region is chosen."""
+    """Run the work on the home database, whichever region is selected."""
     import asyncio
 
     from fairpost.startup.parts import open_home
@@ -41,12 +41,12 @@ def with_home_store(work: "Callable[[Store], Awaitable[T]]") -> T:
 
 
 def who() -> str:
-    """Who types this: for the others, who will ask."""
+    """Return the user and machine, which are recorded where others can see them."""
     import getpass
     import socket
 
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # a user without a name
-        user = "somebody"
+    except (KeyError, OSError):  # the user has no name
+        user = "unknown"
     return f"{user} on {socket.gethostname()}"

@@ -1,4 +1,4 @@
-"""`fairpost settings`: every setting, what it is now, and where that comes from."""
+"""`fairpost settings`: every setting with its value and source."""
 
 import typer
 
@@ -7,9 +7,9 @@ from fairpost.settings import ShownSetting, shown_settings
 
 
 def settings(as_json: AsJson = False) -> None:
-    """List every setting, its value and its source.
+    """List settings with their values and sources.
 
-    Secrets are not shown. A wrong one is an error that names it, as with every command.
+    Secrets are not shown. An invalid setting is an error.
 
     \b
     Example: fairpost settings
@@ -20,7 +20,7 @@ def settings(as_json: AsJson = False) -> None:
         return
     rows = ((each["variable"], plain(each["value"] or ""), each["from"]) for each in found)
     print_table(("setting", "value", "from"), rows)
-    typer.echo("\nwhat each is for, and what it must be: docs/settings.md, or --json")
+    typer.echo("\nFor descriptions and allowed values, see docs/settings.md or --json")
 
 
 def _facts(shown: ShownSetting) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""`fairpost simulate`: days in minutes, with the engine's own code on a clock moved by hand."""
+"""`fairpost simulate`: days in minutes, with the engine's own code on a virtual clock."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fairpost.dev.simulate.fairness import Course
     from fairpost.dev.simulate.providers import Result
 
-app = typer.Typer(no_args_is_help=True, help="Simulate days of sending in minutes. No mail leaves.")
+app = typer.Typer(no_args_is_help=True, help="Simulate days of sending in minutes.")
 
 
 class ScenarioName(StrEnum):
@@ -27,15 +27,17 @@ class ScenarioName(StrEnum):
 
 @app.command()
 def accounts(
-    accounts: Annotated[int, typer.Option(min=1, max=10_000, help="How many, of all providers in turn.")] = 200,
-    days: Annotated[float, typer.Option(min=0.01, max=365, help="How long.")] = 7,
-    emails: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many there are to send.")] = 20_000,
-    seed: Annotated[int, typer.Option(help="The same seed, the same troubles.")] = 1,
+    accounts: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Number of accounts, spread across all providers.")
+    ] = 200,
+    days: Annotated[float, typer.Option(min=0.01, max=365, help="Duration in days.")] = 7,
+    emails: Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of e-mails to send.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Random seed. The same seed gives the same run.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """See accounts of many providers keep their limits, come what may.
+    """Check that accounts at many providers stay within their limits.
 
-    Through bounces, requests to slow down, and outages. Ends with 1 if a limit was exceeded, or an e-mail was sent twice.
+    Simulates bounces, throttling and outages. Exits with 1 if a limit was exceeded or an e-mail was sent twice.
 
     \b
     Example: fairpost simulate accounts --accounts 20 --days 2 --emails 1000
@@ -79,15 +81,15 @@ def accounts(
 
 @app.command()
 def fairness(
-    scenario: Annotated[ScenarioName, typer.Option(help="Who wants to send what.")] = ScenarioName.WHALE,
-    seed: Annotated[int, typer.Option(help="The same seed, the same arrivals and the same figures.")] = 1,
-    scale: Annotated[int, typer.Option(min=1, max=100, help="So many times the e-mails and the slots.")] = 1,
+    scenario: Annotated[ScenarioName, typer.Option(help="Scenario to simulate.")] = ScenarioName.WHALE,
+    seed: Annotated[int, typer.Option(help="Random seed. The same seed gives the same run.")] = 1,
+    scale: Annotated[int, typer.Option(min=1, max=100, help="Factor for the number of e-mails and slots.")] = 1,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare who goes next: by arrival, by whole shares, by Fairpost's claim.
+    """Compare Fairpost's fair queue with other algorithms.
 
-    Ends with 1 if Fairpost left a slot unused while something waited for one.
+    Exits with 1 if Fairpost left a slot unused while an e-mail was waiting.
 
     \b
     Example: fairpost simulate fairness --scenario whale --plot whale.svg
@@ -129,16 +131,18 @@ def fairness(
 
 @app.command()
 def abuse(
-    senders: Annotated[int, typer.Option(min=20, max=100_000, help="How many; of 20, 15 are honest.")] = 200,
-    days: Annotated[int, typer.Option(min=2, max=365, help="How long.")] = 14,
-    seed: Annotated[int, typer.Option(help="The same seed, the same senders and the same figures.")] = 1,
+    senders: Annotated[
+        int, typer.Option(min=20, max=100_000, help="Number of senders; three in four are honest.")
+    ] = 200,
+    days: Annotated[int, typer.Option(min=2, max=365, help="Duration in days.")] = 14,
+    seed: Annotated[int, typer.Option(help="Random seed. The same seed gives the same run.")] = 1,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
-    """See who is throttled for abuse, how soon, and who by mistake.
+    """Check which senders are throttled for abuse, and how soon.
 
-    Honest senders and abusers, known as such, under the engine's own policy. Beside it: what a timer would have found that
-    scores everybody once an hour. Needs no database.
+    Simulates honest senders and abusers under the engine's policy, and compares it with a timer that scores all senders
+    once an hour. Needs no database.
 
     \b
     Example: fairpost simulate abuse --senders 100 --days 7
@@ -170,19 +174,16 @@ def abuse(
 @app.command()
 def providers(
     only: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Cases with this in their name; may be repeated.")
+        list[str] | None, typer.Option(metavar="TEXT", help="Only cases whose name contains this text. Repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed, the same chances.")] = 1,
-    list_cases: Annotated[bool, typer.Option("--list", help="Show the cases and run nothing.")] = False,
+    seed: Annotated[int, typer.Option(help="Random seed. The same seed gives the same run.")] = 1,
+    list_cases: Annotated[bool, typer.Option("--list", help="List the cases without running them.")] = False,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
-    """See what providers that hang, defer and refuse do to everybody else.
+    """Check how providers that hang or reject affect other mail.
 
-    Whole engines against a zoo of providers, on a clock moved by hand: slow, hanging at each step, greylisting, deferring one
-    recipient, refusing one sender, down for an hour, and more, with accounts that pause and senders who share them.
-    Checked all the time: what accounts hold, how long newcomers wait, idle accounts, wrong blame, the log, the limits.
-    Ends with 1 if something did not hold. All cases take some minutes.
+    Runs whole engines against simulated providers on a virtual clock: providers that are slow, hang at each step, greylist, defer one recipient, reject one sender, are down for an hour, and more. Accounts have pauses, and senders share them. Throughout the run, the simulation checks claims, waiting times, idle accounts, limits, the log, and which senders a problem affects. Exits with 1 if a check fails. Running all cases takes several minutes.
 
     \b
     Example: fairpost simulate providers --only defers-one --only 'healthy 100 ms'
@@ -200,7 +201,7 @@ def providers(
     require_plottable(plot)
     cases = [case for case in CASES if not only or any(text in case.name for text in only)]
     if not cases:
-        raise typer.BadParameter("--only fits no case. See: fairpost simulate providers --list")
+        raise typer.BadParameter("--only matches no case. See: fairpost simulate providers --list")
     if list_cases:
         show_cases(cases)
         return

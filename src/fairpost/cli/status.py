@@ -1,4 +1,4 @@
-"""`fairpost status`: what waits, what each account may do, and above all why nothing is sending."""
+"""`fairpost status`: the queue, the accounts, and why mail is not being sent."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,34 +12,46 @@ from fairpost.reasons.rendering import brief_or_none
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
+    from fairpost.policy.conditions import Condition
     from fairpost.policy.facts import Facts
     from fairpost.reasons.rendering import Shown
+    from fairpost.store.store import Store
 
 
 def status(as_json: AsJson = False) -> None:
-    """Show what is going on, and why mail is not going out.
+    """Show what is happening, and why mail is not sent.
 
-    Quick, however much is waiting. Scheduled and ready e-mails are counted together as waiting: telling them apart would mean reading them all.
+    Its speed does not depend on the number of e-mails. Scheduled and ready e-mails are counted together as waiting.
 
     \b
     Example: fairpost status
     """
-    from fairpost.observe.status import read_facts
     from fairpost.policy.conditions import diagnose
     from fairpost.reasons.rendering import shown
 
     settings = read_settings()
-    facts = with_store(read_facts, settings=settings)
+    facts, of_webhooks = with_store(_read, settings=settings)
     reasons = [shown(each) for each in diagnose(facts)]
+    webhooks = [shown(each) for each in of_webhooks]
     if as_json:
-        print_json({**_as_json(facts, reasons), "redirect_all": settings.redirect_all})
+        print_json({**_as_json(facts, reasons), "webhooks": webhooks, "redirect_all": settings.redirect_all})
         return
     _shout(facts, redirect_all=settings.redirect_all)
     _print(facts, reasons)
+    if webhooks:
+        typer.echo()
+        _print_shown("Webhooks", webhooks)
+
+
+async def _read(store: "Store") -> "tuple[Facts, list[Condition]]":
+    from fairpost.observe.status import read_facts
+    from fairpost.observe.webhooks import troubled
+
+    return await read_facts(store), await troubled(store)
 
 
 def _shout(facts: "Facts", *, redirect_all: str | None) -> None:
-    """What nobody may overlook stands above everything else."""
+    """Print pauses and redirection before everything else."""
     from fairpost.policy.conditions import of_pause
     from fairpost.reasons.rendering import shown
 
@@ -49,11 +61,11 @@ def _shout(facts: "Facts", *, redirect_all: str | None) -> None:
         typer.echo(f"next: {reason.then}\n")
     if redirect_all:
         typer.secho(f"REDIRECTED. {redirection(redirect_all)}", fg=typer.colors.RED, bold=True)
-        typer.echo("next: unset FAIRPOST_REDIRECT_ALL, if this is not a staging system\n")
+        typer.echo("next: unset FAIRPOST_REDIRECT_ALL, unless this is a staging system\n")
 
 
 def redirection(address: str) -> str:
-    return f"Every e-mail goes to {address}, and none to its recipients (FAIRPOST_REDIRECT_ALL)."
+    return f"Every e-mail goes to {address} instead of its recipients (FAIRPOST_REDIRECT_ALL)."
 
 
 def _as_json(facts: "Facts", reasons: "list[Shown]") -> dict[str, Any]:
@@ -132,7 +144,11 @@ def _print_reasons(facts: "Facts", reasons: "list[Shown]") -> None:
     if not reasons:
         typer.echo(plain(told(headline(facts, [], per_s=0))))
         return
-    typer.secho("Why nothing, or not everything, is sending", bold=True)
+    _print_shown("Why mail is not being sent", reasons)
+
+
+def _print_shown(title: str, reasons: "list[Shown]") -> None:
+    typer.secho(title, bold=True)
     for reason in reasons:
         typer.secho(f"- {plain(reason.text)}", fg=typer.colors.YELLOW)
         if reason.then:

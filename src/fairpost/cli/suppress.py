@@ -1,4 +1,4 @@
-"""`fairpost suppress`: the addresses that must not get mail."""
+"""`fairpost suppress`: addresses that get no mail."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,33 +32,31 @@ class AddressOrCommand(TyperGroup):
 app = typer.Typer(
     cls=AddressOrCommand,
     no_args_is_help=True,
-    help='Keep addresses that must not get mail.\n\n\b\nExample: fairpost suppress ann@example.com --reason "asked us to stop"',
+    help='List, add and remove addresses that get no mail.\n\n\b\nExample: fairpost suppress ann@example.com --reason "asked us to stop"',
 )
 
 Address = Annotated[
     str,
-    typer.Argument(
-        metavar="ADDRESS", help="The address; case does not matter, nor in which way its domain is written."
-    ),
+    typer.Argument(metavar="ADDRESS", help="E-mail address. Neither case nor the encoding of the domain matters."),
 ]
-Workspace = Annotated[str | None, typer.Option(help="For this workspace. [default: FAIRPOST_WORKSPACE]")]
+Workspace = Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")]
 ARGUMENTS = {"address": "ADDRESS"}
-Everywhere = Annotated[bool, typer.Option("--everywhere", help="For all workspaces.")]
-OnlyWorkspace = Annotated[str | None, typer.Option("--workspace", help="Only what counts for this workspace.")]
-OnlyKind = Annotated[SuppressionKind | None, typer.Option("--kind", help="Only those of this kind.")]
+Everywhere = Annotated[bool, typer.Option("--everywhere", help="Apply to all workspaces.")]
+OnlyWorkspace = Annotated[str | None, typer.Option("--workspace", help="Only entries that apply to this workspace.")]
+OnlyKind = Annotated[SuppressionKind | None, typer.Option("--kind", help="Only entries of this kind.")]
 
 
 @app.command()
 def add(
     address: Address,
-    reason: Annotated[str, typer.Option(help="Why, for whoever asks later.")],
-    kind: Annotated[SuppressionKind, typer.Option(help="Why, in one word.")] = SuppressionKind.MANUAL,
+    reason: Annotated[str, typer.Option(help="Reason, kept as a note.")],
+    kind: Annotated[SuppressionKind, typer.Option(help="Kind of suppression.")] = SuppressionKind.MANUAL,
     workspace: Workspace = None,
     everywhere: Everywhere = False,
 ) -> None:
-    """Suppress an address; `add` may be left out.
+    """Suppress an address. `add` is optional.
 
-    E-mails already queued for it are not sent either. An unsubscribe stops bulk mail alone.
+    E-mails already queued for the address are not sent either. An unsubscribe stops only bulk mail.
 
     \b
     Example: fairpost suppress ann@example.com --reason "asked us to stop"
@@ -76,13 +74,13 @@ def list_(
     workspace: OnlyWorkspace = None,
     kind: OnlyKind = None,
     search: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only those with this in the address or the reason.")
+        str | None, typer.Option(metavar="TEXT", help="Only entries whose address or reason contains this text.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
-    after: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Go on after this address.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of addresses.")] = 50,
+    after: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Continue after this address.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the suppressed addresses, by the alphabet.
+    """List suppressed addresses in alphabetical order.
 
     \b
     Example: fairpost suppress list --workspace acme --kind complaint --json
@@ -102,16 +100,18 @@ def list_(
         rows = ((s.address, _in_words(s.workspace), s.kind, s.stops, s.reason, iso(s.created_at)) for s in found)
         print_table(columns, rows)
     elif not more:
-        typer.echo("no address is suppressed" if workspace is kind is search is after is None else "no such address")
+        typer.echo(
+            "No address is suppressed." if workspace is kind is search is after is None else "No matching address."
+        )
     if more:
-        typer.echo(f"and {more:,} known by a hash alone, of erased persons: fairpost suppress show ADDRESS finds them")
+        typer.echo(f"and {more:,} erased addresses, kept as hashes. Check one: fairpost suppress show ADDRESS")
 
 
 @app.command()
 def show(address: Address, as_json: AsJson = False) -> None:
-    """Show why an address gets no mail, and since when.
+    """Show whether, why and since when an address is suppressed.
 
-    In every workspace; and how many e-mails in a row its mailbox did not take.
+    Covers every workspace, and shows the number of soft bounces.
 
     \b
     Example: fairpost suppress show ann@example.com
@@ -129,7 +129,7 @@ def show(address: Address, as_json: AsJson = False) -> None:
         what = "bulk mail suppressed" if s.stops is Stops.BULK else "suppressed"
         typer.echo(plain(f"{what} in {_in_words(s.workspace)} since {iso(s.created_at)}: {s.kind}, {s.reason}"))
     for b in soft:
-        limit = f"of {most}" if most else "and none is too many"
+        limit = f"of {most}" if most else "no limit"
         times = f"{b.count} ({limit}), the first {iso(b.first_at)}, the last {iso(b.last_at)}"
         typer.echo(plain(f"soft bounces in {_in_words(b.workspace)}: {times}"))
     if not where and not soft:
@@ -138,14 +138,12 @@ def show(address: Address, as_json: AsJson = False) -> None:
 
 @app.command("soft-bounces")
 def soft_bounces(
-    most: Annotated[
-        int | None, typer.Option("--max", min=0, max=1000, help="From now on after so many; 0: never.")
-    ] = None,
+    most: Annotated[int | None, typer.Option("--max", min=0, max=1000, help="New limit. 0 means never.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show or set after how many soft bounces an address is suppressed.
+    """Show or set how many soft bounces suppress an address.
 
-    So many e-mails in a row, within 30 days, that were given up because the mailbox took none.
+    Counts e-mails in a row, within 30 days, that failed because the mailbox was unavailable.
 
     \b
     Example: fairpost suppress soft-bounces --max 3
@@ -162,19 +160,19 @@ def soft_bounces(
 
 @app.command("import")
 def import_(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A CSV file, or - for standard input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or - for standard input.")],
     workspace: Workspace = None,
     everywhere: Everywhere = False,
-    kind: Annotated[SuppressionKind, typer.Option(help="Of lines that name none.")] = SuppressionKind.MANUAL,
-    reason: Annotated[str, typer.Option(help="Of lines that give none.")] = "imported",
+    kind: Annotated[SuppressionKind, typer.Option(help="Kind for lines without one.")] = SuppressionKind.MANUAL,
+    reason: Annotated[str, typer.Option(help="Reason for lines without one.")] = "imported",
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out bad lines instead of taking nothing.")
+        bool, typer.Option("--skip-bad", help="Skip invalid lines instead of importing nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put all addresses of a CSV file on the list, or none.
+    """Import addresses from a CSV file, all or none.
 
-    Columns: address, kind, reason, created_at, workspace, stops. Only the address is needed.
+    Columns: address, kind, reason, created_at, workspace, stops. Only `address` is required.
 
     \b
     Example: fairpost suppress import bounces.csv --kind hard_bounce
@@ -199,12 +197,12 @@ def import_(
 
 @app.command()
 def export(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A CSV file, or - for standard output.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or - for standard output.")],
     workspace: OnlyWorkspace = None,
     kind: OnlyKind = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Write the list to a CSV file, which `import` reads.
+    """Export the list as a CSV file for `import`.
 
     \b
     Example: fairpost suppress export suppressions.csv --workspace acme
@@ -230,7 +228,7 @@ def export(
 
 @app.command()
 def remove(address: Address, workspace: Workspace = None, everywhere: Everywhere = False) -> None:
-    """Take an address off the suppression list.
+    """Remove an address from the suppression list.
 
     \b
     Example: fairpost suppress remove ann@example.com
@@ -251,7 +249,7 @@ async def _checked(store: "Store", address: str) -> str:
 
 def _scope(workspace: str | None, everywhere: bool) -> str:
     if everywhere and workspace is not None:
-        raise typer.BadParameter("give --workspace or --everywhere, not both")
+        raise typer.BadParameter("give either --workspace or --everywhere")
     return EVERYBODY if everywhere else workspace or read_settings().workspace
 
 

@@ -1,6 +1,6 @@
-"""The suppression list as a file: CSV as spreadsheets and other programs write it, and as they can read it without harm.
+"""The suppression list as CSV, as spreadsheets write it and can safely read it.
 
-Reads and writes lines; what becomes of them is the database's business.
+This module only reads and writes lines.
 """
 
 import csv
@@ -38,12 +38,12 @@ _OTHER_NAMES = {
 
 
 class UnreadableList(FairpostError):
-    """Not a list of addresses, or not to its end."""
+    """The file is not a list of addresses, or is cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """For lines that do not say it themselves."""
+    """Defaults for lines without these values."""
 
     workspace: str
     kind: SuppressionKind = SuppressionKind.MANUAL
@@ -52,8 +52,8 @@ class Defaults:
 
 # ── cells ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-# Where a spreadsheet sees the beginning of a cell, it takes = + - @ for a formula. Also after a separator: it may split the
-# line at others than ours. An apostrophe is doubled, so that reading takes away exactly what writing put there.
+# At the start of a cell, spreadsheets read = + - @ as a formula. They may split a line at other separators than ours,
+# so this applies after any separator. An apostrophe is doubled, so that reading removes exactly what writing added.
 _FORMULA = re.compile(r"(^|[,;\t\r\n|])(?=['=+\-@＝＋－＠])")
 _DEFUSED = re.compile(r"(^|[,;\t\r\n|])'(?=['=+\-@＝＋－＠])")
 
@@ -68,12 +68,12 @@ def as_it_was(cell: str) -> str:
 
 @contextmanager
 def rows_into(out: BinaryIO) -> Iterator[Callable[[tuple[str, ...]], object]]:
-    """Gives what writes a row of cells; the header is written first."""
+    """Write the header, and yield a function that writes a row."""
     text = io.TextIOWrapper(out, encoding="utf-8", newline="")
     try:
         write = csv.writer(
             text, lineterminator="\r\n"
-        ).writerow  # as RFC 4180 has it; then a lone \r in a cell is quoted too
+        ).writerow  # as in RFC 4180; a lone \r in a cell is then quoted, too
         write(COLUMNS)
         yield write
         text.flush()
@@ -90,7 +90,10 @@ def cells(entry: Suppression) -> tuple[str, ...]:
 
 
 def read_list(file: BinaryIO, *, name: str, defaults: Defaults) -> Iterator[Entry | BadLine]:
-    """UTF-8 with or without a mark, lines ended in any way, cells parted by comma, semicolon or tab, with or without a header."""
+    """Read UTF-8, with or without a byte order mark and a header. Cells are separated by comma, semicolon or tab.
+
+    All kinds of line endings are accepted.
+    """
     lines = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
     try:
         first = lines.readline(LINE_CHARS_MAX)
@@ -112,7 +115,10 @@ def _in_order() -> dict[str, int]:
 
 
 def _layout(first: str, name: str) -> tuple[str, dict[str, int] | None]:
-    """How the cells are parted, and what the header says each is; None: there is no header, and the columns are in our order."""
+    """Return the separator and the columns of the header.
+
+    If there is no header, the columns are None: they are in our order.
+    """
     for delimiter in sorted(DELIMITERS, key=first.count, reverse=True):
         row = next(csv.reader([first], delimiter=delimiter), [])
         words = [cell.strip().lower() for cell in row]
@@ -122,9 +128,9 @@ def _layout(first: str, name: str) -> tuple[str, dict[str, int] | None]:
         if words and "@" in words[0]:
             return delimiter, None
     if first.startswith(("\udcff\udcfe", "\udcfe\udcff")) or "\0" in first:
-        raise UnreadableList(f"{name} is UTF-16, or no text at all. Save it as CSV in UTF-8.")
+        raise UnreadableList(f"{name} is UTF-16 or not text. Save it as CSV in UTF-8.")
     raise UnreadableList(
-        f"{name}, line 1: neither a header with the column address, nor an address. The columns are: {', '.join(COLUMNS)}"
+        f"{name}, line 1: no address, and no header with a column named address. Known columns: {', '.join(COLUMNS)}"
     )
 
 
@@ -139,7 +145,7 @@ def _entries(rows: "_csv.Reader", columns: dict[str, int], defaults: Defaults, n
             return
         except csv.Error as error:
             raise UnreadableList(
-                f"{name} cannot be read on from line {line}: {error}. Nothing was changed. Is there a quote that does not end?"
+                f"{name} cannot be read from line {line} on: {error}. Nothing was changed. Check for a missing closing quote."
             ) from error
         if row and any(row):
             yield _entry(row, line, places, kinds, defaults)
@@ -165,14 +171,14 @@ def _entry(
     if not address:
         return BadLine(line, "has no address")
     if len(whole) > ROW_CHARS_MAX:
-        return BadLine(line, f"has {len(whole):,} characters; {ROW_CHARS_MAX:,} are the most")
+        return BadLine(line, f"has {len(whole):,} characters, more than {ROW_CHARS_MAX:,}")
     known = kinds.get(kind.lower()) if kind else defaults.kind
     if known is None:
         return BadLine(line, f"kind must be one of {', '.join(kinds)}; got {kind!r}")
     try:
         moment = _moment(created_at) if created_at else None
     except (ValueError, OverflowError):
-        return BadLine(line, f"created_at must be a time like 2030-01-31T09:00:00Z; got {created_at!r}")
+        return BadLine(line, f"created_at must be a time such as 2030-01-31T09:00:00Z; got {created_at!r}")
     if workspace and (len(workspace) > WORKSPACE_CHARS_MAX or not workspace.isprintable()):
         return BadLine(line, f"workspace must be 1..{WORKSPACE_CHARS_MAX} characters on one line; got {workspace!r}")
     if not _is_stopped_by(known, stops):
@@ -201,6 +207,6 @@ def _broken(text: str) -> str | None:
 
 
 def _moment(text: str) -> datetime:
-    """Without a zone it is UTC."""
+    """Parse a time. Without a time zone, it is in UTC."""
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""`fairpost template`: what e-mails say, checked before it is kept, and shown as a recipient would see it."""
+"""`fairpost template`: write, check, preview and remove templates."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -6,6 +6,7 @@ import typer
 
 from fairpost.cli.acting import act, actor, value_of
 from fairpost.cli.files import STANDARD, read_text
+from fairpost.cli.header_options import Headers, ReplyTo, header_fields
 from fairpost.cli.names import Workspace, checked_name, chosen
 from fairpost.cli.output import AsJson, iso, jsonable, plain, print_json, print_pairs, print_table
 from fairpost.cli.session import with_store
@@ -39,38 +40,40 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Write, check, preview and remove templates.")
 
-Name = Annotated[str, typer.Argument(callback=checked_name, metavar="NAME", help="The template's name, like welcome.")]
+Name = Annotated[str, typer.Argument(callback=checked_name, metavar="NAME", help="Template name, for example welcome.")]
 
 
 @app.command("set")
 def set_(
     name: Name,
-    subject: Annotated[str | None, typer.Option(metavar="TEXT", help="The subject line.")] = None,
-    text: Annotated[str | None, typer.Option(metavar="TEXT", help="The plain text.")] = None,
+    subject: Annotated[str | None, typer.Option(metavar="TEXT", help="Subject line.")] = None,
+    text: Annotated[str | None, typer.Option(metavar="TEXT", help="Plain text.")] = None,
     text_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The file with the plain text, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the plain text, or - for standard input.")
     ] = None,
     html: Annotated[
-        str | None, typer.Option(metavar="HTML", help="The HTML, beside the text or instead of it.")
+        str | None, typer.Option(metavar="HTML", help="HTML, in addition to the text or instead of it.")
     ] = None,
     html_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The file with the HTML, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the HTML, or - for standard input.")
     ] = None,
-    no_text: Annotated[bool, typer.Option("--no-text", help="Take the plain text out; the HTML stays.")] = False,
-    no_html: Annotated[bool, typer.Option("--no-html", help="Take the HTML out; the plain text stays.")] = False,
+    no_text: Annotated[bool, typer.Option("--no-text", help="Remove the plain text, and keep the HTML.")] = False,
+    no_html: Annotated[bool, typer.Option("--no-html", help="Remove the HTML, and keep the plain text.")] = False,
+    reply_to: ReplyTo = None,
+    header: Headers = None,
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a template, or change a part of it.
+    """Write a template, or change parts of it.
 
-    A new one needs a subject, and a text or HTML. What is not named stays as it is. It is checked first: with a mistake in it, nothing is changed.
-    Campaigns that are launched keep the words that they were launched with.
+    A new template needs a subject, and text or HTML. Parts that you omit are not changed. A template with an error is not stored.
+    Launched campaigns keep the content they were launched with.
 
     \b
-    What differs from one recipient to the next stands in braces:
-      {{ company }}                                      everybody must have a company
-      {{ first_name or "there" }}                        who has no first name is called there
-      {% if city %}How is life in {{ city }}?{% endif %} only for those with a city
+    Write the recipient's fields in braces:
+      {{ company }}                                      a required field
+      {{ first_name or "there" }}                        with a fallback for recipients without a first name
+      {% if city %}How is life in {{ city }}?{% endif %} only for recipients with a city
 
     \b
     Example: fairpost template set welcome --subject 'Hello {{ first_name or "there" }}' --text-file welcome.txt
@@ -79,12 +82,16 @@ def set_(
     from fairpost.store.templates import sequences
 
     if text_file == html_file == STANDARD:
-        raise typer.BadParameter("standard input can be read only once: give the text or the HTML as a file")
-    given = _given(subject, _body("text", text, text_file, no_text), _body("html", html, html_file, no_html))
+        raise typer.BadParameter("standard input can be used only once; use a file for the text or the HTML")
+    headers = header_fields(reply_to, header)
+    bodies_ = _body("text", text, text_file, no_text), _body("html", html, html_file, no_html)
+    given = _given(subject, *bodies_, is_needed=not headers)
     where = chosen(workspace)
 
+    asked = PutTemplate(workspace=where, name=name, parts=given, header_fields=headers)
+
     async def work(store: "Store") -> "tuple[TemplatePut, bool]":
-        done = _put(await put(actor(), PutTemplate(workspace=where, name=name, parts=given), store), given)
+        done = _put(await put(actor(), asked, store), given)
         users = [each for each in await sequences(store, where) if uses(each, name)]
         return done, any(each.is_launched for each in users)
 
@@ -97,15 +104,15 @@ def set_(
     for line in field_lines(after):
         typer.echo(plain(line))
     if changed and is_launched:
-        typer.echo("campaigns that were launched with it keep the words they had")
+        typer.echo("campaigns launched with it keep their content")
     if "\\n" in (text or ""):
-        typer.echo('the text has "\\n" in it, letter by letter; line breaks come with --text-file')
-    typer.echo(f"see it: fairpost template preview {name}")
+        typer.echo('the text contains "\\n" as two characters; for line breaks, use --text-file')
+    typer.echo(f"next: fairpost template preview {name}")
 
 
 @app.command("list")
 def list_(workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """List the templates of a workspace.
+    """List a workspace's templates.
 
     \b
     Example: fairpost template list
@@ -119,12 +126,12 @@ def list_(workspace: Workspace = None, as_json: AsJson = False) -> None:
         rows = ((t.name, short(t.subject), bodies(t), ", ".join(t.sequences), iso(t.changed_at)) for t in found)
         print_table(("template", "subject", "has", "used by", "changed"), rows)
     else:
-        typer.echo("no templates; write one: fairpost template set NAME --subject … --text …")
+        typer.echo("No templates. Write one: fairpost template set NAME --subject … --text …")
 
 
 @app.command()
 def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Show a template: its words, its fields, and who uses it.
+    """Show a template's content and fields, and where it is used.
 
     \b
     Example: fairpost template show welcome
@@ -148,6 +155,8 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
             ("changed", iso(found.changed_at)),
             *(("fields", line) for line in field_lines(template_of(found))),
             ("used by", "; ".join(map(user_in_words, users)) or "no sequence yet"),
+            ("reply-to", found.header_fields.reply_to and str(found.header_fields.reply_to)),
+            *((f"header {name}", value) for name, value in found.header_fields.headers.items()),
             ("subject", found.subject),
         ]
     )
@@ -161,25 +170,25 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
 def preview(
     name: Name,
     prospect: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="As this prospect would get it. [default: made-up values]")
+        str | None, typer.Option(metavar="ADDRESS", help="Preview for this prospect. [default: sample values]")
     ] = None,
     field: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="With this field and no others; again for each of them."),
+        typer.Option(metavar="NAME=VALUE", help="Field value; other fields are empty. Repeatable."),
     ] = None,
-    html: Annotated[bool, typer.Option("--html", help="Print the HTML alone, fit to go into a file.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="Print only the HTML, to save in a file.")] = False,
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a template as a recipient would get it.
+    """Show a template as a recipient would see it.
 
-    With the fields of a prospect, with those given, or with made-up values. Nothing is sent.
+    Uses the fields of a prospect, those given, or sample values. Nothing is sent.
 
     \b
     Example: fairpost template preview welcome --prospect ann@example.com
     """
     if prospect is not None and field:
-        raise typer.BadParameter("give --prospect or --field, not both")
+        raise typer.BadParameter("give either --prospect or --field")
     own, where = _own_fields(field or []), chosen(workspace)
 
     async def work(store: "Store") -> "tuple[StoredTemplate, dict[str, Any] | None]":
@@ -200,22 +209,22 @@ def preview(
         print_json({**jsonable(rendered), "fields": {key: values[key] for key in values if key in roots(compiled)}})
     elif html:
         if rendered.html is None:
-            raise FairpostError(f"Template {name} has no HTML. Its text: fairpost template preview {name}")
+            raise FairpostError(f"Template {name} has no HTML. For its text, run: fairpost template preview {name}")
         echo_body(rendered.html)
     else:
         if fields is None and roots(compiled):
-            typer.echo(plain(f"with made-up values: {values_in_words(compiled, values)}"))
+            typer.echo(plain(f"with sample values: {values_in_words(compiled, values)}"))
         typer.echo(plain(f"subject: {rendered.subject}\n"))
         echo_body(rendered.text if rendered.text is not None else rendered.html or "")
         if rendered.text is not None and rendered.html is not None:
-            typer.echo(f"\nit has HTML, too; see it: fairpost template preview {name} --html > preview.html")
+            typer.echo(f"\nIt also has HTML: fairpost template preview {name} --html > preview.html")
 
 
 @app.command()
 def remove(name: Name, workspace: Workspace = None) -> None:
     """Remove a template that no sequence uses.
 
-    Campaigns that are launched keep their words.
+    Launched campaigns keep their content.
 
     \b
     Example: fairpost template remove welcome
@@ -226,30 +235,31 @@ def remove(name: Name, workspace: Workspace = None) -> None:
     typer.echo(f"removed template {name}")
 
 
-# ── what was given ────────────────────────────────────────────────────────────────────────────────────────
+# ── parse options ─────────────────────────────────────────────────────────────────────────────────────────
 
-TAKEN_OUT = ""  # a part that is to be there no more: what is given is never empty
+TAKEN_OUT = ""  # marks a part to remove, because given parts are never empty
 
 
-def _given(subject: str | None, text: str | None, html: str | None) -> dict[str, str | None]:
+def _given(subject: str | None, text: str | None, html: str | None, *, is_needed: bool) -> dict[str, str | None]:
     given = {part: value or None for part, value in zip(PARTS, (subject, text, html), strict=True) if value is not None}
-    if not given:
-        raise typer.BadParameter("give at least one of --subject, --text, --text-file, --html and --html-file")
+    if not given and is_needed:
+        options = "--subject, --text, --text-file, --html, --html-file, --reply-to and --header"
+        raise typer.BadParameter(f"give at least one of {options}")
     if subject is not None and not subject.strip():
-        raise typer.BadParameter("a subject must not be empty: nobody opens a mail without one", param_hint="--subject")
+        raise typer.BadParameter("the subject must not be empty", param_hint="--subject")
     return given
 
 
 def _body(part: str, words: str | None, file: str | None, is_out: bool) -> str | None:
-    """None: nothing was said of it."""
+    """Return the content of a part, or None if it was not given."""
     if (words is not None) + (file is not None) + is_out > 1:
-        raise typer.BadParameter(f"give one of --{part}, --{part}-file and --no-{part}")
+        raise typer.BadParameter(f"give only one of --{part}, --{part}-file and --no-{part}")
     if is_out:
         return TAKEN_OUT
     body = words if file is None else read_text(file)
     if body is not None and not body.strip():
         where = f"--{part}" if file is None else "standard input" if file == STANDARD else file
-        raise FairpostError(f"{where} is empty, and nothing was changed. To take the {part} out: --no-{part}")
+        raise FairpostError(f"{where} is empty. Nothing was changed. To remove the {part}, use --no-{part}")
     return body
 
 
@@ -262,7 +272,7 @@ def _put(outcome: "Done[TemplatePut] | Refused", given: dict[str, str | None]) -
 
 
 def _own_fields(given: list[str]) -> dict[str, Any]:
-    """`order.total=5` is a field within another one."""
+    """Parse fields. `order.total=5` sets a field within another one."""
     fields: dict[str, Any] = {}
     for each in given:
         path, is_pair, value = each.partition("=")
@@ -271,6 +281,8 @@ def _own_fields(given: list[str]) -> dict[str, Any]:
         for step in outer:
             at = at.setdefault(step, {}) if isinstance(at, dict) else {}
         if not is_pair or not all((*outer, last)) or not isinstance(at, dict):
-            raise typer.BadParameter(f"{each!r} is no field: write it like first_name=Ann", param_hint="--field")
+            raise typer.BadParameter(
+                f"{each!r} is not a field. Use a format such as first_name=Ann", param_hint="--field"
+            )
         at[last] = value
     return fields

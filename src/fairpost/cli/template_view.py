@@ -1,4 +1,4 @@
-"""How templates are shown: their fields, their mistakes with the place, and what became of a change."""
+"""Output about templates: fields, errors with their position, and changes."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PARTS = ("subject", "text", "html")
 SAMPLE_ADDRESS = "ada@example.com"
-SHOWN_BEFORE, SHOWN_AFTER = 60, 40  # characters of a line, around a mistake
+SHOWN_BEFORE, SHOWN_AFTER = 60, 40  # characters of a line around a mistake
 SUBJECT_SHOWN = 60  # characters
 
 
@@ -25,7 +25,7 @@ SUBJECT_SHOWN = 60  # characters
 
 
 def with_places(reason: "Reason", parts: "Mapping[str, str | None]") -> str:
-    """Each mistake with the line where it is, as it was written."""
+    """Return each error with its source line."""
     from fairpost.reasons.rendering import command, mistake_in_words, mistakes, sentence
 
     lines = [f"{mistake_in_words(each)}\n{_pointed(parts[each['field']] or '', each)}" for each in mistakes(reason)]
@@ -33,7 +33,7 @@ def with_places(reason: "Reason", parts: "Mapping[str, str | None]") -> str:
 
 
 def _pointed(source: str, mistake: dict[str, Any]) -> str:
-    """The line, or the piece of it around the place, and a caret below the place."""
+    """Return the line, or the part around the mistake, with a caret below its position."""
     from rich.cells import cell_len
 
     line, at = source.split("\n")[mistake["line"] - 1], mistake["column"] - 1
@@ -57,7 +57,7 @@ def compiled_of(template: "Template") -> "Compiled":
 
 
 def fields_of(template: "Template") -> dict[str, list[str]]:
-    """`nested`: lists and objects, which no CSV file can bring."""
+    """Return a template's fields. `nested` are lists and objects, which a CSV file cannot contain."""
     from fairpost.campaigns.launching import ALWAYS_KNOWN
 
     compiled = compiled_of(template)
@@ -70,12 +70,14 @@ def fields_of(template: "Template") -> dict[str, list[str]]:
 
 def field_lines(template: "Template") -> list[str]:
     fields = fields_of(template)
-    lines = [f"everybody must have: {', '.join(fields['required'])}"] if fields["required"] else []
-    lines += [f"may be missing: {', '.join(fields['optional'])}"] if fields["optional"] else []
+    lines = [f"required fields: {', '.join(fields['required'])}"] if fields["required"] else []
+    lines += [f"optional fields: {', '.join(fields['optional'])}"] if fields["optional"] else []
     lines += (
-        [f"no CSV file can bring these lists and objects: {', '.join(fields['nested'])}"] if fields["nested"] else []
+        [f"lists and objects, which a CSV file cannot contain: {', '.join(fields['nested'])}"]
+        if fields["nested"]
+        else []
     )
-    return lines or ["nothing has to be known of a recipient but the address"]
+    return lines or ["no fields except the address"]
 
 
 def sample(compiled: "Compiled") -> dict[str, Any]:
@@ -99,23 +101,24 @@ def rendered_for(compiled: "Compiled", values: dict[str, Any], name: str, prospe
         return compiled.render(values)
     except Unrenderable as error:
         whom = f"for {prospect}" if prospect is not None else "with these fields"
-        raise FairpostError(f"Template {name} cannot be filled in {whom}: {error}") from error
+        raise FairpostError(f"Template {name} cannot be rendered {whom}: {error}") from error
 
 
-# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── render ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def outcome(name: str, before: "StoredTemplate | None", after: "StoredTemplate", changed: list[str]) -> str:
     if not changed:
-        return f"template {name} is the same as before"
+        return f"template {name} is unchanged"
     has = [part for part in PARTS if parts_of(after)[part] is not None]
+    has += [name for name in ("headers", "reply_to") if getattr(after.header_fields, name)]
     if before is None:
         return f"wrote template {name}: {_listed(has)}"
     gone = [part for part in changed if part not in has]
     kept = [part for part in has if part not in changed]
     said = [f"{_listed([part for part in changed if part in has])} changed"] if set(changed) - set(gone) else []
-    said += [f"{_listed(gone)} taken out"] if gone else []
-    said += [f"{_listed(kept)} as before"] if kept else []
+    said += [f"{_listed(gone)} removed"] if gone else []
+    said += [f"{_listed(kept)} unchanged"] if kept else []
     return f"changed template {name}: {', '.join(said)}"
 
 
@@ -152,6 +155,6 @@ def short(subject: str) -> str:
 
 
 def echo_body(body: str) -> None:
-    """Into a file as it is; on a terminal, nothing in it may steer that."""
+    """Print the body, unchanged to a file, and without control characters to a terminal."""
     is_seen = sys.stdout.isatty()
     typer.echo("\t".join(map(plain, body.split("\t"))) if is_seen else body, nl=not body.endswith("\n"))

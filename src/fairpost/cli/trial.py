@@ -1,4 +1,4 @@
-"""How a server that was tried is shown: each step, what the server said, and what to type next."""
+"""Output of testing a server: each step, the server's reply, and the next step."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -39,4 +39,4 @@ def trial_facts(tried: "Sequence[Tried]") -> list[dict[str, Any]]:
 def _words(each: "Tried") -> str:
     if each.reply is None:
         return each.text
-    return f"{each.text}. It said: {each.reply.code} {each.reply.text}"
+    return f"{each.text}. Reply: {each.reply.code} {each.reply.text}"

@@ -1,11 +1,11 @@
-"""`fairpost up`: everything in one command: database, engine, HTTP API, development inbox, and a demonstration of it at work."""
+"""`fairpost up`: database, engine, HTTP API, development inbox and a demonstration in one command."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fairpost.dev.demo.burst import FirstAct, Progress
     from fairpost.dev.inbox.server import InboxServer
     from fairpost.store.store import Store
+    from fairpost.transports.smtp.settings import SmtpSettings
 
 FRAMES_EVERY_S = 0.2
 LINES_EVERY_S = 1.0
@@ -30,19 +31,25 @@ BAR_CHARS = 30
 API_PORT = 8080
 DEMO_EMAILS = 400
 DEMO_EMAILS_MAX = 10_000
-INBOX_PORTS = (1025, 0)  # any that is free, where somebody has the usual one
+INBOX_PORT = 1025
 READY_S_MAX = 60.0
 END_S_MAX = 30.0
 
 
 def up(
     demo: Annotated[
-        bool | None, typer.Option("--demo/--no-demo", help="[default: yes on the embedded database, else no]")
+        bool | None,
+        typer.Option(
+            "--demo/--no-demo", help="Run the demonstration. [default: yes on the embedded database, else no]"
+        ),
     ] = None,
     demo_emails: Annotated[
         int,
         typer.Option(
-            min=1, max=DEMO_EMAILS_MAX, metavar="N", help="E-mails queued by the demonstration's largest sender."
+            min=1,
+            max=DEMO_EMAILS_MAX,
+            metavar="N",
+            help="Number of e-mails that the demonstration's largest sender queues.",
         ),
     ] = DEMO_EMAILS,
     browser: Annotated[
@@ -51,12 +58,29 @@ def up(
             "--open/--no-open", help="Open the pages in your browser. [default: yes in a terminal on a desktop]"
         ),
     ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            metavar="PORT",
+            help="Port for the HTTP API and the pages. [default: 8080, or a free port if it is in use]",
+        ),
+    ] = None,
+    inbox_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            metavar="PORT",
+            help="Port for the development inbox. [default: 1025, or a free port if it is in use]",
+        ),
+    ] = None,
     log_format: LogFormatOption = None,
 ) -> None:
-    """Start everything on this machine, with a demonstration.
+    """Start everything here, with a demonstration.
 
-    The database, the engine that sends through all accounts (unless FAIRPOST_ENGINE is off), the HTTP API, and the development inbox. The demonstration goes over SMTP
-    into that inbox and no further: a rush of seconds, then half an hour of everyday mail, so that every page has something to show.
+    Starts the database, the engine (unless FAIRPOST_ENGINE is off), the HTTP API, and the development inbox. All mail from the demonstration goes to that inbox: a burst of a few seconds, then half an hour of everyday mail, so that every page has data to show.
 
     \b
     Example: fairpost up
@@ -70,20 +94,36 @@ def up(
     settings = read_settings()
     given_account(settings)
     with_demo = is_demo_wanted(settings, demo)
-    asyncio.run(_up(settings, demo_emails if with_demo else 0, _has_desktop() if browser is None else browser))
+    wanted = Wanted(
+        demo_emails=demo_emails if with_demo else 0,
+        browser=_has_desktop() if browser is None else browser,
+        port=port,
+        inbox_port=inbox_port,
+    )
+    asyncio.run(_up(settings, wanted))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What to start. `demo_emails` is 0 for no demonstration. A port of None means the default port, or a free one if it is in use."""
+
+    demo_emails: int
+    browser: bool
+    port: int | None
+    inbox_port: int | None
 
 
 def is_demo_wanted(settings: Settings, asked: bool | None) -> bool:
-    """Unasked, only on the embedded database: on yours it would leave its traces."""
+    """Return whether to run the demonstration: by default only on the embedded database, because it leaves data behind."""
     if asked and not settings.engine:
         raise FairpostError(
-            "The demonstration needs the engine, and FAIRPOST_ENGINE is off. Set it to on, or: --no-demo"
+            "The demonstration needs the engine, but FAIRPOST_ENGINE is off. Set it to on, or add --no-demo"
         )
     return settings.database_url is None and settings.engine if asked is None else asked
 
 
 def _has_desktop() -> bool:
-    """Somebody looks at a terminal, and at a screen that shows more than text."""
+    """Return whether a person is at a terminal with a graphical desktop."""
     import os
     import sys
 
@@ -91,33 +131,32 @@ def _has_desktop() -> bool:
     return sys.stdout.isatty() and is_graphic
 
 
-async def _up(settings: Settings, demo_emails: int, with_browser: bool) -> None:
-    """`demo_emails`: 0 for no demonstration."""
+async def _up(settings: Settings, wanted: Wanted) -> None:
     from fairpost.startup.parts import embedded
 
     over = _until_a_signal()
-    with _alone(settings.home):
+    with _alone(settings.home) as lock:
         was_running = settings.home_database_url is not None or embedded(settings).status().running
-        typer.echo("starting the database …" if not was_running else "looking at the database …")
+        typer.echo("starting the database …" if not was_running else "checking the database …")
         try:
             url = await _database(settings, over)
             if url is not None and not over.is_set():
-                await _run(settings, url, demo_emails, with_browser, over)
+                await _run(settings, url, wanted, lock, over)
         finally:
             if not was_running:
                 embedded(settings).stop()
-    typer.echo("stopped: everything that was started is ended")
+    typer.echo("stopped")
 
 
 async def _database(settings: Settings, over: "asyncio.Event") -> str | None:
-    """The URL of one that answers; None: it is over before that."""
+    """Return the URL of a database that responds, or None if stopped before then."""
     import asyncio
 
     from fairpost.startup.parts import prepare_database
     from fairpost.store.outage import patiently
 
     opening = asyncio.create_task(patiently(lambda: prepare_database(settings), note_event))
-    if settings.database_url:  # the embedded one is not left half started
+    if settings.database_url:  # do not leave the embedded server half started
         await _first(opening, over.wait(), timeout_s=None)
         if not opening.done():
             opening.cancel()
@@ -125,38 +164,43 @@ async def _database(settings: Settings, over: "asyncio.Event") -> str | None:
     return await opening
 
 
-async def _run(settings: Settings, url: str, demo_emails: int, with_browser: bool, over: "asyncio.Event") -> None:
+async def _run(settings: Settings, url: str, wanted: Wanted, lock: TextIO, over: "asyncio.Event") -> None:
     from fairpost.auth.membership import first_admin_link, local_operator_link
     from fairpost.dev.demo.stage import put_workspaces
+    from fairpost.startup.dev_account import put_dev_account
     from fairpost.startup.parts import kept, open_home, open_store
 
     async with AsyncExitStack() as stack:
         stack.enter_context(kept(settings.at_home(), note_event))
         store = await stack.enter_async_context(open_store(settings))
-        inbox = await stack.enter_async_context(_inbox(store))
-        if demo_emails:
+        inbox = await stack.enter_async_context(_inbox(store, wanted.inbox_port))
+        if wanted.demo_emails:
             await stack.enter_async_context(_cleared_stage(store))
-        api_url = await stack.enter_async_context(_api(settings))
+        api_url = await stack.enter_async_context(_api(settings, wanted.port))
+        lock.write(f"\n{api_url}")
+        lock.flush()
+        if settings.home_database_url is None and settings.smtp_host is None:
+            await put_dev_account(store, _server_of(inbox))
         if settings.engine:
-            await stack.enter_async_context(_engine(settings.home, over))
+            await stack.enter_async_context(_engine(settings, api_url, over))
         async with open_home(settings) as home:
             links = Links(
                 first_admin=await first_admin_link(home, api_url),
                 here=await local_operator_link(home, api_url) if settings.home_database_url is None else None,
             )
-        if demo_emails and settings.regions is None:  # with regions, a name belongs to one of them for good
+        if wanted.demo_emails and settings.regions is None:  # with regions, a name belongs to one of them permanently
             await put_workspaces(store)
         _say_ready(inbox, url, api_url, links, with_engine=settings.engine)
-        if with_browser:
+        if wanted.browser:
             _open(links.here or api_url)
-        if demo_emails and not over.is_set():
-            await _demonstrate(store, inbox, api_url, over, demo_emails)
+        if wanted.demo_emails and not over.is_set():
+            await _demonstrate(store, inbox, api_url, over, wanted.demo_emails)
         await over.wait()
 
 
 @contextmanager
 def _spared_by_trouble() -> Iterator[None]:
-    """A demonstration is not worth ending everything else for: what the database's trouble cuts off is left out."""
+    """End only the demonstration if the database fails."""
     from fairpost.store.trouble import DRIVER_ERRORS, is_trouble
 
     try:
@@ -177,47 +221,56 @@ def _until_a_signal() -> "asyncio.Event":
 
 
 @contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """One `up` per home. The lock goes with the process, however it ends."""
+def _alone(home: Path) -> Iterator[TextIO]:
+    """Allow one `up` per home. The lock ends with the process."""
     import fcntl
     import os
 
+    from fairpost.startup.address import UP_LOCK
+
     home.mkdir(parents=True, exist_ok=True)
-    with (home / "up.lock").open("a+") as file:
+    with (home / UP_LOCK).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
             raise FairpostError(
-                f"fairpost up is already running in {home} (process {file.read().strip()}). Let it end, or look: fairpost status"
+                f"fairpost up is already running in {home} (process {file.readline().strip()}). Stop it first, or see: fairpost status"
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        yield
+        yield file
 
 
 @asynccontextmanager
-async def _inbox(store: "Store") -> "AsyncIterator[InboxServer]":
+async def _inbox(store: "Store", port: int | None) -> "AsyncIterator[InboxServer]":
     from fairpost.dev.inbox.server import InboxServer, ServerOptions
 
-    for port in INBOX_PORTS:
-        server = InboxServer(store, ServerOptions(port=port))
-        try:
-            await server.start()
-            break
-        except FairpostError:
-            if port == INBOX_PORTS[-1]:
-                raise
+    server = InboxServer(store, ServerOptions(port=INBOX_PORT if port is None else port))
+    try:
+        await server.start()
+    except FairpostError:
+        if port is not None:
+            raise
+        server = InboxServer(store, ServerOptions(port=0))
+        await server.start()
     try:
         yield server
     finally:
         await server.stop()
 
 
+def _server_of(inbox: "InboxServer") -> "SmtpSettings":
+    from fairpost.model.transport import Security
+    from fairpost.transports.smtp.settings import SmtpSettings
+
+    return SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
+
+
 @asynccontextmanager
 async def _cleared_stage(store: "Store") -> AsyncIterator[None]:
-    """Clears the demonstration away after the engine has ended: until then some of it may be on its way out."""
+    """Remove the demonstration after the engine has stopped, because its e-mails may be in flight until then."""
     from fairpost.dev.demo import background as second_act
 
     try:
@@ -228,55 +281,67 @@ async def _cleared_stage(store: "Store") -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _api(settings: Settings) -> AsyncIterator[str]:
-    """The HTTP API, in this process; gives its URL."""
+async def _api(settings: Settings, port: int | None) -> AsyncIterator[str]:
+    """Run the HTTP API in this process, and yield its URL."""
     from fairpost.api.app import build_app
     from fairpost.api.serve import serving
+    from fairpost.startup.address import is_url_chosen
     from fairpost.startup.logs import start_logging
     from fairpost.startup.service import client_limits, open_service
 
+    listener = _api_listener(port)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    if not is_url_chosen(settings):
+        settings = replace(settings, public_url=url)
     with (settings.home / "api.log").open("a", encoding="utf-8", buffering=1) as file:
         log = start_logging(settings, stream=file)
         async with (
             open_service(settings, log=log) as service,
-            serving(build_app(service, log=log), _api_listener(), limits=client_limits(settings)) as port,
+            serving(build_app(service, log=log), listener, limits=client_limits(settings)),
         ):
-            yield f"http://127.0.0.1:{port}"
+            yield url
 
 
-def _api_listener() -> "socket.socket":
+def _api_listener(port: int | None) -> "socket.socket":
     from fairpost.api.serve import listener_on
 
     try:
-        return listener_on("127.0.0.1", API_PORT)
+        return listener_on("127.0.0.1", API_PORT if port is None else port)
     except FairpostError:
-        return listener_on("127.0.0.1", 0)  # any that is free, where somebody has the usual one
+        if port is not None:
+            raise
+        return listener_on("127.0.0.1", 0)  # a free port if the usual one is taken
 
 
 @asynccontextmanager
-async def _engine(home: Path, over: "asyncio.Event") -> AsyncIterator[None]:
-    """`fairpost work` as a process of its own, up and ready. It hears of Ctrl-C from us, once."""
+async def _engine(settings: Settings, api_url: str, over: "asyncio.Event") -> AsyncIterator[None]:
+    """Run `fairpost work` as a separate process. This process passes Ctrl-C on to it."""
     import asyncio
+    import os
     import sys
 
-    log = home / "engine.log"
+    from fairpost.startup.address import is_url_chosen
+
+    log = settings.home / "engine.log"
+    url = settings.public_url if is_url_chosen(settings) else api_url
     with log.open("a", encoding="utf-8") as file:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "fairpost", "work", "--ends-with-stdin"),
-            stdin=asyncio.subprocess.PIPE,  # killed, we leave no engine behind
+            stdin=asyncio.subprocess.PIPE,  # closes when this process is killed, so that no engine is left behind
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
+            env={**os.environ, "FAIRPOST_PUBLIC_URL": url},
         )
         ready = asyncio.Event()
         reading = asyncio.create_task(_keep_log(process, file, ready))
         try:
             await _first(ready.wait(), reading, over.wait(), timeout_s=READY_S_MAX)
             if not ready.is_set() and not over.is_set():
-                raise FairpostError(f"The engine did not start. See what it says: {log}")
+                raise FairpostError(f"The engine did not start. See its log: {log}")
             reading.add_done_callback(lambda _: over.set())  # without an engine there is nothing to show
             yield
             if reading.done():
-                raise FairpostError(f"The engine has ended by itself. See what it says: {log}")
+                raise FairpostError(f"The engine has stopped unexpectedly. See its log: {log}")
         finally:
             if process.returncode is None:
                 process.terminate()
@@ -307,7 +372,7 @@ async def _keep_log(process: "asyncio.subprocess.Process", file: Any, ready: "as
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """That work once. `here`: signs in whoever runs this, on a database of their own alone."""
+    """One-time links. `here` signs in the person at this machine, on the embedded database only."""
 
     first_admin: str | None
     here: str | None
@@ -315,27 +380,25 @@ class Links:
 
 def _say_ready(inbox: "InboxServer", url: str, api_url: str, links: Links, *, with_engine: bool) -> None:
     if not with_engine:
-        typer.echo("FAIRPOST_ENGINE is off: nothing is sent from here")
+        typer.echo("FAIRPOST_ENGINE is off: no engine is running here")
     typer.echo(
         f"ready: {'engine, ' if with_engine else ''}inbox and HTTP API run on {without_password(url)}; send to smtp://127.0.0.1:{inbox.port}, or: "
         "fairpost email send --to you@example.com --subject Hello --text Hi — Ctrl-C ends everything"
     )
     if links.here is not None:
         typer.secho(
-            f"open this: {links.here} (signs you in, once, within ten minutes; another: fairpost admin link operator@localhost)",
+            f"open this: {links.here} (signs you in once, within ten minutes; for another link: fairpost admin link operator@localhost)",
             bold=True,
         )
     else:
-        typer.echo(f"the pages: {api_url} (a link that signs you in: fairpost admin link ADDRESS)")
-    typer.echo(f"HTTP API: {api_url}/docs (a key: fairpost workspace add acme, then fairpost key add acme)")
+        typer.echo(f"dashboard: {api_url} (to sign in: fairpost admin link ADDRESS)")
+    typer.echo(f"HTTP API: {api_url}/docs (for a key: fairpost key add default)")
     if links.first_admin is not None:
-        typer.echo(
-            f"for good: {links.first_admin} (works once, for a day: become the first admin, with a password of your own)"
-        )
+        typer.echo(f"to stay: {links.first_admin} (become the first admin with a password; valid once, for a day)")
 
 
 def _open(link: str) -> None:
-    """Where that cannot be done, the link stands above."""
+    """Open the link in a browser. If that fails, the link is printed above."""
     import webbrowser
     from contextlib import suppress
 
@@ -346,11 +409,9 @@ def _open(link: str) -> None:
 async def _demonstrate(store: "Store", inbox: "InboxServer", api_url: str, over: "asyncio.Event", emails: int) -> None:
     from fairpost.dev.demo.background import LASTS_S, SecondAct, clear
     from fairpost.dev.demo.burst import FirstAct
-    from fairpost.model.transport import Security
     from fairpost.system import chance
-    from fairpost.transports.smtp.settings import SmtpSettings
 
-    server = SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
+    server = _server_of(inbox)
     first = FirstAct(store, server, flood=emails)
     second = SecondAct(store, server, dice=chance.roll)
     await _begin(first, over)
@@ -359,18 +420,20 @@ async def _demonstrate(store: "Store", inbox: "InboxServer", api_url: str, over:
     if over.is_set():
         return
     typer.echo(
-        f"A quiet demonstration goes on for {LASTS_S // 60} minutes, with a campaign and everything that can go wrong: "
-        f"look at {api_url}, or: fairpost status, fairpost campaign list --workspace demo-shop"
+        f"A quiet demonstration runs for another {LASTS_S // 60} minutes, with a campaign and typical problems: "
+        f"see {api_url}, or run: fairpost status, fairpost campaign list --workspace demo-shop"
     )
     await second.run(over)
     if not over.is_set():
         with _spared_by_trouble():
             await clear(store)
-        typer.echo("The demonstration is over, and what was waiting of it is cancelled. Everything else goes on.")
+        typer.echo(
+            "The demonstration is over, and its queued e-mails have been cancelled. Everything else keeps running."
+        )
 
 
 async def _begin(act: "FirstAct | SecondAct", over: "asyncio.Event") -> None:
-    """Again from its beginning, if the database goes away in the middle."""
+    """Run one act. If the database fails, start again from the beginning."""
     has_begun = False
     while not (has_begun or over.is_set()):
         with _spared_by_trouble():
@@ -417,19 +480,19 @@ def _picture(progress: "Progress") -> Any:
     from rich.console import Group
     from rich.table import Table
 
-    senders = Table(title=f"Who waits, who is served ({progress.elapsed_s:.1f} s)", title_justify="left", box=None)
+    senders = Table(title=f"Senders ({progress.elapsed_s:.1f} s)", title_justify="left", box=None)
     for column in ("sender", "served", "waiting", "", "done after"):
         senders.add_column(column, justify="right" if column in ("served", "waiting") else "left")
     for name, s in progress.senders.items():
         done = f"{s.done_after_s:.1f} s" if s.done_after_s is not None else ""
         senders.add_row(name, str(s.sent), str(s.total - s.sent), _bar(s.sent / s.total), done)
-    accounts = Table(title="What each account does", title_justify="left", box=None)
+    accounts = Table(title="Accounts", title_justify="left", box=None)
     for column in ("account", "pace", "sent", "may send next"):
         accounts.add_column(column, justify="right" if column == "sent" else "left")
     for name, a in progress.accounts.items():
         moment = f"{a.next_at:%H:%M:%S.%f}"[:-3] if a.next_at else "now"
         accounts.add_row(name, f"every {a.delay_ms} ms", str(a.sent), moment if a.is_driven else "starting …")
-    mails = Table(title="What arrives in the inbox", title_justify="left", box=None)
+    mails = Table(title="Inbox", title_justify="left", box=None)
     for column in ("from", "to", "subject"):
         mails.add_column(column)
     for mail in progress.mails:
@@ -446,9 +509,9 @@ def _conclusion(progress: "Progress") -> str:
     others = [s.done_after_s or 0 for name, s in progress.senders.items() if name != largest]
     unsent = sum(s.total - s.sent for s in progress.senders.values())
     if unsent:
-        return f"The demonstration is over, {unsent} of its e-mails were not sent. See why: fairpost status"
+        return f"The demonstration is over; {unsent} of its e-mails were not sent. See why: fairpost status"
     return (
-        f"{largest} queued its {progress.senders[largest].total} e-mails first and needed "
-        f"{progress.senders[largest].done_after_s:.1f} s; the others, who came later, were all done after "
+        f"{largest} queued its {progress.senders[largest].total} e-mails first and finished after "
+        f"{progress.senders[largest].done_after_s:.1f} s; the others arrived later and finished after "
         f"{max(others):.1f} s. See them: fairpost inbox list"
     )

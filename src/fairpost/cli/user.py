@@ -1,4 +1,4 @@
-"""`fairpost user`: what is known of workspaces and users, who is throttled, and how to change that by hand."""
+"""`fairpost user`: registered workspaces and users, their tiers, limits and throttles."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -29,17 +29,19 @@ if TYPE_CHECKING:
     from fairpost.observe.senders import ShownSender
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Register users, see who is throttled and why.")
+app = typer.Typer(no_args_is_help=True, help="Register users, and see which are throttled and why.")
 
 NAME_MAX = 200
 PLAN_MAX = 100
 
-Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
-User = Annotated[str | None, typer.Argument(metavar="[USER]", help="One of its users; without: the workspace itself.")]
+Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Workspace name.")]
+User = Annotated[
+    str | None, typer.Argument(metavar="[USER]", help="User in the workspace. If omitted, the workspace itself.")
+]
 
 
 def _since(text: str) -> datetime:
-    """A day begins at midnight, UTC."""
+    """Parse a date, which means midnight UTC."""
     try:
         return datetime.combine(date.fromisoformat(text), time(), UTC)
     except ValueError:
@@ -50,25 +52,30 @@ def _since(text: str) -> datetime:
 def set_(
     workspace: Workspace,
     user: User = None,
-    plan: Annotated[str | None, typer.Option(help="What it pays for; '' for none.")] = None,
+    plan: Annotated[str | None, typer.Option(help="Plan; '' for none.")] = None,
     since: Annotated[
         datetime | None,
-        typer.Option(parser=_since, metavar="TIME", help="Since when it exists: 2030-01-31 or 2030-01-31T09:00:00Z."),
+        typer.Option(
+            parser=_since,
+            metavar="TIME",
+            help="When the user or workspace was created, for example 2030-01-31 or 2030-01-31T09:00:00Z.",
+        ),
     ] = None,
     daily_max: Annotated[
         int | None,
-        typer.Option(parser=limit, metavar="N", help="Most it may submit in 24 hours, on any way; or: none."),
+        typer.Option(parser=limit, metavar="N", help="Maximum e-mails in 24 hours, or none."),
     ] = None,
     waiting_max: Annotated[
-        int | None, typer.Option(parser=limit, metavar="N", help="Most of it that may wait; or: none.")
+        int | None, typer.Option(parser=limit, metavar="N", help="Maximum e-mails waiting, or none.")
     ] = None,
     home: Annotated[
-        str | None, typer.Option(metavar="DOMAIN", help="The domain among whose users it is served, whatever its From.")
+        str | None,
+        typer.Option(metavar="DOMAIN", help="Domain that the user is counted under, regardless of the From address."),
     ] = None,
 ) -> None:
-    """Register a workspace or user, or change what is known of it.
+    """Register a workspace or user, or change it.
 
-    Plan and age make its tier, at once and for what is queued already. What is not named stays as it is.
+    Plan and age determine its tier. A change takes effect immediately, including for queued e-mails. Options that you omit are not changed.
 
     \b
     Example: fairpost user set acme ann --plan team --since 2030-01-31
@@ -77,9 +84,9 @@ def set_(
     if all(given is None for given in (plan, since, daily_max, waiting_max, home)):
         raise typer.BadParameter("give at least one of --plan, --since, --daily-max, --waiting-max and --home")
     if home is not None and id_.level is SenderLevel.WORKSPACE:
-        raise typer.BadParameter("--home is of a user: name one")
+        raise typer.BadParameter("--home needs a user")
     if plan is not None and len(plan) > PLAN_MAX:
-        raise typer.BadParameter(f"a plan has {PLAN_MAX} characters at most")
+        raise typer.BadParameter(f"a plan can have at most {PLAN_MAX} characters")
     from fairpost.actions.senders import SetUser, set_user
     from fairpost.providers.domain_proof import provable_domain
     from fairpost.startup.parts import sender_policy
@@ -101,9 +108,9 @@ def set_(
 
 @app.command()
 def show(workspace: Workspace, user: User = None, as_json: AsJson = False) -> None:
-    """Show what is known of a workspace or user, and what it did.
+    """Show a workspace or user and its recent activity.
 
-    Its tier and what that is worth, its limits, its score with reasons, the last 24 hours and what is usual, whether and why it is throttled, and how much waits.
+    Shows its tier, limits, abuse score with reasons, the last 24 hours compared with usual, its throttle, and its queue.
 
     \b
     Example: fairpost user show acme ann
@@ -127,14 +134,14 @@ def show(workspace: Workspace, user: User = None, as_json: AsJson = False) -> No
 
 @app.command("list")
 def list_(
-    workspace: Annotated[str | None, typer.Option(help="Only this workspace. [default: all]")] = None,
-    throttled: Annotated[bool, typer.Option("--throttled", help="Only those with a throttle.")] = False,
+    workspace: Annotated[str | None, typer.Option(help="Only users in this workspace. [default: all]")] = None,
+    throttled: Annotated[bool, typer.Option("--throttled", help="Only throttled users.")] = False,
     as_json: AsJson = False,
-    most: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 100,
+    most: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number of users.")] = 100,
 ) -> None:
-    """List the workspaces and users that somebody registered or decided on.
+    """List registered and throttled workspaces and users.
 
-    The throttled first, those included whose throttle is only observed.
+    Throttled ones come first, including those that are only observed.
 
     \b
     Example: fairpost user list --throttled
@@ -147,9 +154,9 @@ def list_(
     elif found:
         print_senders(found)
         if len(found) == most:
-            note("there may be more: --limit")
+            note("for more, use --limit")
     else:
-        typer.echo("nobody is throttled" if throttled else "nobody is registered; see: fairpost user set --help")
+        typer.echo("No throttled users." if throttled else "No registered users. See: fairpost user set --help")
 
 
 @app.command()
@@ -157,24 +164,25 @@ def throttle(
     workspace: Workspace,
     user: User = None,
     *,
-    reason: Annotated[str, typer.Option(help="Why: shown by `fairpost status`, and to whoever asks for an e-mail.")],
+    reason: Annotated[str, typer.Option(help="Reason, shown by `fairpost status` and with the sender's e-mails.")],
     length: Annotated[
         timedelta | None,
-        typer.Option("--for", parser=span, metavar="SPAN", help="How long: 15m, 4h, 2d. [default: 24h]"),
+        typer.Option("--for", parser=span, metavar="SPAN", help="Duration: 15m, 4h, 2d. [default: 24h]"),
     ] = None,
     until: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Until when: 2030-01-31T09:00:00Z.")
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="End of the throttle, for example 2030-01-31T09:00:00Z."),
     ] = None,
 ) -> None:
-    """Throttle a workspace or user by hand.
+    """Throttle a workspace or user manually.
 
-    Nothing of it goes out until then. It counts whatever FAIRPOST_ABUSE_DETECTION says, no score shortens it, and it ends by itself.
+    The mail stays in the queue until the throttle ends. The throttle applies regardless of FAIRPOST_ABUSE_DETECTION, and no score shortens it.
 
     \b
     Example: fairpost user throttle acme ann --for 4h --reason "a bought list"
     """
     if length is not None and until is not None:
-        raise typer.BadParameter("give --for or --until, not both")
+        raise typer.BadParameter("give either --for or --until")
     from fairpost.actions.senders import Throttle
     from fairpost.actions.senders import throttle as throttled
     from fairpost.observe.senders import waiting_behind
@@ -198,12 +206,14 @@ def unthrottle(
     user: User = None,
     immune_for: Annotated[
         timedelta | None,
-        typer.Option(parser=span, metavar="SPAN", help="So long no score throttles it again. [default: 24h]"),
+        typer.Option(
+            parser=span, metavar="SPAN", help="Time until a score can throttle the sender again. [default: 24h]"
+        ),
     ] = None,
 ) -> None:
-    """Lift a throttle, so that what was waiting behind it can go out.
+    """End a throttle, so that queued mail can be sent.
 
-    It does not matter whether a score or a person imposed it. For a while no score throttles the same sender again.
+    Works for manual and automatic throttles. For some time, no score throttles the same sender again.
 
     \b
     Example: fairpost user unthrottle acme ann
@@ -225,9 +235,7 @@ def unthrottle(
     found, waiting, stops = with_store(work, settings=settings)
     assert found.immune_until is not None
     typer.echo(
-        plain(
-            f"lifted the throttle on {id_}; waiting: {emails(waiting)}; immune until {clock_time(found.immune_until)}"
-        )
+        plain(f"ended the throttle on {id_}; waiting: {emails(waiting)}; immune until {clock_time(found.immune_until)}")
     )
     for name, why in stop_lines(stops):
         typer.echo(plain(f"still {name}: {why}"))
@@ -238,7 +246,7 @@ def unthrottle(
 def _id(workspace: str, user: str | None) -> SenderId:
     for name, what in ((workspace, "workspace"), (user, "user")):
         if name is not None and not 0 < len(name) <= NAME_MAX:
-            raise typer.BadParameter(f"a {what} has a name of 1 to {NAME_MAX} characters")
+            raise typer.BadParameter(f"the name of a {what} must have 1 to {NAME_MAX} characters")
     if user is None:
         return SenderId(workspace=workspace, level=SenderLevel.WORKSPACE)
     return SenderId(workspace=workspace, name=user)

@@ -1,4 +1,4 @@
-"""How senders are shown, in tables and as JSON, and what holds their mail back."""
+"""Senders as tables and as JSON, with what blocks their mail."""
 
 import shlex
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ Pairs = list[tuple[str, object]]
 
 
 def sender_facts(sender: "Sender") -> dict[str, Any]:
-    """One sender, for JSON. `user` null: the workspace itself."""
+    """Return one sender as JSON. `user` is null for the workspace itself."""
     throttle = sender.throttle and {
         "since": sender.throttle.since,
         "until": sender.throttle.until,
@@ -88,7 +88,7 @@ def print_sender(shown: "ShownSender", settings: "Settings", policy: "SenderPoli
             ("workspace", sender.id.workspace),
             ("user", sender.id.name if is_user else "(the workspace itself)"),
             ("plan", sender.plan or "unknown"),
-            ("since", when(sender.since, shown.now) or "unknown, and so it is not young"),
+            ("since", when(sender.since, shown.now) or "unknown, treated as established"),
             ("tier", _tier_in_words(shown, policy)),
             *_deeds(shown, settings, policy),
             ("throttle", _throttle_in_words(sender, shown.now)),
@@ -104,11 +104,11 @@ def _deeds(shown: "ShownSender", settings: "Settings", policy: "SenderPolicy") -
     counts, score, usual = shown.day.counts, shown.score, _usual(shown.day)
     done = f"{counts.sent:,} sent, {counts.bounced:,} bounced, {counts.rejected:,} rejected"
     is_user = shown.sender.id.level is SenderLevel.USER
-    scored = "none: nobody is scored (FAIRPOST_ABUSE_DETECTION)"
+    scored = "none: senders are not scored (FAIRPOST_ABUSE_DETECTION)"
     if not is_user and shown.sender.id.workspace in policy.trusted:
-        scored = "none: it is your own (FAIRPOST_WORKSPACE)"
+        scored = "none: your own workspace is not scored (FAIRPOST_WORKSPACE)"
     if score is not None:
-        scored = f"{score.value} of 100, confidence {score.confidence:.2f}; above {policy.abuse.threshold} is throttled"
+        scored = f"{score.value} of 100, confidence {score.confidence:.2f}; throttled above {policy.abuse.threshold}"
     return [
         (
             "home",
@@ -116,7 +116,7 @@ def _deeds(shown: "ShownSender", settings: "Settings", policy: "SenderPolicy") -
         ),
         ("limits", _limits_in_words(shown.sender, settings)),
         ("last 24 h", f"{emails(counts.volume)} due; {done}"),
-        ("usual", "nothing before" if usual is None else f"{usual:.1f} a day"),
+        ("usual", "no earlier mail" if usual is None else f"{usual:.1f} a day"),
         ("score", scored),
         *(("because", brief(reason)) for reason in (score.reasons if score else ())),
     ]
@@ -135,12 +135,12 @@ def _tier_in_words(shown: "ShownSender", policy: "SenderPolicy") -> str:
 
 
 def _weight(tier: Tier, fairness: "Fairness") -> float:
-    """As the database has it: an ordinary sender weighs 1."""
+    """Return the weight as in the database: an ordinary sender has weight 1."""
     return fairness.weights[tier + 1] / fairness.weights[Tier.NORMAL + 1]
 
 
 def _limits_in_words(sender: "Sender", settings: "Settings") -> str:
-    """Its own count on every way, those of the settings where others submit."""
+    """Describe the limits. The sender's own limits apply everywhere; those from the settings apply only over SMTP and HTTP."""
     is_user = sender.id.level is SenderLevel.USER
     return "; ".join(
         (
@@ -155,7 +155,7 @@ def _limits_in_words(sender: "Sender", settings: "Settings") -> str:
 def _limit(own: int | None, setting: int, what: str) -> str:
     if own is not None:
         return f"{own:,} {what}"
-    return f"{setting:,} {what}, over SMTP and HTTP" if setting else f"any number {what}"
+    return f"{setting:,} {what}, over SMTP and HTTP" if setting else f"unlimited {what}"
 
 
 def _usual(day: "Day") -> float | None:
@@ -166,21 +166,21 @@ def _throttle_in_words(sender: "Sender", now: datetime) -> str | None:
     throttle = sender.throttle
     if throttle is None:
         return None
-    whose = "by hand" if sender.is_by_hand else "by its score"
-    effect = "" if sender.is_enforced else ", only observed and without effect"
+    whose = "set manually" if sender.is_by_hand else "set by its score"
+    effect = "" if sender.is_enforced else ", observed only"
     if sender.is_enforced and not throttle.holds(now):
-        effect = ", over: what goes out has the weight of its tier until the score has fallen"
+        effect = ", ended; its tier's weight is kept until the score falls"
     span = f"since {when(throttle.since, now)}, until {when(throttle.until, now)}"
     return f"{span}, {whose}{effect}: {'; '.join(map(brief, sender.reasons)) or 'no reason given'}"
 
 
 def _immunity_in_words(sender: "Sender", now: datetime) -> str | None:
     until = sender.immune_until
-    return f"no score throttles it before {when(until, now)}" if until is not None and until > now else None
+    return f"no score throttles it until {when(until, now)}" if until is not None and until > now else None
 
 
 def _other_stops(shown: "ShownSender") -> "list[Stop]":
-    """All but its own throttle, of which more is known than when it ends."""
+    """Return all stops except the sender's own throttle, which is shown in more detail."""
     own = (shown.sender.id.level, shown.sender.id.name, True)
     return [stop for stop in shown.stops if (stop.level, stop.key, stop.is_throttle) != own]
 
@@ -200,12 +200,12 @@ def stop_facts(stop: "Stop") -> dict[str, Any]:
 
 
 def stop_lines(stops: "Sequence[Stop]") -> Pairs:
-    """What holds mail back."""
+    """Return one line for each stop that blocks mail."""
     return [(stop.kind, _stop_in_words(stop)) for stop in stops]
 
 
 def next_steps(stops: "Sequence[Stop]") -> list[str]:
-    """What to type to end them."""
+    """Return the commands that end the stops."""
     from fairpost.observe.emails import as_hold
     from fairpost.policy.conditions import of_hold
     from fairpost.reasons.rendering import command
@@ -221,7 +221,7 @@ def _stop_in_words(stop: "Stop") -> str:
 
 
 def names_of(id_: "SenderId") -> str:
-    """As they are typed."""
+    """Return the names as arguments of a command."""
     return shlex.join((id_.workspace, id_.name) if id_.level is SenderLevel.USER else (id_.workspace,))
 
 

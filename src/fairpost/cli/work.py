@@ -1,4 +1,4 @@
-"""`fairpost work`: the engine that sends, for production. `fairpost up` runs it together with everything else."""
+"""`fairpost work`: the engine, for production. `fairpost up` runs it together with everything else."""
 
 from typing import Annotated
 
@@ -11,36 +11,39 @@ from fairpost.settings import read_settings
 
 def work(
     region: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The region whose mail it sends. [default: FAIRPOST_REGION]")
+        str | None, typer.Option(metavar="NAME", help="Region to send mail for. [default: FAIRPOST_REGION]")
     ] = None,
     accounts_per_process: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=10_000,
-            help="How many accounts share one process. [default: accounts without a pause share one, others have their own]",
+            help="Accounts per process. [default: accounts without a pause share a process; each other account has its own]",
             show_default=False,
         ),
     ] = None,
-    processes_max: Annotated[int, typer.Option(min=1, max=10_000, help="Most worker processes at once.")] = 1000,
+    processes_max: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of worker processes.")] = 1000,
     poll_only: Annotated[
-        bool, typer.Option("--poll-only", help="Do not LISTEN. Chosen by itself behind a pooler.")
+        bool,
+        typer.Option(
+            "--poll-only", help="Poll the database instead of using LISTEN. Behind a pooler, this is automatic."
+        ),
     ] = False,
     lease_s: Annotated[
-        float, typer.Option(min=1, max=3600, help="How long an account stays taken when its worker vanishes.")
+        float, typer.Option(min=1, max=3600, help="Seconds until another worker can take over an account.")
     ] = 60.0,
     idle_s: Annotated[
-        float, typer.Option(min=0.1, max=86_400, help="After so long without work a worker ends.")
+        float, typer.Option(min=0.1, max=86_400, help="Seconds without work after which a worker exits.")
     ] = 60.0,
     ends_with_stdin: Annotated[
-        bool, typer.Option("--ends-with-stdin", help="End when standard input does: for programs that start it.")
+        bool, typer.Option("--ends-with-stdin", help="Stop when standard input closes. For use by a parent process.")
     ] = False,
     log_format: LogFormatOption = None,
 ) -> None:
-    """Run the engine: send what is waiting.
+    """Run the engine, which sends queued e-mails.
 
-    Starts processes for the accounts that have work. Any number of machines may run it on one database. With regions, it
-    knows only its own. With FAIRPOST_ENGINE=off it sends nothing, and waits for the signal. The first signal finishes what is under way and gives the rest back; the second ends at once.
+    Starts processes for the accounts that have work. You can run it on any number of machines with one database. With regions, it
+    sends for one region. With FAIRPOST_ENGINE=off it sends nothing and waits to be stopped. On the first SIGTERM or Ctrl-C, it finishes the sends in progress and returns the other e-mails to the queue; on the second, it stops immediately.
 
     \b
     Example: fairpost work --accounts-per-process 50
@@ -56,7 +59,7 @@ def work(
     if not settings.engine:
         _send_nothing(start_logging(settings, log_format=log_format), ends_with_stdin=ends_with_stdin)
         return
-    from fairpost.startup.engine import EngineOptions, run_engine  # an engine that is off costs no memory
+    from fairpost.startup.engine import EngineOptions, run_engine  # saves memory if the engine is disabled
 
     options = EngineOptions(
         accounts_per_process=accounts_per_process,
@@ -71,7 +74,7 @@ def work(
 
 
 def _send_nothing(log: Log, *, ends_with_stdin: bool) -> None:
-    """Until it is ended. Not at once: whoever keeps it running would start it again and again."""
+    """Wait to be stopped. If this process ended, a process manager would keep restarting it."""
     import asyncio
     import os
     import signal

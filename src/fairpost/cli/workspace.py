@@ -1,4 +1,4 @@
-"""`fairpost workspace`: those who share this installation."""
+"""`fairpost workspace`: the tenants of this installation."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Add, list, show, suspend and readmit workspaces.")
 
 ARGUMENTS = {"name": "WORKSPACE"}
-Name = Annotated[str, typer.Argument(metavar="WORKSPACE", help="The workspace.")]
+Name = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Workspace name.")]
 Pools = Annotated[
     list[str] | None,
     typer.Option(
         "--pool",
         metavar="POOL[=FROM,…]",
-        help="A pool of yours to lend, and what may stand in From: addresses, domains, `proven` (what it has shown to be its own), "
-        "`account` (the account's own address). May be given again. [default: POOL=proven]",
+        help="Pool to lend, and the From addresses it allows: addresses, domains, `proven` (verified domains), "
+        "`account` (the account's own address). Repeatable. [default: POOL=proven]",
     ),
 ]
 
@@ -39,9 +39,9 @@ Pools = Annotated[
 def add(name: Name, pools: Pools = None, as_json: AsJson = False) -> None:
     """Add a workspace.
 
-    Small letters, digits, dots, dashes and underscores. Its e-mails, people and accounts are seen by its own keys alone. With regions, it
-    lives in the one of FAIRPOST_REGION, for good, and no other has a workspace of this name. It sends through accounts of its own, and
-    through the pools that you lend it.
+    A name can contain lowercase letters, digits, dots, dashes and underscores. Only the workspace's own keys see its e-mails, people and accounts.
+    With regions, it is permanently assigned to FAIRPOST_REGION, and its name must be unique across all regions. It sends through its own accounts
+    and through pools that you lend it.
 
     \b
     Example: fairpost workspace add acme --pool relay=acme.com
@@ -63,14 +63,16 @@ def add(name: Name, pools: Pools = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json(found)
     else:
-        typer.echo(f"{'added' if is_new else 'there is already'} {name}")
+        typer.echo(f"{'added' if is_new else 'already exists:'} {name}")
         typer.echo(f"next: fairpost key add {name} --scope send --scope read")
 
 
 @app.command("list")
 def list_workspaces(
-    after: Annotated[str, typer.Option(metavar="WORKSPACE", help="Those after this name.")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 100,
+    after: Annotated[
+        str, typer.Option(metavar="WORKSPACE", help="Only workspaces whose names sort after this one.")
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of workspaces.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """List workspaces by name.
@@ -89,7 +91,7 @@ def list_workspaces(
             ((w.name, ", ".join(w.pools), f"{w.created_at:%Y-%m-%d}", _state(w)) for w in found),
         )
     else:
-        typer.echo("no workspaces; add one: fairpost workspace add NAME")
+        typer.echo("No workspaces. Add one: fairpost workspace add NAME")
 
 
 @app.command()
@@ -113,8 +115,8 @@ def show(name: Name, as_json: AsJson = False) -> None:
         [
             ("workspace", found.name),
             ("state", _state(found)),
-            ("pools of yours", "; ".join(map(str, found.loans)) or "none"),
-            ("requests a minute", f"{found.per_minute:,}"),
+            ("lent pools", "; ".join(map(str, found.loans)) or "none"),
+            ("requests per minute", f"{found.per_minute:,}"),
             ("keys", str(sum(key.revoked_at is None for key in keys))),
             ("domains", ", ".join(d.domain if d.proven_at else f"{d.domain} (not proven)" for d in domains) or "none"),
         ]
@@ -125,13 +127,12 @@ def show(name: Name, as_json: AsJson = False) -> None:
 def pools(
     name: Name,
     pools: Pools = None,
-    none: Annotated[bool, typer.Option("--none", help="It may send through none of yours.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="Lend no pools to the workspace.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show or change which of your pools a workspace may send through.
+    """Show or change the pools that a workspace may use.
 
-    Those given replace the ones it had. Its own accounts need no leave. The pool of the service's own e-mails (FAIRPOST_SERVICE_POOL) lends no
-    address of its own.
+    The pools you give replace all earlier ones. A workspace can always use its own accounts. The pool for the service's own e-mails (FAIRPOST_SERVICE_POOL) cannot be lent with its address.
 
     \b
     Example: fairpost workspace pools acme --pool relay=acme.com,news@acme.org
@@ -140,7 +141,7 @@ def pools(
     from fairpost.store.workspaces import workspace_named
 
     if none and pools:
-        raise FairpostError("Give --pool or --none, not both. Nothing was changed.")
+        raise FairpostError("Give either --pool or --none. Nothing was changed.")
     if pools or none:
         request = SetPools(name=name, operator=_operator(read_settings()), pools=_lent(pools or []))
         found = act(set_pools, request, fields=_fields(pools))
@@ -151,20 +152,23 @@ def pools(
     elif found.loans:
         typer.echo(f"{name} may send through {'; '.join(map(str, found.loans))}")
     else:
-        typer.echo(f"{name} may send through none of your pools; lend one: fairpost workspace pools {name} --pool POOL")
+        typer.echo(f"{name} may use none of your pools. Lend one: fairpost workspace pools {name} --pool POOL")
 
 
 @app.command()
 def rate(
     name: Name,
     per_minute: Annotated[
-        int, typer.Argument(metavar="N", min=1, max=1_000_000, help="Requests a minute, of all its keys together.")
+        int,
+        typer.Argument(
+            metavar="N", min=1, max=1_000_000, help="Requests per minute for all of the workspace's keys together."
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Say how many requests a minute a workspace may make.
+    """Set a workspace's request limit per minute.
 
-    Of all its keys together; each key has a rate of its own beside it. A new workspace has 6,000.
+    The limit applies to all its keys together. Each key also has its own limit. The default is 6,000.
 
     \b
     Example: fairpost workspace rate acme 30000
@@ -175,18 +179,66 @@ def rate(
     if as_json:
         print_json(found)
     else:
-        typer.echo(f"{name} may make {found.per_minute:,} requests a minute")
+        typer.echo(f"{name} may make {found.per_minute:,} requests per minute")
+
+
+@app.command("set")
+def set_(
+    name: Name,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Name that recipients see; '' for the workspace's own name.")
+    ] = None,
+    accent: Annotated[str | None, typer.Option(metavar="COLOUR", help="Button colour, for example #1d5fd1.")] = None,
+    logo_url: Annotated[str | None, typer.Option(metavar="URL", help="HTTPS URL of the logo.")] = None,
+    refuse_bad_domains: Annotated[
+        bool | None,
+        typer.Option(
+            "--refuse-bad-domains/--warn-of-bad-domains",
+            help="Refuse to launch campaigns from domains that failed a check, or only warn.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set a workspace's appearance and its rules for launches.
+
+    Title, colour and logo appear on the unsubscribe page. Settings that you omit are not changed; '' removes a setting.
+
+    \b
+    Example: fairpost workspace set acme --title 'Acme Ltd' --accent '#1d5fd1' --refuse-bad-domains
+    """
+    from fairpost.actions.workspaces import ChangeSettings, change_settings
+
+    given = {"title": title, "accent": accent and accent.lower(), "logo_url": logo_url}
+    changes: dict[str, str | bool | None] = {
+        field: value or None for field, value in given.items() if value is not None
+    }
+    if refuse_bad_domains is not None:
+        changes |= {"refuses_bad_domains": refuse_bad_domains}
+    options = {field: f"--{field.replace('_', '-')}" for field in given}
+    found = act(change_settings, ChangeSettings(workspace=name, changes=changes), fields=options)
+    if as_json:
+        print_json(found)
+        return
+    print_pairs(
+        [
+            ("workspace", name),
+            ("title", found.title),
+            ("accent", found.accent),
+            ("logo", found.logo_url),
+            ("bad domains", "launches are refused" if found.refuses_bad_domains else "launches cause a warning"),
+        ]
+    )
 
 
 @app.command()
 def suspend(
     name: Name,
-    reason: Annotated[str | None, typer.Option(help="Why, for whoever looks.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, shown with the workspace.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Suspend a workspace: its keys open nothing.
+    """Suspend a workspace: its keys stop working.
 
-    What it has queued still goes out; to stop that as well: fairpost hold.
+    Queued e-mails are still sent. To stop them as well, use: fairpost hold.
 
     \b
     Example: fairpost workspace suspend acme --reason "unpaid since May"
@@ -198,7 +250,7 @@ def suspend(
 
 @app.command()
 def readmit(name: Name, as_json: AsJson = False) -> None:
-    """Readmit a workspace that was suspended.
+    """Readmit a suspended workspace.
 
     \b
     Example: fairpost workspace readmit acme
@@ -220,7 +272,7 @@ def _show_moved(moved: "WorkspaceMoved", *, as_json: bool) -> None:
 
 
 def _lent(written: "Sequence[str]") -> "list[Lent]":
-    """`fast` or `fast=acme.com,news@acme.org`. Without an =, what the workspace has proven may stand in From."""
+    """Parse `fast` or `fast=acme.com,news@acme.org`. Without =, From must be at a verified domain."""
     from fairpost.actions.lending import Lent
 
     pairs = [each.partition("=") for each in written]

@@ -1,7 +1,7 @@
-"""An e-mail as bytes: headers, body and envelope, ready for whoever speaks SMTP. No I/O, no clock, no chance.
+"""Converts an e-mail to bytes: headers, body and envelope, ready for SMTP. No I/O, no clock, no randomness.
 
-The standard library's composer is right but takes milliseconds. Here the bytes are put together directly; the tests
-hold them against two parsers.
+The standard library's composer is correct but takes milliseconds. This one assembles the bytes directly; the tests
+check them with two parsers.
 """
 
 from fairpost.compose.errors import Uncomposable

@@ -1,4 +1,4 @@
-"""Addresses and the headers that list them. What is left of the @ stays as it is; what is right of it becomes ASCII."""
+"""Addresses and the headers that list them. The local part is left unchanged; the domain is converted to ASCII."""
 
 import re
 from collections.abc import Iterable
@@ -19,11 +19,11 @@ QUOTABLE = re.compile(r"[ -~]+")
 TO_ESCAPE = re.compile(r'(["\\])')
 
 QUOTED_NAME_CHARS_MAX = 500
-NAME_WORD_CHARS_MAX = LINE_BYTES_GOOD - len("Reply-To: ")  # so that the first one fits behind the header's name
+NAME_WORD_CHARS_MAX = LINE_BYTES_GOOD - len("Reply-To: ")  # so that the first word fits after the header's name
 
 
 def plain_address(address: str) -> str:
-    """As the envelope and the headers write it. Not ASCII only where the part before the @ is not."""
+    """Returns the address as written in the envelope and the headers. It is non-ASCII only if the local part is."""
     if PLAIN_ADDRESS.fullmatch(address):
         return address
     local, _, domain = address.rpartition("@")
@@ -54,7 +54,7 @@ def address_header(name: bytes, people: Iterable[Mailbox | Recipient]) -> bytes:
 
 
 def _phrase(name: str) -> list[bytes]:
-    """A display name: plain words, one quoted string, or encoded words."""
+    """Formats a display name: plain words, one quoted string, or encoded words."""
     if name.isascii() and "=?" not in name:
         if ATOMS.fullmatch(name):
             return name.encode("ascii").split(b" ")

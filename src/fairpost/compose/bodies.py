@@ -1,7 +1,7 @@
-"""Transfer encodings: any body as lines of ASCII.
+"""Transfer encodings, which turn any body into lines of ASCII.
 
-Text is plain where it can be, else quoted-printable or base64, whichever comes out smaller. Files are base64.
-A body ends as its content does: the line end before a boundary is added by whoever joins the parts.
+Text stays plain if possible; otherwise it is quoted-printable or base64, whichever is smaller. Other files are base64.
+A body ends where its content does: the line ending before a boundary is added when the parts are joined.
 """
 
 import binascii
@@ -10,33 +10,55 @@ import struct
 
 LINE_BYTES_MAX = 998
 ROW_BYTES = 57  # 76 characters of base64
-ROWS_AT_ONCE = 256  # in chunks of this size 10 MB take a third of the time
+ROWS_AT_ONCE = 256  # with chunks of this size, 10 MB take a third of the time
 
 PRINTABLE = bytes(range(0x20, 0x7F))
 PLAIN = PRINTABLE + b"\t\n"
 UNQUOTED = PLAIN.replace(b"=", b"")
 ESCAPES = [(bytes([byte]), b"=%02X" % byte) for byte in range(256)]
-# Whole lines of at most 76, then as much of a longer one as leaves room for the = and cuts no =XX; at last, nothing.
+# Complete lines of at most 76 characters, then as much of a longer line as leaves room for the = without splitting an
+# =XX, and finally nothing.
 UP_TO_SOFT_BREAK = re.compile(rb"(?:.{0,76}+\n)*+(?:.{73}[^\n=]{0,2}+|\Z)")
 CHUNK_BYTES = ROW_BYTES * ROWS_AT_ONCE
 CHUNK_ROWS = struct.Struct("76s" * ROWS_AT_ONCE)
 
 
 def encode_text(text: str) -> tuple[bytes, bytes]:
-    """The name of the encoding, and the text in it, with CRLF for every kind of line end."""
+    """Returns the name of the encoding and the encoded text, with CRLF for every kind of line ending."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     data = text.encode("utf-8", "replace")
     if is_plain(data):
         return b"7bit", data.replace(b"\n", b"\r\n")
     unsafe = data.translate(None, UNQUOTED)
-    if len(data) * 77 // 75 + 2 * len(unsafe) <= len(data) * 104 // 76:
+    if _is_smaller_quoted(data, unsafe):
         return b"quoted-printable", quoted_printable(data, unsafe)
     return b"base64", base64_rows(data.replace(b"\n", b"\r\n"))
 
 
+def encode_text_file(data: bytes) -> tuple[bytes, bytes]:
+    """Encodes a text file so that every byte arrives unchanged. A line ending other than CRLF is escaped, because the
+    receiver would choose its own.
+    """
+    lines = data.replace(b"\r\n", b"\n")
+    is_exact = lines.count(b"\n") != data.count(b"\r\n")
+    if is_exact:
+        lines = data
+    elif is_plain(lines):
+        return b"7bit", data
+    unsafe = lines.translate(None, UNQUOTED)
+    if _is_smaller_quoted(lines, unsafe):
+        return b"quoted-printable", quoted_printable(lines, unsafe, is_exact=is_exact)
+    return b"base64", base64_rows(data)
+
+
+def _is_smaller_quoted(data: bytes, unsafe: bytes) -> bool:
+    """Returns whether quoted-printable is no longer than base64, not counting escaped line endings."""
+    return len(data) * 77 // 75 + 2 * len(unsafe) <= len(data) * 104 // 76
+
+
 def is_plain(data: bytes) -> bool:
-    """Whether text with LF line ends survives every server as it is. Mailboxes in files put a > before "From "."""
+    """Returns whether text with LF line endings passes through every server unchanged. Mailbox files escape "From "."""
     return (
         data.isascii()
         and not data.translate(None, PLAIN)
@@ -45,19 +67,22 @@ def is_plain(data: bytes) -> bool:
     )
 
 
-def quoted_printable(data: bytes, unsafe: bytes) -> bytes:
-    """Of text with LF line ends; `unsafe` are its bytes to escape, as often as they occur.
+def quoted_printable(data: bytes, unsafe: bytes, *, is_exact: bool = False) -> bytes:
+    """Encodes text with LF line endings. `unsafe` has the bytes to escape, as often as they occur. With `is_exact`, the
+    line endings stay LF when it is decoded.
 
-    A pass over the text for each byte that occurs, and one for the line breaks, all in C: faster than binascii.b2a_qp,
-    which also makes lines too long that end with a blank.
+    Makes one pass over the text for each distinct unsafe byte and one for the line breaks, all in C. This is faster
+    than binascii.b2a_qp, which also makes lines that end with a blank too long.
     """
-    ends_with_blank = data.rfind(b" \n") >= 0 or data.endswith(b" ")  # searched from behind: twice as fast
+    ends_with_blank = data.rfind(b" \n") >= 0 or data.endswith(b" ")  # rfind is twice as fast here
     data = (data + b"\n").replace(b"=", b"=3D")
     unsafe = unsafe.replace(b"=", b"")
     while unsafe:
         byte, escaped = ESCAPES[unsafe[0]]
         data = data.replace(byte, escaped)
         unsafe = unsafe.replace(byte, b"")
+    if is_exact:
+        data = data[:-1].replace(b"\n", b"=0A=\n").removesuffix(b"=\n") + b"\n"
     if ends_with_blank:
         data = data.replace(b" \n", b"=20\n")
     if b"\t" in data:
@@ -66,7 +91,7 @@ def quoted_printable(data: bytes, unsafe: bytes) -> bytes:
     encoded = b"=\n".join(pieces)[:-1].replace(b"\n", b"\r\n")
     if not encoded.startswith(b"From ") and encoded.rfind(b"\nFrom ") < 0:
         return encoded
-    # A line that begins with "From " grows when it is escaped, so it is broken there as well.
+    # A line that begins with "From " grows when it is escaped, so it is also broken there.
     if encoded.startswith(b"From "):
         encoded = b"=46rom=\r\n " + encoded.removeprefix(b"From ")
     return encoded.replace(b"\r\nFrom ", b"\r\n=46rom=\r\n ")

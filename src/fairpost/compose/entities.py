@@ -1,4 +1,4 @@
-"""The characters that html writes as `&amp;` and the like."""
+"""HTML character references such as `&amp;`."""
 
 import html
 import re
@@ -7,5 +7,5 @@ _LONG_NUMBER = re.compile(r"&#(?:[0-9]{9,}|[xX][0-9a-fA-F]{9,});?")
 
 
 def unescaped(text: str) -> str:
-    """The text with these characters. A number too long for any is taken out first: the library raises on it."""
+    """Decodes character references. Numbers that are too long are removed first, because the library raises on them."""
     return html.unescape(_LONG_NUMBER.sub("\ufffd", text))

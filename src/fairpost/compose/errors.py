@@ -1,7 +1,7 @@
-"""The one thing that can go wrong when bytes are put together."""
+"""The only error that composing raises."""
 
 from fairpost.model.errors import FairpostError
 
 
 class Uncomposable(FairpostError, ValueError):
-    """No valid message can be made of this e-mail. Trying again gives the same; the message names what is in the way."""
+    """The e-mail cannot be composed into a valid message. A retry gives the same result; the error names the cause."""

@@ -1,9 +1,10 @@
-"""Header lines: folding, and the two kinds of header that a caller may give.
+"""Header lines: folding, and the two kinds of headers that a caller may give.
 
-Unstructured text (Subject, most X-…) becomes encoded words where plain ASCII cannot hold it. Structured headers are read
-by machines, so they pass through as they are.
-Lines are broken only at a single space between two words: every parser puts such a space back, while runs of spaces
-and tabs are often made one.
+Unstructured text (Subject, most X-… headers) is converted to encoded words if plain ASCII cannot represent it.
+Structured headers are parsed by machines, so they are left unchanged.
+
+Lines are only broken at a single space between two words: every parser restores such a space, but many collapse runs of
+spaces and tabs.
 """
 
 import re
@@ -12,7 +13,7 @@ from functools import lru_cache
 from fairpost.compose.errors import Uncomposable
 from fairpost.compose.words import WORD_CHARS_MAX, WORD_CHARS_MIN, encoded_words
 
-LINE_BYTES_GOOD = 76  # RFC 2047's limit for lines with encoded words; RFC 5322 would like 78
+LINE_BYTES_GOOD = 76  # RFC 2047's limit for lines with encoded words; RFC 5322 recommends 78
 LINE_BYTES_MAX = 998
 
 NAME = re.compile(r"[!-9;-~]+")
@@ -32,7 +33,7 @@ STRUCTURED_FAMILIES = ("arc-", "dkim-", "list-", "resent-")
 
 
 def fold(name: bytes, words: list[bytes]) -> bytes:
-    """The header with its line breaks between words. No word may have more than 997 bytes."""
+    """Folds the header between words. A word may have at most 997 bytes."""
     whole = b"%b: %b" % (name, b" ".join(words))
     if len(whole) <= LINE_BYTES_GOOD:
         return whole + b"\r\n"
@@ -62,20 +63,22 @@ def text_header(name: bytes, value: str) -> bytes:
         words = SINGLE_SPACE.split(value.encode("ascii"))
         if len(name) + 2 + max(map(len, words)) <= LINE_BYTES_MAX:
             return fold(name, words)
-    # A break right after the name would give room, but some parsers then take its space for part of the text.
+    # A break right after the name would give more room, but some parsers then treat its space as part of the text.
     first = max(WORD_CHARS_MIN, min(WORD_CHARS_MAX, LINE_BYTES_GOOD - len(name) - 2))
     return b"%b: %b\r\n" % (name, b"\r\n ".join(encoded_words(value, first=first)))
 
 
 def structured_header(name: str, value: str) -> bytes:
-    """Never encoded: what is not ASCII stays as UTF-8, and the message then needs SMTPUTF8."""
+    """Formats a structured header. It is never encoded: non-ASCII characters stay UTF-8, and the message needs
+    SMTPUTF8.
+    """
     words = SINGLE_SPACE.split(CONTROLS.sub(" ", value).strip(" ").encode("utf-8", "replace"))
     longest = max(map(len, words))
     if not longest:
         return f"{name}:\r\n".encode("ascii")
     if longest >= LINE_BYTES_MAX:
         raise Uncomposable(
-            f"The header {name} has {longest} bytes without a space. A line has at most {LINE_BYTES_MAX}: shorten them."
+            f"The header {name} has {longest} bytes without a space. A line can have at most {LINE_BYTES_MAX} bytes. Shorten the header."
         )
     return fold(name.encode("ascii"), words)
 
@@ -83,5 +86,5 @@ def structured_header(name: str, value: str) -> bytes:
 @lru_cache(maxsize=1024)
 def _is_structured(name: str) -> bool:
     if not NAME.fullmatch(name):
-        raise Uncomposable(f"{name!r} is no header name: use printable ASCII without spaces and colons.")
+        raise Uncomposable(f"{name!r} is not a valid header name. Use printable ASCII without spaces and colons.")
     return name.lower() in STRUCTURED or name.lower().startswith(STRUCTURED_FAMILIES)

@@ -1,13 +1,15 @@
-"""A message from its two halves: what all its recipients share, and what is this e-mail's own."""
+"""Composes a message from two parts: the content that all recipients share, and the rest that is specific to an e-mail."""
 
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import blake2s
 
 from fairpost.compose.addresses import address_header, plain_address
+from fairpost.compose.bulk import bulk_headers
+from fairpost.compose.dkim import SigningKey, hash_of_body, signatures
 from fairpost.compose.headers import custom_header, text_header
 from fairpost.compose.parts import tree_of
 from fairpost.compose.threads import thread_headers
@@ -16,23 +18,29 @@ from fairpost.model.message import Message
 
 WEEKDAYS = (b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun")
 MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
-NOBODY_SHOWN = b"To: undisclosed-recipients:;\r\n"
-LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # as the database tells addresses apart
+UNDISCLOSED = b"To: undisclosed-recipients:;\r\n"
+LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # same as in the database
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A content as bytes. Equal contents give equal bytes, so it may be kept and used for every recipient."""
+    """A content as bytes. Equal contents give equal bytes, so it can be cached and used for every recipient."""
 
     reply_to: bytes = field(repr=False)
     subject: bytes = field(repr=False)
-    rest: bytes = field(repr=False)  # the caller's headers, those of MIME, the empty line and the body
+    headers: bytes = field(repr=False)  # the caller's headers and the MIME headers
+    body: bytes = field(repr=False)
     needs_smtputf8: bool = False
 
     @property
     def size(self) -> int:
-        """In bytes, for whoever keeps many."""
-        return len(self.reply_to) + len(self.subject) + len(self.rest)
+        """The size in bytes, for caches."""
+        return len(self.reply_to) + len(self.subject) + len(self.headers) + len(self.body)
+
+    @cached_property
+    def body_hash(self) -> bytes:
+        """The hash for DKIM, computed once when the first e-mail is signed."""
+        return hash_of_body(self.body)
 
 
 def prepare(content: Content) -> Prepared:
@@ -43,7 +51,8 @@ def prepare(content: Content) -> Prepared:
     return Prepared(
         reply_to=reply_to,
         subject=text_header(b"Subject", content.subject),
-        rest=b"%bMIME-Version: 1.0\r\n%b\r\n%b%b" % (custom, tree.headers, tree.body, end),
+        headers=b"%bMIME-Version: 1.0\r\n%b" % (custom, tree.headers),
+        body=tree.body + end,
         needs_smtputf8=not (reply_to.isascii() and custom.isascii()),
     )
 
@@ -56,20 +65,31 @@ def compose(
     date: datetime,
     headers_are_envelope: bool = False,
     extra: bytes = b"",
+    keys: Sequence[SigningKey] = (),
+    return_path: str | None = None,
 ) -> Message:
-    """`headers_are_envelope`: for a provider that reads in the headers who is to get it. `extra`: header lines of its own."""
+    """Composes a message.
+
+    `headers_are_envelope` is for a provider that takes the recipients from the headers. `extra` has its additional
+    header lines. `keys` sign the message. `return_path` receives reports instead of the sender.
+    """
     envelope_sender = plain_address(sender.address)
     recipients = tuple([plain_address(address) for address in email.envelope])
     message_id = message_id_of(email, domain=envelope_sender.rpartition("@")[2])
-    shown = _envelope_shown(email) if headers_are_envelope else _recipients_shown(email.recipients) or NOBODY_SHOWN
+    shown = _envelope_shown(email) if headers_are_envelope else _recipients_shown(email.recipients) or UNDISCLOSED
     addressed = _from_header(sender) + prepared.reply_to + shown
     own = thread_headers(email) + extra if email.follows else extra
+    if email.bulk is not None:
+        own = bulk_headers(email, domain=envelope_sender.rpartition("@")[2]) + own
+    head = b"Date: %b\r\n%b%bMessage-ID: %b\r\n%b%b" % (
+        *(date_of(date), addressed, prepared.subject, message_id.encode("ascii"), own, prepared.headers),
+    )
+    signed = signatures(keys, head, body_hash=prepared.body_hash, at=date) if keys else b""
     return Message(
-        sender=envelope_sender,
+        sender=return_path or envelope_sender,
         recipients=recipients,
         message_id=message_id,
-        data=b"Date: %b\r\n%b%bMessage-ID: %b\r\n%b%b"
-        % (date_of(date), addressed, prepared.subject, message_id.encode("ascii"), own, prepared.rest),
+        data=b"%b%b\r\n%b" % (signed, head, prepared.body),
         needs_smtputf8=prepared.needs_smtputf8 or not (addressed.isascii() and "".join(recipients).isascii()),
     )
 
@@ -81,20 +101,24 @@ def _recipients_shown(people: Sequence[Recipient]) -> bytes:
 
 
 def _envelope_shown(email: Outgoing) -> bytes:
-    """Exactly those of the envelope, each once, Bcc as well: whoever stands here gets it, and nobody else does.
+    """Formats exactly the recipients of the envelope, each once, including Bcc.
 
-    Who is left out (had it before, or is suppressed) must not be named, even though the others then do not see them.
+    Recipients that are left out (suppressed, or already sent to) must not be named, even though the others then do not
+    see them.
     """
     left = {address.translate(LOWER): address for address in email.envelope}
     named = [person for person in email.recipients if left.pop(person.address.translate(LOWER), None) is not None]
     unnamed = [Recipient(kind="bcc", address=address) for address in left.values()]
     hidden = [person for person in named if person.kind == "bcc"] + unnamed
-    return _recipients_shown(named) + (address_header(b"Bcc", hidden) if hidden else b"")
+    return (_recipients_shown(named) or UNDISCLOSED) + (address_header(b"Bcc", hidden) if hidden else b"")
 
 
 def message_id_of(email: Outgoing, *, domain: str) -> str:
-    """The same for every attempt. The hash keeps apart equal ids of different installations that share a domain; the number inside is not
-    in it, for a recipient could try out which one it was."""
+    """Returns the Message-ID, which is the same for every attempt.
+
+    The hash distinguishes equal IDs of different installations that share a domain. It does not include the internal
+    number, which a recipient could find by trial and error.
+    """
     people = [person.address for person in email.recipients]
     origin = "\0".join([email.public_id or str(email.id), email.workspace, *people]).encode("utf-8", "replace")
     return f"<{email.name_in_headers}.{blake2s(origin, digest_size=8).hexdigest()}@{domain}>"
@@ -105,7 +129,7 @@ def _from_header(sender: Mailbox) -> bytes:
     return address_header(b"From", [sender])
 
 
-@lru_cache(maxsize=2)  # e-mails of one second share it
+@lru_cache(maxsize=2)  # e-mails sent in the same second share it
 def _date_of_second(second: int) -> bytes:
     utc = datetime.fromtimestamp(second, UTC)
     day = b"%b, %02d %b %04d" % (WEEKDAYS[utc.weekday()], utc.day, MONTHS[utc.month - 1], utc.year)

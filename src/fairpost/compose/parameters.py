@@ -1,22 +1,24 @@
-"""Parameters of MIME headers: quoted strings where ASCII and a line suffice, else RFC 2231."""
+"""Parameters of MIME headers: a quoted string if ASCII and one line suffice, otherwise RFC 2231."""
 
 import re
 from urllib.parse import quote
 
 from fairpost.compose.headers import LINE_BYTES_GOOD
 
-SIMPLE = r"[!#-:<-\[\]-~]"  # no quotes, backslashes and semicolons: not every reader knows them inside quotes
+SIMPLE = r"[!#-:<-\[\]-~]"  # no quotes, backslashes or semicolons: not every parser handles them inside quotes
 QUOTABLE = re.compile(rf"{SIMPLE}+(?: {SIMPLE}+)*")
-ATTRIBUTE_CHARS = "!#$&+-.^_`{|}~"  # besides letters and digits
+ATTRIBUTE_CHARS = "!#$&+-.^_`{|}~"  # in addition to letters and digits
 
 
 def parameter(name: str, value: str) -> list[bytes]:
-    """One or, with the continuations of RFC 2231, several words for `fold`. All but the last end with a semicolon."""
+    """Returns one word for `fold`, or several with the continuations of RFC 2231. All but the last end with a
+    semicolon.
+    """
     if QUOTABLE.fullmatch(value) and "=?" not in value:
         plain = f'{name}="{value}"'
         if len(plain) < LINE_BYTES_GOOD:
             return [plain.encode("ascii")]
-    # Cut between characters: some readers decode each piece for itself.
+    # Split between characters: some parsers decode each piece separately.
     characters = [quote(char, safe=ATTRIBUTE_CHARS, errors="replace") for char in value]
     whole = f"{name}*=UTF-8''{''.join(characters)}"
     if len(whole) < LINE_BYTES_GOOD:

@@ -1,12 +1,13 @@
-"""The MIME tree: mixed(alternative(text, related(html, images)), files), without the levels that hold one thing only."""
+"""The MIME tree: mixed(alternative(text, related(html, images)), files), without levels that only have one part."""
 
 import re
 from collections.abc import Sequence
 from hashlib import blake2s
 from typing import NamedTuple
 
-from fairpost.compose.bodies import base64_rows, encode_text, is_plain
+from fairpost.compose.bodies import base64_rows, encode_text, encode_text_file, is_plain
 from fairpost.compose.headers import fold
+from fairpost.compose.markup import in_utf8
 from fairpost.compose.parameters import parameter
 from fairpost.compose.plain_text import text_of
 from fairpost.model.email import Attachment, Content
@@ -19,13 +20,13 @@ SAMPLE_BYTES = 64
 
 class Part(NamedTuple):
     headers: bytes
-    body: bytes  # without its last line end
-    is_plain: bool = False  # whether the body is somebody's own words, which may contain anything
+    body: bytes  # without its final line ending
+    is_plain: bool = False  # whether the body is user content, which may contain anything
 
 
 def tree_of(content: Content) -> Part:
     text = _text_part(b"plain", _text_of(content))
-    html = _text_part(b"html", content.html) if content.html is not None else None
+    html = _text_part(b"html", in_utf8(content.html)) if content.html is not None else None
     images = [_file_part(file) for file in content.attachments if _is_inline(file, content)]
     files = [_file_part(file, is_inline=False) for file in content.attachments if not _is_inline(file, content)]
     seam = _seam([text, *([html] if html else ()), *images, *files])
@@ -64,7 +65,10 @@ def _file_part(file: Attachment, *, is_inline: bool = True) -> Part:
 
 
 def _encoded_file(file: Attachment) -> tuple[bytes, bytes, bytes]:
-    """Media type, encoding, body. RFC 2046 forbids to encode messages and multiparts: those are plain, or just bytes."""
+    """Returns the media type, encoding and body of a file.
+
+    RFC 2046 forbids encoding messages and multiparts, so they are sent as plain text, or as opaque bytes.
+    """
     kind = file.content_type.lower()
     if not MEDIA_TYPE.fullmatch(kind) or kind.startswith("multipart/"):
         return OPAQUE, b"base64", base64_rows(file.data)
@@ -75,7 +79,7 @@ def _encoded_file(file: Attachment) -> tuple[bytes, bytes, bytes]:
         return OPAQUE, b"base64", base64_rows(file.data)
     media_type = file.content_type.encode("ascii")
     if kind.startswith("text/") and _is_utf8(file.data):
-        media_type += b"; charset=utf-8"
+        return media_type + b"; charset=utf-8", *encode_text_file(file.data)
     return media_type, b"base64", base64_rows(file.data)
 
 
@@ -97,7 +101,9 @@ def _multipart(subtype: bytes, parts: Sequence[Part], boundary: bytes) -> Part:
 
 
 def _seam(leaves: Sequence[Part]) -> bytes:
-    """What the boundaries have in common; it occurs in no part. With =_ before it, encoded parts cannot contain it anyway."""
+    """Returns the common part of all boundaries, which occurs in no part. Encoded parts cannot contain the =_ before
+    it.
+    """
     sample = b"".join([b"%d %b" % (len(leaf.body), leaf.body[:SAMPLE_BYTES]) for leaf in leaves])
     seam = blake2s(sample, digest_size=16).hexdigest().encode("ascii")
     plain = [leaf.body for leaf in leaves if leaf.is_plain]

@@ -1,21 +1,21 @@
-"""The text of an e-mail that has only html."""
+"""The plain-text version of an e-mail that only has HTML."""
 
 import re
 
-HTML_CHARS_MAX = 500_000  # half a second of work; mail readers cut html off far earlier
+HTML_CHARS_MAX = 500_000  # half a second of work; mail programs truncate HTML far earlier
 EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
 
 
 def text_of(html: str) -> str:
-    """What a reader would see, with the targets of links. Empty where there is nothing to see."""
+    """Returns the visible text with the targets of links. Empty if nothing is visible."""
     if not html or html.isspace():
         return ""
-    from inscriptis import get_text  # with lxml, 40 ms that most workers never need
+    from inscriptis import get_text  # with lxml, this takes 40 ms that most workers never need to spend
     from inscriptis.model.config import ParserConfig
 
     readable = html[:HTML_CHARS_MAX].encode("utf-8", "replace").decode("utf-8")
     try:
         text = get_text(readable, ParserConfig(display_links=True, display_images=True))
-    except Exception:  # whatever the parser chokes on, the html itself can still be sent
+    except Exception:  # the HTML can be sent even if the parser fails on it
         return ""
     return EMPTY_LINES.sub("\n\n", text).strip("\n").rstrip()

@@ -1,7 +1,7 @@
-"""RFC 2047: text that a header cannot hold as it is, as encoded words of at most 75 characters.
+"""RFC 2047 encoding of text that a header cannot contain directly, as encoded words of at most 75 characters.
 
-A character is never split between two words. Only the characters that are safe everywhere, names included, are left
-plain in the Q encoding.
+A character is never split between two words. In the Q encoding, only characters that are safe everywhere, even in
+names, stay plain.
 """
 
 import binascii
@@ -9,7 +9,7 @@ import string
 
 WORD_CHARS_MAX = 75
 FRAME = len("=?utf-8?q??=")
-WORD_CHARS_MIN = FRAME + 12  # a character of four bytes, in Q
+WORD_CHARS_MIN = FRAME + 12  # a four-byte character in Q
 
 PLAIN = (string.ascii_letters + string.digits + "!*+-/").encode()
 SAFE = PLAIN + b" "
@@ -17,7 +17,7 @@ Q = [bytes([byte]) if byte in PLAIN else b"_" if byte == 0x20 else b"=%02X" % by
 
 
 def encoded_words(text: str, *, first: int = WORD_CHARS_MAX, rest: int = WORD_CHARS_MAX) -> list[bytes]:
-    """`first` and `rest` are how many characters a word may have, at least WORD_CHARS_MIN."""
+    """Encodes the text. `first` and `rest` are the maximum lengths of a word, at least WORD_CHARS_MIN."""
     data = text.encode("utf-8", "replace")
     q_chars = len(data) + 2 * len(data.translate(None, SAFE))
     b_chars = (len(data) + 2) // 3 * 4
@@ -35,7 +35,7 @@ def _q_pieces(data: bytes, room: int, rest: int) -> list[bytes]:
             end -= 1
         elif quoted[end - 2] == 0x3D:
             end -= 2
-        while quoted[end] == 0x3D and quoted[end + 1] in b"89AB":  # the inside of a character
+        while quoted[end] == 0x3D and quoted[end + 1] in b"89AB":  # inside a character
             end -= 3
         pieces.append(quoted[start:end])
         start, room = end, rest
@@ -46,7 +46,7 @@ def _b_pieces(data: bytes, room: int, rest: int) -> list[bytes]:
     pieces, start, size = [], 0, room // 4 * 3
     while len(data) - start > size:
         end = start + size
-        while data[end] & 0xC0 == 0x80:  # the inside of a character
+        while data[end] & 0xC0 == 0x80:  # inside a character
             end -= 1
         pieces.append(data[start:end])
         start, size = end, rest // 4 * 3

@@ -1,7 +1,8 @@
-"""Writes down what an account did, and stops whoever is to blame for what came of it: see policy/blame.py.
+"""Record an account's outcomes, and stop the account or sender that is to blame: see policy/blame.py.
 
-Keeps what is done and not yet written. Promises: a crash leaves at most `BOOK_MAX` e-mails out of the counters that abuse is
-found by, and others see counters no older than about `BOOK_S_MAX`. What limits are charged is elsewhere: with each begin.
+Outcomes are buffered until they are written. After a crash, at most `BOOK_MAX` e-mails are missing from the counters
+that detect abuse, and others see counters that are no older than about `BOOK_S_MAX`. Charges against limits are not
+buffered: they are written with each begin.
 """
 
 from datetime import datetime, timedelta
@@ -54,7 +55,7 @@ class Books:
         return self.has_news and (self._is_old() or self.ledger.handled >= BOOK_MAX or has_bounced)
 
     async def write_before_rest(self, until: datetime | None) -> None:
-        """Where the rest is long enough, or the last time long ago."""
+        """Write if the rest is long enough, or if the last write was long ago."""
         is_long = until is None or until > self._lease.now() + timedelta(seconds=BOOK_S_MAX)
         if self.has_news and (self._is_old() or is_long):
             await self.write()
@@ -63,7 +64,7 @@ class Books:
         return clock.monotonic() > self._written_s + BOOK_S_MAX
 
     async def write(self) -> bool:
-        """True: the account itself was stopped."""
+        """Write the outcomes. Return True if the account itself was stopped."""
         self._written_s = clock.monotonic()
         lease, limits, now = self._lease.now_held, self._account.limits, self._lease.now()
         sample = await self._store.book(lease, *self.ledger.take())

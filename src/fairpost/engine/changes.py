@@ -1,6 +1,6 @@
-"""Which accounts have come to a stop, or can send again, since the last look: a line each for the log.
+"""Log the accounts that have stopped, or can send again, since the last check.
 
-An engine tells of the accounts that it drives or drove, and of those that none drives.
+An engine reports the accounts that it drives or used to drive, and those that no engine drives.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class AccountChanges:
     def __init__(self, engine: str) -> None:
         self._engine = engine
-        self._codes: dict[AccountId, str | None] = {}  # why it is stopped; None: it is not
-        self._others: set[AccountId] = set()  # driven by other engines at the last look
+        self._codes: dict[AccountId, str | None] = {}  # why it is stopped, or None if it is not
+        self._others: set[AccountId] = set()  # driven by other engines at the last check
 
     def seen(self, accounts: Sequence[AccountRuntime]) -> Iterator[Reason]:
         for each in accounts:

@@ -1,4 +1,4 @@
-"""Messages between the processes of an engine: one JSON object a line, over a socket that ends with its owner."""
+"""Messages between the processes of an engine: one JSON object per line, over a socket that ends with its owner."""
 
 import asyncio
 import json
@@ -16,19 +16,22 @@ def encode(message: Message) -> bytes:
 
 
 class Lines:
-    """Bytes in, messages out."""
+    """Splits received bytes into messages."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[Message]:
         *lines, self._rest = (self._rest + data).split(b"\n")
-        assert len(self._rest) <= LINE_BYTES_MAX, "a message without end"
+        assert len(self._rest) <= LINE_BYTES_MAX, "a message that does not end"
         return [json.loads(line) for line in lines]
 
 
 class Channel(asyncio.Protocol):
-    """One end, in an event loop. `on_message` gets each message, `ended` is called once, when the other end is gone."""
+    """One end of a channel, in an event loop.
+
+    `on_message` gets each message; `ended` is called once, when the other end is gone.
+    """
 
     def __init__(self, on_message: Callable[[Message], None], ended: Callable[[], None]) -> None:
         self._on_message = on_message
@@ -57,7 +60,7 @@ class Channel(asyncio.Protocol):
         self._ended()
 
     def send(self, message: Message) -> None:
-        """To nobody, if the other end is gone."""
+        """Send a message. It is dropped if the other end is gone."""
         if self._transport is not None:
             self._transport.write(encode(message))
 

@@ -1,10 +1,12 @@
-"""What the account has claimed and not begun.
+"""E-mails that the account has claimed but not begun.
 
-Keeps those e-mails in the order in which they go out, with each recipient's own content, and the ids of which nobody can say
-just now whether they are still ours. Promises: what is not begun soon goes back, so that others of the pool may send it; an
-e-mail is only forgotten once the database has said that it waits again, and asked for otherwise when there is nothing else.
+They are kept in sending order, with each recipient's own content, along with the IDs of e-mails that may no longer be
+ours. An e-mail that does not begin soon is given back, so that other accounts in the pool may send it. An e-mail is
+forgotten only once the database has confirmed that it is waiting again; when there is nothing else to do, the database
+is asked about the others.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import assert_never
@@ -28,6 +30,8 @@ from fairpost.system.failpoints import failpoint
 from fairpost.templates.reader import TemplateError
 from fairpost.templates.rendering import Unrenderable
 
+AHEAD_MIN = 6  # an account that may hold fewer claims when it has none left
+
 
 class Batch:
     def __init__(self, store: Store, lease: HeldLease, books: Books, *, pool: str, claims: ClaimGroup) -> None:
@@ -37,15 +41,21 @@ class Batch:
         self._lease = lease
         self._books = books
         self._emails: deque[Outgoing] = deque()
-        self._unsendable: dict[EmailId, Reason] = {}  # and why their fields do not fit their template
-        self._missed: set[EmailId] = set()  # locked by another when their turn came; they may still be ours
+        self._unsendable: dict[EmailId, Reason] = {}  # why their fields do not fit their template
+        self._low = 0  # when this many are left, more are claimed ahead; 0: never
+        self._may_hold_more = False  # because the answer to a claim was lost
+        self._giving_back: set[asyncio.Task[None]] = set()
+        self._missed: set[EmailId] = set()  # locked by another transaction when their turn came; they may still be ours
 
     @property
     def first(self) -> Outgoing | None:
         return self._emails[0] if self._emails else None
 
     def pop(self) -> Outgoing:
-        return self._emails.popleft()
+        email = self._emails.popleft()
+        if self._low and len(self._emails) == self._low:
+            self._claims.claim_ahead(self._pool)
+        return email
 
     def why_unsendable(self, email: Outgoing) -> Reason | None:
         return self._unsendable.get(email.id)
@@ -53,7 +63,16 @@ class Batch:
     # ── claim ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def fill(self, most: int, troubles: Troubles) -> Rested | None:
-        """Claims up to so many. None: there is something to begin."""
+        """Claim up to `most` e-mails. Return None if there is one to begin."""
+        await self._claims.await_supply(self._lease.now_held.account_id)
+        if self._emails:
+            return None
+        if self._may_hold_more:
+            if not await self._take_up_missed():
+                return Rested(Idle.LOST)
+            self._may_hold_more = False
+            if self._emails:
+                return None
         claim = await self._claim(most)
         if not claim.ids and self._missed:
             if not await self._take_up_missed():
@@ -76,7 +95,7 @@ class Batch:
                 assert_never(claim.verdict)
         if not claim.ids:
             return Rested(Idle.BUSY if claim.again else Idle.EMPTY, claim.next_at)
-        if not self._emails:  # taken away between the claim and the look at them: there may be others
+        if not self._emails:  # taken away between claiming and loading: there may be others
             return Rested(Idle.BUSY, claim.next_at)
         if not troubles.has_passed:
             await self._keep_one(other_than=troubles.last)
@@ -90,11 +109,39 @@ class Batch:
         failpoint("after_load")
         return claim
 
+    def room_within(self, most: int) -> int:
+        """Return how many more e-mails to claim ahead, if the account may hold `most`."""
+        is_low = len(self._emails) <= 2 * most // 3
+        return most - len(self._emails) if most >= AHEAD_MIN and is_low and not self._may_hold_more else 0
+
+    def take_ahead(self, emails: Iterable[Outgoing], *, keep: bool) -> None:
+        """Take e-mails claimed ahead. If `keep` is False, the account has stopped sending, and they are given back."""
+        self._take(emails)
+        if not keep:
+            task = asyncio.create_task(self.give_rest_back())
+            self._giving_back.add(task)
+            task.add_done_callback(self._gave_back)
+
+    def _gave_back(self, task: "asyncio.Task[None]") -> None:
+        """Handle the end of giving e-mails back. If that failed, the database is asked about them later."""
+        self._giving_back.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    async def end_ahead(self) -> None:
+        """Wait until nothing is being claimed ahead or given back: an account at rest keeps no e-mails from others."""
+        await self._claims.await_supply(self._lease.now_held.account_id)
+        if self._giving_back:
+            await asyncio.wait(self._giving_back)
+
+    def lose_ahead(self) -> None:
+        self._may_hold_more = True
+
     def miss(self, email: Outgoing) -> None:
         self._missed.add(email.id)
 
     async def _take_up_missed(self) -> bool:
-        """False: the lease is gone."""
+        """Ask the database about missed e-mails. Return False if the lease is gone."""
         held = await self._store.held(self._lease.now_held)
         if held is None:
             return False
@@ -105,11 +152,12 @@ class Batch:
         return True
 
     def _take(self, emails: Iterable[Outgoing]) -> None:
-        """Urgent ones go before what is already claimed."""
+        """Add claimed e-mails, urgent ones before those already there."""
         emails = [self._personal(email) for email in emails]
         urgent = [email for email in emails if email.email_class is EmailClass.URGENT]
         self._emails.extendleft(reversed(urgent))
         self._emails.extend(email for email in emails if email.email_class is not EmailClass.URGENT)
+        self._low = len(self._emails) // 2 if len(self._emails) >= AHEAD_MIN else 0
 
     def _personal(self, email: Outgoing) -> Outgoing:
         try:
@@ -118,14 +166,14 @@ class Batch:
             self._unsendable[email.id] = Reason("email.fields_missing", problem=str(error))
             return email
 
-    # ── and give back ─────────────────────────────────────────────────────────────────────────────────────
+    # ── give back ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def fail_unsendable(self, email: Outgoing) -> bool:
-        """False: it is not ours any more."""
+        """Fail an e-mail that cannot be rendered. Return False if it is no longer ours."""
         return await self._store.fail_claimed(self._lease.now_held, email.id, self._unsendable.pop(email.id))
 
     async def _keep_one(self, *, other_than: EmailId | None) -> None:
-        """After a trouble the account comes back with a single e-mail, another one than before if there is one."""
+        """After trouble, resume with a single e-mail, preferably a different one than before."""
         if len(self._emails) >= 2:
             first = next(email for email in self._emails if email.id != other_than)
             await self.give_back(*(email for email in self._emails if email is not first))
@@ -135,12 +183,12 @@ class Batch:
         for id_ in gone:
             self._unsendable.pop(id_, None)
         self._emails = deque(email for email in self._emails if email.id not in gone)
-        self._missed |= gone  # until the database has said so, they may still be ours
+        self._missed |= gone  # they may still be ours until the database has confirmed this
         self._missed -= set(await self._store.give_back(self._lease.now_held, list(gone)))
         failpoint("after_give_back")
 
     async def give_back_all(self, *emails: Outgoing) -> None:
-        """With these, which are no longer among them."""
+        """Give back all claimed e-mails, and `emails`, which are no longer in the batch."""
         await self.give_back(*emails, *self._emails)
 
     async def give_rest_back(self) -> None:
@@ -148,14 +196,15 @@ class Batch:
             await self.give_back(*self._emails)
 
     async def give_back_with(self, email: Outgoing, is_like_it: Callable[[Outgoing], bool]) -> None:
-        """This one, which is no longer among them, and those for which the same holds."""
+        """Give back this e-mail, which is no longer in the batch, and all others to which this applies."""
         await self.give_back(email, *filter(is_like_it, self._emails))
 
     def drop(self) -> None:
-        """The database puts them back, with the lease or when it is taken up."""
+        """Forget the claimed e-mails. The database returns them to the queue when the lease ends or is resumed."""
         self._emails.clear()
 
     def forget(self) -> None:
         self._emails.clear()
+        self._may_hold_more = False
         self._unsendable.clear()
         self._missed.clear()

@@ -1,7 +1,7 @@
-"""Whether the server that answers has everything that this machine knows to be committed.
+"""Check that the responding server has everything this machine knows to be committed.
 
-Asked of a server that is new, and again after any trouble with it: the engines agree on it together (sql/release/server.sql).
-Until they have, nothing is claimed and nothing begun. What they find missing pauses all mail until a person resumes it.
+The engines agree on this together (sql/release/server.sql), for a new server and again after any trouble with it. Until
+they have, nothing is claimed or begun. If commits are missing, all mail is paused until it is resumed manually.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ from fairpost.store.outage import Outage
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-AFTER_TROUBLE_S = 5.0  # so long after it, those who held an account may take it up before others take it over
+AFTER_TROUBLE_S = 5.0  # after trouble, how long workers can reclaim their accounts before others take them over
 
 
 class KnownServer:
@@ -27,13 +27,13 @@ class KnownServer:
         self._log = log
         self._outage = Outage(log)
         self._is_away = False
-        self._back_s = float("-inf")  # when it answered again
-        self._said: Reason | None = None  # about it, lately
-        self._is_fresh = False  # just confirmed, and its accounts not looked at since
-        self.is_confirmed = False  # by this engine, since it was last in trouble
+        self._back_s = float("-inf")  # when it started to answer again
+        self._said: Reason | None = None  # the last thing logged about it
+        self._is_fresh = False  # just confirmed, and its accounts not checked yet
+        self.is_confirmed = False  # by this engine, since the last trouble
 
     def met(self, error: BaseException) -> None:
-        """It does not answer."""
+        """Record that the server is not responding."""
         self.is_confirmed, self._is_away = False, True
         self._outage.met(error)
 
@@ -48,7 +48,7 @@ class KnownServer:
         return self._is_away or clock.monotonic() < self._back_s + AFTER_TROUBLE_S
 
     async def confirm(self) -> bool:
-        """True: all engines agree that nothing is missing, and mail may go out."""
+        """Return True if all engines agree that nothing is missing, so that mail may go out."""
         self._steps.follow(await self._store.current_life())
         known = {each.account_id: each for each in self._steps.known()}
         steps = {id_: each.step for id_, each in known.items()}
@@ -87,7 +87,7 @@ class KnownServer:
         self._say_once(Reason("database.engines_missing", engines=engines, why=reason))
 
     def forget_removed(self, accounts: Collection[AccountId]) -> None:
-        """Of accounts that a server just confirmed no longer has, nothing is remembered."""
+        """Forget accounts that a newly confirmed server no longer has."""
         if self._is_fresh:
             self._is_fresh = False
             self._steps.forget(each.account_id for each in self._steps.known() if each.account_id not in accounts)

@@ -1,6 +1,6 @@
-"""What follows for the account from an outcome: it rests, is suspended, remembers its troubles, asks again.
+"""Apply the consequences of an outcome to the account: pause, suspend, record trouble, ask again.
 
-Keeps nothing of its own; which consequences there are is decided in policy/consequences.py. What follows for the e-mail is settled before.
+This module keeps no state; policy/consequences.py decides. The e-mail has already been settled.
 """
 
 from typing import assert_never
@@ -12,6 +12,7 @@ from fairpost.engine.lease import HeldLease
 from fairpost.engine.pace import Pace
 from fairpost.engine.settle import Outcome
 from fairpost.model.account import AccountStatus, Rest
+from fairpost.model.dkim import LockedKey
 from fairpost.model.email import Outgoing
 from fairpost.policy.consequences import (
     Book,
@@ -23,6 +24,7 @@ from fairpost.policy.consequences import (
     Suspend,
     consequences,
 )
+from fairpost.store.dkim import key_locked
 from fairpost.store.store import Store
 from fairpost.system.failpoints import failpoint
 
@@ -55,6 +57,8 @@ class Consequences:
                 await self.rest(rest)
             case Refund():
                 self._pace.refund()
+            case LockedKey() as key:
+                await key_locked(self._store, key)
             case ClearDoubt():
                 await self._doubts.resolve_new()
             case Count() as count:
@@ -66,7 +70,7 @@ class Consequences:
                 assert_never(consequence)
 
     async def rest(self, rest: Rest) -> None:
-        """What it holds goes back, for other accounts of the pool."""
+        """Rest, and give back the claimed e-mails for other accounts in the pool."""
         await self._batch.give_back_all()
         self._pace.rest(rest)
         await self._store.rest(self._lease.now_held, rest)

@@ -1,5 +1,7 @@
-"""What becomes of an e-mail in doubt when nobody looks: the provider is asked, or its own policy decides, once, whoever
-notices first."""
+"""Resolve e-mails in doubt automatically: ask the provider, or apply the e-mail's own policy.
+
+This happens once, no matter which worker notices first.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,11 +18,14 @@ from fairpost.system import chance, clock
 from fairpost.system.failpoints import failpoint
 from fairpost.transports.port import DraftingTransport, Fate, Permission
 
-ASK_AGAIN = timedelta(seconds=10)  # what became of an e-mail in doubt
+ASK_AGAIN = timedelta(seconds=10)  # how soon to ask again about an e-mail in doubt
 
 
 class Doubts:
-    """Those of one account, for the holder of its lease. Keeps when to ask its provider again, where one can be asked."""
+    """One account's e-mails in doubt, for the holder of its lease.
+
+    Keeps the time at which to ask the provider next, if it can be asked.
+    """
 
     def __init__(
         self,
@@ -39,7 +44,7 @@ class Doubts:
         self.ask_at: datetime | None = None
 
     def until_asked(self, until: datetime | None) -> datetime | None:
-        """This moment, or when to ask, whichever is first. None: there is no such moment."""
+        """Return the earlier of this moment and the next time to ask, or None if there is neither."""
         return min((moment for moment in (until, self.ask_at) if moment is not None), default=None)
 
     async def resolve_if_due(self) -> None:
@@ -47,7 +52,7 @@ class Doubts:
             await self.resolve()
 
     async def resolve(self) -> None:
-        """By asking the provider, where one can be asked; else by the e-mails' own policy."""
+        """Ask the provider if it can be asked; otherwise apply the policies of the e-mails."""
         self.ask_at = None
         if self._transport is not None:
             is_done = await ask_about_doubts(self._store, self._transport, self._account, self._permission)
@@ -55,14 +60,16 @@ class Doubts:
         await resolve_doubts(self._store, self._account.id)
 
     async def resolve_new(self) -> None:
-        """The provider is not asked at once."""
+        """Resolve new doubts without asking the provider immediately."""
         self.ask_at = self._now() + ASK_AGAIN if self._transport is not None else None
         await resolve_doubts(self._store, self._account.id)
 
 
 async def resolve_doubts(store: Store, account_id: AccountId) -> None:
-    """`resend` waits as after any failed attempt; `hold`, or no attempt left, is left to people. Nobody guesses where a
-    provider can be asked."""
+    """Apply the policies of e-mails in doubt, unless the provider can be asked.
+
+    `resend` waits as after any failed attempt; `hold`, or an e-mail with no attempt left, needs a manual decision.
+    """
     for email in await store.doubts(account_id):
         can_be_asked = email.evidence is not None and "unknown" not in email.evidence
         if email.on_doubt is DoubtPolicy.RESEND and email.attempts < email.attempts_max and not can_be_asked:
@@ -73,7 +80,10 @@ async def resolve_doubts(store: Store, account_id: AccountId) -> None:
 async def ask_about_doubts(
     store: Store, transport: DraftingTransport, account: Account, permission: Permission
 ) -> bool:
-    """Whoever holds the account's lease asks its provider what became of each. False: some are not known yet."""
+    """Ask the provider about each e-mail in doubt. Return False if the outcome of some is still unknown.
+
+    Only the worker that holds the account's lease may call this.
+    """
     is_done = True
     for email in await store.doubts(account.id):
         if email.evidence is None or "unknown" in email.evidence:
@@ -86,7 +96,7 @@ async def ask_about_doubts(
             case Fate.UNSENT:
                 is_done = await _send_after_all(store, transport, account, email, permission) and is_done
             case Fate.UNKNOWN if answer.report.reached is Reached.UNTOUCHED:
-                is_done = False  # it could not be asked
+                is_done = False  # the provider could not be asked
             case Fate.UNKNOWN:
                 await store.leave_in_doubt(email.id, answer.report.error)
     return is_done
@@ -95,12 +105,17 @@ async def ask_about_doubts(
 async def _send_after_all(
     store: Store, transport: DraftingTransport, account: Account, email: Outgoing, permission: Permission
 ) -> bool:
-    """The very draft that was begun: a provider sends it once, however often it is told to. False: not known yet."""
+    """Send the draft that was begun. Return False if the result is still unknown.
+
+    A provider sends a draft only once, no matter how often it is asked to.
+    """
     assert email.evidence is not None
     checked = await store.recheck(email.id)
     if checked.verdict == "held":
         return False
-    if checked.verdict != "begun":  # nobody may get it any more: the next claim ends it with the reason
+    if (
+        checked.verdict != "begun"
+    ):  # no recipient may receive it any longer: the next claim ends it and records the reason
         await transport.discard(account, email.evidence)
         await store.resolve(email.id, "resend", by="the provider", due_at=clock.now())
         return True
@@ -110,12 +125,12 @@ async def _send_after_all(
         return False
     if report.reply is not None and 200 <= report.reply.code < 300:
         await store.resolve(email.id, "sent", by="the provider", report=report)
-    else:  # refused: it was never sent, and begins anew
+    else:  # refused: it was never sent and starts again
         due_at = report.retry_at or clock.now()
         await store.resolve(email.id, "resend", by="the provider", due_at=due_at, report=report)
     return True
 
 
 def without(email: Outgoing, skip: tuple[str, ...]) -> Outgoing:
-    """Those who must not get it any more are left out."""
+    """Return the e-mail without recipients who must no longer receive it."""
     return replace(email, envelope=tuple(a for a in email.envelope if a not in skip)) if skip else email

@@ -1,7 +1,7 @@
-"""The worker processes of an engine: asked of the supervisor, told what to drive, heard, and killed when they hang.
+"""The worker processes of an engine: start them, give them accounts, handle their messages, and kill them if they hang.
 
-Keeps which accounts they drive, which of those are idle, and the dead of whom the database does not know yet. It decides on no
-account and never asks the database: the orchestrator does.
+Tracks which accounts they drive, which of those are idle, and the dead workers that the database does not know of yet.
+It makes no decisions about accounts and never queries the database: the orchestrator does.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from fairpost.policy.packing import ALONE, MAILBOXES_ALONE_MAX, Place, place_of
 from fairpost.system import clock
 from fairpost.system.pause import Pause
 
-SUSPECT_EMAILS = 10  # sent alone, and an account whose process died with others in it shares one again
-BEAT_S_MAX = 30.0  # a worker that says nothing for so long hangs
-STUCK_S_MAX = 900.0  # busy, and not an e-mail further: five minutes beyond the longest that a server is waited for
-# How a process ends for which no account is to blame: in good order, told to end, or without its orchestrator.
+SUSPECT_EMAILS = 10  # an account whose shared process died may share one again after sending this many e-mails alone
+BEAT_S_MAX = 30.0  # a worker that is silent for this long is considered hung
+STUCK_S_MAX = 900.0  # busy without finishing an e-mail: five minutes more than the longest wait for a server
+# Exit codes that are no account's fault: a normal end, an end on request, or the loss of its orchestrator.
 BLAMELESS_CODES = (0, AT_ONCE, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 
 
@@ -38,13 +38,18 @@ class WorkerHandle:
     heard_s: float
     accounts: set[AccountId] = field(default_factory=set)
     place: Place = ALONE
-    moved: dict[AccountId, tuple[int, float]] = field(default_factory=dict)  # e-mails handled, and since when so many
+    moved: dict[AccountId, tuple[int, float]] = field(
+        default_factory=dict
+    )  # number of e-mails handled, and since when this number has not changed
     is_finishing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """An account's worker that is no more; of its lease the epoch, if it had one. `is_fault`: the account may be the cause."""
+    """The dead worker of an account, with the epoch of its lease if it had one.
+
+    `is_fault` means that the account may be the cause.
+    """
 
     account_id: AccountId
     epoch: Epoch | None
@@ -62,7 +67,11 @@ class Fleet:
         is_excused: Callable[[], bool],
         log: Log,
     ) -> None:
-        """`on_news`: called when the orchestrator should look. `is_excused`: whether a death just now is no account's fault."""
+        """Create the fleet.
+
+        `on_news` is called when the orchestrator should check. `is_excused` tells whether a death at this moment is not
+        to be blamed on an account.
+        """
         self._supervisor = supervisor
         self._options = options
         self._processes_max = processes_max
@@ -73,15 +82,15 @@ class Fleet:
         self._fds: list[int] = []
         self._workers: dict[int, WorkerHandle] = {}  # by pid
         self._asked: list[tuple[Place, set[AccountId]]] = []  # accounts for processes that are being forked
-        self._suspects: set[AccountId] = set()  # a process that each of them shared has died
+        self._suspects: set[AccountId] = set()  # accounts whose shared process has died
         self._at_rest: set[AccountId] = set()  # idle, and free to send at once
         self._epochs: dict[AccountId, Epoch] = {}  # of the leases that our workers hold
         self._put_off_until_s: dict[AccountId, tuple[Pause, float]] = {}
-        self._held_up: set[AccountId] = set()  # their workers are gone, and not yet proven dead
-        self._lost: dict[int, list[Dead]] = {}  # by pid: gone, and not yet proven dead
+        self._held_up: set[AccountId] = set()  # accounts whose workers are gone but not yet proven dead
+        self._lost: dict[int, list[Dead]] = {}  # by pid: gone, but not yet proven dead
         self._is_finishing = False
-        self.ours: dict[AccountId, bool] = {}  # is it idle?
-        self.dead: list[Dead] = []  # of whom the database does not know yet
+        self.ours: dict[AccountId, bool] = {}  # whether it is idle
+        self.dead: list[Dead] = []  # not yet reported to the database
         self.names: Mapping[AccountId, str] = {}  # of accounts, for the log
 
     @property
@@ -90,18 +99,21 @@ class Fleet:
 
     @property
     def is_gone(self) -> bool:
-        """Nothing runs, and nothing is being forked."""
+        """Whether nothing is running and nothing is being forked."""
         return not (self._workers or self._asked)
 
     def barred(self) -> set[AccountId]:
-        """Accounts that are not to be started just now."""
+        """Return accounts that must not be started at this moment."""
         now_s = clock.monotonic()
         return self._held_up | {id_ for id_, (_, until_s) in self._put_off_until_s.items() if now_s < until_s}
 
-    # ── told ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── commands to workers ───────────────────────────────────────────────────────────────────────────────
 
     def start(self, account: Account) -> None:
-        """Into a process with room, or a new one. Not at all while there are as many processes as there may be: the next look asks again."""
+        """Start the account in a process with room, or in a new one.
+
+        If the maximum number of processes is reached, do nothing: the next check asks again.
+        """
         running = [(worker.place, worker.accounts) for worker in self._workers.values() if not worker.is_finishing]
         places = [place for place, _ in running + self._asked]
         place = place_of(
@@ -126,7 +138,7 @@ class Fleet:
             self._tell(account_id, {"wake": account_id})
 
     def wake_one(self, account_ids: Iterable[AccountId]) -> bool:
-        """Of those that are free to send at once; False: there is none."""
+        """Wake one account that can send immediately. Return False if there is none."""
         ready = next((id_ for id_ in account_ids if id_ in self._at_rest), None)
         if ready is not None:
             self._at_rest.discard(ready)
@@ -137,7 +149,7 @@ class Fleet:
         self._tell(account_id, {"finish": account_id})
 
     def finish(self) -> None:
-        """All of them, and those that are being forked."""
+        """Let all workers finish, including those that are being forked."""
         self._is_finishing = True
         for worker in self._workers.values():
             worker.channel.send({"finish": None})
@@ -163,11 +175,11 @@ class Fleet:
     def _name_of(self, account_id: AccountId) -> str:
         return self.names.get(account_id, str(account_id))
 
-    # ── heard ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── messages from workers ─────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
     def hearing(self) -> Iterator[None]:
-        """While this lasts, what the supervisor says of workers is heard."""
+        """Process the supervisor's messages about workers inside this context."""
         loop = asyncio.get_running_loop()
         self._supervisor.setblocking(False)
         loop.add_reader(self._supervisor, self._on_supervisor)
@@ -182,7 +194,7 @@ class Fleet:
         except BlockingIOError:
             return
         if not data:
-            os._exit(1)  # the parent of all is gone: so are we
+            os._exit(1)  # the parent process is gone, so we end as well
         self._fds += fds
         for message in self._lines.feed(data):
             if "forked" in message:
@@ -215,7 +227,7 @@ class Fleet:
             case {"account": int(id_), "idle": bool(is_idle), "until": until}:
                 was_idle, self.ours[AccountId(id_)] = self.ours.get(AccountId(id_)), is_idle
                 (self._at_rest.add if is_idle and until is None else self._at_rest.discard)(AccountId(id_))
-                if is_idle and not was_idle:  # else one that is woken and finds nothing would have us look for ever
+                if is_idle and not was_idle:  # otherwise, waking a worker for nothing would make us check forever
                     self._on_news()
             case {"holds": int(id_), "epoch": int(epoch)}:
                 self._epochs[AccountId(id_)] = Epoch(epoch)
@@ -226,7 +238,10 @@ class Fleet:
                 self._ended(worker, AccountId(id_), why, is_fault, more.get("unreleased"))
 
     def _put_off(self, account_id: AccountId) -> None:
-        """Its worker did not get to the database, though we do: another try is not worth a process at once."""
+        """Delay the account, because its worker could not reach the database although we can.
+
+        Trying again immediately would waste a process.
+        """
         pause, _ = self._put_off_until_s.get(account_id, (Pause(), 0.0))
         self._put_off_until_s[account_id] = pause, clock.monotonic() + pause.next_s()
 
@@ -245,7 +260,7 @@ class Fleet:
         self._on_news()
 
     def _on_end(self, pid: int) -> None:
-        """The process is gone; with it the accounts it had not given back."""
+        """Handle the end of a process and the accounts that it had not given back."""
         worker = self._workers.pop(pid, None)
         if worker is not None:
             is_alone = len(worker.accounts) == 1  # with several, it is unknown which one caused it

@@ -1,9 +1,8 @@
 """One commit for all accounts of a process that are ready: each settles its last e-mail and begins its next.
 
-Keeps the steps that were asked for and not yet committed. Promises: a step waits for half of the accounts that are at work,
-but no longer than a moment, and for a commit under way; one that cannot be taken together with others (not ordinary, locked,
-poisoned) is taken alone, with the same number; when the database is in trouble, every request fails, and each account takes up
-its lease.
+A step waits a moment for half of the accounts at work, and for a commit in progress. A step that cannot share a commit
+(not ordinary, locked, poisoned) is taken alone, with the same number. If the database is in trouble, every request
+fails, and each account resumes its lease.
 """
 
 import asyncio
@@ -19,11 +18,11 @@ from fairpost.store.trouble import is_trouble
 TakeSteps = Callable[[Sequence[StepRequest]], Awaitable[list[StepAnswer | None]]]
 Asked = tuple[StepRequest, "asyncio.Future[StepAnswer]"]
 
-STREAMS = 2  # commits under way at once; the second only for two accounts or more
-TOGETHER_MAX = 64  # in one commit
-GATHER_S = 0.002  # half of those at work are worth waiting for, for so long
-AT_WORK_S = 1.0  # who took a step since then is at work
-ALONE_MAX = 4  # at once: each may have to wait for a lock, and others need connections, too
+STREAMS = 2  # concurrent commits; the second only for two accounts or more
+TOGETHER_MAX = 64  # steps per commit
+GATHER_S = 0.002  # how long to wait for half of the accounts at work
+AT_WORK_S = 1.0  # an account that took a step within this time is at work
+ALONE_MAX = 4  # run concurrently: each may have to wait for a lock, and other work also needs connections
 
 
 class StepGroup:
@@ -35,8 +34,8 @@ class StepGroup:
         self._left_out: set[asyncio.Task[None]] = set()
         self._places_alone = asyncio.Semaphore(ALONE_MAX)
         self._is_called = False
-        self._alarm: asyncio.TimerHandle | None = None  # set while some wait for others
-        self._at_work: dict[AccountId, float] = {}  # and when each asked last, the latest at the end
+        self._alarm: asyncio.TimerHandle | None = None  # set while some steps wait for others
+        self._at_work: dict[AccountId, float] = {}  # when each last asked, latest at the end
 
     @classmethod
     def of(cls, store: Store) -> "StepGroup":
@@ -52,7 +51,7 @@ class StepGroup:
         answer: asyncio.Future[StepAnswer] = loop.create_future()
         self._asked.append((request, answer))
         self._works(request.lease.account_id, loop.time())
-        if not self._is_called:  # once those that are ready in the same turn of the loop have asked, too
+        if not self._is_called:  # once all steps that are ready in the same turn of the loop have asked
             self._is_called = True
             loop.call_soon(self._commit_next)
         return await answer
@@ -75,7 +74,7 @@ class StepGroup:
             self._commit_asked()
 
     def _gathered(self) -> None:
-        """Nobody else came in time."""
+        """Commit although no other step arrived in time."""
         self._alarm = None
         if self._asked and not self._under_way:
             self._commit_asked()
@@ -96,6 +95,10 @@ class StepGroup:
 
     async def _commit(self, asked: list[Asked]) -> None:
         asked = [(request, answer) for request, answer in asked if not answer.done()]
+        loop = asyncio.get_running_loop()
+        for request, _ in asked:
+            if request.meanwhile is not None:
+                loop.call_soon(request.meanwhile)  # runs as soon as the commit is on its way
         try:
             answers = await self._together([request for request, _ in asked])
         except BaseException as error:
@@ -103,7 +106,7 @@ class StepGroup:
                 for _, answer in asked:
                     _fail(answer, error)
                 return
-            answers = [None] * len(asked)  # one of them is poisoned: alone, only that one fails
+            answers = [None] * len(asked)  # one of them is poisoned: when each is taken alone, only that one fails
         for (request, answer), taken in zip(asked, answers, strict=True):
             if taken is not None:
                 _give(answer, taken)

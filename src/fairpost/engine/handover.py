@@ -1,24 +1,25 @@
-"""Notes of what each worker is handing over, for whoever comes after a worker that was killed.
+"""Notes of what each worker is handing over, for the successor of a worker that was killed.
 
-A worker that dies between `begin` and `settle` leaves an e-mail of which the database cannot say whether it was sent. The
-worker could: it knows whether it had written the final dot. So it notes e-mail, attempt and epoch in a file mapped into
-its memory before `begin` is committed, and takes the note back right before the dot. A note that stands therefore means:
-this attempt was not completed. Everything else (no note, a torn one, another attempt) means nothing, and the e-mail stays
-in doubt.
+A worker that dies between `begin` and `settle` leaves an e-mail for which the database cannot tell whether it was sent.
+The worker knows: either it had written the final dot, or it had not. So it notes the e-mail, attempt and epoch in a
+file mapped into its memory before `begin` is committed, and takes the note back right before the dot. A note that is
+still there therefore means that this attempt was not completed. Everything else (no note, a torn one, another attempt)
+means nothing, and the e-mail stays in doubt.
 
-A note is believed only when the kernel proves that its writer is dead. The worker locks its file after it was forked and
-holds the lock for its whole life; a worker that is merely frozen, slow or without its lease still holds it. Whoever gets
-the lock knows that no dot will follow. The boot must be the same, too: after a crash of the machine, the disk may have an
-older page than memory had. And the database must be the same, because another one has the same numbers.
+A note is trusted only if the kernel proves that its writer is dead. The worker locks its file after the fork and holds
+the lock for its whole life; a worker that is merely frozen, slow or without its lease still holds it. A process that
+gets the lock knows that no dot will follow. The boot must be the same, too: after a crash of the machine, the disk may
+have an older page than memory had. And the database must be the same, because another one uses the same numbers.
 
-Why the order of stores is enough, without a wait for the disk: SIGKILL stops a process between two instructions. What it
-stored before is in the page cache, which outlives it; what comes later in the program was never stored, on x86 and ARM
-alike, because processors show a store only once the instructions before it are certain. On ARM another core may see stores
-in another order for a moment, but not across a lock: giving up the dead process's lock and taking it are a release and an
-acquire. So a reader sees a prefix of the writer's stores. Copying a record into the map is no single store, so it is
-framed: the mark is cleared first and set last, each as one byte, and a checksum covers the record and its mark.
+The order of stores is sufficient, without waiting for the disk: SIGKILL stops a process between two instructions. What
+it stored before is in the page cache, which outlives it; what comes later in the program was never stored, on x86 and
+ARM alike, because processors make a store visible only once the instructions before it are certain. On ARM, another
+core may briefly see stores in another order, but not across a lock: releasing the dead process's lock and taking it are
+a release and an acquire. So a reader sees a prefix of the writer's stores. Copying a record into the map is not a
+single store, so it is framed: the mark is cleared first and set last, each as one byte, and a checksum covers the
+record and its mark.
 
-Two records an account: while one e-mail is being settled, the next one is begun in the same commit.
+There are two records per account: while one e-mail is being settled, the next one is begun in the same commit.
 """
 
 import fcntl
@@ -43,15 +44,15 @@ from fairpost.system import chance, clock
 from fairpost.system.machine import boot_id, is_private, private_folder
 
 FOLDER = "handover"  # in Fairpost's home, by region
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own in it, and nobody else's
-FILES_MAX = 20_000  # looked at in one go
-ACCOUNTS_MAX = 10_000  # in one file
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - in a private folder of ours
+FILES_MAX = 20_000  # read at once
+ACCOUNTS_MAX = 10_000  # per file
 
 MAGIC = b"fairpost handover 1\n".ljust(24, b"\0")
-HEADER = Struct("<24s16s16sI4x")  # which ends at a cache line: magic, boot, database, accounts
+HEADER = Struct("<24s16s16sI4x")  # ends at a cache line: magic, boot, database, accounts
 FIELDS = Struct("<QQQI")  # account, epoch, e-mail, attempt
 CHECKSUM = Struct("<I")
-FIELDS_AT = 8  # in a record, whose first byte is its mark
+FIELDS_AT = 8  # within a record; its first byte is its mark
 CHECKSUM_AT = FIELDS_AT + FIELDS.size
 END_AT = CHECKSUM_AT + CHECKSUM.size
 RECORD_BYTES = 64  # a cache line
@@ -60,7 +61,7 @@ FILE_BYTES_MAX = HEADER.size + ACCOUNTS_MAX * PAIR_BYTES
 
 BLANK = 0
 UNWRITTEN = ord("u")  # the dot of this attempt was not written
-WRITTEN = ord("w")  # it is being written, or was
+WRITTEN = ord("w")  # the dot is being written, or was
 NO_CHECKSUM = bytes(CHECKSUM.size)
 
 
@@ -75,11 +76,11 @@ class Unwritten:
 
 
 Memory = mmap.mmap | bytearray
-"""Of a file, which outlives the process; or of a test."""
+"""The memory of a file, which outlives the process, or of a test."""
 
 
 class Note:
-    """What is noted of one account, by the worker that drives it."""
+    """The notes of one account, written by the worker that drives it."""
 
     def __init__(self, memory: Memory, account_id: AccountId, at: int) -> None:
         self._memory = memory
@@ -90,7 +91,10 @@ class Note:
         self.stands = False
 
     def begin(self, epoch: Epoch, email_id: EmailId, attempt: int) -> None:
-        """Before its begin is committed. The note of the e-mail before it stands on: that one may not be settled yet."""
+        """Note that an e-mail is about to begin. Call this before the begin is committed.
+
+        The note of the previous e-mail is kept, because that e-mail may not be settled yet.
+        """
         turn = self._last if self._emails[self._last] == email_id else 1 - self._last
         at, memory = self._at[turn], self._memory
         record = _sealed(self._account_id, epoch, email_id, attempt)
@@ -102,8 +106,10 @@ class Note:
         self.stands = True
 
     def complete(self) -> None:
-        """Right before the first byte that could complete the message. What was begun before it is settled by now, so both
-        notes go."""
+        """Take the notes back. Call this right before the first byte that could complete the message.
+
+        The previous e-mail is settled by now, so its note is taken back as well.
+        """
         memory = self._memory
         for at in self._at:
             memory[at] = WRITTEN
@@ -112,7 +118,7 @@ class Note:
 
 
 class NoNote(Note):
-    """Where nothing can be noted: what is cut off is in doubt."""
+    """Used if notes cannot be written. An interrupted e-mail is then in doubt."""
 
     def __init__(self) -> None:
         self.stands = False
@@ -125,7 +131,7 @@ class NoNote(Note):
 
 
 class Handover:
-    """A worker process's own file, if it has one. Opened after the fork: a lock is shared with whoever inherits it."""
+    """A worker process's own file, if it has one. It is opened after the fork, because child processes share a lock."""
 
     def __init__(self, folders: Sequence[Path] = ()) -> None:
         self._folders = tuple(folders)
@@ -134,11 +140,11 @@ class Handover:
         self._memory: mmap.mmap | None = None
         self._free: list[int] = []
         self._notes: dict[AccountId, tuple[Note, int]] = {}
-        self._left: dict[AccountId, None] = {}  # of accounts that nobody drives here now, and whose notes stand
+        self._left: dict[AccountId, None] = {}  # accounts that are no longer driven here, but whose notes are kept
 
     @classmethod
     def open(cls, folders: Sequence[Path], *, database: UUID, accounts_max: int) -> Self:
-        """In the first folder that will do. In none, nothing is noted."""
+        """Open a file in the first suitable folder. If there is none, nothing is noted."""
         handover = cls(folders)
         boot = boot_id()
         for folder in folders if boot is not None else ():
@@ -149,7 +155,10 @@ class Handover:
         return handover
 
     def note(self, account_id: AccountId) -> Note:
-        """Until the account is released. Where there is no room, what others left standing longest goes."""
+        """Return the account's note, which is valid until the account is released.
+
+        If there is no room, the oldest note left by a released account is dropped.
+        """
         self._left.pop(account_id, None)
         if account_id not in self._notes:
             if not self._free and self._left:
@@ -161,8 +170,10 @@ class Handover:
         return self._notes[account_id][0]
 
     def release(self, account_id: AccountId) -> None:
-        """Nobody drives the account here any more. A note that stands is kept for whoever comes after us: what it is
-        about may have been settled or not."""
+        """Release an account that is no longer driven here.
+
+        A remaining note is kept for the successor: its e-mail may or may not have been settled.
+        """
         if account_id in self._notes:
             if self._notes[account_id][0].stands:
                 self._left[account_id] = None
@@ -170,12 +181,12 @@ class Handover:
                 self._forget(account_id)
 
     async def believe(self, store: Store, account_id: AccountId) -> None:
-        """Clears up what the account's last worker left in doubt, where that can be known."""
+        """Resolve what the account's last worker left in doubt, as far as that can be known."""
         if self._folders and await store.has_doubts(account_id):
             await clear_doubts(store, self._folders)
 
     def close(self) -> None:
-        """The file goes, unless something in it is for others to read."""
+        """Remove the file, unless it contains notes that others have to read."""
         if self._memory is None or self._place is None:
             return
         if not any(note.stands for note, _ in self._notes.values()):
@@ -193,7 +204,7 @@ class Handover:
         self._free.append(at)
 
     def _make(self, folder: Path, place: int, boot: bytes, database: UUID, accounts: int) -> None:
-        """Locked before it has a header: without one, nobody believes it."""
+        """Create the file, and lock it before it has a header, because a file without one is ignored."""
         size = HEADER.size + accounts * PAIR_BYTES
         name = f"{os.getpid()}-{token_hex(8)}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -201,8 +212,8 @@ class Handover:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.fstat(fd).st_nlink:
-                raise FileNotFoundError("whoever looked for dead workers has taken it away")
-            os.posix_fallocate(fd, 0, size)  # a store into what the disk has no room for would kill us
+                raise FileNotFoundError("a search for dead workers has removed it")
+            os.posix_fallocate(fd, 0, size)  # storing to a page with no room on the disk would kill us
             memory = mmap.mmap(fd, size)
         except BaseException:
             with suppress(OSError):
@@ -218,16 +229,21 @@ NOWHERE = Handover()
 
 
 def folders(home: Path, region: str, kind: str = FOLDER) -> tuple[Path, ...]:
-    """Where the workers of this home and region leave their notes: the first that will do. Files in the home outlive a container
-    that is started again; shared memory is for homes on a network, or that cannot be written to."""
+    """Return the folders for the notes of this home's and region's workers, which use the first suitable one.
+
+    Files in the home survive a container restart; shared memory is for homes that are on a network or not writable.
+    """
     mark = hashlib.sha256(f"{home.absolute()}\0{region}".encode()).hexdigest()[:16]
     name = f"fairpost-{os.geteuid()}-{mark}" if kind == FOLDER else f"fairpost-{os.geteuid()}-{mark}-{kind}"
     return home / kind / region, SHARED_MEMORY / name
 
 
 async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
-    """Reads what dead workers of this database left behind, and puts back what they provably never completed: how many
-    e-mails. What has been read is removed, and so is what is of another boot."""
+    """Read what dead workers of this database left behind, and return how many e-mails were put back.
+
+    These are e-mails that provably were never completed. Files are removed once they are read, and so are files from
+    another boot.
+    """
     boot, database, cut = boot_id(), None, 0
     for folder in folders if boot is not None else ():
         with private_folder(folder) as place:
@@ -239,7 +255,7 @@ async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
                     left = read(content)
                     if left is not None and left.boot == boot:
                         if left.database != database:
-                            continue  # whoever works on that one reads it
+                            continue  # the process working on that database reads it
                         for each in left.unwritten:
                             cut += await put_back(store, each)
                     with suppress(OSError):
@@ -248,7 +264,9 @@ async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
 
 
 async def put_back(store: Store, left: Unwritten) -> bool:
-    """On its retry plan. The caller has proof that this attempt was not completed, and will not be."""
+    """Return the e-mail to its retry schedule. The caller has proof that this attempt was not and will not be
+    completed.
+    """
     emails = await store.load([left.email_id])
     if not emails:
         return False
@@ -265,7 +283,10 @@ def _names(place: int | None) -> list[str]:
 
 @contextmanager
 def _left_behind(place: int | None, name: str) -> Iterator[bytes | None]:
-    """What a dead worker's file says, locked while this lasts. None: its worker lives, or it is no file of ours."""
+    """Yield the content of a dead worker's file, locked inside this context.
+
+    Yields None if its worker is alive or the file is not ours.
+    """
     content = None
     try:
         fd = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place)
@@ -276,7 +297,8 @@ def _left_behind(place: int | None, name: str) -> Iterator[bytes | None]:
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             seen = os.fstat(fd)
-            if stat.S_ISREG(seen.st_mode) and is_private(seen) and seen.st_nlink == 1:  # else another has just read it
+            # With no link left, another process has just read it.
+            if stat.S_ISREG(seen.st_mode) and is_private(seen) and seen.st_nlink == 1:
                 content = os.pread(fd, FILE_BYTES_MAX, 0)
         yield content
     finally:
@@ -288,7 +310,7 @@ def _left_behind(place: int | None, name: str) -> Iterator[bytes | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What a file says, believed by nobody yet."""
+    """The content of a file that has not been verified yet."""
 
     boot: bytes
     database: UUID
@@ -300,7 +322,7 @@ def header(*, boot: bytes, database: UUID, accounts: int) -> bytes:
 
 
 def read(content: bytes) -> Left | None:
-    """None: it is no whole file of notes."""
+    """Parse the content of a file. Return None if it is not a complete file of notes."""
     if len(content) < HEADER.size:
         return None
     magic, boot, database, accounts = HEADER.unpack_from(content)

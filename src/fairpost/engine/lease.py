@@ -1,9 +1,9 @@
-"""The account's lease: what keeps all other workers out.
+"""The account's lease, which keeps all other workers out.
 
-Keeps the epoch and the number of the last step, the deadline on our own clock, and how far the database's clock is ahead of
-it. Promises: no message is completed unless the lease, counted from before it was last asked for, has its margin left;
-every step bears the number after the last one acknowledged, and is remembered on this machine; a lease that was stopped is
-never renewed.
+Tracks the epoch and the number of the last step, the deadline on our own clock, and how far the database's clock is
+ahead of it. No message is completed unless the lease, counted from before the last request for it, has its margin left.
+Every step has the number after the last acknowledged one, and is remembered on this machine. A lease that was stopped
+is never renewed.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
 LEASE_S = 60.0
-MARGIN = 1 / 12  # of the lease: what must be left of it to complete a message
+MARGIN = 1 / 12  # fraction of the lease that must be left to complete a message
 STOPPED = float("-inf")
 
 
@@ -38,7 +38,7 @@ class HeldLease:
     async def take(
         cls, store: Store, account_id: AccountId, *, owner: str, lease_s: float, steps: Steps, again: bool
     ) -> Self | None:
-        """None: another holds it."""
+        """Take the account's lease. Return None if another worker holds it."""
         asked_at_s = clock.monotonic()
         lease = await store.take_lease(account_id, owner=owner, seconds=lease_s, again=again)
         failpoint("after_lease")
@@ -47,7 +47,7 @@ class HeldLease:
         return cls(store, lease, asked_at_s=asked_at_s, lease_s=lease_s, steps=steps)
 
     def now(self) -> datetime:
-        """By the database's clock: its time counts for all machines."""
+        """Return the time on the database's clock, which applies to all machines."""
         return clock.now() + self._ahead
 
     def hear_time(self, now: datetime) -> None:
@@ -58,7 +58,7 @@ class HeldLease:
         return self.now_held.step + 1
 
     def acknowledge(self, begun: EmailId | None = None) -> None:
-        """The database has taken the next step, and with it begun this e-mail."""
+        """Record that the database has taken the next step and, if given, begun this e-mail."""
         self.now_held = replace(self.now_held, step=self.next_step)
         self._steps.acknowledge(self.now_held.step, begun)
 
@@ -69,11 +69,11 @@ class HeldLease:
         return clock.monotonic() >= self._deadline_s - self.lease_s / 2
 
     async def keep(self) -> bool:
-        """Renewed where that is due. False: the lease is gone."""
+        """Renew the lease if that is due. Return False if it is gone."""
         return not self.is_renewal_due() or await self.renew()
 
     async def renew(self) -> bool:
-        """False: the lease is gone."""
+        """Renew the lease. Return False if it is gone."""
         asked_at_s = clock.monotonic()
         renewed = await self._store.renew_lease(self.now_held, seconds=self.lease_s)
         if renewed is None or self._deadline_s == STOPPED:
@@ -83,11 +83,13 @@ class HeldLease:
         return True
 
     def stop_sending(self) -> None:
-        """From now on no message is completed, not even the one under way."""
+        """Prevent any message from being completed from now on, including the one in progress."""
         self._deadline_s = STOPPED
 
     async def take_up(self) -> TakenUp | None:
-        """After trouble of the database: what it says that the lease holds. None: another has it. Raises while nobody knows."""
+        """Return what the lease holds after database trouble, or None if another worker has it. Raises while this is
+        unknown.
+        """
         asked_at_s = clock.monotonic()
         taken = await self._store.take_up(self.now_held, seconds=self.lease_s, life=self._all_steps.life)
         failpoint("after_take_up")

@@ -1,10 +1,10 @@
-"""Sees to it that every account with work has a worker, and that the database hears of the workers that died.
+"""Ensure that every account with work has a worker, and that the database learns of workers that died.
 
-Has a process of its own, decides and talks, and never forks (supervisor.py does). Each `step` is one look at the
-database; in between it sleeps until a NOTIFY, a message from a worker, or the next moment that matters.
+The orchestrator has its own process. It decides and communicates, but never forks (supervisor.py does). Each `step` is
+one check of the database; in between, it sleeps until a NOTIFY, a message from a worker, or the next relevant moment.
 
-When the database goes away, its workers wait, each with what it knows. When it is back, the engines first agree that nothing
-is missing there (confirm.py), and go on; what died meanwhile is told to the database then.
+When the database goes away, the workers wait, each with what it knows. When it is back, the engines first agree that
+nothing is missing (confirm.py), and then continue; deaths in the meantime are reported to the database at that point.
 """
 
 import asyncio
@@ -38,16 +38,19 @@ from fairpost.system import clock
 from fairpost.system.vitals import vitals_of
 
 if TYPE_CHECKING:
+    import asyncpg
+
     from fairpost.model.ids import AccountId
 
 AFTER_WAKING_S = 0.05
-LOOK_S = 1.0  # unless set otherwise: the net under everything that should have told us
-LOOK_S_MAX = 2.0  # other engines count on one that was here in the last five seconds
+LOOK_S = 1.0  # default; catches anything that should have woken us but did not
+LOOK_S_MAX = 2.0  # other engines count on an engine that reported within the last five seconds
 REAP_S = 5.0
-FAULTS_MAX = 10  # in a row, over all engines, without an e-mail sent in between
+FAULTS_MAX = 10  # in a row, across all engines, without an e-mail sent in between
 FAULT_REST_S_MAX = 60.0
 END_S_MAX = 25.0
-TRY_AGAIN_S = 0.25  # a database that does not answer, or is not confirmed
+LISTENER_S = 15.0
+TRY_AGAIN_S = 0.25  # if the database is not responding, or is not confirmed
 
 
 class Orchestrator:
@@ -81,7 +84,7 @@ class Orchestrator:
         self._is_ending = False
         self._outgrown: Outgrown | None = None
         self._reaped_s = 0.0
-        self._to_ask: list[AccountId] = []  # their providers, about e-mails in doubt
+        self._to_ask: list[AccountId] = []  # accounts whose providers must be asked about e-mails in doubt
         self.has_said_goodbye = False
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────
@@ -111,7 +114,7 @@ class Orchestrator:
         self._news.set()
 
     async def _let_all_finish(self) -> None:
-        """A worker ends at once when we are gone: so we go last."""
+        """Wait for all workers. A worker ends at once when the orchestrator is gone, so the orchestrator ends last."""
         self._fleet.finish()
         deadline_s = clock.monotonic() + END_S_MAX
         while not self._fleet.is_gone and (left_s := deadline_s - clock.monotonic()) > 0:
@@ -120,8 +123,11 @@ class Orchestrator:
                 await asyncio.wait_for(self._news.wait(), left_s)
 
     async def _say_goodbye(self) -> bool:
-        """Whether the database knows that this engine is gone, and has freed what its workers could not give back. One that was
-        asked about the server and has not answered leaves that to the next engine on this machine."""
+        """Deregister this engine. Return whether the database has freed what its workers could not give back.
+
+        If the engine was asked about the server and has not responded, it leaves the answer to the next engine on this
+        machine.
+        """
         if not self._server.is_confirmed:
             return False
         try:
@@ -135,7 +141,7 @@ class Orchestrator:
     async def _step_or_rest(self) -> float:
         try:
             return await self.step()
-        except Outgrown as error:  # what is under way is finished, and nothing begun
+        except Outgrown as error:  # e-mails being sent are finished, and no others begin
             self._outgrown = error
             self.end()
             return 0.0
@@ -143,10 +149,10 @@ class Orchestrator:
             self._server.met(error)
             return TRY_AGAIN_S
 
-    # ── one look ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── one check ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def step(self) -> float:
-        """One look; how long to wait for the next, if nothing happens."""
+        """Check once, and return how long to wait for the next check if nothing happens."""
         self._fleet.kill_the_hanging()
         require_known(await self._store.newest_migration())
         if not await self._knows_server():
@@ -156,7 +162,7 @@ class Orchestrator:
         if clock.monotonic() > self._reaped_s + REAP_S:
             self._reaped_s = clock.monotonic()
             await self._reap()
-        # Asleep first, look after: whoever enqueues in between either wakes us or is seen.
+        # Announce sleep before checking: an e-mail that is enqueued in between either wakes us or is seen.
         engines = await self._store.engine_here(self._options.owner, asleep=self._has_time())
         routes = await self._store.routes_with_work()
         accounts = await self._look_at_accounts()
@@ -168,7 +174,9 @@ class Orchestrator:
         return max(0.0, min(self._look_s, ahead_s))
 
     async def _knows_server(self) -> bool:
-        """Asked before it is noted that this engine is here: the engines that are asked are those of the database's last minute."""
+        """Ask about the server before registering this engine: the question goes to the engines that the database saw
+        in the last minute.
+        """
         is_known = await self._store.ask_about_server()
         self._server.answers()
         if is_known and self._server.is_confirmed:
@@ -179,7 +187,7 @@ class Orchestrator:
         return True
 
     async def _reclaim_dead(self) -> None:
-        """They are dead for certain: their deaths are counted, and nobody needs to wait until their leases run out."""
+        """Count the deaths of workers that are certainly dead, and release their leases at once."""
         waiting = self._fleet.dead
         if not waiting:
             return
@@ -206,7 +214,7 @@ class Orchestrator:
             self._log(Reason("email.put_back", emails=cut))
 
     async def _look_at_accounts(self) -> list[AccountRuntime]:
-        """Those that have a server."""
+        """Return the accounts that have a server."""
         found = await self._store.runtimes()
         accounts = [each for each in found if each.account.transport is not None]
         self._fleet.names = {each.account.id: each.account.name for each in found}
@@ -218,7 +226,7 @@ class Orchestrator:
         return accounts
 
     async def _plan(self, accounts: Sequence[AccountRuntime], due: set[str], *, engines: int, now: datetime) -> Plan:
-        """`due`: the routes on which something waits."""
+        """Plan which accounts to start. `due` are the routes with waiting mail."""
         to_ask = {f"@{each.account.name}" for each in accounts if each.account.id in self._to_ask}
         after_deaths = [each.account.id for each in accounts if _rests_after_deaths(each, now)]
         return plan(
@@ -233,7 +241,10 @@ class Orchestrator:
         )
 
     def _is_driven(self, runtime: AccountRuntime) -> bool:
-        """After trouble of the database also by one whose lease has run out: it may take it up."""
+        """Return whether the account is driven.
+
+        After database trouble, this includes accounts whose lease has expired, because their worker may resume it.
+        """
         return runtime.is_driven() or (self._server.is_after_trouble and runtime.owner is not None)
 
     def _has_time(self) -> bool:
@@ -247,22 +258,33 @@ class Orchestrator:
         for account_id in planned.start:
             self._fleet.start(self._accounts[account_id])
 
-    # ── being woken ───────────────────────────────────────────────────────────────────────────────────────
+    # ── notifications ─────────────────────────────────────────────────────────────────────────────────────
 
     async def _listen(self) -> None:
-        """A connection of its own, opened again whenever it is lost."""
+        """Listen for notifications on a separate connection, which is reopened whenever it is lost."""
         while True:
             with suppress(*DRIVER_ERRORS):
-                conn = await connect(self._options.url)
-                lost = asyncio.Event()
-                conn.add_termination_listener(lambda _, lost=lost: lost.set())
-                await conn.add_listener("fairpost", lambda *notified: self.notified(notified[-1]))
-                await lost.wait()
+                await self._hear_notifications(await connect(self._options.url))
             await asyncio.sleep(LOOK_S)
 
+    async def _hear_notifications(self, conn: "asyncpg.Connection") -> None:
+        """Check now and then that the connection still works, because it is silent for long periods."""
+        try:
+            lost = asyncio.Event()
+            conn.add_termination_listener(lambda _: lost.set())
+            await conn.add_listener("fairpost", lambda *notified: self.notified(notified[-1]))
+            while not lost.is_set():
+                await conn.execute("SELECT")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(lost.wait(), LISTENER_S)
+        finally:
+            conn.terminate()
+
     def notified(self, route: str) -> None:
-        """Something has arrived. One worker that sleeps on this route is woken directly: more would wait for each other.
-        The look a moment later wakes or starts others if there is still something."""
+        """Handle the arrival of mail by waking one sleeping worker of this route directly.
+
+        More than one would wait for each other. The check a moment later wakes or starts others if there is still work.
+        """
         if self._fleet.wake_one(id_ for id_, routes in self._routes.items() if route in routes):
             asyncio.get_running_loop().call_later(AFTER_WAKING_S, self._news.set)
         else:

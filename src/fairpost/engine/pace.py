@@ -1,8 +1,8 @@
-"""When the account may begin its next e-mail, and how many it may claim for that.
+"""Decide when the account may begin its next e-mail, and how many it may claim for that.
 
-Keeps what the account has used of its limits, the troubles it has met, the pause that the last e-mail asked for, and how
-long an e-mail takes of late. Promises: it decides and does nothing; a send is charged before it begins, and given back only
-where the transport was never touched; nothing but urgent mail breaks into a pause that an e-mail asked for.
+Tracks what the account has used of its limits, its troubles, the pause that the last e-mail asked for, and how long an
+e-mail currently takes. It only decides. A send is charged before it begins, and refunded only if the transport was
+never touched. Only urgent mail interrupts a pause that an e-mail asked for.
 """
 
 from dataclasses import dataclass, replace
@@ -15,19 +15,19 @@ from fairpost.model.reason import Reason
 from fairpost.policy.limits import Barrier, Go, NotBefore, admit, batch_size, free_at, refund, widened
 from fairpost.system import chance, clock
 
-SHORT_REST = timedelta(minutes=10)  # less is not worth a change of status
+SHORT_REST = timedelta(minutes=10)  # a shorter rest does not justify a change of status
 
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """The pause that the last e-mail asked for: the next one probably does, too."""
+    """The pause that the last e-mail asked for. The next one probably asks for the same."""
 
     until: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Exhausted:
-    """A day that is used up: the account comes back at the moment named."""
+    """The daily limit is reached. The account can send again at `until`."""
 
     until: datetime
     reason: Reason
@@ -40,11 +40,11 @@ class Pace:
         self.troubles = account.troubles
         self._gap: Gap | None = None
         self._each_s: float | None = None
-        self._since_s = 0.0  # when the work on the present one began
-        self._urgent_at: datetime | None = None  # within a pause that an e-mail asked for, something urgent becomes due
+        self._since_s = 0.0  # when the work on the current e-mail began
+        self._urgent_at: datetime | None = None  # when urgent mail falls due within a pause that an e-mail asked for
         self._may_be_urgent = False
 
-    # ── may it begin? ─────────────────────────────────────────────────────────────────────────────────────
+    # ── admission ─────────────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, now: datetime) -> Go | NotBefore | Paced:
         admitted = self._admit(now)
@@ -56,13 +56,13 @@ class Pace:
         return Paced(until) if until is not None and not self._may_be_urgent else admitted
 
     def ask_for(self, email: Outgoing, now: datetime) -> Paced | None:
-        """Of the next e-mail itself, once the account may begin. None: it may be begun."""
+        """Check whether the next e-mail itself may begin, once the account may. Return None if it may."""
         self._gap = email.gap
         until = self._paced_until(email.gap, now)
         return Paced(until) if until is not None else None
 
     def ask_for_follower(self, email: Outgoing, now: datetime) -> Go | None:
-        """None: it may not begin in the same moment in which the one before it is settled."""
+        """Admit the next e-mail, or return None if it may not begin at the moment the previous one is settled."""
         admitted = self._admit(now)
         return admitted if isinstance(admitted, Go) and self._paced_until(email.gap, now) is None else None
 
@@ -70,13 +70,16 @@ class Pace:
         return admit(self._limits, self.usage, now=now, roll=chance.roll())
 
     def _paced_until(self, gap: Gap | None, now: datetime) -> datetime | None:
-        """The end of the pause that an e-mail asks for, beside the account's own; None: it is over."""
+        """Return the end of the pause that an e-mail asks for in addition to the account's own, or None if it is over."""
         free = free_at(widened(self._limits, gap), self.usage) if gap is not None else None
         return free if free is not None and free > now else None
 
     def barred(self, why: NotBefore, now: datetime) -> NotBefore | Rest | Exhausted:
-        """A day that is used up ends the work, so that the account's status says it. Where its end is near (the oldest of a
-        sliding day is just about to leave it), the account merely rests."""
+        """Return how the account waits.
+
+        A reached daily limit ends the work, so that the account's status shows it. If its end is near (the oldest send
+        is about to leave the sliding day), the account merely rests.
+        """
         if why.reason not in (Barrier.DAILY, Barrier.WARM_UP) or why.moment is None:
             return why
         if why.moment - now >= SHORT_REST:
@@ -99,11 +102,11 @@ class Pace:
     def has_looked_for_urgent(self) -> None:
         self._may_be_urgent = False
 
-    # ── how many ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── batch size ────────────────────────────────────────────────────────────────────────────────────────
 
     def batch_size(self, now: datetime) -> int:
         if not self.troubles.has_passed:
-            return 2 if self.troubles.last is not None else 1  # it begins one, and not the same as before
+            return 2 if self.troubles.last is not None else 1  # it begins one, preferably another than before
         if self._gap is not None:  # nothing else can be sent before the pause is over
             return 1
         return batch_size(self._limits, self.usage, now=now, each_s=self._each_s)
@@ -112,13 +115,16 @@ class Pace:
         self._since_s = clock.monotonic()
 
     def learn(self, *, is_whole: bool) -> None:
-        """A refusal is quicker than a message that is taken, and says nothing of how many of those can be sent soon."""
+        """Update how long an e-mail takes.
+
+        A refusal is faster than an accepted message, and says nothing about how many of those can be sent soon.
+        """
         now_s = clock.monotonic()
         took_s, self._since_s = now_s - self._since_s, now_s
         if is_whole or took_s > (self._each_s or 0.0):
             self._each_s = took_s if self._each_s is None else (self._each_s + took_s) / 2
 
-    # ── what it has used ──────────────────────────────────────────────────────────────────────────────────
+    # ── usage ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def begun(self, admitted: Go, now: datetime) -> None:
         self.usage = replace(admitted.usage, last_begun_at=now)  # the next pause counts from the commit

@@ -1,8 +1,8 @@
-"""A worker process: drives the accounts it is given, each as a task of its own, and ends with its orchestrator.
+"""A worker process: drives the accounts it is given, each in a separate task, and ends with its orchestrator.
 
-Heard: {"drive": id}, {"wake": id}, {"finish": id | null}. Said: {"holds": id, "epoch": …}, {"account": id, "idle": …}, {"ended": id, "why": …},
-{"beat": [[id, e-mails handled], …]} every few seconds. The first SIGTERM or SIGINT finishes what is under way, the second ends at once, and so
-does the end of the orchestrator.
+Receives {"drive": id}, {"wake": id}, {"finish": id | null}. Sends {"holds": id, "epoch": …}, {"account": id, "idle":
+…}, {"ended": id, "why": …}, and every few seconds {"beat": [[id, e-mails handled], …]}. The first SIGTERM or SIGINT
+lets it finish what is in progress. The second ends the process immediately, and so does the end of the orchestrator.
 """
 
 import asyncio
@@ -29,26 +29,28 @@ from fairpost.store.trouble import is_trouble
 from fairpost.transports.port import ClosableTransport
 
 BEAT_S = 5.0
-LOOK_AGAIN_S = 20.0  # the orchestrator looks every second or two, and wakes
-END_S_MAX = 5.0  # told to end at once, the database may still hear of it for so long
-CONNECTIONS_MAX = 8  # to the database, however many accounts
-AT_ONCE = 70  # exit code: ended at once, what was under way is in doubt
+LOOK_AGAIN_S = 20.0  # the orchestrator checks every second or two, and wakes us
+END_S_MAX = 5.0  # how long it keeps trying to inform the database when ending at once
+CONNECTIONS_MAX = 8  # to the database, regardless of the number of accounts
+AT_ONCE = 70  # exit code: ended at once; e-mails being sent are in doubt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
     url: str
     owner: str
-    accounts_max: int | None = 1  # in one process; None: as policy/packing.py says
+    accounts_max: int | None = 1  # per process; None: policy/packing.py decides
     lease_s: float = LEASE_S
     idle_s_max: float = IDLE_S_MAX
     poll_only: bool = False
-    notes: tuple[Path, ...] = ()  # folders for what workers note of what they hand over
-    steps: tuple[Path, ...] = ()  # folders for what they know to be committed
+    notes: tuple[Path, ...] = ()  # folders for the handover notes of workers
+    steps: tuple[Path, ...] = ()  # folders for the steps that workers know to be committed
+    public_url: str = ""  # base of the unsubscribe links
+    region: str = ""
 
     @property
     def room(self) -> int:
-        """For accounts in one process, at the most."""
+        """The maximum number of accounts in one process."""
         return self.accounts_max or SHARED_MAX
 
 
@@ -64,7 +66,11 @@ class WorkerProcess:
         *,
         exit_with: Callable[[int], object] = os._exit,
     ) -> None:
-        """`exit_with`: ends the process at once. A simulation, whose workers share one process, ends nothing."""
+        """Create the worker process.
+
+        `exit_with` ends the process immediately. A simulation, whose workers share one process, passes a function that does
+        not.
+        """
         self._store = store
         self._options = options
         self._make_transport = make_transport
@@ -79,11 +85,11 @@ class WorkerProcess:
         self._over = asyncio.Event()
 
     async def run(self, sock: socket.socket, lifeline: int) -> None:
-        """Until it drives nothing any more and was told so, or its orchestrator is gone."""
+        """Run until it has finished on request and drives nothing, or until its orchestrator is gone."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
-        loop.add_reader(lifeline, self._end_at_once)  # nothing is ever written to it: readable means gone
+        loop.add_reader(lifeline, self._end_at_once)  # nothing is ever written to it, so readable means gone
         self._channel = await Channel.over(sock, self._on_message, self._end_at_once)
         beat = asyncio.create_task(self._beat())
         await self._over.wait()
@@ -113,7 +119,7 @@ class WorkerProcess:
         why, is_fault, was_trouble = "", False, False
         try:
             why = await self._driven(account_id)
-        except Exception as error:  # the orchestrator tries again, later
+        except Exception as error:  # the orchestrator tries again later
             why = str(error) if isinstance(error, FairpostError) else f"{type(error).__name__}: {error}"
             was_trouble = is_trouble(error)
             is_fault = not was_trouble
@@ -126,13 +132,14 @@ class WorkerProcess:
             self._send({"ended": account_id, **said})
 
     async def _open_notes(self) -> Steps:
-        """With the first account, when the database answers."""
+        """Open the notes, with the first account and once the database answers."""
         if self._steps is None:
             key, life = await self._store.handover_key(), await self._store.current_life()
-            if self._steps is None:  # others may have come before
+            if self._steps is None:  # another account may have been first
                 options = self._options
                 self._handover = Handover.open(options.notes, database=key, accounts_max=options.room)
                 self._steps = Steps(options.steps, life)
+                await self._store.link_back(options.public_url, options.region)
         return self._steps
 
     async def _driven(self, account_id: AccountId) -> Ending:
@@ -178,7 +185,7 @@ class WorkerProcess:
         self._over.set()
 
     def _end_at_once(self) -> None:
-        """No dot is written from now on. What is not over in a moment is left to whoever takes the account over."""
+        """End at once. No final dot is written from now on, and unfinished work is left to the account's next worker."""
         for worker in self._workers.values():
             worker.stop_sending()
         for task in self._tasks.values():
@@ -192,7 +199,7 @@ class WorkerProcess:
 
 
 async def work(sock: socket.socket, lifeline: int, options: WorkerOptions, make_transport: MakeTransport) -> None:
-    """Starts without a connection: a database in trouble is waited for, and ends no process."""
+    """Run a worker process. It starts without a connection, so that it waits if the database is in trouble."""
     connections = min(CONNECTIONS_MAX, options.room + 1)
     async with Store.unopened(options.url, connections_max=connections, behind_pooler=options.poll_only) as store:
         await WorkerProcess(store, options, make_transport).run(sock, lifeline)

@@ -1,4 +1,4 @@
-"""What one step of an account came to: an e-mail was handled, or nothing was sent, and why."""
+"""The result of one step of an account: an e-mail was handled, or nothing was sent, and why."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,18 +9,18 @@ from fairpost.model.ids import EmailId
 
 class Idle(StrEnum):
     EMPTY = "nothing is waiting for this account"
-    BUSY = "others are taking what there is"
+    BUSY = "other accounts claimed the waiting e-mails"
     INACTIVE = "the account is not active"
     CHANGED = "the account's settings were changed"
-    PAUSED = "everything is paused"
-    NOT_YET = "it may not send before a certain moment"
-    EXHAUSTED = "its day is used up"
-    LOST = "the lease is gone"
+    PAUSED = "all sending is paused"
+    NOT_YET = "it may not send yet"
+    EXHAUSTED = "its daily limit is reached"
+    LOST = "the lease is lost"
 
 
 @dataclass(frozen=True, slots=True)
 class Rested:
-    """Nothing was sent, why, and when to look again (None: when something new arrives)."""
+    """Nothing was sent. Says why, and when to check again (None means when something new arrives)."""
 
     why: Idle
     until: datetime | None = None

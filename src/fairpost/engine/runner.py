@@ -1,10 +1,10 @@
 """One account, one e-mail at a time: lease, pace, claim, send, settle, as bounded steps.
 
-Each part is a file of its own with what it keeps and promises; here is the order in which they act, and what follows from
-what they answer. Processes, signals and waiting are the worker's business.
+Each part has its own file, which says what it keeps and guarantees. This file defines the order in which they act, and
+what follows from their answers. Processes, signals and waiting belong to the worker.
 
-When the database is in trouble, a step raises. The parts keep what they know, and `take_up` goes on from there: what was
-sent and not yet settled is settled, what was begun and never handed over waits again.
+If the database is in trouble, a step raises. The parts keep what they know, and `take_up` continues from there: what
+was sent but not yet settled is settled; what was begun but never handed over waits again.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ from fairpost.engine.send import Sender
 from fairpost.engine.settle import Draft, Intent, Outcome, UnderWay
 from fairpost.engine.steps import NO_STEPS, Steps
 from fairpost.engine.together import Together
-from fairpost.model.account import Account, AccountStatus, Rest, Usage
+from fairpost.model.account import Account, AccountStatus, Lease, Rest, Usage
 from fairpost.model.email import Outgoing
 from fairpost.model.engine import TakenUp
 from fairpost.model.ids import AccountId, Epoch
@@ -41,11 +41,11 @@ from fairpost.system import chance, clock
 from fairpost.system.failpoints import failpoint
 from fairpost.transports.port import Transport
 
-EMPTY_HANDED = timedelta(seconds=1)  # before a longer pause, what is claimed goes back
+EMPTY_HANDED = timedelta(seconds=1)  # claimed e-mails are given back before a longer pause
 
 
 class Runner:
-    """Drives one account. `step()` handles at most one e-mail and says what it did."""
+    """Drives one account. `step()` handles at most one e-mail and returns the result."""
 
     def __init__(
         self,
@@ -73,8 +73,10 @@ class Runner:
         self._consequences = Consequences(
             *(store, lease), pace=self._pace, batch=self._batch, books=self._books, doubts=self._doubts
         )
-        self._told: deque[Step] = deque()  # what became of e-mails that were not sent, to be told one by one
+        self._told: deque[Step] = deque()  # results of e-mails that were not sent, to be reported one by one
         self._is_stopping = False
+        self._is_at_work = False  # neither resting nor in trouble
+        together.claims.join(account.pool, self)
 
     @classmethod
     async def start(
@@ -90,10 +92,12 @@ class Runner:
         together: Together | None = None,
         again: bool = False,
     ) -> "Runner | None":
-        """Takes the account's lease and settles what its last holder left in doubt. None: another drives it.
+        """Take the account's lease, and settle what its last holder left in doubt. Return None if another worker drives
+        it.
 
-        `together`: claims and commits with other accounts. `again`: this worker has tried before,
-        and got no answer."""
+        `together` has the claims and commits shared with other accounts. `again` means that this worker has tried
+        before and got no answer.
+        """
         lease = await HeldLease.take(store, account_id, owner=owner, lease_s=lease_s, steps=steps, again=again)
         if lease is None:
             return None
@@ -113,7 +117,7 @@ class Runner:
         return runner
 
     async def stop(self) -> None:
-        """Gives the lease back; what was claimed waits again at once, and what was begun but never sent as well."""
+        """Release the lease. E-mails that were claimed, or begun but never sent, wait again at once."""
         self._is_stopping = True
         self._batch.drop()
         if self._under_way.intent is not None:
@@ -125,16 +129,16 @@ class Runner:
         await self._lease.drop()
 
     def stop_sending(self) -> None:
-        """From now on no message is completed, not even the one under way: the worker must end at once."""
+        """Prevent any message from being completed, including the one in progress: the worker must end at once."""
         self._is_stopping = True
         self._lease.stop_sending()
 
     def finish(self) -> None:
-        """After the e-mail under way, no other is begun."""
+        """Begin no other e-mail after the one in progress."""
         self._is_stopping = True
 
     def look_for_urgent(self) -> None:
-        """Something has arrived: it may change places with what is claimed."""
+        """Note that mail has arrived that may take precedence over claimed e-mails."""
         self._pace.look_for_urgent()
 
     def now(self) -> datetime:
@@ -142,7 +146,11 @@ class Runner:
 
     @property
     def epoch(self) -> Epoch:
-        return self._lease.now_held.epoch
+        return self.lease.epoch
+
+    @property
+    def lease(self) -> Lease:
+        return self._lease.now_held
 
     async def run_until_idle(self) -> list[Handled]:
         handled = []
@@ -156,11 +164,18 @@ class Runner:
                     return handled
 
     async def await_turn(self) -> None:
-        """After Idle.BUSY: waits until what there is is let go of, a second at most."""
+        """Wait until the e-mails that others hold are released, for at most a second. Called after Idle.BUSY."""
         await self._store.await_turn(self._lease.now_held)
 
     async def step(self) -> Step:
-        done = await self._step()
+        try:
+            done = await self._step()
+        except BaseException:
+            self._is_at_work = False
+            raise
+        self._is_at_work = isinstance(done, Handled)
+        if not self._is_at_work:
+            await self._batch.end_ahead()
         if isinstance(done, Rested) and done.why not in (Idle.LOST, Idle.BUSY):
             await self._books.write_before_rest(done.until)
         return done
@@ -182,7 +197,7 @@ class Runner:
         return Handled(intent.email.id, await self._conclude(outcome, settled))
 
     async def _begin_next(self) -> Step | None:
-        """None: the intent to send one is committed."""
+        """Begin the next e-mail. Return None once the intent to send it is committed."""
         now = self.now()
         match self._pace.ask(now):
             case NotBefore() as why:
@@ -209,7 +224,7 @@ class Runner:
     # ── pace ──────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _keep_pace(self, until: datetime, *emails: Outgoing) -> Rested:
-        """What is claimed goes back meanwhile: others of the pool may be free."""
+        """Give back claimed e-mails during the pause, because other accounts in the pool may be free."""
         if emails or self._batch.first:
             await self._batch.give_back_all(*emails)
         urgent_at = await self._store.next_urgent(self._lease.now_held, before=until)
@@ -240,17 +255,29 @@ class Runner:
     # ── claim ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _claim(self, now: datetime) -> Rested | None:
-        """None: something is claimed."""
+        """Claim e-mails. Return None if at least one is claimed."""
         first = self._batch.first
         if self._pace.may_be_urgent and first is not None and first.email_class is not EmailClass.URGENT:
             await self._batch.give_back_all()
         self._pace.has_looked_for_urgent()
+        has_bounced = self._pace.usage.day_bounces > 0 and not self._batch.first
+        if self._books.is_due(has_bounced=has_bounced) and await self._books.write():
+            return Rested(Idle.INACTIVE)
         if self._batch.first:
             return None
-        if self._books.is_due(has_bounced=self._pace.usage.day_bounces > 0) and await self._books.write():
-            return Rested(Idle.INACTIVE)
         rested = await self._batch.fill(self._pace.batch_size(now), self._pace.troubles)
         return self._until_asked(rested) if rested is not None else None
+
+    def room_ahead(self) -> int:
+        is_steady = self._is_at_work and not (self._is_stopping or self._pace.may_be_urgent or self._sender.is_slow)
+        return self._batch.room_within(self._pace.batch_size(self.now())) if is_steady else 0
+
+    def take_ahead(self, lease: Lease, emails: list[Outgoing]) -> None:
+        if not self._is_stopping and lease.epoch == self.epoch:  # otherwise they go back with the lease
+            self._batch.take_ahead(emails, keep=self._is_at_work and not self._sender.is_slow)
+
+    def lose_ahead(self) -> None:
+        self._batch.lose_ahead()
 
     # ── begin ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -261,7 +288,7 @@ class Runner:
         return await self._begun(email, begun, admitted, draft)
 
     async def _begun(self, email: Outgoing, begun: Begun, admitted: Go, draft: Draft = None) -> Step | None:
-        """What follows from the answer. None: it is begun."""
+        """Act on the answer to a begin. Return None if the e-mail has begun."""
         if begun.verdict == "begun":
             self._pace.begun(admitted, self.now())
             waited = Measure.WAIT if email.is_fair else Measure.WAIT_FIFO
@@ -271,7 +298,7 @@ class Runner:
         match begun.verdict:
             case "stale":
                 return Rested(Idle.LOST)
-            case "inactive" | "changed":  # other accounts of the pool may send it
+            case "inactive" | "changed":  # other accounts in the pool may send it
                 await self._batch.give_back_all(email)
                 return Rested(Idle.INACTIVE if begun.verdict == "inactive" else Idle.CHANGED)
             case "held":
@@ -297,7 +324,7 @@ class Runner:
             report = await self._sender.send(intent)
         except BaseException:
             if not self._sender.is_granted:
-                self._under_way.intent = intent  # cut off before the message was complete: stopping gives it back
+                self._under_way.intent = intent  # interrupted before the message was complete: stopping gives it back
             raise
         outcome = Outcome(intent.email, self._weigh(intent, report), report)
         self._under_way.outcome = outcome
@@ -306,14 +333,14 @@ class Runner:
     def _weigh(self, intent: Intent, report: Report) -> Weighed:
         now, roll, troubles = self.now(), chance.roll(), self._pace.troubles
         verdict = judge(intent.email, report, attempts=intent.attempt, now=now, roll=roll)
-        if isinstance(verdict, Untouched) and self._sender.is_granted is False:  # it was our lease that ran out
+        if isinstance(verdict, Untouched) and self._sender.is_granted is False:  # because our lease ran out
             return Weighed(verdict=verdict, troubles=troubles)
         return weigh(troubles, intent.email, verdict, report, attempts=intent.attempt, now=now, roll=roll)
 
     # ── settle ────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _settle(self, outcome: Outcome) -> SettleVerdict:
-        """Together with the beginning of the next, where it may begin at once."""
+        """Settle the outcome, and begin the next e-mail in the same commit if it may begin at once."""
         asked_at_s = clock.monotonic()
         admitted = self._admit_follower(outcome.weighed)
         if admitted is None:
@@ -325,7 +352,9 @@ class Runner:
         return settled
 
     async def _settle_and_begin(self, outcome: Outcome, follower: Outgoing, admitted: Go) -> SettleVerdict:
-        answer = await self._under_way.settle_and_begin(outcome, follower, admitted)
+        answer = await self._under_way.settle_and_begin(
+            outcome, follower, admitted, meanwhile=lambda: self._sender.compose_ahead(follower)
+        )
         assert answer.settled is not None
         assert answer.begun is not None
         if not answer.begun.is_unconfirmed:
@@ -342,14 +371,16 @@ class Runner:
             return None
         if self._batch.why_unsendable(follower) is not None:
             return None
-        if self._sender.drafting is not None:  # the next is drafted first, and this one need not wait for that
+        if self._sender.drafting is not None:  # the next one is drafted first, and this one need not wait for that
             return None
-        if self._lease.is_renewal_due():  # what is begun must be sent, not wait for a renewal that may fail
+        if self._books.is_due(has_bounced=False):
+            return None
+        if self._lease.is_renewal_due():  # a begun e-mail must be sent, and must not wait for a renewal that may fail
             return None
         return self._pace.ask_for_follower(follower, self.now())
 
     async def _conclude(self, outcome: Outcome, settled: SettleVerdict) -> str:
-        """What came of the e-mail, in a word."""
+        """Apply the consequences, and return the e-mail's outcome as one word."""
         self._under_way.outcome = None
         verdict = outcome.weighed.verdict
         self._pace.learn(is_whole=isinstance(verdict, Sent))
@@ -358,15 +389,17 @@ class Runner:
         await self._consequences.draw(outcome)
         return type(verdict).__name__.lower()
 
-    # ── after trouble of the database ─────────────────────────────────────────────────────────────────────
+    # ── after database trouble ────────────────────────────────────────────────────────────────────────────
 
     @property
     def has_outcome(self) -> bool:
-        """Something was sent, or refused, and the database does not know it yet."""
+        """Whether an e-mail was sent or refused and the database does not know it yet."""
         return self._under_way.outcome is not None
 
     async def take_up(self) -> bool:
-        """Goes on where the database left us, and raises for as long as it cannot. False: another has the lease."""
+        """Resume after database trouble. Return False if another worker has the lease. Raises while resuming is
+        impossible.
+        """
         self._batch.forget()
         taken = await self._lease.take_up()
         if taken is None:
@@ -378,9 +411,11 @@ class Runner:
         return True
 
     async def _clear_up(self, taken: TakenUp) -> None:
-        """What was under way when the database went: an outcome is settled, unless only the answer was lost; what was begun and
-        never handed over waits again. What only the database takes for under way is in doubt: it has forgotten what became of
-        it."""
+        """Clear up what was in progress when the database went away.
+
+        An outcome is settled, unless only the answer was lost. What was begun but never handed over waits again. An
+        e-mail that only the database considers in progress is in doubt: the database has forgotten its outcome.
+        """
         outcome, intent = self._under_way.outcome, self._under_way.last_intent
         known = {each.email.id for each in (outcome, intent) if each is not None}
         if taken.sending is not None and taken.sending not in known:

@@ -1,8 +1,8 @@
-"""Hands one e-mail to the transport, and drafts it first where the provider keeps drafts.
+"""Hand one e-mail to the transport, and draft it first if the provider keeps drafts.
 
-Keeps the transport and whether it may complete the message under way. Promises: right before the first byte that could
-complete the message, the lease is asked, and the note of the hand-over is taken back; what takes long neither holds other
-mail nor loses the lease; whatever a transport raises is its own fault, and not the database's.
+Holds the transport, and whether it may complete the message in progress. Right before the first byte that could
+complete the message, the lease is checked and the handover note is taken back. A long send neither holds up other mail
+nor loses the lease. Any exception raised by a transport is the transport's fault, not the database's.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from fairpost.policy.ledger import Measure
 from fairpost.store.trouble import is_trouble
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
-from fairpost.transports.port import DraftingTransport, Evidence, Transport
+from fairpost.transports.port import ComposingTransport, DraftingTransport, Evidence, Transport
 
-SLOW_S = 2.0  # when a send takes longer, what is held goes back
+SLOW_S = 2.0  # if a send takes longer, the other claimed e-mails are given back
 
 
 class Sender:
@@ -33,12 +33,14 @@ class Sender:
     ) -> None:
         self._transport = transport
         self.drafting = transport if isinstance(transport, DraftingTransport) else None
+        self._composing = transport if isinstance(transport, ComposingTransport) else None
         self._account = account
         self._lease = lease
         self._note = note
         self._batch = batch
         self._books = books
-        self.is_granted: bool | None = None  # that the message under way is completed; None: it was not asked yet
+        self._long = LongSend(lease, batch)
+        self.is_granted: bool | None = None  # whether the message in progress may be completed, if already asked
 
     def may_complete(self) -> bool:
         failpoint("before_dot")
@@ -47,18 +49,29 @@ class Sender:
             self._note.complete()
         return self.is_granted
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether the current send takes long, so that the account should hold no other e-mails."""
+        return self._long.is_long
+
+    def compose_ahead(self, email: Outgoing) -> None:
+        if self._composing is not None:
+            self._composing.compose_ahead(self._account, email)
+
     async def draft(self, email: Outgoing) -> Draft:
-        """Where the provider keeps the message before it is sent: so it can be asked about it, whatever happens to us."""
+        """Store a draft with the provider before sending, so that the provider can be asked about it whatever happens
+        to us.
+        """
         if self.drafting is None:
             return None
-        long = LongSend(self._lease, self._batch)
+        self._long.begin()
         try:
             return await self.drafting.draft(self._account, email)
         except Exception as error:
             raise TransportFault(f"{type(error).__name__}: {error}") from error
         finally:
-            long.end()
-            await long.over()
+            self._long.end()
+            await self._long.over()
             failpoint("after_draft")
 
     async def discard(self, draft: Draft) -> None:
@@ -70,14 +83,14 @@ class Sender:
         if isinstance(intent.draft, Report):
             return intent.draft
         started_s = clock.monotonic()
-        long = LongSend(self._lease, self._batch)
+        self._long.begin()
         try:
             failpoint("before_send")
             report = await self._hand_over(intent.email, intent.draft)
             failpoint("after_send")
         finally:
-            long.end()
-        await long.over()
+            self._long.end()
+        await self._long.over()
         took_s = clock.monotonic() - started_s
         self._books.ledger.measure(Measure.SEND, timedelta(seconds=took_s))
         return report if report.response_ms is not None else replace(report, response_ms=round(took_s * 1000))
@@ -92,7 +105,10 @@ class Sender:
 
 
 class LongSend:
-    """While a send takes long: what is held goes back for others, and the lease is renewed. A short one costs a timer, no more."""
+    """Gives back claimed e-mails and renews the lease during a long send.
+
+    A short send costs nothing: one timer serves many of them.
+    """
 
     def __init__(self, lease: HeldLease, batch: Batch) -> None:
         self._lease = lease
@@ -100,34 +116,54 @@ class LongSend:
         self._giving_back: asyncio.Task[None] | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
-        first_s = min(SLOW_S, lease.lease_s / 3)
-        self._timer = self._loop.call_later(first_s, self._start, lease.lease_s / 3 - first_s)
+        self._first_s = min(SLOW_S, lease.lease_s / 3)
+        self._began_s: float | None = None  # None: nothing is being sent
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        self._began_s = self._loop.time()
+        if self._alarm is None:
+            self._alarm = self._loop.call_at(self._began_s + self._first_s, self._look)
+
+    @property
+    def is_long(self) -> bool:
+        return self._began_s is not None and self._loop.time() >= self._began_s + self._first_s
 
     def end(self) -> None:
-        """No more of it from now on."""
-        self._timer.cancel()
+        """Stop giving back and renewing."""
+        self._began_s = None
         if self._renewing is not None:
             self._renewing.cancel()
+            self._renewing = None
 
     async def over(self) -> None:
-        """What was being given back is. Where the database would not hear of it, it is taken up again later."""
+        """Finish giving e-mails back. If the database refuses, this is repeated later."""
         if self._giving_back is not None:
-            await asyncio.wait([self._giving_back])
-            self._giving_back.exception()
+            giving_back, self._giving_back = self._giving_back, None
+            await asyncio.wait([giving_back])
+            giving_back.exception()
 
-    def _start(self, more_s: float) -> None:
-        self._giving_back = asyncio.create_task(self._batch.give_rest_back())
-        self._timer = self._loop.call_later(more_s, self._start_renewing)
-
-    def _start_renewing(self) -> None:
-        self._renewing = asyncio.create_task(self._renew())
+    def _look(self) -> None:
+        self._alarm = None
+        if self._began_s is None:
+            return
+        is_long_at = self._began_s + self._first_s
+        if self._loop.time() < is_long_at:
+            self._alarm = self._loop.call_at(is_long_at, self._look)
+        elif self._giving_back is None:
+            self._giving_back = asyncio.create_task(self._batch.give_rest_back())
+            self._renewing = asyncio.create_task(self._renew())
 
     async def _renew(self) -> None:
+        await asyncio.sleep(self._lease.lease_s / 3 - self._first_s)
         while await self._is_ours():  # noqa: ASYNC110 - it is time that passes
             await asyncio.sleep(self._lease.lease_s / 3)
 
     async def _is_ours(self) -> bool:
-        """A database that does not answer says nothing: the deadline stands as it was, and we ask again."""
+        """Return whether the lease is still ours.
+
+        If the database is not responding, nothing is known: the deadline stays the same, and we ask again.
+        """
         try:
             return await self._lease.renew()
         except Exception as error:

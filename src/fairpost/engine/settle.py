@@ -1,9 +1,9 @@
-"""What is begun and not yet settled, and the numbered steps by which the database hears of it.
+"""What has begun but is not yet settled, and the numbered steps that report it to the database.
 
-Keeps at most three things: an e-mail whose beginning was asked for, one that is begun and not handed over, and an outcome
-that is not acknowledged. Promises: each is kept until the database has answered for it; the note of a hand-over stands
-before its beginning is asked for; the outcome of one e-mail and the beginning of the next are one request, so that
-whoever takes steps (`TakeStep`) may put those of many accounts into one commit.
+Tracks at most three things: an e-mail whose begin was requested, one that has begun but is not handed over, and an
+outcome that is not acknowledged. Each is kept until the database has answered for it. The handover note is written
+before the begin is requested. The outcome of one e-mail and the begin of the next are one request, so that `TakeStep`
+may put the steps of many accounts into one commit.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,15 +27,18 @@ from fairpost.system.failpoints import failpoint
 from fairpost.transports.port import Evidence
 
 TakeStep = Callable[[StepRequest], Awaitable[StepAnswer]]
-"""Commits one step and answers for it. Raises when the database is in trouble: then nobody knows, until it is taken up."""
+"""Commits one step and returns the result.
+
+Raises if the database is in trouble: the outcome is unknown until it is looked up.
+"""
 
 Draft = Evidence | Report | None
-"""What the provider keeps of an e-mail, or why it would not."""
+"""What the provider stores about an e-mail, or why it refused to store it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Begun, and not yet handed to the transport."""
+    """An e-mail that has begun but is not yet handed to the transport."""
 
     email: Outgoing
     attempt: int
@@ -44,7 +47,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Known, and not yet acknowledged by the database."""
+    """An outcome that is known but not yet acknowledged by the database."""
 
     email: Outgoing
     weighed: Weighed
@@ -64,7 +67,7 @@ class UnderWay:
         self._lease = lease
         self._note = note
         self._take_step = take_step
-        self._beginning: Intent | None = None  # asked for, and not yet answered
+        self._beginning: Intent | None = None  # requested, but not yet answered
         self.intent: Intent | None = None
         self.outcome: Outcome | None = None
         self._must_take_up = False
@@ -88,11 +91,15 @@ class UnderWay:
         assert answer.settled is not None
         return answer.settled
 
-    async def settle_and_begin(self, outcome: Outcome, follower: Outgoing, admitted: Go) -> StepAnswer:
-        """In one commit. Where the beginning is unconfirmed, the consequences of the outcome are drawn before the lease is
-        taken up."""
+    async def settle_and_begin(
+        self, outcome: Outcome, follower: Outgoing, admitted: Go, *, meanwhile: Callable[[], None] | None = None
+    ) -> StepAnswer:
+        """Settle one e-mail and begin the next in one commit.
+
+        If the begin is unconfirmed, the consequences of the outcome are applied before the lease is resumed.
+        """
         begins = self._announce(follower, admitted, None)
-        answer = await self._take(settles=outcome.settles, begins=begins)
+        answer = await self._take(settles=outcome.settles, begins=begins, meanwhile=meanwhile)
         failpoint("after_settle_and_begin")
         self._accept(answer)
         return answer
@@ -103,9 +110,17 @@ class UnderWay:
         evidence = None if isinstance(draft, Report) else draft
         return Begins(email_id=email.id, usage=admitted.usage, evidence=evidence)
 
-    async def _take(self, *, settles: Settles | None = None, begins: Begins | None = None) -> StepAnswer:
+    async def _take(
+        self,
+        *,
+        settles: Settles | None = None,
+        begins: Begins | None = None,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> StepAnswer:
         held, number = self._lease.now_held, self._lease.next_step
-        return await self._take_step(StepRequest(lease=held, number=number, settles=settles, begins=begins))
+        return await self._take_step(
+            StepRequest(lease=held, number=number, settles=settles, begins=begins, meanwhile=meanwhile)
+        )
 
     def _accept(self, answer: StepAnswer) -> None:
         begun, asked = answer.begun, self._beginning
@@ -125,7 +140,7 @@ class UnderWay:
             self._lease.hear_time(begun.now)
             self.intent = Intent(without(asked.email, begun.skip), begun.attempt, asked.draft)
 
-    # ── what was never handed over, and what nobody knows ─────────────────────────────────────────────────
+    # ── never handed over, or unknown ─────────────────────────────────────────────────────────────────────
 
     def take_intent(self) -> Intent:
         assert self.intent is not None
@@ -133,18 +148,18 @@ class UnderWay:
         return intent
 
     async def put_back(self, email: Outgoing) -> None:
-        """It was begun and never handed over: it waits again."""
+        """Return an e-mail to the queue that was begun but never handed over."""
         await self._settle_plainly(email.id, Untouched())
 
     async def leave_in_doubt(self, email_id: EmailId) -> None:
         await self._settle_plainly(email_id, InDoubt())
 
     async def _settle_plainly(self, email_id: EmailId, verdict: Verdict) -> None:
-        """Where the database will not hear of it, the account's next holder finds it."""
+        """Settle an e-mail. If the database does not accept this, the account's next holder finds the e-mail."""
         if (await self._take(settles=Settles(email_id=email_id, verdict=verdict))).is_taken:
             self._lease.acknowledge()
 
-    # ── after trouble of the database ─────────────────────────────────────────────────────────────────────
+    # ── after database trouble ────────────────────────────────────────────────────────────────────────────
 
     @property
     def last_intent(self) -> Intent | None:
@@ -157,7 +172,7 @@ class UnderWay:
         self._must_take_up = False
 
     async def offer_proof(self) -> None:
-        """To the account's next holder, who is in doubt about what we had begun."""
+        """Settle or put back what we had begun, which is in doubt for the account's next holder."""
         outcome, intent = self.outcome, self.last_intent
         self.outcome = None
         self.forget_intent()

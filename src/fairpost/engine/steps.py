@@ -1,13 +1,13 @@
-"""What the engines of this machine know to be committed: of each account, its last steps and the e-mails they began.
+"""What the engines of this machine know to be committed: the last steps of each account, and the e-mails they began.
 
-Every durable begin and settle of an account has a number, its step. A worker writes the number down once the database has
-acknowledged it. A server that knows a lower one has lost commits: a standby that lagged behind, or a restored copy. The
-first thing asked of another server is to compare (confirm.py, release/server.sql).
+Every durable begin and settle of an account has a number, its step. A worker records the number once the database has
+acknowledged it. A server that only knows a lower number has lost commits: it is a standby that lagged behind, or a
+restored copy. So the first thing to do with another server is to compare (confirm.py, release/server.sql).
 
-One file for each life of the database and home, shared by all engines of the home. It outlives workers and engines. An
-account has a block in it: its id, and a ring of its last steps. A step is one write of one record into the page cache,
-about 2 µs; it waits for no disk. So what this cannot know is what was sent by a machine that is lost together with the
-server.
+There is one file per life of the database and home, shared by all engines of the home. It outlives workers and engines.
+Each account has a block in it: its ID, and a ring of its last steps. A step is one write of one record into the page
+cache, which takes about 2 µs and does not wait for a disk. It therefore does not cover e-mails sent by a machine that
+is lost together with the server.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ from fairpost.system.machine import private_folder
 
 FOLDER = "steps"  # in Fairpost's home, by region
 BLOCK_BYTES = 8192
-RECORD = Struct("<QQI4x")  # step, the e-mail begun by it (0: none), checksum
+RECORD = Struct("<QQI4x")  # step, the e-mail that it began (0: none), checksum
 ACCOUNT = Struct("<QI4x")  # the block's first record: account, checksum
 RING = BLOCK_BYTES // RECORD.size - 1
 BLOCKS_MAX = 16_384
@@ -34,32 +34,32 @@ FREE = bytes(BLOCK_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """`step`: the last one. `ring`: the records of the last ones."""
+    """What is known about an account. `step` is the last step; `ring` has the records of the last few."""
 
     account_id: AccountId
     step: int
     ring: bytes
 
     def since(self, step: int) -> list[EmailId]:
-        """What was begun after this step, as far as it is remembered: an older database knows nothing of it."""
+        """Return the remembered e-mails begun after this step, which an older copy of the database does not know."""
         begun = sorted((at, email_id) for at, email_id in _records(self.ring) if at > step and email_id)
         return [EmailId(email_id) for _, email_id in begun]
 
 
 class AccountSteps:
-    """Of one account, kept by the worker that drives it."""
+    """The steps of one account, recorded by the worker that drives it."""
 
     def __init__(self, fd: int, at: int) -> None:
         self._fd = fd
         self._at = at + RECORD.size
 
     def acknowledge(self, step: int, begun: EmailId | None = None) -> None:
-        with suppress(OSError):  # mail does not wait for a disk of this machine
+        with suppress(OSError):  # mail does not wait for this machine's disk
             os.pwrite(self._fd, _record(step, begun or 0), self._at + step % RING * RECORD.size)
 
 
 class NoSteps(AccountSteps):
-    """Where nothing can be remembered."""
+    """Used if nothing can be remembered."""
 
     def __init__(self) -> None:
         pass
@@ -69,7 +69,7 @@ class NoSteps(AccountSteps):
 
 
 class Steps:
-    """The file of one life of a database. None of the folders will do: nothing is remembered."""
+    """The file of one life of a database. If none of the folders is suitable, nothing is remembered."""
 
     def __init__(self, folders: Sequence[Path] = (), life: UUID | None = None) -> None:
         self._folders = tuple(folders)
@@ -90,13 +90,13 @@ class Steps:
         return self._fd >= 0
 
     def of(self, account_id: AccountId) -> AccountSteps:
-        with suppress(OSError):  # a full disk: then nothing is remembered of this one
+        with suppress(OSError):  # on a full disk, nothing is remembered about this account
             if self.remembers:
                 return AccountSteps(self._fd, self._place(account_id))
         return NoSteps()
 
     def known(self) -> list[Known]:
-        """Of all accounts that engines of this home have driven."""
+        """Return what is known about all accounts that engines of this home have driven."""
         found = []
         for at, account_id in enumerate(self._owners() if self.remembers else ()):
             ring = os.pread(self._fd, BLOCK_BYTES - RECORD.size, at * BLOCK_BYTES + RECORD.size)
@@ -106,7 +106,7 @@ class Steps:
         return found
 
     def forget(self, account_ids: Iterable[AccountId]) -> None:
-        """They are removed, and the database that says so is the right one."""
+        """Forget accounts that were removed. The caller must have verified that this is the right database."""
         gone = set(account_ids)
         if not gone or not self.remembers:
             return
@@ -119,7 +119,9 @@ class Steps:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def follow(self, life: UUID | None) -> bool:
-        """Into another life of the database, where that is another one. Other workers may still write to the old file."""
+        """Switch to the file of this life of the database if it is a new one. Other workers may still write to the old
+        file.
+        """
         if life == self.life or not self._folders:
             return False
         self._fd = -1
@@ -132,7 +134,10 @@ class Steps:
             self._fd = -1
 
     def _place(self, account_id: AccountId) -> int:
-        """Of its block, which is made where there is none. Its room on the disk is taken now, and not at some later step."""
+        """Return the position of the account's block, creating it if necessary.
+
+        Its disk space is allocated now, so that a later step cannot run out of it.
+        """
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         try:
             owners = self._owners()
@@ -149,7 +154,7 @@ class Steps:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def _owners(self) -> list[AccountId | None]:
-        """The account of each block; None: it is free."""
+        """Return the account of each block, or None if the block is free."""
         blocks = os.fstat(self._fd).st_size // BLOCK_BYTES
         return [_account_of(os.pread(self._fd, ACCOUNT.size, at * BLOCK_BYTES)) for at in range(blocks)]
 
@@ -162,7 +167,7 @@ def _record(step: int, begun: int) -> bytes:
 
 
 def _records(ring: bytes) -> Iterator[tuple[int, int]]:
-    """Step and e-mail of each, in no order. A damaged record is no record."""
+    """Yield the step and e-mail of each record, in no particular order. Damaged records are skipped."""
     for at in range(0, len(ring) - RECORD.size + 1, RECORD.size):
         step, begun, checksum = RECORD.unpack_from(ring, at)
         if step and checksum == crc32(ring[at : at + 16]):

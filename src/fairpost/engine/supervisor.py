@@ -1,11 +1,11 @@
-"""The parent of all processes of an engine: forks them, and outlives nothing.
+"""The parent of all processes of an engine. It forks them, and none of them outlives it.
 
-Single-threaded, with everything imported and nothing opened: no loop, no thread, no connection exists when it forks, so
-a child starts in milliseconds and shares the parent's memory. It holds the lifeline: a pipe whose other end every
-child watches. When this process is gone, however it went, all of them see it.
+It is single-threaded, with everything imported and nothing opened: no loop, thread or connection exists when it forks,
+so a child starts in milliseconds and shares the parent's memory. It holds the lifeline, a pipe whose other end every
+child watches. When this process is gone, for whatever reason, all of them notice.
 
-The orchestrator asks for workers; this one forks them, hands it the socket to each, and
-tells it who ended and how.
+The orchestrator asks for workers. The supervisor forks them, passes it the socket to each, and reports which ended and
+how. It also asks, again and again, for the reader of mailboxes while there are any: there is at most one.
 """
 
 import gc
@@ -27,27 +27,31 @@ from fairpost.system import clock
 from fairpost.system.pause import Pause
 
 ORCHESTRATOR = "orchestrator"
+READER = "reader"
 STEP_S_MAX = 1.0
-WELL_AFTER_S = 10.0  # an orchestrator that lived so long starts again soon, and not later than the one before
-FOR_GOOD = 78  # exit code: starting it again would not help
+WELL_AFTER_S = 10.0  # after an orchestrator that lived this long, the pause before a restart is reset
+FOR_GOOD = 78  # exit code: a restart would not help
 
 Child = Callable[[socket.socket, int, Message], None]
-"""What a child does: with its socket, its end of the lifeline, and what the orchestrator said of it."""
+"""What a child runs. Its arguments are its socket, its end of the lifeline, and the orchestrator's message about it."""
 
 
 class Supervisor:
-    def __init__(self, *, orchestrator: Child, worker: Child, log: Log, ends_with: int | None = None) -> None:
-        """`ends_with`: a file whose end means that whoever started us is gone; then we finish."""
+    def __init__(
+        self, *, orchestrator: Child, worker: Child, log: Log, reader: Child | None = None, ends_with: int | None = None
+    ) -> None:
+        """Create the supervisor. `ends_with` is a file whose end means that the parent is gone, which makes it finish."""
         self._orchestrator = orchestrator
         self._worker = worker
+        self._reader = reader
         self._log = log
         self._ends_with = ends_with
-        self._children: dict[int, str] = {}  # what each pid is
+        self._children: dict[int, str] = {}  # the role of each pid
         self._to_orchestrator: socket.socket | None = None
         self._lines = Lines()
         self._pause = Pause()
         self._orchestrator_began_s = 0.0
-        self._orchestrator_due_s = 0.0  # not before, by the monotonic clock
+        self._orchestrator_due_s = 0.0  # not before this time on the monotonic clock
         self._signals = 0
         self._is_ending = False
         self._has_given_up = False
@@ -56,9 +60,12 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> bool:
-        """Until told to end by a signal; the second one ends everything at once. False: the orchestrator saw that it cannot go on."""
+        """Run until a signal says to end; a second signal ends everything at once.
+
+        Returns False if the orchestrator found that it cannot continue.
+        """
         gc.collect()
-        gc.freeze()  # what is there now is never looked at again, and stays shared with the children
+        gc.freeze()  # existing objects are no longer collected, and stay shared with the children
         for end in self._wake:
             end.setblocking(False)
         signal.set_wakeup_fd(self._wake[1].fileno())
@@ -115,7 +122,7 @@ class Supervisor:
 
     def _start_orchestrator(self) -> None:
         ours, theirs = socket.socketpair()
-        workers = [pid for pid, role in self._children.items() if role != ORCHESTRATOR]
+        workers = [pid for pid, role in self._children.items() if role not in (ORCHESTRATOR, READER)]
         is_again = self._orchestrator_began_s > 0
         self._orchestrator_began_s = clock.monotonic()
         self._fork(ORCHESTRATOR, self._orchestrator, theirs, {"workers": workers, "again": is_again}, close=ours)
@@ -135,9 +142,14 @@ class Supervisor:
         for message in self._lines.feed(data):
             if "fork" in message:
                 self._start_worker(message)
+            elif "read" in message and READER not in self._children.values() and not self._is_ending:
+                self._start_reader(message)
 
     def _lose_orchestrator(self) -> None:
-        """Its workers see the end of their sockets and end at once; a new orchestrator begins with none."""
+        """Handle the end of the orchestrator.
+
+        Its workers see the end of their sockets and end immediately; a new orchestrator starts with none.
+        """
         assert self._to_orchestrator is not None
         self._selector.unregister(self._to_orchestrator)
         self._to_orchestrator.close()
@@ -154,6 +166,13 @@ class Supervisor:
             )
         for_orchestrator.close()
 
+    def _start_reader(self, message: Message) -> None:
+        assert self._reader is not None
+        ours, theirs = socket.socketpair()
+        self._fork(READER, self._reader, theirs, message, close=ours)
+        ours.close()
+        theirs.close()
+
     def _fork(self, role: str, child: Child, sock: socket.socket, message: Message, *, close: socket.socket) -> int:
         pid = os.fork()
         if not pid:
@@ -162,10 +181,10 @@ class Supervisor:
         return pid
 
     def _be_child(self, child: Child, sock: socket.socket, message: Message, close: socket.socket) -> NoReturn:
-        """Never returns: nothing of the parent's runs in the child."""
+        """Run the child and exit. This never returns, so that none of the parent's code runs in the child."""
         code = 1
         try:
-            os.setsid()  # a Ctrl-C is for the parent, which passes it on once
+            os.setsid()  # Ctrl-C goes to the parent, which passes it on once
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
@@ -184,7 +203,7 @@ class Supervisor:
             os._exit(code)
 
     def _tell_of(self, error: BaseException) -> int:
-        """In a line, unless it is a bug. The exit code."""
+        """Log the error in one line, unless it is a bug. Return the exit code."""
         trouble = trouble_of(error)
         known = trouble.as_error() if trouble else error
         if not isinstance(known, FairpostError):
@@ -207,7 +226,7 @@ class Supervisor:
                 self._is_ending = self._has_given_up = True
             elif role == ORCHESTRATOR and not self._is_ending:
                 self._put_off_orchestrator(code)
-            elif self._to_orchestrator is not None:
+            elif role != READER and self._to_orchestrator is not None:
                 with suppress(ConnectionError):
                     self._to_orchestrator.sendall(encode({"exited": pid, "code": code}))
 

@@ -1,4 +1,4 @@
-"""What the accounts of one process do together: their claims and their commits."""
+"""Claims and commits that the accounts of one process share."""
 
 from dataclasses import dataclass
 from typing import Self

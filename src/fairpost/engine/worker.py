@@ -1,7 +1,7 @@
-"""Drives one account for as long as there is work: steps, and between them the waiting that a step asks for.
+"""Drive one account for as long as there is work: take steps, and wait between them as each step asks.
 
-Knows nothing of processes. Whoever runs it hears how it is doing and may wake it, let it finish, or end it at once. When the
-database is in trouble, it waits with what it knows, and goes on when the database is back.
+A worker knows nothing of processes. Its owner receives its state, and may wake it, let it finish, or end it immediately. If
+the database is in trouble, the worker waits with what it knows, and continues when the database is back.
 """
 
 import asyncio
@@ -23,26 +23,26 @@ from fairpost.store.trouble import is_trouble
 from fairpost.system import chance, clock
 from fairpost.transports.port import ClosableTransport
 
-IDLE_S_MAX = 60.0  # with nothing to do for so long, it gives its place back
-SHORT_PAUSE = timedelta(seconds=1)  # between two sends: whoever has one is at work, and not to be woken
-LOOK_AGAIN_S = 1.0  # what was enqueued without waking us is found by then
-TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # a database in trouble, each time later
+IDLE_S_MAX = 60.0  # after being idle for this long, it gives up its place
+SHORT_PAUSE = timedelta(seconds=1)  # between two sends: a worker in such a pause is busy and is not woken
+LOOK_AGAIN_S = 1.0  # e-mails enqueued without a wake-up are found within this time
+TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # growing pauses between tries while the database is in trouble
 
 
 class Ending(StrEnum):
-    TAKEN = "another drives the account"
+    TAKEN = "another worker is working on the account"
     IDLE = "there was nothing to do"
     RESTING = "the account may not send for a while"
     LOST = "the lease was lost"
     INACTIVE = "the account is not active"
     CHANGED = "the account's settings were changed"
-    EXHAUSTED = "the account's day is used up"
-    STOPPED = "it was told to"
+    EXHAUSTED = "the account's daily limit is reached"
+    STOPPED = "stopped on request"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """`is_idle`: nothing to do until woken, or until the moment."""
+    """The state of a worker. `is_idle` means that there is nothing to do until it is woken, or until `until`."""
 
     is_idle: bool
     until: datetime | None = None
@@ -81,27 +81,27 @@ class AccountWorker:
         self._is_stopping = False
         self._must_end = False
         self._is_idle = False
-        self._was_woken = False  # whoever woke it hears what came of it
+        self._was_woken = False  # the caller that woke it gets the result
         self._runner: Runner | None = None
-        self.handled = 0  # e-mails, since it began: whoever watches sees whether it moves
-        self.unreleased: Epoch | None = None  # ended, and the database did not hear that the lease is free
+        self.handled = 0  # e-mails since it began, to tell whether it makes progress
+        self.unreleased: Epoch | None = None  # set if it ended without the database learning that the lease is free
 
     def wake(self) -> None:
-        """Something may have arrived for it."""
+        """Wake the worker because something may have arrived for it."""
         if self._runner is not None:
             self._runner.look_for_urgent()
         self._was_woken = True
         self._news.set()
 
     def finish(self) -> None:
-        """Ends after the e-mail under way."""
+        """End after the e-mail in progress."""
         self._is_stopping = True
         if self._runner is not None:
             self._runner.finish()
         self._news.set()
 
     def stop_sending(self) -> None:
-        """No message is completed from now on, not even the one under way."""
+        """Prevent any message from being completed from now on, including the one in progress."""
         self._must_end = True
         if self._runner is not None:
             self._runner.stop_sending()
@@ -119,7 +119,10 @@ class AccountWorker:
             await self._transport.close()
 
     async def _start(self) -> Runner | None:
-        """An answer that was lost may have given us the lease: so we ask again, and nobody else does."""
+        """Start the runner. Asks again if the answer was lost, because that answer may have given us the lease.
+
+        Only this worker may do that.
+        """
         tries = 0
         while True:
             try:
@@ -151,7 +154,7 @@ class AccountWorker:
             self.unreleased = runner.epoch
 
     async def _step(self, runner: Runner) -> Step:
-        """Through trouble of the database, however long it lasts."""
+        """Take a step, waiting for as long as the database is in trouble."""
         try:
             return await runner.step()
         except Exception as error:
@@ -169,7 +172,7 @@ class AccountWorker:
         return Rested(Idle.LOST)
 
     async def _await_database(self, tries: int) -> None:
-        """Until it is worth another try, or whoever runs us says that it answers."""
+        """Wait until another try makes sense, or until the owner reports that the database answers again."""
         if not self._is_idle:
             self._is_idle = True
             self._say(until=None)
@@ -213,7 +216,7 @@ class AccountWorker:
             self._say(until=None)
 
     async def _rest(self, runner: Runner, until: datetime | None, left_s: float) -> None:
-        """Until the moment, or news, or a look is due; and short enough to keep the lease."""
+        """Rest until `until`, a wake-up, or the next check, but never long enough to lose the lease."""
         if not self._is_idle or self._was_woken:
             self._is_idle = True
             self._was_woken = False
@@ -221,7 +224,7 @@ class AccountWorker:
         await self._wait(runner, until, min(self._look_again_s, left_s, self._lease_s / 3))
 
     async def _wait(self, runner: Runner, until: datetime | None, most_s: float) -> None:
-        """Until the moment, or news, and no longer than this."""
+        """Wait until `until` or news, but at most `most_s`."""
         ahead_s = (until - runner.now()).total_seconds() if until else most_s
         with suppress(TimeoutError):
             await asyncio.wait_for(self._news.wait(), max(0.0, min(ahead_s, most_s)))

@@ -1,8 +1,8 @@
-"""Looks after the campaigns: plans those whose launch was cut off, starts, ends and clears them, and keeps their calendars ahead.
+"""Maintain campaigns: finish interrupted launches; start, complete and clear campaigns; and extend their calendars.
 
-Runs in every engine's orchestrator process. Several engines do the same at worst, each step is a commit of its own, and none of them
-is needed for mail to keep its hours: what is shut opens by itself at the moment that was worked out before. What goes wrong with
-one workspace or campaign is no reason to leave the others alone.
+Runs in every engine's orchestrator process. At worst, several engines do the same work; each step is a separate commit,
+and mail keeps its hours without any of them: a closed window opens automatically at the precomputed time. An error in
+one workspace or campaign does not affect the others.
 """
 
 from datetime import datetime, timedelta
@@ -42,7 +42,7 @@ class CampaignWatch:
         await keep_stepping(self.step, every_s=LOOK_S, complain=complain)
 
     async def step(self) -> bool:
-        """True: there is more to do at once."""
+        """Take one step. Return True if there is more to do immediately."""
         now = await self._store.now()
         for workspace in await schedules.to_lay(self._store, before=now + RENEWED_BEFORE):
             await self._safely(f"the schedule of workspace {workspace}", lay(self._store, workspace, now=now))
@@ -70,13 +70,13 @@ class CampaignWatch:
         return is_busy
 
     async def _plan(self, campaign_id: int) -> bool:
-        """One batch. True: there is more. What cannot be planned has failed, and says why."""
+        """Plan one batch. Return True if there is more. A campaign that cannot be planned fails with the reason."""
         try:
             planned = await campaigns.plan_batch(self._store, campaign_id, most=BATCH)
             failpoint("after_batch")
             return not planned.done
         except Exception as error:
-            if is_trouble(error):  # not the campaign's fault, and over with the next look
+            if is_trouble(error):  # not the campaign's fault; the next step tries again
                 raise
             self._complain(f"planning campaign {campaign_id}", error)
             await campaigns.fail_planning(self._store, campaign_id, str(error))
@@ -92,7 +92,7 @@ class CampaignWatch:
             return None
 
     def _complain(self, what: str, error: Exception) -> None:
-        """Once a minute: what is wrong stays wrong until somebody mends it."""
+        """Log an error at most once a minute, because it persists until it is fixed manually."""
         if clock.monotonic() >= self._said_s.get(what, float("-inf")) + SAID_AGAIN_S:
             self._said_s[what] = clock.monotonic()
             failed(what, error, self._log)

@@ -1,4 +1,4 @@
-"""The small loop of what runs beside the sending: one bounded step after the other, for ever."""
+"""The loop of maintenance tasks: one bounded step after another."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,13 +10,16 @@ from fairpost.store.trouble import is_trouble
 async def keep_stepping(
     step: Callable[[], Awaitable[bool | None]], *, every_s: float, complain: Callable[[Exception], None]
 ) -> None:
-    """Whatever goes wrong with one step, the next one comes: nobody else watches. A step that answers True has more to do at once."""
+    """Take steps forever. A step that returns True has more to do immediately.
+
+    A failed step does not stop the loop, because nothing else would restart it.
+    """
     while True:
         is_busy: bool | None = False
         try:
             is_busy = await step()
         except Exception as error:
-            if not is_trouble(error):  # of which the orchestrator tells
+            if not is_trouble(error):  # the orchestrator reports database trouble
                 complain(error)
         await asyncio.sleep(0 if is_busy else every_s)
 

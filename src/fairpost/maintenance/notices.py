@@ -1,4 +1,4 @@
-"""E-mails of Fairpost's own, to those who run it. They go through the queue like any other."""
+"""Write Fairpost's e-mails to operators and to workspaces' managers. They go through the queue like any other e-mail."""
 
 import shlex
 from collections.abc import Sequence
@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from fairpost.model.sender import Sender, SenderLevel
+from fairpost.model.webhook import Webhook
 from fairpost.model.workspace import SERVICE_WORKSPACE
 from fairpost.reasons.rendering import brief
 
 
 def notice_of_throttles(about: Sequence[Sender], to: str, *, pool: str, now: datetime) -> dict[str, Any]:
-    """One e-mail about all of them. The key keeps a second engine from saying it again."""
+    """Return one e-mail about all of these throttles. The idempotency key keeps a second engine from sending it again."""
     first = about[0]
     subject = f"Fairpost: {first.id} {_verb(first)}"
     if len(about) > 1:
@@ -29,13 +30,13 @@ def notice_of_throttles(about: Sequence[Sender], to: str, *, pool: str, now: dat
 
 
 _CLOSING = (
-    "Held e-mails are not lost: they go out when the throttle ends.\n"
-    "See more: fairpost user list --throttled, fairpost fairness"
+    "Its e-mails stay in the queue and are sent when the throttle ends.\n"
+    "Details: fairpost user list --throttled, fairpost fairness"
 )
 
 
 def _verb(sender: Sender) -> str:
-    return "is throttled" if sender.is_enforced else "would be throttled (abuse detection only observes)"
+    return "is throttled" if sender.is_enforced else "would be throttled (abuse detection is set to observe)"
 
 
 def _paragraph(sender: Sender) -> str:
@@ -47,6 +48,36 @@ def _paragraph(sender: Sender) -> str:
             f"  since {sender.throttle.since:%Y-%m-%d %H:%M:%S %Z}, until {sender.throttle.until:%Y-%m-%d %H:%M:%S %Z}",
             f"  score {sender.score} of 100, confidence {sender.confidence:.2f}",
             *(f"  - {brief(reason)}" for reason in sender.reasons),
-            f"  To let it go: fairpost user unthrottle {shlex.join(names)}",
+            f"  To end the throttle: fairpost user unthrottle {shlex.join(names)}",
         ]
     )
+
+
+def notice_of_disabled_webhook(webhook: Webhook, name: str, to: str, *, pool: str, public_url: str) -> dict[str, Any]:
+    """Return one e-mail about a disabled webhook, whose public ID is `name`.
+
+    The idempotency key keeps a second engine from sending it again.
+    """
+    assert webhook.disabled_at is not None
+    whose = f"workspace {webhook.workspace}" if webhook.workspace else "the operator"
+    since = f" since {webhook.failing_since:%Y-%m-%d %H:%M %Z}" if webhook.failing_since else ""
+    why = f"\nLast failure: {brief(webhook.why)}." if webhook.why else ""
+    place = f"on {public_url.rstrip('/')}/settings/webhooks, or " if public_url and webhook.workspace else ""
+    return {
+        "workspace": SERVICE_WORKSPACE,
+        "stream": "",
+        "class": "urgent",
+        "pool": pool,
+        "type": "webhook_disabled",
+        "to": to,
+        "subject": f"A webhook was disabled: {webhook.url}"[:200],
+        "text": (
+            f"Fairpost stopped posting events from {whose} to\n\n  {webhook.url}\n\n"
+            f"Nothing could be delivered{since}.{why}\n\n"
+            f"No event is lost. When the endpoint works again, resume it {place}with:\n\n"
+            f"  fairpost webhook resume {name}\n\n"
+            "It then receives all events from the meantime that are still stored.\n"
+        ),
+        "headers": {"Auto-Submitted": "auto-generated"},
+        "idempotency_key": f"webhook {webhook.id} {to} {webhook.disabled_at.isoformat()}",
+    }

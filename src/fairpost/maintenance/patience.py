@@ -1,6 +1,6 @@
-"""Gives up mail that only one account may send, when that account has been suspended for too long.
+"""Fail mail that only one account may send, when that account has been suspended for too long.
 
-Runs in every engine's orchestrator process. Several engines do the same at worst: what one has given up is gone for the next.
+Runs in every engine's orchestrator process. Several engines may do the same work without harm.
 """
 
 from datetime import timedelta
@@ -26,7 +26,7 @@ class PatienceWatch:
         await keep_stepping(self.step, every_s=LOOK_S, complain=complain)
 
     async def step(self) -> bool:
-        """True: there is more to do at once."""
+        """Fail some mail. Return True if there is more to do immediately."""
         await pinned.set_patience(self._store, urgent=self._urgent, bulk=self._bulk)
         given_up = await pinned.give_up(self._store, most=AT_ONCE)
         if given_up:

@@ -1,8 +1,8 @@
-"""Keeps the progress of campaigns: counts now and then what was sent, and revises the forecast of what is left.
+"""Update the progress of campaigns: count sent e-mails from time to time, and revise the forecast.
 
-Runs in every engine's orchestrator process, beside the one that moves campaigns: counting a million e-mails takes a second, a forecast of them some, and nobody
-waits for either. Of several engines one counts at a time. What is lost with a killed engine is a point of a line: each count is of
-everything, in one commit.
+Runs in every engine's orchestrator process, next to the campaign watch: counting a million e-mails takes a second and
+forecasting them a few, and nothing waits for either. Only one engine counts at a time. A killed engine only loses one
+point of a line: each count covers everything, in one commit.
 """
 
 from datetime import datetime, timedelta
@@ -16,10 +16,10 @@ from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
 LOOK_S = 2.0
-COUNTING_S_MAX = 1.0  # of one commit
+COUNTING_S_MAX = 1.0  # per commit
 OUTLOOK_EVERY_S = 60.0
-COST_MAX = 0.01  # of the time: what takes longer is foreseen more rarely
-TURN_S = 6 * SECONDS_MAX  # then the one who took it is gone
+COST_MAX = 0.01  # fraction of the time: forecasts that take longer are revised less often
+TURN_S = 6 * SECONDS_MAX  # after this, the engine that took the turn is gone
 SAID_AGAIN_S = 600.0
 
 

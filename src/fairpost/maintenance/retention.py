@@ -1,7 +1,7 @@
-"""Looks after the months of history: makes those to come, and drops those that are older than they need be.
+"""Maintain the partitions of history: create those for coming months, and drop those past retention.
 
-Runs in every engine's orchestrator process. Several engines do it by turns, and what one has done is nothing to do for the next. Where the tables
-are in use for long, it gives way and comes again soon.
+Runs in every engine's orchestrator process. Several engines may do this without harm. If the tables are in use for a
+long time, it gives way and tries again soon.
 """
 
 import asyncio
@@ -17,34 +17,39 @@ from fairpost.store.trouble import is_trouble
 
 EVERY_S = 86_400.0
 AGAIN_S = 300.0
-MENDED_S = 3600.0  # what is wrong stays wrong until somebody mends it
+MENDED_S = 3600.0  # an error stays until it is fixed manually
 
 
 class HistoryWatch:
-    """`keep`: None is for good."""
+    """Maintains the history.
 
-    def __init__(self, store: Store, keep: timedelta | None, log: Log) -> None:
+    If `keep` is None, it is kept forever. `keep_events` is how long programs can read events.
+    """
+
+    def __init__(self, store: Store, keep: timedelta | None, log: Log, *, keep_events: timedelta) -> None:
         self._store = store
         self._keep = keep
+        self._keep_events = keep_events
         self._log = log
 
     async def run(self) -> None:
-        """Whatever goes wrong with one look, the next one comes: nobody else watches."""
+        """Run the steps. A failed step does not stop the loop, because nothing else would restart it."""
         while True:
             wait_s = AGAIN_S
             try:
                 await self.step()
                 wait_s = EVERY_S
             except asyncpg.LockNotAvailableError:
-                pass  # somebody reads for long
+                pass  # a long read is in progress
             except Exception as error:
-                if not is_trouble(error):  # of which the orchestrator tells
+                if not is_trouble(error):  # the orchestrator reports database trouble
                     failed("retention", error, self._log)
                     wait_s = MENDED_S
             await asyncio.sleep(wait_s)
 
     async def step(self) -> None:
         await retention.prepare_months(self._store)
+        await retention.drop_event_days(self._store, before=await self._store.now() - self._keep_events)
         if self._keep is None:
             return
         before = await self._store.now() - self._keep

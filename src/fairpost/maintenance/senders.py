@@ -1,7 +1,7 @@
-"""Looks after the senders: scores those who have been busy, ends what is over, brings mail to the homes they were given,
-tells the operators, and sees how the queue is.
+"""Maintain senders: score active ones, end expired throttles, and move mail to their assigned homes.
 
-Runs in every engine's orchestrator process. Several engines do the same work twice at worst: a decision on old knowledge is not written.
+Also notifies operators and measures the health of the queue. Runs in every engine's orchestrator process. At worst,
+several engines do the same work: a decision on outdated data is not written.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,13 +19,13 @@ from fairpost.store import senders
 from fairpost.store.store import Store
 from fairpost.system.failpoints import failpoint
 
-LOOK_S = 0.5  # a burst is noticed within this, and what its accounts take to write down what they did
+LOOK_S = 0.5  # a burst is noticed within this time, plus the time until its accounts write their outcomes
 WORKSPACE_EVERY = timedelta(seconds=5)
-TELL_EVERY = timedelta(minutes=1)  # a storm of throttles is one e-mail a minute, not a storm of e-mails
+TELL_EVERY = timedelta(minutes=1)  # many throttles at once cause one e-mail per minute
 HEALTH_EVERY = timedelta(seconds=10)
 FOLD_EVERY = timedelta(minutes=10)
 SWEEP_EVERY = timedelta(minutes=1)
-COMMITTED_WITHIN = timedelta(seconds=5)  # nearly every claim and booking
+COMMITTED_WITHIN = timedelta(seconds=5)  # enough for nearly every claim and booking
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -34,8 +34,8 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 class SenderOptions:
     policy: SenderPolicy
     fairness: Fairness
-    operators: tuple[str, ...] = ()  # who is told of throttles,
-    pool: str = "default"  # through these accounts
+    operators: tuple[str, ...] = ()  # recipients of throttle notices
+    pool: str = "default"  # pool that sends them
 
 
 class SenderWatch:
@@ -44,14 +44,14 @@ class SenderWatch:
         self._options = options
         self._log = log
         self._hour: datetime | None = None
-        self._later: dict[SenderId, datetime | None] = {}  # somebody had them locked
-        self._dirty: set[str] = set()  # workspaces to look at,
-        self._looked_at: dict[str, datetime] = {}  # and when they were last
+        self._later: dict[SenderId, datetime | None] = {}  # locked by another process
+        self._dirty: set[str] = set()  # workspaces to check
+        self._looked_at: dict[str, datetime] = {}  # when each was last checked
         self._told_at = self._health_at = self._folded_at = self._swept_at = LONG_AGO
         self._settled = [(LONG_AGO, 0)]  # marks: when, and up to which number
 
     async def start(self) -> None:
-        """Lays what the settings say, and looks at everybody who is throttled: the settings may free them."""
+        """Apply the settings, and check all throttled senders: the settings may free them."""
         if await senders.lay_fairness(self._store, self._options.fairness):
             self._log(Reason("fairness.set", fairness=_in_words(self._options.fairness)))
         failpoint("after_fairness")
@@ -88,8 +88,11 @@ class SenderWatch:
             failpoint("after_fold")
 
     def _settled_before(self, now: datetime) -> int:
-        """Looks begin behind what was settled: while a transaction is held open, all of that is still there to be walked. A mark is
-        numbered when it is made and seen when that commits, so looks begin some seconds back, and now and then at the beginning."""
+        """Return the number of the mark to start behind, which skips those that are settled.
+
+        A mark gets its number when it is made but becomes visible when it commits, so this starts some seconds back,
+        and at the beginning now and then. While a transaction stays open, all settled marks still have to be skipped.
+        """
         if now >= self._swept_at + SWEEP_EVERY:
             self._swept_at = now
             return 0
@@ -98,7 +101,7 @@ class SenderWatch:
         return self._settled[0][1]
 
     def _workspaces(self, workspaces: Collection[str], now: datetime) -> list[SenderId]:
-        """Those whose turn it is: what all users of a workspace did is read less often than what one did."""
+        """Return the workspaces that are due: reading the activity of all their users costs more than that of one user."""
         self._looked_at = {name: at for name, at in self._looked_at.items() if at > now - WORKSPACE_EVERY}
         self._dirty |= set(workspaces)
         due = self._dirty - self._looked_at.keys()
@@ -107,9 +110,9 @@ class SenderWatch:
         return [SenderId(workspace=name, level=SenderLevel.WORKSPACE) for name in due]
 
     async def _begin_hour(self, now: datetime) -> None:
-        """What was planned for this hour is volume from now on."""
+        """Count e-mails planned for this hour as volume from now on."""
         hour = now.replace(minute=0, second=0, microsecond=0)
-        if self._hour is None:  # and for those in which no engine looked
+        if self._hour is None:  # also for the hours in which no engine checked
             last = await senders.last_look(self._store)
             self._hour = max(hour - DAY, last.replace(minute=0, second=0, microsecond=0) - HOUR if last else hour - DAY)
         while self._hour < hour:
@@ -118,9 +121,9 @@ class SenderWatch:
             failpoint("after_hour")
 
     async def _look_at(self, ids: Mapping[SenderId, datetime | None], now: datetime) -> None:
-        """Each with when it happened that makes us look, where that is known."""
+        """Check these senders, each given with the time of the event that caused the check, if known."""
         while ids:
-            changed: dict[SenderId, datetime | None] = {}  # meanwhile, by somebody else: looked at again
+            changed: dict[SenderId, datetime | None] = {}  # changed by another process meanwhile: check again
             for active in await senders.with_activity(self._store, list(ids)):
                 decided = look(active.sender, active.hours, active.days, self._options.policy, now=now)
                 if decided is None:
@@ -162,7 +165,7 @@ class SenderWatch:
 def _in_words(fairness: Fairness) -> str:
     tiers = "lanes" if fairness.has_lanes else "weights"
     if fairness.share == 0:
-        return "off, everything goes out in the order of time"
+        return "off, e-mails are sent in order of arrival"
     share = "on" if fairness.share == 100 else f"for {fairness.share} % of the workspaces"
     return f"{share}, tiers are {tiers}"
 

@@ -1,4 +1,4 @@
-"""A sender account: its limits, what it has used of them, and the lease under which one worker drives it."""
+"""A sender account: its limits, how much of them it has used, and the lease under which one worker drives it."""
 
 import re
 from collections.abc import Mapping
@@ -24,22 +24,22 @@ class AccountStatus(StrEnum):
 
 
 class DailyMode(StrEnum):
-    """How days are counted."""
+    """How the days of a daily limit are counted."""
 
-    CALENDAR = "calendar"  # from midnight to midnight, UTC
-    ANCHORED = "anchored"  # 24 hours from its first send
+    CALENDAR = "calendar"  # from midnight to midnight in UTC
+    ANCHORED = "anchored"  # 24 hours from the first send
     SLIDING = "sliding"  # the last 24 hours, at any moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUp:
-    """How the daily limit grows, over days on which the account sends: from `start` by `step`, or evenly over `days`."""
+    """How the daily limit grows on the days the account sends: from `start` by `step`, or evenly over `days`."""
 
     FORM: ClassVar[str] = "20+10 (20 on the first day, 10 more each day) or 10d (evenly over 10 days)"
 
     start: int = limit(0, label="Warm-up: e-mails on the first day", help="E-mails on the first day.")
-    step: int = limit(0, label="Warm-up: more each day", help="How many more each day.")
-    days: int = limit(0, le=10_000, label="Warm-up: or evenly over days", help="Or: evenly over so many days.")
+    step: int = limit(0, label="Warm-up: increase per day", help="Increase per day.")
+    days: int = limit(0, le=10_000, label="Warm-up: or evenly over days", help="Or evenly over this many days.")
 
     @classmethod
     def read(cls, text: str) -> "WarmUp":
@@ -53,19 +53,22 @@ class WarmUp:
         return "must have start and step, or days" if (self.days > 0) == (self.start > 0) else None
 
     def in_words(self) -> str:
-        return f"over {self.days} days" if self.days else f"from {self.start} by {self.step} a day"
+        return f"over {self.days} days" if self.days else f"from {self.start} by {self.step} per day"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Everything that limits an account. To add a limit, describe it here, add its column in a migration, and let `policy/limits.py` act on it."""
+    """Everything that limits an account.
+
+    To add a limit, describe it here, add its column in a migration, and apply it in `policy/limits.py`.
+    """
 
     delay_ms: int = limit(
         0,
         unit="ms",
         le=DAY_MS,
-        label="Pause between two e-mails, at least",
-        help="Shortest pause between two sends.",
+        label="Minimum pause between two e-mails",
+        help="Minimum pause between two e-mails.",
         short="{} between sends",
         share=Share.LONGER,
     )
@@ -74,8 +77,8 @@ class Limits:
         unit="ms",
         ge=1,
         le=DAY_MS,
-        label="Pause between two e-mails, at most",
-        help="Longest pause: each is drawn at random between the two.",
+        label="Maximum pause between two e-mails",
+        help="Maximum pause. Each pause is random between the two.",
         short="at random up to {}",
         share=Share.LONGER,
     )
@@ -84,9 +87,9 @@ class Limits:
         option="hourly",
         unit="e-mails",
         ge=1,
-        label="E-mails an hour",
-        help="Most e-mails an hour.",
-        short="{} an hour",
+        label="E-mails per hour",
+        help="Maximum e-mails per hour.",
+        short="{} per hour",
         share=Share.PART,
         is_asked_first=True,
     )
@@ -95,16 +98,16 @@ class Limits:
         option="daily",
         unit="e-mails",
         ge=1,
-        label="E-mails a day",
-        help="Most e-mails a day.",
-        short="{} a day",
+        label="E-mails per day",
+        help="Maximum e-mails per day.",
+        short="{} per day",
         share=Share.PART,
         is_asked_first=True,
     )
     daily_mode: DailyMode = limit(
         DailyMode.ANCHORED,
-        label="A day is",
-        help="What a day is: 24 hours from its first e-mail, from midnight UTC, or any 24 hours.",
+        label="Definition of a day",
+        help="Definition of a day: 24 hours from the day's first e-mail, from midnight UTC, or any 24 hours.",
         choices={
             DailyMode.ANCHORED: "24 hours from its first e-mail",
             DailyMode.CALENDAR: "from midnight to midnight, UTC",
@@ -115,15 +118,15 @@ class Limits:
         None,
         unit="units",
         ge=1,
-        label="Units of the provider’s API, a minute",
-        help="Most quota units a minute of the provider's API.",
+        label="Provider’s API units per minute",
+        help="Maximum units of the provider's API quota per minute.",
         share=Share.PART,
     )
     units_per_send: int = limit(
-        1, unit="units", ge=1, label="Units that one e-mail takes", help="Units of that quota that one e-mail takes."
+        1, unit="units", ge=1, label="Units that one e-mail uses", help="Quota units that one e-mail uses."
     )
     warm_up: WarmUp | None = limit(
-        None, label="Warm-up", help="How the daily limit grows at first.", short="warm-up {}", share=Share.PART
+        None, label="Warm-up", help="Warm-up: how the daily limit grows at first.", short="warm-up {}", share=Share.PART
     )
     batch_max: int = limit(
         50,
@@ -132,28 +135,28 @@ class Limits:
         ge=1,
         le=1_000,
         label="E-mails claimed at once",
-        help="Most e-mails claimed at once.",
+        help="Maximum number of e-mails per claim.",
     )
     bounce_percent_max: float | None = limit(
         5.0,
         unit="%",
         le=100,
-        label="Pauses when more of a day’s bounce",
-        help="Pause the account when more of a day's e-mails bounce.",
+        label="Pause above this daily bounce rate",
+        help="Pause the account if more than this percentage of a day's e-mails bounce.",
     )
     bounce_sample_min: int = limit(
         20,
         unit="e-mails",
         ge=1,
-        label="Bounces count from this many a day on",
-        help="Judge bounces only from this many e-mails a day on.",
+        label="Minimum e-mails per day before bounces count",
+        help="Minimum e-mails per day before bounces count.",
     )
     cool_down_s: int | None = limit(
         None,
         unit="s",
         ge=1,
-        label="A pause for bounces lasts",
-        help="How long a pause for bounces lasts; without it, until a person resumes the account.",
+        label="Duration of a pause for bounces",
+        help="Duration of a pause for bounces. If not set, the account stays paused until you resume it.",
     )
 
     def in_one_line(self) -> str:
@@ -161,13 +164,13 @@ class Limits:
         return ", ".join(each.short.format(each.in_words(value)) for each, value in values if value) or "no limits"
 
     def in_words(self) -> list[tuple[Limit, str]]:
-        """Those that there are."""
+        """Return the limits that are set, as text."""
         values = [(each, getattr(self, each.name)) for each in LIMITS]
         return [(each, each.in_words(value)) for each, value in values if value is not None]
 
     @property
     def needs_charges(self) -> bool:
-        """Some limit counts back from the moment itself, so that single sends must be remembered."""
+        """Whether a sliding limit requires individual sends to be remembered."""
         has_day = self.daily_max is not None or self.warm_up is not None
         return (has_day and self.daily_mode is DailyMode.SLIDING) or self.units_per_minute is not None
 
@@ -176,7 +179,9 @@ LIMITS = described(Limits)
 
 
 def limits_of(given: Mapping[str, Any], begun: Limits | None = None) -> Limits:
-    """`begun` with those given in their place. Raises ValueError where one is out of its bounds, or two do not go together."""
+    """Return `begun` with the given limits replaced. Raises ValueError if one is out of range or two contradict each
+    other.
+    """
     known = {each.name: each for each in LIMITS}
     if unknown := set(given) - set(known):
         raise ValueError(f"there is no limit {', '.join(sorted(unknown))}")
@@ -189,7 +194,7 @@ def limits_of(given: Mapping[str, Any], begun: Limits | None = None) -> Limits:
 
 
 class RestReason(StrEnum):
-    """The codes of what an account rests for."""
+    """Codes for why an account rests."""
 
     BACK_OFF = "account.provider_pause"
     UNREACHABLE = "account.server_unreachable"
@@ -198,11 +203,11 @@ class RestReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Not before this moment, whatever the limits say."""
+    """A period in which the account sends nothing, whatever its limits."""
 
     until: datetime
     reason: RestReason
-    detail: str | None = None  # what the server said
+    detail: str | None = None  # the server's message
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,24 +218,24 @@ class Charge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What has been charged, and what it still has to wait for."""
+    """The usage of the account's limits, and what it still has to wait for."""
 
     hour_started_at: datetime | None = None
     hour_used: int = 0
     day_started_at: datetime | None = None
     day_used: int = 0
     day_bounces: int = 0
-    day_errors: int = 0  # attempts that failed, are to be repeated, or are in doubt
+    day_errors: int = 0  # attempts that failed, will be retried, or are in doubt
     last_begun_at: datetime | None = None
-    gap_roll: float = 0.0  # where between the shortest and the longest pause the next one lies
-    warm_day: int = 1  # the how-manieth day of its warm-up this is
+    gap_roll: float = 0.0  # position of the next pause between the shortest and the longest
+    warm_day: int = 1  # the current day of the warm-up, counted from 1
     rest: Rest | None = None
-    charges: tuple[Charge, ...] = field(default=(), repr=False)  # oldest first, where limits need them
+    charges: tuple[Charge, ...] = field(default=(), repr=False)  # oldest first, if limits need them
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Until when mail that only this account may send waits for it, while it is suspended."""
+    """How long mail that only this account may send waits while the account is suspended."""
 
     urgent: datetime
     bulk: datetime
@@ -247,16 +252,16 @@ class Account:
     status_reason: Reason | None
     limits: Limits
     usage: Usage
-    transport: TransportSettings | None = None  # None: no server, it cannot send
-    status_until: datetime | None = None  # when it is active again by itself
-    provider: str | None = None  # whose numbers its limits began with
-    patience: Patience | None = None  # None: it is not suspended
+    transport: TransportSettings | None = None  # None if it has no server and so cannot send
+    status_until: datetime | None = None  # when it becomes active again automatically
+    provider: str | None = None  # the provider preset that its limits were taken from
+    patience: Patience | None = None  # None if it is not suspended
     revision: int = field(default=0, compare=False)  # how often it was changed
     troubles: Troubles = NO_TROUBLES
 
     @property
     def workspace(self) -> str | None:
-        """To whom it belongs, which stands in its name; None: to the operator."""
+        """The workspace it belongs to, taken from its name, or None if it belongs to the operator."""
         return self.name.partition("/")[0] if "/" in self.name else None
 
     def is_active(self, now: datetime) -> bool:
@@ -265,9 +270,12 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRuntime:
-    """An account and the engine that drives it: under whose lease, and until when. `seen_at`: by the database's clock.
-    `is_outdated`: driven by the settings it had before. `deaths` of its workers in a row, and the last one. `begun_at`: since
-    when an e-mail is on the wire, where that was asked."""
+    """An account and the engine that drives it: the owner of the lease, and until when.
+
+    `seen_at` is a time of the database's clock. `is_outdated` means that its worker uses older settings. `deaths` and
+    `died_at` say how many of its workers died in a row, and when the last one did. `begun_at` is since when an e-mail
+    has been on the wire, if that was queried.
+    """
 
     account: Account
     owner: str | None = None
@@ -280,19 +288,19 @@ class AccountRuntime:
     begun_at: datetime | None = None
 
     def is_driven(self, now: datetime | None = None) -> bool:
-        """At this moment, or when it was seen."""
+        """Return whether the account is driven at this moment, or was when it was read."""
         moment = now or self.seen_at
         return self.until is not None and moment is not None and self.until > moment
 
     def rest(self, now: datetime) -> Rest | None:
-        """What its server asked for, or its silence, as long as that lasts."""
+        """Return the rest caused by its server's request or silence, while it lasts."""
         rest = self.account.usage.rest
         return rest if rest is not None and rest.until > now else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """`step`: the last one of the account that the database has acknowledged."""
+    """A worker's lease on an account. `step` is the account's last step that the database has acknowledged."""
 
     account_id: AccountId
     epoch: Epoch
@@ -302,7 +310,10 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """Refused while an account has something in hand or waiting for it alone."""
+    """The result of removing an account.
+
+    Removal is refused if the account has claimed e-mails, or e-mails that only it may send.
+    """
 
     known: bool
     removed: bool

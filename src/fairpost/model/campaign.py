@@ -1,21 +1,31 @@
-"""A campaign: what is sent, to whom, and how far it has come."""
+"""A campaign: its content, recipients and progress."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
+from fairpost.model.mailbox import HeaderFields
 from fairpost.model.reason import Reason
 from fairpost.model.window import Quota, SendingWindow
 
 
 class CampaignState(StrEnum):
     DRAFT = "draft"
-    SCHEDULED = "scheduled"  # launched, for a moment still to come
-    RUNNING = "running"  # sending, or waiting for something that comes by itself
+    SCHEDULED = "scheduled"  # launched, to start later
+    RUNNING = "running"  # sending, or waiting for something that will end by itself
     PAUSED = "paused"
-    COMPLETED = "completed"  # nothing is left that could move by itself
-    FAILED = "failed"  # it cannot go on unless a person does something
+    COMPLETED = "completed"  # nothing is left that could continue
+    FAILED = "failed"  # cannot continue without manual action
     CANCELLED = "cancelled"
+
+
+class ReplyStops(StrEnum):
+    """Who receives no further steps of a campaign after a prospect replies."""
+
+    PERSON = "person"
+    COMPANY = "company"
 
 
 IS_OVER = frozenset({CampaignState.COMPLETED, CampaignState.CANCELLED})
@@ -23,19 +33,22 @@ IS_OVER = frozenset({CampaignState.COMPLETED, CampaignState.CANCELLED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """The pause of an account before an e-mail: random, in seconds, between the two."""
+    """A random pause before an e-mail, in seconds, between the two values."""
 
     min_s: float
     max_s: float
 
 
-HUMAN_GAP = Gap(min_s=30, max_s=90)  # what a sequence has unless somebody says otherwise
+HUMAN_GAP = Gap(min_s=30, max_s=90)  # default for a sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """`delay_s` counts from the moment at which the step before it was really sent; the first has none. `own_subject`: a follow-up
-    with another subject than the first step's, which leaves the thread in Gmail."""
+    """A step of a sequence.
+
+    `delay_s` counts from the time at which the previous step was sent; the first step has none. `own_subject` is for
+    a follow-up with its own subject instead of the first step's, which takes it out of the thread in Gmail.
+    """
 
     template: str
     delay_s: int = 0
@@ -44,7 +57,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When and how much a workspace sends in campaigns. Local days are those of `timezone`, which is the window's, too."""
+    """When and how much a workspace sends in campaigns. Local days follow `timezone`, which the window also uses."""
 
     timezone: str = "UTC"
     window: SendingWindow | None = None  # None: at any time
@@ -57,17 +70,20 @@ class Campaign:
     workspace: str
     name: str
     state: CampaignState
-    reason: Reason | None  # why it is in this state, where that needs a word
+    reason: Reason | None  # why it is in this state, if that needs an explanation
     sequence: str
     sequence_id: int
     steps: tuple[Step, ...]
     lists: tuple[str, ...]
-    route: str  # a pool of accounts, or @ and one account
+    route: str  # a pool of accounts, or @ followed by one account
     gap: Gap | None
-    by_recipients_clock: bool  # the window is read on the clock of each prospect who has a timezone
+    has_footer: bool  # an unsubscribe line is added if a template has none
+    by_recipients_clock: bool  # the window uses the local time of each prospect that has a time zone
     user: str
+    labels: Mapping[str, Any]  # for its e-mails: type, tags, metadata
+    header_fields: HeaderFields  # for its e-mails; they beat the template's
     created_at: datetime
     starts_at: datetime | None
     launched_at: datetime | None
-    planned_at: datetime | None  # when every prospect of its lists had its e-mails
+    planned_at: datetime | None  # when every prospect on its lists had been planned
     finished_at: datetime | None

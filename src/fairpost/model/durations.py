@@ -1,4 +1,4 @@
-"""How people write lengths of time, and how they are said to people. How long something may be is not decided here."""
+"""Parse and format durations. Limits are decided elsewhere."""
 
 import re
 from datetime import timedelta
@@ -12,7 +12,10 @@ _ROUGHLY_S = {("d", "days"): 86_400, ("h", "hours"): 3_600, ("min", "minutes"): 
 
 
 def read_duration(text: str, *, is_fine: bool = False) -> timedelta | None:
-    """`3d`, `1h30m`, `1d 12h`, the largest unit first; if `is_fine`, also `500ms` and `1.5s`. None: it is none."""
+    """Parse a duration such as `3d`, `1h30m` or `1d 12h`, largest unit first. Return None if it is not a duration.
+
+    With `is_fine`, `500ms` and `1.5s` are also accepted.
+    """
     found = (_FINE if is_fine else _WHOLE).fullmatch(text)
     if found is None or not any(found.groups()):
         return None
@@ -22,13 +25,13 @@ def read_duration(text: str, *, is_fine: bool = False) -> timedelta | None:
 
 
 def write_duration(seconds: int) -> str:
-    """`1d 12h`: read again as the same. Without weeks: 14d says more than 2w."""
+    """Format a duration as `1d 12h`, which can be parsed again. Weeks are not used, because 14d is clearer than 2w."""
     counts = _counted(seconds, {unit: unit_s for unit, unit_s in UNITS_S.items() if unit != "w"})
     return " ".join(f"{count}{unit}" for unit, count in counts) or "0s"
 
 
 def say_duration(seconds: float, *, units: int = 2) -> str:
-    """`1 h 30 min`: in the largest of its units."""
+    """Format a duration as `1 h 30 min`, using its largest units."""
     if seconds < 0:
         return f"−{say_duration(-seconds, units=units)}"
     if 0 < seconds < 1:
@@ -39,7 +42,7 @@ def say_duration(seconds: float, *, units: int = 2) -> str:
 
 
 def say_roughly(seconds: float, *, is_short: bool = False) -> str:
-    """`3 days`, or `3 d`: in one unit, of which there are two at least."""
+    """Format a duration in a single unit with a count of at least two: `3 days` or `3 d`."""
     for (short, long), unit_s in _ROUGHLY_S.items():
         if seconds >= 2 * unit_s:
             return f"{seconds / unit_s:.0f} {short if is_short else long}"

@@ -1,4 +1,4 @@
-"""An e-mail on its way out, as a worker sees it."""
+"""An e-mail on its way out, as seen by a worker."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,15 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from fairpost.model.campaign import Gap
+from fairpost.model.dkim import SealedKey
 from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.mailbox import Mailbox as Mailbox
 from fairpost.model.sender import Tier
 from fairpost.model.states import DoubtPolicy, EmailClass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mailbox:
-    address: str
-    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,34 +24,46 @@ class Recipient:
 class Attachment:
     filename: str
     content_type: str
-    inline_id: str | None = None  # what the html calls cid:…; None: an attachment to save
+    inline_id: str | None = None  # the cid: that the HTML refers to, or None for a regular attachment
     data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    id: int | None  # None: of one e-mail alone
+    id: int | None  # None if it belongs to a single e-mail
     subject: str
     text: str | None
     html: str | None
     reply_to: Mailbox | None
     headers: Mapping[str, str]
     attachments: tuple[Attachment, ...] = ()
-    is_template: bool = False  # with places for the recipient's fields
+    is_template: bool = False  # contains placeholders for the recipient's fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """The e-mail that this one follows in the same conversation, as it really went out."""
+    """The previous e-mail in the same conversation, as it was sent."""
 
     message_id: str  # as the provider wrote it, in angle brackets
-    thread_id: str | None = None  # at a provider that has threads
-    references: tuple[str, ...] = ()  # the message ids before it, oldest first
+    thread_id: str | None = None  # if the provider has threads
+    references: tuple[str, ...] = ()  # earlier message ids, oldest first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bulk:
+    """What a campaign e-mail has in addition to its content. `unsubscribe_url` is None if nothing could serve it."""
+
+    campaign: str
+    unsubscribe_url: str | None = None
+    is_one_to_one: bool = False  # no unsubscribe line is added
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """`envelope` is who is still to get it; `recipients` is everybody the headers name."""
+    """An e-mail to send.
+
+    `envelope` has the recipients who still have to receive it; `recipients` has everyone named in the headers.
+    """
 
     id: EmailId
     workspace: str
@@ -70,19 +78,21 @@ class Outgoing:
     content: Content
     account_id: AccountId | None = None
     begun_at: datetime | None = None
-    evidence: Mapping[str, str] | None = None  # by what the provider can be asked about it
+    evidence: Mapping[str, str] | None = None  # identifies it when the provider is asked about it
     follows: Earlier | None = None
     user: str = ""
     due_at: datetime | None = None
-    tier: Tier = Tier.NORMAL  # of who sends it
-    is_fair: bool = True  # False: it was served in the order of time
+    tier: Tier = Tier.NORMAL  # of its sender
+    is_fair: bool = True  # if False, it was served in order of time
     stream: str = ""
-    gap: Gap | None = None  # the pause before it, beside the account's own
-    public_id: str | None = (
-        None  # None: it is from before there were any, and its headers name it by its number, as ever
-    )
+    sender_name: str | None = None  # shown with the account's address, if there is no `sender`
+    gap: Gap | None = None  # the pause before it, in addition to the account's own
+    bulk: Bulk | None = None  # None if it is not a campaign's
+    signing: tuple[SealedKey, ...] = ()  # the keys of its workspace's domains
+    public_id: str | None = None  # None if it is older than public ids, and its headers still use its number
+    return_token: str = ""  # in the address that receives its reports
 
     @property
     def name_in_headers(self) -> str:
-        """By which its copies are known: the same for every attempt."""
+        """The name that identifies copies of this e-mail. It is the same for every attempt."""
         return self.public_id or f"{self.id:x}"

@@ -1,33 +1,38 @@
-"""The fields of an e-mail that is handed in: each once, with its type, its default and its bounds.
+"""The fields of a submitted e-mail, each described once: type, default and limits.
 
-The HTTP model, the names and conversions in Python and the table of the docs follow from it. Whether an e-mail is good is judged by
-`fairpost.check_email` alone (sql/accept/check_email.sql); a test compares the bounds here with its judgement.
+The HTTP model, the Python names and conversions, and the table in the docs are derived from it. Only
+`fairpost.check_email` validates e-mails (sql/accept/check_email.sql); a test compares it with the limits here.
 """
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
-ADDRESS, ADDRESSES, MOMENT = "an address", "an address or a list of them", "time with its zone"
+ADDRESS, ADDRESSES, MOMENT = "an address", "an address or a list of them", "time with a time zone"
 BODY_BYTES_MAX = 10_485_760
 RECIPIENTS_MAX = 50
-# of the parts of a field
+# for the parts of a field
 ADDRESS_BYTES_MAX = 254
 DISPLAY_NAME_CHARS_MAX = 256
-MAILBOX_CHARS_MAX = 1_000  # of an address with its display name in one text over HTTP: quotes and escapes take room
+MAILBOX_CHARS_MAX = 1_000  # of an address with its display name in one HTTP string: quotes and escapes take space
 HEADER_NAME = "[!-9;-~]{1,100}"
 HEADER_BYTES_MAX = 8_192
 FILENAME_CHARS_MAX = 255
 MEDIA_TYPE = "[A-Za-z0-9!#$&^_.+-]{1,100}/[A-Za-z0-9!#$&^_.+-]{1,100}"
 INLINE_ID = "[A-Za-z0-9._@+-]{1,200}"
+EMAIL_TYPE = "[A-Za-z0-9][A-Za-z0-9_.:-]{0,149}"
+TAG_NAME = "[A-Za-z0-9_.-]{1,50}"
+TAG_CHARS_MAX = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmailField:
-    """`name`: in SQL and over HTTP. Characters count on one line, without control characters."""
+    """A field. `name` is its name in SQL and over HTTP. Character limits apply to one line without control characters."""
 
     name: str
     type: str = "string"
-    python: str = ""  # where it has another name there
-    python_type: str = ""  # where it has another type there
+    python: str = ""  # if it has another name there
+    python_type: str = ""  # if it has another type there
     default: str = ""
     chars_min: int = 0
     chars_max: int | None = None
@@ -36,13 +41,13 @@ class EmailField:
     le: int | None = None
     count_max: int | None = None
     choices: tuple[str, ...] = ()
-    more: str = ""  # what else must hold
+    more: str = ""  # further conditions
     help: str
     is_over_http: bool = True
 
     @property
     def limit(self) -> str:
-        """In words."""
+        """The limits as text."""
         said = [
             f"{self.ge} to {self.le}" if self.le is not None else "",
             f"at most {self.count_max}" if self.count_max is not None else "",
@@ -60,26 +65,24 @@ EMAIL_FIELDS = (
         name="to",
         type=ADDRESSES,
         count_max=RECIPIENTS_MAX,
-        more="with `cc` and `bcc`, and 1 at least",
-        help="Who gets it.",
+        more="together with `cc` and `bcc`, at least 1",
+        help="Recipients.",
     ),
-    EmailField(name="cc", type=ADDRESSES, count_max=RECIPIENTS_MAX, help="Who gets a copy, for all to see."),
+    EmailField(name="cc", type=ADDRESSES, count_max=RECIPIENTS_MAX, help="Cc recipients."),
+    EmailField(name="bcc", type=ADDRESSES, count_max=RECIPIENTS_MAX, help="Bcc recipients, invisible to the others."),
+    EmailField(name="from", python="from_", type=ADDRESS, default="the account's address", help="Sender."),
+    EmailField(name="reply_to", type=ADDRESS, help="Reply-To addresses."),
+    EmailField(name="subject", default='required, may be `""`', chars_max=998, help="Subject."),
     EmailField(
-        name="bcc", type=ADDRESSES, count_max=RECIPIENTS_MAX, help="Who gets a copy that the others do not see."
+        name="text", default='this or `html` is required, may be `""`', bytes_max=BODY_BYTES_MAX, help="Plain text."
     ),
-    EmailField(name="from", python="from_", type=ADDRESS, default="the account's own", help="Whom it is from."),
-    EmailField(name="reply_to", type=ADDRESS, help="Where answers go."),
-    EmailField(name="subject", default='needed, may be `""`', chars_max=998, help="The subject."),
-    EmailField(
-        name="text", default='this or `html` is needed, may be `""`', bytes_max=BODY_BYTES_MAX, help="The plain text."
-    ),
-    EmailField(name="html", bytes_max=BODY_BYTES_MAX, help="The same as HTML."),
+    EmailField(name="html", bytes_max=BODY_BYTES_MAX, help="HTML."),
     EmailField(
         name="headers",
         type="object of strings",
         count_max=50,
         more=f"names 100 ASCII characters; values {HEADER_BYTES_MAX:,} bytes, one line",
-        help="Headers of your own.",
+        help="Additional headers.",
     ),
     EmailField(
         name="attachments",
@@ -88,12 +91,12 @@ EMAIL_FIELDS = (
         count_max=50,
         bytes_max=26_214_400,
         more="counted together",
-        help="Files, also images of the html.",
+        help="Attachments, including inline images of the HTML.",
     ),
     EmailField(
         name="content_id",
         type="integer",
-        help="Content that was stored before. Replaces `subject`, `text`, `html`, `headers`, `attachments` and `reply_to`.",
+        help="Previously stored content. Replaces `subject`, `text`, `html`, `headers`, `attachments` and `reply_to`.",
         is_over_http=False,
     ),
     EmailField(
@@ -102,23 +105,28 @@ EMAIL_FIELDS = (
         python_type="`dict`",
         bytes_max=65_536,
         more="counted as `jsonb` text",
-        help="Values for the places in its content.",
+        help="Values for the fields in the content.",
     ),
     EmailField(
         name="workspace",
         default="`default`",
         chars_min=1,
         chars_max=200,
-        help="Whose e-mail it is.",
+        help="Workspace that the e-mail belongs to.",
         is_over_http=False,
     ),
     EmailField(
         name="user",
         default='`""`',
         chars_max=200,
-        help="Which user of the workspace sends it. Case does not matter.",
+        help="User in the workspace on whose behalf the e-mail is sent. Case does not matter.",
     ),
-    EmailField(name="stream", default='`""`', chars_max=200, help="Which of the user's mailings it belongs to."),
+    EmailField(
+        name="stream",
+        default='`""`',
+        chars_max=200,
+        help="The user's campaign or newsletter that the e-mail belongs to.",
+    ),
     EmailField(
         name="class",
         python="email_class",
@@ -132,11 +140,15 @@ EMAIL_FIELDS = (
         default="`default`",
         chars_min=1,
         chars_max=100,
-        more="no `@` at the beginning",
-        help="Any account of this pool sends it.",
+        more="not starting with `@`",
+        help="Pool whose accounts send the e-mail.",
     ),
     EmailField(
-        name="account", chars_min=1, chars_max=100, more="not together with `pool`", help="This account alone sends it."
+        name="account",
+        chars_min=1,
+        chars_max=100,
+        more="not together with `pool`",
+        help="The only account that may send the e-mail.",
     ),
     EmailField(
         name="due_at",
@@ -144,15 +156,15 @@ EMAIL_FIELDS = (
         python_type="`datetime`",
         default="now",
         more="between the years 1970 and 2200",
-        help="Not sent before.",
+        help="Earliest time to send.",
     ),
     EmailField(
         name="expires_at",
         type=MOMENT,
         python_type="`datetime`",
         default="never",
-        more="after `due_at` and after now",
-        help="Not sent after.",
+        more="after `due_at` and in the future",
+        help="Latest time to send.",
     ),
     EmailField(
         name="attempts_max",
@@ -160,27 +172,61 @@ EMAIL_FIELDS = (
         default="5 if urgent, 4 if bulk",
         ge=1,
         le=50,
-        help="How often it is tried before it fails.",
+        help="Maximum number of attempts.",
     ),
     EmailField(
         name="on_doubt",
         type="`resend` or `hold`",
         default="`resend` if urgent, `hold` if bulk",
         choices=("resend", "hold"),
-        help="What happens when it is unknown whether it was sent.",
+        help="What happens if it is unknown whether the e-mail was sent.",
     ),
     EmailField(
         name="idempotency_key",
         chars_min=1,
         chars_max=500,
-        help="However often it is handed in with this key: it is sent once.",
+        help="Idempotency key. E-mails with the same key are sent once.",
     ),
     EmailField(
         name="follows",
         type="integer",
-        more="an e-mail of the same workspace",
-        help="The id of the e-mail that this one answers to.",
+        more="an e-mail in the same workspace",
+        help="ID of the e-mail that this one follows in its thread.",
+    ),
+    EmailField(
+        name="type",
+        chars_min=1,
+        chars_max=150,
+        more="letters, digits and `_.:-`, the first a letter or digit",
+        help="E-mail type, for example `hub_forgot_password`. You can search for it.",
+    ),
+    EmailField(
+        name="tags",
+        type="object of strings",
+        python_type="`dict`",
+        count_max=20,
+        more=f"names 50 letters, digits and `_.-`; values {TAG_CHARS_MAX} characters, one line",
+        help="Your own names and values, such as an order number. You can search for them.",
+    ),
+    EmailField(
+        name="metadata",
+        type="object",
+        python_type="`dict`",
+        bytes_max=2_048,
+        more="counted as `jsonb` text",
+        help="Your own data about the e-mail. Neither sent nor searchable.",
     ),
 )
 
 BY_NAME = {each.name: each for each in EMAIL_FIELDS}
+
+
+def tags_of(written: Collection[str]) -> dict[str, str]:
+    """Parse a list of `name=value`. Raises ValueError."""
+    tags: dict[str, str] = {}
+    for each in written:
+        name, sign, value = each.partition("=")
+        if not sign or not re.fullmatch(TAG_NAME, name) or tags.get(name, value) != value:
+            raise ValueError("must be name=value, and can be given only once per name")
+        tags[name] = value
+    return tags

@@ -1,5 +1,7 @@
-"""What the database tells engines and their workers: where there is work, what a lease has claimed, what it holds after trouble, and
-whether this is the server that they know."""
+"""What the database returns to engines and workers.
+
+Covers accounts with work, claims, leases after an outage, and whether the server is the one they know.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,13 +23,13 @@ class RouteWithWork:
 class Claim:
     verdict: Literal["ok", "stale", "unconfirmed", "inactive", "changed", "paused"]
     ids: tuple[EmailId, ...]
-    again: bool  # others held what there is: look again before sleeping
+    again: bool  # others held everything there is: check again before sleeping
     next_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenUp:
-    """What a lease holds after the database was away. `sending`: what it had begun, and in which attempt."""
+    """What a lease holds after a database outage. `sending` is the e-mail it had begun, with its attempt."""
 
     verdict: Literal["held", "lost", "unconfirmed", "behind"]
     until: datetime | None
@@ -40,7 +42,10 @@ class TakenUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """Of the server by the engines. `behind`: accounts that it knows lower steps of than was acknowledged, and those."""
+    """The engines' confirmation of the server.
+
+    `behind` has the accounts for which the server knows a lower step than was acknowledged, with that step.
+    """
 
     verdict: Literal["confirmed", "waiting", "behind", "silent"]
     waits_for: tuple[str, ...]

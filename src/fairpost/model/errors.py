@@ -1,6 +1,6 @@
-"""Every error this package raises on purpose, as one tree.
+"""All errors that this package raises on purpose.
 
-Expected outcomes (a refused recipient, a full quota) are values, not errors: they do not belong here.
+Expected outcomes (a refused recipient, a full quota) are values and do not belong here.
 """
 
 from datetime import datetime
@@ -9,10 +9,13 @@ from fairpost.model.reason import Reason, Value
 
 
 class FairpostError(Exception):
-    """Base of all our errors. `message` says what happened. `then` is what to type next, for those who have a command line; `next_step` the
-    same as a code, which is put into words at the edge."""
+    """Base class of all our errors.
 
-    passes = False  # by itself, so that waiting helps
+    `message` says what happened. `then` is the next step for users of the command line; `next_step` is the same as a
+    code, rendered by the front end.
+    """
+
+    passes = False  # True if the error is temporary, so that waiting helps
     next_step: Reason | None = None
 
     def __init__(self, message: str = "", *, then: str = "", next_step: Reason | None = None) -> None:
@@ -23,11 +26,15 @@ class FairpostError(Exception):
 
 
 class Refusal(FairpostError):
-    """Something cannot be done as things are, and nothing was changed. Its reason is put into words at the edge."""
+    """A request was refused, and nothing was changed. Front ends render its reason."""
 
     def __init__(self, code: str, /, **params: Value) -> None:
         super().__init__(code)
         self.reason = Reason(code, **params)
+
+
+class CursorExpired(FairpostError):
+    """Events after the cursor were dropped: what happened in between is unknown to its reader."""
 
 
 class EmbeddedServerError(FairpostError):
@@ -35,15 +42,15 @@ class EmbeddedServerError(FairpostError):
 
 
 class ServerStopped(EmbeddedServerError):
-    """The embedded PostgreSQL was stopped on purpose, and is not started again unasked."""
+    """The embedded PostgreSQL was stopped on purpose and is not restarted automatically."""
 
     passes = True
 
 
 class InvalidEmail(FairpostError):
-    """An e-mail was refused, and nothing of it was written. `field` names what is wrong with it.
+    """An e-mail was refused, and nothing was written. `field` names the invalid field.
 
-    `until`: it was one too many of its user, and from this moment on there is room again.
+    `until` is set if a quota was exceeded: the e-mail is accepted from then on.
     """
 
     def __init__(self, field: str, message: str, until: datetime | None = None) -> None:
@@ -54,47 +61,47 @@ class InvalidEmail(FairpostError):
 
 
 class MigrationError(FairpostError):
-    """The schema in the database and the one this program knows do not fit together."""
+    """The database does not have the schema that this version needs."""
 
 
 class Outgrown(MigrationError):
-    """The database was made by a newer version than this one."""
+    """The database was created by a newer version."""
 
 
 class NotInstalled(FairpostError):
-    """A part of Fairpost is asked for whose packages are not installed. The message has the line that installs them."""
+    """The packages of an optional feature are not installed. The message includes the command that installs them."""
 
 
 class NotFound(FairpostError):
-    """Something was named that is not there."""
+    """A named thing does not exist."""
 
 
 class Unknown(Refusal, NotFound):
-    """The same, with a code of the catalogue."""
+    """NotFound with a code from the catalogue."""
 
 
 class SettingsError(FairpostError):
-    """A setting is out of its range. The message names key, rule and value."""
+    """A setting is invalid. The message names the key, the rule and the value."""
 
 
 class VaultError(FairpostError):
-    """A key or a sealed secret cannot be used: for the operator to put right. It says nothing about the account."""
+    """A key or a sealed secret cannot be used. The operator must fix it; the account is not to blame."""
 
 
 class KeysChanged(VaultError):
-    """Between choosing a key and writing what it sealed, somebody rotated it. Nothing was written."""
+    """The key was rotated while a secret was being sealed. Nothing was written."""
 
 
 class ChangedMeanwhile(FairpostError):
-    """Somebody changed it between being seen and being written. Nothing was written."""
+    """A conflicting update came first. Nothing was written."""
 
 
 class TransportFault(FairpostError):
-    """A transport raised, where it should have reported: a bug. What it was sending is in doubt."""
+    """A transport raised an exception instead of returning a report, which is a bug. The e-mail being sent is in doubt."""
 
 
 class DatabaseUnavailable(FairpostError):
-    """No PostgreSQL answers where one was expected, or it cannot do what it is asked."""
+    """PostgreSQL is not responding, or cannot do what it was asked to."""
 
     def __init__(self, message: str, *, passes: bool = True, next_step: Reason | None = None) -> None:
         super().__init__(message, next_step=next_step)
@@ -102,13 +109,13 @@ class DatabaseUnavailable(FairpostError):
 
 
 class Unconfirmed(DatabaseUnavailable):
-    """The server that answers is not the one that the engines have confirmed, or a step of this worker was not taken on it."""
+    """The responding server is not the one that the engines confirmed, or it is missing a step of this worker."""
 
 
 class RegionUnavailable(DatabaseUnavailable):
-    """The database of one region does not answer. The others are not touched by that."""
+    """One region's database is not responding. Other regions are not affected."""
 
     def __init__(self, region: str, why: str, *, passes: bool = True) -> None:
         step = Reason("step.list_regions")
-        super().__init__(f"Region {region} does not answer: {why}.", passes=passes, next_step=step)
+        super().__init__(f"Region {region} is not responding: {why}.", passes=passes, next_step=step)
         self.region = region

@@ -1,4 +1,4 @@
-"""What a sender or an account is blamed for, and by which counts. Faults are kept as a code with parameters; no sentence for people here."""
+"""Faults of senders and accounts, with their counts. They are stored as codes with parameters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ from fairpost.model.ids import AccountId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounces:
-    """On the account's day: so many of `sent` e-mails bounced, and more than `percent_max` are too many."""
+    """On the account's current day, this many of `sent` e-mails bounced, which exceeds `percent_max`."""
 
     sent: int
     bounced: int
@@ -19,7 +19,7 @@ class Bounces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusals:
-    """In a row, since `since`; `reply` is what was said last."""
+    """Consecutive refusals since `since`. `reply` is the last reply."""
 
     refused: int
     since: datetime | None
@@ -31,10 +31,12 @@ Fault = Bounces | Refusals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """A sender of whom something bounced or was refused, and who is not blocked.
+    """A sender with bounces or refusals that is not blocked.
 
-    `sent` and `bounced` on the account's day. `refused` since one of its own was accepted, `streak` since anybody's was;
-    `is_unbroken`: nobody's was since the first of `refused`. `since` and `accepted`: how long and how much through this account."""
+    `sent` and `bounced` count e-mails on the account's current day. `refused` counts since one of its own e-mails was
+    accepted, and `streak` since any sender's was. `is_unbroken` means that no e-mail was accepted since the first of
+    `refused`. `since` and `accepted` say how long and how much it has sent through this account.
+    """
 
     workspace: str
     sent: int = 0
@@ -50,18 +52,21 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Of an account, since it was last resumed. `others_sent`: today, by those who are neither suspects nor blocked. `is_shared`: by more
-    than one sender."""
+    """Figures of an account since it was last resumed.
+
+    `others_sent` counts e-mails sent today by senders that are neither suspected nor blocked. `is_shared` means that
+    more than one sender uses the account.
+    """
 
     suspects: Sequence[Suspect]
     others_sent: int = 0
     is_shared: bool = False
-    blocks: int = 0  # that it has
+    blocks: int = 0  # current number of blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A workspace that may not use an account. `until` None: until a person ends it."""
+    """A workspace that may not use an account. If `until` is None, it must be unblocked manually."""
 
     account_id: AccountId
     account: str
@@ -82,7 +87,7 @@ def fault_code(fault: Fault) -> str:
 
 
 def write_fault(fault: Fault) -> dict[str, Any]:
-    """Its parameters, as JSON has them."""
+    """Return the parameters of a fault as JSON values."""
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(fault).items()}
 
 

@@ -1,4 +1,4 @@
-"""Ids are types: an account's number is no e-mail's."""
+"""Typed IDs, so that an account ID cannot be used as an e-mail ID."""
 
 from typing import NewType
 
@@ -6,3 +6,4 @@ EmailId = NewType("EmailId", int)
 AccountId = NewType("AccountId", int)
 Epoch = NewType("Epoch", int)
 PersonId = NewType("PersonId", int)
+ConversationId = NewType("ConversationId", int)

@@ -1,7 +1,7 @@
-"""How a limit is described: once, with its unit, its bounds, its default and its words.
+"""The description of a limit in one place: unit, range, default and help.
 
-Options, requests, forms, the checks of presets, what a region gets of a limit and the tables of the docs follow from it. Which limits an
-account has is not said here but in `model/account.py`.
+Options, requests, forms, the checks of presets, a region's share of a limit, and the tables in the docs are derived
+from it. The limits of an account are in `model/account.py`.
 """
 
 import json
@@ -11,29 +11,29 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any, ClassVar, Protocol, Self, TypeVar, get_args, get_type_hints
 
-INTEGER_MAX = 2**31 - 1  # what a column holds
-NONE = "none"  # how people write that there is no such limit
+INTEGER_MAX = 2**31 - 1  # maximum of the column
+NONE = "none"  # how users write that there is no such limit
 
 T = TypeVar("T")
 
 
 class Plan(Protocol):
-    """A limit of several parts. `FORM`: how people write it."""
+    """A limit with several parts. `FORM` is how users write it."""
 
     FORM: ClassVar[str]
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Raises ValueError."""
+        """Parse the user's notation. Raises ValueError."""
 
     def problem(self) -> str | None:
-        """Why its parts do not go together."""
+        """Return why the parts contradict each other, or None."""
 
     def in_words(self) -> str: ...
 
 
 class Share(StrEnum):
-    """What a region gets of a limit when several share the account."""
+    """How a limit is divided if several regions share the account."""
 
     WHOLE = "whole"
     PART = "part"  # a number, rounded down
@@ -42,7 +42,10 @@ class Share(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """`name` is that of its column; `label` stands before it on a page. Null, where `is_optional`: no such limit."""
+    """The description of one limit.
+
+    `name` is its column; `label` is shown before it on a page. If `is_optional`, null means no such limit.
+    """
 
     name: str = ""
     type: Any = int  # or float, an enumeration, a plan
@@ -53,10 +56,10 @@ class Limit:
     le: float = INTEGER_MAX
     label: str
     help: str
-    short: str = ""  # how it reads in a line of limits: "{} a day"; empty: it is not in there
-    option: str = ""  # where it is not the name
-    choices: Mapping[str, str] = field(default_factory=dict)  # of an enumeration: what each value means
-    parts: tuple["Limit", ...] = ()  # of a plan
+    short: str = ""  # its form in a line of limits ("{} a day"); left out there if empty
+    option: str = ""  # if it differs from the name
+    choices: Mapping[str, str] = field(default_factory=dict)  # for an enumeration: the meaning of each value
+    parts: tuple["Limit", ...] = ()  # for a plan
     share: Share = Share.WHOLE
     is_asked_first: bool = False  # when an account is added on a page
 
@@ -71,7 +74,7 @@ class Limit:
         return f"{what}, or {NONE}" if self.is_optional else what
 
     def checked(self, value: Any) -> Any:
-        """What is stored. `value`: as JSON and TOML have it, or as it is. Raises ValueError."""
+        """Return the value to store. `value` is as in JSON and TOML, or already converted. Raises ValueError."""
         if value is None and self.is_optional:
             return None
         if self.choices and value in self.choices:
@@ -94,13 +97,16 @@ class Limit:
         return plan
 
     def stored(self, value: Any) -> Any:
-        """From its column: a plan is JSON there. Not checked: a region's part may be longer than one that people give."""
+        """Read the value from its column, where a plan is JSON.
+
+        The value is not checked: a region's part may exceed what users may enter.
+        """
         if value is None:
             return None
         return self.type(**json.loads(value)) if self.parts else self.type(value)
 
     def read(self, text: str) -> Any:
-        """From a command line. Raises ValueError."""
+        """Parse a command-line value. Raises ValueError."""
         if text == NONE and self.is_optional:
             return None
         try:
@@ -130,12 +136,12 @@ class Limit:
 
 
 def limit(default: T, **about: Any) -> T:
-    """A field of a dataclass, described: see `Limit`."""
+    """Describe a field of a dataclass: see `Limit`."""
     return field(default=default, metadata={"limit": Limit(**about)})
 
 
 def described(limits: Any) -> tuple[Limit, ...]:
-    """The limits that this dataclass has."""
+    """Return the limits of this dataclass."""
     hints = get_type_hints(limits)
     return tuple(_whole(each.metadata["limit"], each.name, each.default, hints[each.name]) for each in fields(limits))
 

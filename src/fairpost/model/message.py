@@ -1,14 +1,14 @@
-"""An e-mail as it goes over the wire: its bytes, and the envelope around them."""
+"""An e-mail as it goes over the wire: its bytes and its envelope."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """`data` ends every line with CRLF, the last one too; dots are stuffed by whoever speaks SMTP."""
+    """A message. Every line of `data` ends with CRLF, including the last; the SMTP client stuffs dots."""
 
-    sender: str  # of the envelope, as RFC 5321 writes it: the domain in ASCII
-    recipients: tuple[str, ...]  # of the envelope
-    message_id: str  # with its angle brackets
+    sender: str  # envelope sender as in RFC 5321, with the domain in ASCII
+    recipients: tuple[str, ...]  # envelope recipients
+    message_id: str  # with angle brackets
     data: bytes = field(repr=False)
-    needs_smtputf8: bool = False  # an address before whose @ there is more than ASCII
+    needs_smtputf8: bool = False  # an address has non-ASCII characters before the @

@@ -1,10 +1,10 @@
-"""Network addresses as one customer of a provider has them: what limits per client are counted by."""
+"""Group network addresses by provider customer, for limits per client."""
 
 import ipaddress
 
 
 def network_of(address: str) -> str | None:
-    """An IPv4 address, or a /64 of IPv6. None: this is no address."""
+    """Return an IPv4 address or the /64 of an IPv6 address. Return None if it is not an address."""
     try:
         parsed = ipaddress.ip_address(address.strip())
     except ValueError:

@@ -1,16 +1,26 @@
-"""What is stored with numbers in it, as a workspace hears it: subjects and details of events and audit entries, keys of campaigns' e-mails."""
+"""Replace internal IDs in stored texts with the public IDs shown to a workspace.
+
+The texts are events, subjects and details of log and audit entries, and keys of campaign e-mails.
+"""
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from fairpost.model.event import Event
 from fairpost.model.public_ids import Kind, PublicIds
 
-_SUBJECT = re.compile(r"(email|prospect) ([0-9]{1,19})", re.ASCII)
-_SUBJECTS = {"email": Kind.EMAIL, "prospect": Kind.PROSPECT}
-_DETAILS = {"campaign": Kind.CAMPAIGN, "from_prospect": Kind.PROSPECT, "to_prospect": Kind.PROSPECT}
+_SUBJECT = re.compile(r"(email|prospect|conversation) ([0-9]{1,19})", re.ASCII)
+_SUBJECTS = {"email": Kind.EMAIL, "prospect": Kind.PROSPECT, "conversation": Kind.CONVERSATION}
+_DETAILS = {
+    "campaign": Kind.CAMPAIGN,
+    "email": Kind.EMAIL,
+    "from_prospect": Kind.PROSPECT,
+    "to_prospect": Kind.PROSPECT,
+}
 
-_KEY = re.compile(r"([0-9]{1,19}):([0-9]{1,19}):([0-9]{1,9})", re.ASCII)  # a campaign's: prospect, sequence, step
+_KEY = re.compile(r"([0-9]{1,19}):([0-9]{1,19}):([0-9]{1,9})", re.ASCII)  # a campaign's key: prospect, sequence, step
 _KEY_OUTSIDE = re.compile(rf"({Kind.PROSPECT}_\w+):({Kind.SEQUENCE}_\w+):([0-9]{{1,9}})", re.ASCII)
 
 
@@ -29,13 +39,13 @@ def detail_outside(detail: Mapping[str, Any] | None, ids: PublicIds) -> dict[str
 
 
 def event_outside(event: Mapping[str, Any], ids: PublicIds) -> dict[str, Any]:
-    """With `subject` and `detail` as they are told."""
+    """Return the event with `subject` and `detail` as shown to a workspace."""
     subject, detail = subject_outside(event["subject"], ids), detail_outside(event["detail"], ids)
     return {**event, "subject": subject, "detail": detail}
 
 
 def is_like_campaigns(key: str) -> bool:
-    """It is written as a campaign's keys are inside. Others may write theirs like that, too."""
+    """Return whether the key has the internal form of a campaign's keys. Applications may use the same form."""
     return _KEY.fullmatch(key) is not None
 
 
@@ -47,9 +57,57 @@ def campaign_key_outside(key: str, ids: PublicIds) -> str:
 
 
 def key_inside(key: str, ids: PublicIds) -> str:
-    """As it is stored, of a campaign's that was told outside; any other key as it is."""
+    """Return the stored form of a campaign key that was shown to a workspace. Other keys are unchanged."""
     found = _KEY_OUTSIDE.fullmatch(key)
     if found is None:
         return key
     prospect, sequence = ids.private(Kind.PROSPECT, found[1]), ids.private(Kind.SEQUENCE, found[2])
     return key if prospect is None or sequence is None else f"{prospect}:{sequence}:{found[3]}"
+
+
+_OF_OTHERS = ("account", "why", "server", "by")
+
+
+def as_known(event: Event) -> Event:
+    """Return the event with the workspace's own names for accounts and pools. Other workspaces' accounts and pools are not named."""
+    own = f"{event.workspace}/"
+    params = dict(event.params)
+    if isinstance(account := params.get("account"), str):
+        is_own = account.startswith(own)
+        params = {name: value for name, value in params.items() if is_own or name not in _OF_OTHERS}
+    for name in {"account", "pool"} & params.keys():
+        params[name] = str(params[name]).removeprefix(own)
+    return replace(
+        event,
+        account=event.account.removeprefix(own) if event.account and event.account.startswith(own) else None,
+        subject=event.subject and event.subject.removeprefix(own),
+        params=params,
+    )
+
+
+def as_told(event: Event, ids: PublicIds, *, to_operator: bool = False) -> dict[str, Any]:
+    """Return the event as programs get it over HTTP, by webhook and as JSON.
+
+    It has `id`, `type`, `at`, and the rest in `data`, without empty fields.
+    """
+    event = event if to_operator else as_known(event)
+    data = {
+        "workspace": event.workspace,
+        "email_id": None if event.email_id is None else ids.email(event.email_id),
+        "recipient": event.address,
+        "recipients": list(event.recipients),
+        "account": event.account,
+        "campaign": event.campaign,
+        "subject": None if event.subject in (event.account, event.campaign) else event.subject,
+        "type": event.type,
+        "tags": dict(event.tags),
+        "metadata": dict(event.metadata),
+        "reason": event.reason,
+        "params": dict(event.params),
+    }
+    return {
+        "id": ids.public(Kind.EVENT, event.id),
+        "type": event.kind,
+        "at": event.at.isoformat(),
+        "data": {name: value for name, value in data.items() if value},
+    }

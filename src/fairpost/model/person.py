@@ -1,4 +1,4 @@
-"""People who sign in, what they may do, and what comes of trying."""
+"""People who sign in, their roles, and the results of signing in."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,7 +17,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """`workspace`: None for those who run the service."""
+    """A person who can sign in. `workspace` is None for admins of the service."""
 
     id: PersonId
     workspace: str | None
@@ -32,7 +32,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """`id` names it in lists; it is no secret, and opens nothing."""
+    """A session. `id` identifies it in lists; it is not a secret and gives no access."""
 
     id: str
     person: Person
@@ -42,12 +42,12 @@ class Session:
     agent: str
 
 
-# ── what comes of trying ──────────────────────────────────────────────────────────────────────────────────
+# ── results of signing in ─────────────────────────────────────────────────────────────────────────────────
 
 Refusal = Literal[
-    "wrong",  # the address, the password or the code: it is not said which
-    "too_many",  # tries, or codes; `retry_after_s` says when there is room again
-    "expired",  # or used, or never there
+    "wrong",  # the address, the password or the code; it is not revealed which
+    "too_many",  # attempts or codes; `retry_after_s` says when to try again
+    "expired",  # or used, or never existed
     "bad_password",
     "bad_address",
     "bad_name",
@@ -62,7 +62,10 @@ Refusal = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """`message`: for the person who tried; empty where others decided, and the kind is told them as a reason."""
+    """A refused sign-in.
+
+    `message` is for the user; it is empty for administrative actions, whose callers get the kind as a reason.
+    """
 
     kind: Refusal
     message: str = ""
@@ -73,12 +76,12 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInBegun:
-    """The browser keeps the secret; with it, and only there, the code works."""
+    """A sign-in that needs a code. The browser keeps the secret, and the code only works together with it."""
 
     browser_secret: str = field(repr=False)
     person: Person
     expires_at: datetime
-    is_on_its_way: bool  # False: no account can carry the code now
+    is_on_its_way: bool  # False if no account can send the code now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +94,7 @@ class SignedIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """`signed_in`: None after a reset, which proves less than an invitation and a code."""
+    """An accepted link. `signed_in` is None after a reset, which proves less than an invitation and a code."""
 
     person: Person
     signed_in: SignedIn | None
@@ -99,7 +102,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCode:
-    """Made on the server itself, for a sign-in that was begun."""
+    """A code created on the server itself, for a sign-in that has begun."""
 
     code: str = field(repr=False)
     begun_at: datetime
@@ -108,7 +111,7 @@ class LocalCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """A link that works once: to choose a password, or to come in."""
+    """A single-use link for choosing a password or signing in."""
 
     person: Person
     token: str = field(repr=False)

@@ -1,4 +1,4 @@
-"""People to write to, and what is known of them."""
+"""Prospects: the people you write to, and their fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProspectLine:
-    """A line of a list to be imported. `line` is where the record begins; of `fields`, only those that are not empty are there."""
+    """A line of a list to import. `line` is where the record begins. `fields` contains only non-empty fields."""
 
     line: int
     address: str
@@ -18,7 +18,7 @@ class ProspectLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadProspectLine:
-    """`text` is the beginning of the line, fit to be shown."""
+    """A line that cannot be imported. `text` is the beginning of the line, safe to show."""
 
     line: int
     text: str
@@ -27,12 +27,12 @@ class BadProspectLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedProspects:
-    """What became of the lines of a list: each is counted once. `bad_lines` are the first of the bad ones."""
+    """The result of importing a list. Each line is counted once. `bad_lines` has the first of the bad ones."""
 
     added: int
     changed: int
-    same: int  # known already, with all that the line says
-    duplicates: int  # of an earlier line
+    same: int  # already known with all the values in the line
+    duplicates: int  # repeats of an earlier line
     bad: int
     bad_lines: tuple[BadProspectLine, ...] = ()
 

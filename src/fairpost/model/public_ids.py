@@ -1,18 +1,21 @@
-"""Ids as they are known outside: a keyed permutation of those inside, which count across the installation. Pure.
+"""Public IDs: a keyed permutation of the internal IDs, which are counted across the installation.
 
-`fairpost.public_id` in SQL does the same for e-mails. What an e-mail's headers say by it is compose's; who may give which form is the doors'.
+`fairpost.public_id` in SQL does the same for e-mails. compose/ decides how headers use them; the front ends decide
+which form each caller may use.
 """
 
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
-from hashlib import sha256
+from functools import cached_property, lru_cache
+from hashlib import blake2s, sha256
+from hmac import compare_digest
 
 from fairpost.model.ids import EmailId
 
 ROUNDS = 8
-SIGNS = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: they look like others
+REMEMBERED = 10_000  # numbers: pages show the newest ones repeatedly, and each takes eight hashes
+SIGNS = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u, which look like other characters
 CHARS = 13
 ID_MAX = 2**63 - 1  # a bigint
 
@@ -20,23 +23,29 @@ _VALUES = {sign: value for value, sign in enumerate(SIGNS)}
 _NUMBER = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
 _WRITTEN = re.compile(rf"[0-9a-f][{SIGNS}]{{{CHARS - 1}}}")
 _HALF = 0xFFFF_FFFF
+_PAIRS = [first + second for first in SIGNS for second in SIGNS]
+_SHIFTS = range(50, -1, -10)
 
 
 class Kind(StrEnum):
-    """What an id is of; it stands before it. Equal numbers of two kinds have nothing in common outside."""
+    """What an ID identifies, and its prefix. The same number has unrelated public IDs in different kinds."""
 
     EMAIL = "em"
     PROSPECT = "pr"
     CAMPAIGN = "ca"
     SEQUENCE = "sq"
     EVENT = "ev"
+    LOG = "lo"
     AUDIT = "au"
     CURSOR = "cu"
     ACCOUNT = "ac"
+    CONVERSATION = "cv"
+    WEBHOOK = "wh"
+    DELIVERY = "wd"
 
 
 class Permutation:
-    """Of all numbers of 64 bits: a balanced Feistel network."""
+    """A permutation of all 64-bit numbers, implemented as a balanced Feistel network."""
 
     def __init__(self, key: bytes) -> None:
         assert len(key) == 32, "a key has 32 bytes"
@@ -61,34 +70,66 @@ def _mixed(prefix: bytes, half: int) -> int:
 
 @dataclass(frozen=True)
 class PublicIds:
-    """Those of one database. `since`: e-mails before this one may have been begun under the Message-ID of their number, and keep it."""
+    """The public IDs of one database.
+
+    E-mails before `since` may have begun with a Message-ID made from their number, and keep it.
+    """
 
     key: bytes = field(repr=False)
     since: EmailId
 
     def public(self, kind: Kind, number: int) -> str:
-        return f"{kind}_{written(self._permutations[kind].forth(number))}"
+        return _public(self._permutations[kind], kind, number)
 
     def private(self, kind: Kind, text: str) -> int | None:
-        """None: it is none of this kind. Those of another database lead to any number."""
+        """Return the internal ID, or None if the text is not an ID of this kind. IDs from other databases give
+        arbitrary numbers.
+        """
         prefix, underscore, rest = text.partition("_")
         if prefix != kind or not underscore or not _WRITTEN.fullmatch(rest):
             return None
         number = self._permutations[kind].back(read(rest))
-        return number if number <= ID_MAX else None  # none is negative
+        return number if number <= ID_MAX else None  # ids are never negative
 
     def email(self, number: int) -> str:
         return self.public(Kind.EMAIL, number)
 
     def email_id(self, text: str, *, or_number: bool = False) -> EmailId | None:
-        """`or_number`: the operator gives the number as well. None: it can be no e-mail's."""
+        """Parse an e-mail's ID. Return None if it cannot be one. With `or_number`, the internal number is also
+        accepted.
+        """
         if or_number and _NUMBER.fullmatch(text):
             return EmailId(int(text)) if int(text) <= ID_MAX else None
         number = self.private(Kind.EMAIL, text)
         return None if number is None else EmailId(number)
 
+    def return_token(self, email_id: EmailId) -> str:
+        """Return the token in the address that receives reports about an e-mail.
+
+        The token is sealed: it cannot be made from the Message-ID alone.
+        """
+        return self.sealed(self.email(email_id))
+
+    def sealed(self, name: str) -> str:
+        return f"{name}-{blake2s(name.encode(), key=self.key, person=b'return', digest_size=5).hexdigest()}"
+
+    def of_return_token(self, token: str) -> EmailId | None:
+        number = self.email_id(token.lower().partition("-")[0])
+        is_ours = number is not None and compare_digest(self.return_token(number).encode(), token.lower().encode())
+        return number if is_ours else None
+
+    def named_in(self, message_id: str) -> EmailId | None:
+        """Return the e-mail that this Message-ID may belong to. It proves nothing, because anyone can write one."""
+        name = message_id.strip("<>").partition("@")[0].partition(".")[0]
+        if found := self.email_id(name):
+            return found
+        number = int(name, 16) if re.fullmatch(r"[1-9a-f][0-9a-f]{0,15}", name) else ID_MAX
+        return EmailId(number) if number < self.since else None
+
     def in_headers(self, email_id: EmailId) -> str | None:
-        """By what an e-mail's headers name it. None: by its number, as before there were public ids."""
+        """Return an e-mail's name in its headers, or None if it uses its number because it is older than public
+        IDs.
+        """
         return self.email(email_id) if email_id >= self.since else None
 
     def name_in_headers(self, email_id: EmailId) -> str:
@@ -96,13 +137,18 @@ class PublicIds:
 
     @cached_property
     def _permutations(self) -> dict[Kind, Permutation]:
-        """A key each. That of e-mails is the database's own, as in SQL."""
+        """A permutation per kind, each with its own key. The key for e-mails is the database's own, as in SQL."""
         keys = {kind: sha256(self.key + kind.encode()).digest() for kind in Kind} | {Kind.EMAIL: self.key}
         return {kind: Permutation(key) for kind, key in keys.items()}
 
 
+@lru_cache(maxsize=REMEMBERED)
+def _public(permutation: Permutation, kind: Kind, number: int) -> str:
+    return f"{kind}_{written(permutation.forth(number))}"
+
+
 def is_email_id(text: str) -> bool:
-    """Whether it is written like one, public or not."""
+    """Return whether the text has the form of an e-mail ID, public or internal."""
     if _NUMBER.fullmatch(text):
         return int(text) <= ID_MAX
     prefix, _, rest = text.partition("_")
@@ -110,8 +156,8 @@ def is_email_id(text: str) -> bool:
 
 
 def written(number: int) -> str:
-    """64 bits as 13 characters of 5: the first has 4."""
-    return "".join([SIGNS[number >> shift & 31] for shift in range(60, -1, -5)])
+    """Write 64 bits as 13 characters of 5 bits each; the first holds 4."""
+    return SIGNS[number >> 60 & 31] + "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 
 def read(text: str) -> int:

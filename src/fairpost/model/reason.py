@@ -1,6 +1,6 @@
-"""Why something is as it is, or cannot be done: a stable code, and what it is about.
+"""A reason why something is in a state or was refused: a stable code with parameters.
 
-Reasons are stored, answered and logged as they are. Sentences are made at the edge: see reasons/catalogue.py.
+Reasons are stored, returned and logged as codes. Front ends render the sentences: see reasons/catalogue.py.
 """
 
 import json
@@ -23,11 +23,11 @@ class Reason:
 
 
 Log = Callable[[Reason], None]
-"""Hears of what happens, one event a call. Its codes are those of reasons/catalogue.py and reasons/events.py."""
+"""Receives one event per call. The codes are in reasons/catalogue.py and reasons/events.py."""
 
 
 def as_json(reason: Reason) -> dict[str, Any]:
-    """Its parameters, without those that are empty."""
+    """Return the parameters, without empty ones."""
     return {name: _as_json(value) for name, value in reason.params.items() if value is not None}
 
 
@@ -36,7 +36,7 @@ def write_params(reason: Reason) -> str:
 
 
 def read_reason(code: str, params: str) -> Reason:
-    """As the database has it. What is a moment stands in its name: until, since, or something_at."""
+    """Parse a stored reason. Parameters named until, since or something_at are times."""
     return Reason(code, **{name: _read(name, value) for name, value in json.loads(params).items()})
 
 

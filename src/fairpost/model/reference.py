@@ -1,4 +1,4 @@
-"""The tables of the docs that follow from descriptions: `python -m fairpost.model.reference limits` or `… emails` prints one."""
+"""Print a table for the docs: `python -m fairpost.model.reference limits` or `… emails`."""
 
 import sys
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from fairpost.model.limit import INTEGER_MAX, NONE, Limit
 
 
 def limits_table() -> str:
-    columns = ("limit", "option", "unit", "values", "default", "what it does")
+    columns = ("limit", "option", "unit", "values", "default", "meaning")
     rows = [
         (f"`{each.name}`", f"`{each.option}`", each.unit, _values(each), _default(each), each.help) for each in LIMITS
     ]
@@ -17,7 +17,7 @@ def limits_table() -> str:
 
 
 def emails_table() -> str:
-    columns = ("field", "in Python, where it differs", "type", "default", "limit", "what it is")
+    columns = ("field", "in Python, if different", "type", "default", "limit", "meaning")
     return _table(columns, [_email_row(each) for each in EMAIL_FIELDS])
 
 

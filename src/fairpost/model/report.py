@@ -1,4 +1,4 @@
-"""What a transport reports of one send: how far it came, and what was answered. Facts only; policy judges them."""
+"""A transport's report on one send: how far it got, and the replies. It only has facts; policy judges them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,17 +6,19 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from fairpost.model.dkim import LockedKey
+
 
 class Reached(StrEnum):
-    UNTOUCHED = "untouched"  # nothing of this e-mail left us: no connection, or no permission to send
-    BEFORE_DOT = "before_dot"  # cut before the message was complete: the server cannot have taken it
-    AFTER_DOT = "after_dot"  # the message was complete, the answer never came: nobody knows
+    UNTOUCHED = "untouched"  # nothing of this e-mail was sent: no connection, or no permission to send
+    BEFORE_DOT = "before_dot"  # interrupted before the message was complete: the server cannot have accepted it
+    AFTER_DOT = "after_dot"  # the message was complete, but no reply came, so the outcome is unknown
     REPLIED = "replied"
-    UNSENDABLE = "unsendable"  # nothing left us: this server cannot take such a message, and trying again will not help
+    UNSENDABLE = "unsendable"  # nothing was sent: this server cannot accept such a message, and a retry will not help
 
 
 class Step(StrEnum):
-    """Where a conversation with a server stood when it ended."""
+    """Where the conversation with a server ended."""
 
     CONNECT = "connect"
     GREETING = "greeting"
@@ -34,7 +36,7 @@ class Step(StrEnum):
 
 
 class Channel(StrEnum):
-    """Whose codes a reply speaks in."""
+    """The set of codes that a reply uses."""
 
     SMTP = "smtp"
     GOOGLE = "gmail"  # HTTP status codes; the text begins with Google's reason: "rateLimitExceeded: …"
@@ -48,7 +50,7 @@ class Reply(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """`recipients` has each recipient's own reply; `reply` is the one that ended the transaction."""
+    """A report. `recipients` has each recipient's own reply; `reply` is the one that ended the transaction."""
 
     reached: Reached
     channel: Channel = Channel.SMTP
@@ -59,6 +61,7 @@ class Report:
     message_id: str | None = None
     thread_id: str | None = None
     response_ms: int | None = None
-    retry_at: datetime | None = None  # the server asked not to be asked again before
-    is_barred: bool = False  # the operator does not let the account go there
-    is_silent: bool = False  # it ended because nothing came in time
+    retry_at: datetime | None = None  # the server asked not to be contacted before this time
+    is_barred: bool = False  # the operator forbids this destination
+    locked_key: LockedKey | None = None  # nothing was sent: this key must sign the e-mail, and cannot be unsealed
+    is_silent: bool = False  # it ended because no answer arrived in time

@@ -1,4 +1,4 @@
-"""What is forgotten, and what became of it: months of history, and single persons."""
+"""The results of deleting months of history or one person's data."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +6,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldMonth:
-    """A month of history that is older than it need be. `kept`: why it cannot go yet."""
+    """A month of history past its retention period. `kept` is why it cannot be dropped yet."""
 
     month: datetime
     partitions: tuple[str, ...]
@@ -19,19 +19,19 @@ class DroppedMonth:
     month: datetime
     partitions: tuple[str, ...]
     bytes: int
-    moved: int  # contents that others still use
+    moved: int  # contents that are still used by other e-mails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """What was erased of a person; of a dry run, what would be."""
+    """What was erased of a person's data, or would be in a dry run."""
 
     address_hash: str
     prospects: int
-    suppressions: int  # that live on as hashes
-    cancelled: int  # e-mails that waited for nobody else
-    taken_out: int  # e-mails that others still get
+    suppressions: int  # kept as hashes
+    cancelled: int  # e-mails with no other recipient
+    taken_out: int  # e-mails that other recipients still receive
     emails: int  # in history
     events: int
     inbox_mails: int
-    in_hand: tuple[int, ...]  # being sent or in doubt: left as they are
+    in_hand: tuple[int, ...]  # being sent or in doubt, and left unchanged

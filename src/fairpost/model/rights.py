@@ -1,4 +1,4 @@
-"""A right in the database that a part of Fairpost needs and does not have. Which are needed is in store/rights.py."""
+"""A database privilege that Fairpost needs and lacks. store/rights.py lists the privileges it needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ MIGRATE = "fairpost db migrate"
 
 class RightKind(StrEnum):
     OWNER = "owner"  # the schema belongs to another role
-    LOGIN = "login"  # what engine, service and commands do
-    TENANT = "tenant"  # what requests over HTTP do
+    LOGIN = "login"  # needed by engine, service and commands
+    TENANT = "tenant"  # needed by HTTP requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingRight:
-    """`sql` grants it. None: `fairpost db migrate` does."""
+    """A missing privilege. `sql` grants it; if that is None, `fairpost db migrate` does."""
 
     kind: RightKind
     what: str
@@ -29,7 +29,10 @@ def names(missing: Sequence[MissingRight]) -> str:
 
 
 def how_to_grant(missing: Sequence[MissingRight], *, migrate: str = MIGRATE) -> str:
-    """What to type: SQL for who may grant it, then the command. Of very many the first; `fairpost doctor` has the next."""
+    """Return what to type: SQL for an administrator, then the command.
+
+    If there are many, only the first ones are included; `fairpost doctor` shows the next.
+    """
     statements = [right.sql for right in missing if right.sql][:NAMED_MAX]
     is_for_tenants = any(right.kind is RightKind.TENANT for right in missing)
     if not statements:

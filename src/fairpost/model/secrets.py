@@ -1,16 +1,19 @@
-"""Secrets in texts that others wrote, as they may be shown. What a whole token is, and when a short secret counts as one, is decided here alone."""
+"""Mask secrets in external texts. Only this module decides what counts as a token or a secret."""
 
 import re
 
 MASK = "***"
-SHORT_CHARS_MAX = 3  # a secret of so few is a word or a letter of any sentence
-LONG_CHARS_MIN = 16  # one of so many is no word: masked wherever it stands
+SHORT_CHARS_MAX = 3  # a secret this short may be part of any sentence
+LONG_CHARS_MIN = 16  # a text this long is not an ordinary word, so it is masked everywhere
 NAMED = r"(?:pass(?:word|wd)?|pwd|secret|token|key)\s*(?:is|was|[:=])?\s*"
 
 
 def masked(text: str, *secrets: str | None) -> str:
-    """A secret is masked where it stands as a token of its own, not inside a longer word. A very short one only where the text shows
-    that it is meant: as the whole text, in quotes or brackets, or after a word like password."""
+    """Mask a secret that appears as a separate token, not inside a longer word.
+
+    A very short one is only masked where the context shows that it is meant: as the whole text, in quotes or brackets,
+    or after a word such as password.
+    """
     for secret in sorted({each for each in secrets if each}, key=len, reverse=True):
         text = _masked(text, secret)
     return text

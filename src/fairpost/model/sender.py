@@ -1,4 +1,4 @@
-"""Who sends: a workspace or one of its users, with what is known of them and what follows from it."""
+"""A sender: a workspace or one of its users, with its attributes, tier and throttle."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,27 +17,30 @@ class Tier(IntEnum):
 
 
 class Priority(StrEnum):
-    """How tiers work: by weights or by lanes."""
+    """How tiers take effect: by weights or by lanes."""
 
-    WEIGHTS = "weights"  # who has twice the weight gets twice as much
-    LANES = "lanes"  # each tier has its share of the capacity, however many are in it
+    WEIGHTS = "weights"  # twice the weight gets twice the capacity
+    LANES = "lanes"  # each tier has its share of the capacity, regardless of how many senders are in it
 
 
 class AbuseMode(StrEnum):
     OFF = "off"
-    OBSERVE = "observe"  # scored and reported, but nobody is slowed down
+    OBSERVE = "observe"  # scored and reported, but not slowed down
     ENFORCE = "enforce"
 
 
-RESERVED_USERS = ("key:", "login:", "person:")  # of mail that names no user: whoever hands it in
+RESERVED_USERS = ("key:", "login:", "person:")  # identifies the submitter of mail that names no user
 
 
 def normalize_user(name: str) -> str:
-    """As the database folds names in ASCII, and nearly so all others (sql/base/users.sql has the last word)."""
+    """Normalize a user's name.
+
+    Matches the database exactly for ASCII names, and almost always for others (sql/base/users.sql is authoritative).
+    """
     return normalize("NFKC", normalize("NFKC", name).casefold()).strip()
 
 
-NodeLevel = Literal["workspace", "domain", "user", "stream"]  # of the tree by which mail is released
+NodeLevel = Literal["workspace", "domain", "user", "stream"]  # levels of the tree that determines the order of release
 
 
 class SenderLevel(StrEnum):
@@ -47,7 +50,7 @@ class SenderLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderId:
-    """`name` of a workspace is empty: there is one."""
+    """The ID of a sender. `name` is empty for a workspace."""
 
     workspace: str
     level: SenderLevel = SenderLevel.USER
@@ -56,12 +59,12 @@ class SenderId:
     def __str__(self) -> str:
         if self.level is SenderLevel.WORKSPACE:
             return f"workspace {self.workspace}"
-        return f"user {self.name or '(none)'} of workspace {self.workspace}"
+        return f"user {self.name or '(none)'} in workspace {self.workspace}"
 
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """Nothing of the sender goes out before `until`. After that, what goes out has the weight of the lowest tier."""
+    """A throttle. The sender's mail is held until `until`, and then has the weight of the lowest tier."""
 
     since: datetime
     until: datetime
@@ -72,7 +75,7 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    volume: int = 0  # e-mails that became due, whatever became of them
+    volume: int = 0  # e-mails that became due, whatever their outcome
     sent: int = 0
     bounced: int = 0  # hard bounces
     rejected: int = 0  # refused for their content, a policy or the sender
@@ -87,23 +90,23 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """What rates refer to. Usually the volume; more where the outcomes of an older backlog come in now."""
+        """The base for rates. This is usually the volume, or more if outcomes of an older backlog are arriving."""
         return max(self.volume, self.sent + self.bounced + self.rejected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """`since`: how old the account is counts from here; None: nobody said, and so it is not young.
+    """A sender. `since` is the start of its age; None means unknown, and therefore not young.
 
-    `throttle`: what was decided or imposed, also where it is only observed; `is_enforced` says whether it counts.
-    `immune_until`: somebody lifted a throttle, and the scorer does not put it back before this moment.
+    `throttle` was decided or imposed, even if it is only observed; `is_enforced` says whether it applies.
+    `immune_until` is set when a throttle was ended manually: the scorer does not set it again before this time.
     """
 
     id: SenderId
     plan: str | None = None
     since: datetime | None = None
     tier: Tier = Tier.NORMAL
-    look_at: datetime | None = None  # when tier and score are to be looked at again
+    look_at: datetime | None = None  # when to check tier and score again
     throttle: Throttle | None = None
     is_enforced: bool = False
     is_by_hand: bool = False
@@ -112,19 +115,19 @@ class Sender:
     confidence: float = 0.0
     reasons: tuple[Reason, ...] = field(default=())
     scored_at: datetime | None = None
-    daily_max: int | None = None  # of what this user hands in, on any way
+    daily_max: int | None = None  # limit on what this user submits by any route
     waiting_max: int | None = None
     revision: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fairness:
-    """How mail is shared out in an installation. Weights and shares: throttled, low, normal, high."""
+    """How an installation shares its capacity. Weights and shares are ordered: throttled, low, normal, high."""
 
-    share: int = 100  # percent of the workspaces in the fair queue; the others are served in the order of time
+    share: int = 100  # percentage of workspaces in the fair queue; the others are served in order of time
     has_lanes: bool = False
     weights: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0)
     shares: tuple[int, ...] = (5, 15, 40, 40)
     is_scoring: bool = True
     queue_max: int = 1_000_000
-    plans: str = ""  # which are paid and which are free: when that changes, everybody with a plan is looked at
+    plans: str = ""  # which plans are paid and which are free; if this changes, every sender with a plan is checked

@@ -1,7 +1,7 @@
-"""The states of an e-mail and every move there is between them. Nothing else may move one.
+"""The states of an e-mail, and every allowed transition between them.
 
-The database keeps `waiting` for both scheduled and ready: which of the two it is, the clock says. Mirrored by
-the enum and the CHECK constraints of the schema; a test compares them.
+The database stores `waiting` for both scheduled and ready; the due time tells them apart. The enum and the CHECK
+constraints of the schema mirror these states; a test compares them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,14 +38,14 @@ Decision = Literal["sent", "failed", "resend"]  # on an e-mail in doubt
 MEANING: Mapping[State, str] = {
     State.SCHEDULED: "due later, for the first time or again",
     State.READY: "may be claimed",
-    State.CLAIMED: "held by an account's lease, untouched",
-    State.SENDING: "intent committed, the transport may have it",
-    State.IN_DOUBT: "intent committed, outcome unknown",
+    State.CLAIMED: "claimed by an account, not started",
+    State.SENDING: "being sent",
+    State.IN_DOUBT: "outcome unknown",
     State.SENT: "accepted by the next hop",
-    State.FAILED: "given up; can be retried by hand",
-    State.BOUNCED: "refused for good because of the recipient",
+    State.FAILED: "failed; you can retry it",
+    State.BOUNCED: "permanently rejected because of the recipient, or returned after it was accepted",
     State.SUPPRESSED: "never sent: every recipient is on the suppression list",
-    State.CANCELLED: "never sent: cancelled, or past its time",
+    State.CANCELLED: "never sent: cancelled or expired",
 }
 
 UNFINISHED = frozenset({State.SCHEDULED, State.READY, State.CLAIMED, State.SENDING, State.IN_DOUBT})
@@ -60,7 +60,7 @@ MOVES: Mapping[State, frozenset[State]] = {
     State.CLAIMED: frozenset({State.SENDING, *_WAITING, *_NEVER_SENT}),
     State.SENDING: frozenset({State.SENT, State.FAILED, State.BOUNCED, State.IN_DOUBT, *_WAITING}),
     State.IN_DOUBT: frozenset({State.SENT, State.FAILED, *_WAITING}),
-    State.SENT: frozenset(),
+    State.SENT: frozenset({State.BOUNCED}),  # it bounced later
     State.FAILED: frozenset(_WAITING),
     State.BOUNCED: frozenset(_WAITING),
     State.SUPPRESSED: frozenset(),
@@ -70,7 +70,7 @@ assert set(MOVES) == set(State) == set(MEANING)
 
 
 def shown(stored: str, *, due_at: datetime, now: datetime) -> State:
-    """The state as people see it, from the one that is stored."""
+    """Return the state shown to users."""
     if stored == "waiting":
         return State.READY if due_at <= now else State.SCHEDULED
     return State(stored)
@@ -83,7 +83,7 @@ OUTBOX_WORDS: Mapping[State, str] = {
     **dict.fromkeys((State.FAILED, State.BOUNCED), "failed"),
     **dict.fromkeys((State.SUPPRESSED, State.CANCELLED), "cancelled"),
 }
-"""What an application that only knows an outbox calls it: pending, processing, sent, failed, cancelled."""
+"""The terms of applications that only know an outbox: pending, processing, sent, failed, cancelled."""
 
 
 class SequenceWord(StrEnum):
@@ -98,7 +98,9 @@ class SequenceWord(StrEnum):
 
 
 def sequence_word(state: State, attempts: int) -> SequenceWord:
-    """`attempts`: so many have begun. What waits after one of them waits for a retry."""
+    """Return the state for an e-mail with this many started attempts. An e-mail that is waiting after an attempt is
+    waiting for a retry.
+    """
     match state:
         case State.SCHEDULED | State.READY | State.CLAIMED:
             return SequenceWord.RETRY_SCHEDULED if attempts else SequenceWord.SCHEDULED
@@ -115,7 +117,10 @@ def sequence_word(state: State, attempts: int) -> SequenceWord:
 
 
 def wanted_states(words: Iterable[State | SequenceWord]) -> list[str]:
-    """As the database is asked for them: a state, or `:new` and `:retry` for those of its e-mails that were not tried yet, or were."""
+    """Return the states as the database expects them.
+
+    The suffixes `:new` and `:retry` select e-mails that were not tried yet, or were tried before.
+    """
     return sorted({each for word in words for each in _wanted(word)})
 
 

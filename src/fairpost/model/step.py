@@ -1,11 +1,11 @@
-"""A step of an account: the outcome of its last e-mail, the beginning of its next, or both, in one commit.
+"""A step of an account: settling its last e-mail, beginning the next, or both in one commit.
 
 A request and its answer are values, so that one call can take the step of one account or of many. `number` is the step
-after the last one acknowledged: the same step twice, or too late, changes nothing.
+after the last acknowledged one; repeated and late steps change nothing.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -35,7 +35,11 @@ SettleVerdict = Literal["settled", "stale", "late", "evidence", "gone"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settles:
-    """`reason`: why it was not sent. `soft_bounced`: recipients given up because their mailbox took nothing."""
+    """The outcome of an e-mail.
+
+    `reason` is why it was not sent. `soft_bounced` lists recipients that were given up on because their mailbox
+    accepted nothing.
+    """
 
     email_id: EmailId
     verdict: Verdict
@@ -46,7 +50,11 @@ class Settles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begins:
-    """`usage`: of the account's limits, once it has begun. `evidence`: by what the provider can be asked about it later."""
+    """The start of an e-mail.
+
+    `usage` is the usage of the account's limits after the start. `evidence` identifies the e-mail when the provider is
+    asked about it later.
+    """
 
     email_id: EmailId
     usage: Usage
@@ -55,15 +63,20 @@ class Begins:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRequest:
+    """A step to take. `meanwhile` is optional work for the time until the answer."""
+
     lease: Lease
     number: int
     settles: Settles | None = None
     begins: Begins | None = None
+    meanwhile: Callable[[], None] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """`skip`: recipients who must not get it any more. `now`: by the database's clock."""
+    """The answer to a start. `skip` lists recipients who must no longer receive the e-mail. `now` is the database's
+    clock.
+    """
 
     verdict: BeginVerdict
     skip: tuple[str, ...]
@@ -72,13 +85,13 @@ class Begun:
 
     @property
     def is_unconfirmed(self) -> bool:
-        """The lease has to be taken up first."""
+        """Whether the lease has to be resumed first."""
         return self.verdict in ("unconfirmed", "late")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAnswer:
-    """None: it was not asked for."""
+    """The answer to a step. A part that was not requested is None."""
 
     settled: SettleVerdict | None = None
     begun: Begun | None = None
@@ -89,5 +102,5 @@ class StepAnswer:
 
     @property
     def is_taken(self) -> bool:
-        """The step is committed, and its number used."""
+        """Whether the step is committed and its number used up."""
         return self.settled == "settled" or self.is_begun

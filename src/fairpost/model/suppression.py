@@ -1,14 +1,14 @@
-"""Who gets no mail any more, and why: what the suppression list is made of."""
+"""Entries of the suppression list: addresses that receive no mail, and the reasons."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-EVERYBODY = "*"  # the workspace of what counts for all of them
+EVERYBODY = "*"  # the workspace of entries that apply to all workspaces
 
 
 class SuppressionKind(StrEnum):
-    """In order of strength: of two for one address the later one stays."""
+    """The kinds of suppression, in ascending order of strength. If two apply to an address, the stronger one is kept."""
 
     SOFT_BOUNCES = "soft_bounces"
     HARD_BOUNCE = "hard_bounce"
@@ -18,7 +18,7 @@ class SuppressionKind(StrEnum):
 
 
 class Stops(StrEnum):
-    """Which mail it stops: `unsubscribe` stops bulk mail, all other kinds stop all mail."""
+    """Which mail an entry stops: `unsubscribe` stops bulk mail, all other kinds stop all mail."""
 
     ALL = "all"
     BULK = "bulk"
@@ -36,7 +36,7 @@ class Suppression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftBounces:
-    """E-mails in a row that were given up because the mailbox took none."""
+    """Consecutive e-mails that were given up on because the mailbox accepted none of them."""
 
     workspace: str
     count: int
@@ -46,9 +46,9 @@ class SoftBounces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A line of a list to be imported. `address` as somebody wrote it; without a moment, it counts from now.
+    """A line of a list to import, with the address as written. Without a time, the current time is used.
 
-    `also_urgent`: it stops urgent mail too, although it is an unsubscribe.
+    `also_urgent` makes an unsubscribe also stop urgent mail.
     """
 
     line: int
@@ -68,7 +68,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What became of the lines of a list: each is counted once. `bad_lines` are the first of the bad ones."""
+    """The result of importing a list. Each line is counted once. `bad_lines` has the first of the bad ones."""
 
     added: int
     known: int

@@ -1,8 +1,8 @@
-"""Tokens that open something. The database has their hashes alone."""
+"""Secret tokens. The database only stores their hashes."""
 
 from hashlib import sha256
 
 
 def hash_of(token: str) -> bytes:
-    """Nothing slow: a token has 256 random bits, and nobody guesses those."""
+    """Hash a token. A fast hash is enough, because a token has 256 random bits and cannot be guessed."""
     return sha256(token.encode("utf-8", "surrogatepass")).digest()

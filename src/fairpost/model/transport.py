@@ -1,5 +1,7 @@
-"""What an account sends through, as all kinds of servers have it. What a kind has of its own is in its folder of transports/.
-Passwords are here only as sealed text."""
+"""The server settings of an account that are common to all kinds of transport.
+
+The settings specific to a kind are in its folder in transports/. Passwords appear here only as sealed text.
+"""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,12 +10,21 @@ from typing import ClassVar
 from fairpost.model.ids import AccountId
 
 
+class Tls(StrEnum):
+    """The TLS that a server offers to its clients."""
+
+    TRUSTED = "trusted"
+    UNTRUSTED = "untrusted"  # its certificate is not valid for its name, or not trusted
+    NONE = "none"
+    UNREACHABLE = "unreachable"
+
+
 class Security(StrEnum):
     """How a connection is encrypted."""
 
     IMPLICIT = "implicit"  # from the first byte (smtps, port 465)
-    STARTTLS = "starttls"  # by STARTTLS, or not at all
-    OFFERED = "offered"  # by STARTTLS where the server offers it
+    STARTTLS = "starttls"  # with STARTTLS, or not at all
+    OFFERED = "offered"  # with STARTTLS if the server offers it
     NONE = "none"
 
 
@@ -22,7 +33,10 @@ ENVIRONMENT = "environment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailboxLogin:
-    """Under which name an account signs in, and where. `is_verified`: the server's certificate is checked for this host."""
+    """The name that an account signs in with, and the server.
+
+    `is_verified` means that the server's certificate is checked for this host.
+    """
 
     host: str
     user: str
@@ -31,15 +45,15 @@ class MailboxLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Of one account. Each kind of transport has a class of its own."""
+    """The settings of one account. Each kind of transport has a subclass."""
 
     kind: ClassVar[str]
     secret: str | None = field(default=None, repr=False)  # sealed
-    origin: str | None = None  # ENVIRONMENT: engines keep it as their environment has it; None: people do
+    origin: str | None = None  # ENVIRONMENT if engines keep it in line with theirs; None if managed manually
 
     @property
     def place(self) -> str:
-        """Where it leads, for people: mail.example.com:587."""
+        """The server as shown to users, such as mail.example.com:587."""
         return self.kind
 
     @property
@@ -48,13 +62,13 @@ class ServerSettings:
 
     @property
     def login(self) -> MailboxLogin | None:
-        """None: nothing that would prove whose mailbox it is."""
+        """The login that proves who owns the mailbox, or None if there is none."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownTransport:
-    """What this program cannot read: it concerns one account, and must not hide the others."""
+    """Settings that this program cannot read. They affect one account, and must not hide the others."""
 
     kind: str
 
@@ -64,10 +78,24 @@ TransportSettings = ServerSettings | UnknownTransport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedSecret:
-    account_id: AccountId
-    account_name: str
+    """The secret of an account or a DKIM key. `owner` is what it is bound to; `name` is for users."""
+
+    owner: str
+    name: str
     sealed: str = field(repr=False)
 
     @property
     def key_id(self) -> str:
         return self.sealed.split(":")[1] if self.sealed.count(":") else ""
+
+    @property
+    def is_of_account(self) -> bool:
+        return self.owner.startswith("account ")
+
+    @property
+    def is_of_webhook(self) -> bool:
+        return self.owner.startswith("webhook ")
+
+
+def owner_of_account(account_id: AccountId) -> str:
+    return f"account {account_id}"

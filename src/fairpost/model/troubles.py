@@ -1,4 +1,4 @@
-"""What an account has met since something of it last passed: remembered with it, whichever worker drives it."""
+"""An account's failures since its last success, stored with the account for any worker."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,16 +8,20 @@ from fairpost.model.ids import EmailId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Troubles:
-    """`throttle_count`, `unreachable`: rests in a row for that reason. `refused`: the e-mails in a row that were answered `answer`.
-    `last`: the e-mail with which the account met its last trouble. `put_off`: how often each was, while others passed."""
+    """The failures of an account.
+
+    `throttle_count` and `unreachable` count consecutive rests for that reason. `refused` lists consecutive e-mails that
+    got the reply `answer`. `last` is the e-mail of the account's last trouble. `put_off` counts how often each e-mail
+    was deferred while others went through.
+    """
 
     throttle_count: int = 0
     unreachable: int = 0
     answer: str | None = None
     refused: tuple[EmailId, ...] = ()
     last: EmailId | None = None
-    is_barred: bool = False  # the operator does not let it go to its server
-    has_passed: bool = True  # something, since the last trouble
+    is_barred: bool = False  # the operator forbids its server
+    has_passed: bool = True  # whether an e-mail has gone through since the last trouble
     put_off: Mapping[EmailId, int] = field(default_factory=dict)
 
 

@@ -1,4 +1,4 @@
-"""What is to become of an e-mail after an attempt. Values, matched exhaustively; the store writes them down."""
+"""The verdict on an e-mail after an attempt. Verdicts are values, matched exhaustively; the store writes them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +6,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    bounced: tuple[str, ...] = ()  # the others got it
+    bounced: tuple[str, ...] = ()  # the others received it
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,21 @@ class InDoubt:
 
 @dataclass(frozen=True, slots=True)
 class Untouched:
-    pass
+    """Nothing was sent, and it costs neither an attempt nor part of a limit.
+
+    `due_at` is when the e-mail is due again, if it must wait and its account need not.
+    """
+
+    due_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """It is about the account, not about this e-mail, which waits again and has used up no try. `until`: when the server
-    wants to hear of the account again, where it said so. `due_at`: the e-mail itself waits, too."""
+    """The failure concerns the account. The e-mail waits again and does not lose an attempt.
+
+    `until` is when the server accepts the account again, if it said so. `due_at` is when the e-mail itself is due
+    again, if it has to wait as well.
+    """
 
     until: datetime | None
     due_at: datetime | None = None

@@ -1,10 +1,10 @@
-"""Those who share an installation, and what opens their doors."""
+"""Workspaces, the tenants of an installation, and their keys."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-SERVICE_WORKSPACE = "fairpost"  # of the e-mails that the service itself sends
+SERVICE_WORKSPACE = "fairpost"  # workspace of the service's own e-mails
 
 
 class Scope(StrEnum):
@@ -15,13 +15,16 @@ class Scope(StrEnum):
     MANAGE = "manage"
 
 
-PROVEN = "proven"  # in a loan: whatever the workspace has shown to be its own
+PROVEN = "proven"  # in a loan: any address that the workspace has proven to own
 ACCOUNT = "account"  # in a loan: mail without a From goes out with the account's own address
 
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """A pool of the operator's that a workspace may send through. `senders`: what may stand in From there, as addresses, domains, PROVEN and ACCOUNT."""
+    """One of the operator's pools that a workspace may send through.
+
+    `senders` are the allowed From addresses: addresses, domains, PROVEN and ACCOUNT.
+    """
 
     pool: str
     senders: tuple[str, ...] = (PROVEN,)
@@ -33,12 +36,22 @@ class Loan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
     name: str
-    pools: tuple[str, ...]  # of the operator's, that it may send through
-    loans: tuple[Loan, ...]  # the same, with what may stand in From
-    per_minute: int  # requests of all its keys together
+    pools: tuple[str, ...]  # pools of the operator that it may send through
+    loans: tuple[Loan, ...]  # the same pools with the allowed From addresses
+    per_minute: int  # requests by all of its keys together
     created_at: datetime
     suspended_at: datetime | None
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceSettings:
+    """Settings that a workspace chooses itself: its appearance on pages that recipients see, and its rules for launching campaigns."""
+
+    title: str | None = None  # None: its name
+    accent: str | None = None  # a colour like #1d5fd1
+    logo_url: str | None = None
+    refuses_bad_domains: bool = False  # a launch from a domain that failed a check is refused, instead of warned of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +73,10 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """`token`: what the DNS record has to say. `proven_by`: dns, or who granted it."""
+    """A sending domain.
+
+    `token` is the required content of the DNS record. `proven_by` is dns, or the name of the operator who granted it.
+    """
 
     domain: str
     token: str

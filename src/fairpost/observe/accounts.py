@@ -1,6 +1,6 @@
-"""Accounts as people look at them: those with trouble first; and what servers told one of them last.
+"""Reads accounts for people, those with problems first, and the latest replies of an account's server.
 
-Costs the number of accounts, never that of e-mails.
+The cost depends on the number of accounts, not of e-mails.
 """
 
 from collections import Counter
@@ -27,15 +27,15 @@ Show = Callable[[Condition], Shown]
 
 LISTED_MAX = 100
 FAILURES_MAX = 5
-ATTEMPTS_SEEN_MAX = 2_000  # so many of the newest are looked through for an account's failures
+ATTEMPTS_SEEN_MAX = 2_000  # newest attempts searched for an account's failures
 
 
 class Situation(StrEnum):
-    """The worst first."""
+    """The situation of an account, worst first."""
 
     SUSPENDED = "suspended"
     NO_SERVER = "no_server"
-    RESTING = "resting"  # its server asked for a pause, or could not be reached
+    RESTING = "resting"  # its server asked for a pause, or is unreachable
     PAUSED = "paused"
     LIMIT_REACHED = "limit_reached"
     ACTIVE = "active"
@@ -56,7 +56,10 @@ _RANK = {situation: n for n, situation in enumerate(Situation)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountNow:
-    """`may_send_at`: None for one that may send now, or not before a person does something. `driven_by`: the engine, where whoever looks may know it."""
+    """The state of an account. `may_send_at` is None if it may send now, or if a person must act first.
+
+    `driven_by` is the engine, if the viewer may know it.
+    """
 
     name: str
     workspace: str | None
@@ -78,12 +81,15 @@ class AccountNow:
     may_send_at: datetime | None
     is_driven: bool
     driven_by: str | None
-    patience: Patience | None  # while it is suspended
+    patience: Patience | None  # while suspended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """`listed` are those with trouble, then the others by name: at most a hundred of the `found`, which are those of `all` that were asked for."""
+    """A selection of accounts. `all` counts every account, `found` those that match.
+
+    `listed` has at most a hundred of these, those with problems first, then by name.
+    """
 
     all: int
     found: int
@@ -93,7 +99,7 @@ class Accounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """`why`: what the reply means, in words."""
+    """A failed attempt. `why` explains the reply."""
 
     at: datetime
     email_id: EmailId
@@ -104,14 +110,16 @@ class Failure:
 
 
 async def read_accounts(store: Store, *, workspace: str | None = None, shown: Show = shown) -> list[AccountNow]:
-    """Those with trouble first, then by name. `shown`: conditions as whoever looks may know them."""
+    """Returns accounts, those with problems first, then by name. `shown` renders the conditions that the viewer may
+    know.
+    """
     facts = await read_account_facts(store, workspace=workspace)
     found = [account_now(each, facts, shown) for each in facts.accounts]
     return sorted(found, key=lambda each: (_RANK[each.situation], each.name))
 
 
 async def read_account_facts(store: Store, *, workspace: str | None, name: str | None = None) -> Facts:
-    """What the conditions of accounts follow from: of one, of a workspace's, or of all."""
+    """Returns the facts behind the conditions of accounts: one account, those of a workspace, or all."""
     now = await store.now()
     if workspace is None:
         routes = await store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", now)
@@ -131,7 +139,7 @@ async def read_account_facts(store: Store, *, workspace: str | None, name: str |
 def chosen(
     everyone: Sequence[AccountNow], *, having: str | None = None, situation: Situation | None = None
 ) -> Accounts:
-    """`having`: only those that have this in their name, address or pool."""
+    """Selects accounts. `having` is searched for in name, address and pool."""
     fitting = [each for each in everyone if _fits(each, (having or "").casefold())]
     found = [each for each in fitting if situation in (None, each.situation)]
     return Accounts(
@@ -143,7 +151,7 @@ def chosen(
 
 
 async def read_failures(store: Store, account: Account) -> list[Failure]:
-    """The newest, among the last attempts of all accounts."""
+    """Returns the account's newest failures among the latest attempts of all accounts."""
     rows = await store.fetch(_FAILURES, account.id, ATTEMPTS_SEEN_MAX, FAILURES_MAX)
     server = account.transport
     channel = kind_of(server).channel if isinstance(server, ServerSettings) else Channel.SMTP

@@ -1,4 +1,7 @@
-"""Watches the newest campaigns: how far each has come, and what it waits for. A look costs the number of campaigns, never that of their e-mails."""
+"""Watches the newest campaigns: their progress, and what they are waiting for.
+
+The cost depends on the number of campaigns, not of e-mails.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +19,17 @@ from fairpost.store import campaigns
 from fairpost.store.store import Store
 
 SHOWN_MAX = 100
-ASKED_MAX = 5  # of those that run: why each waits is asked in turn, as it takes some milliseconds;
-WHY_AGE_MAX = timedelta(seconds=3)  # and of all whose answer is older
+ASKED_MAX = 5  # running campaigns per look: finding out why one waits takes some milliseconds
+WHY_AGE_MAX = timedelta(seconds=3)  # older answers are looked up as well
 STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """`emails`: all that it has had; 0: none are planned yet. `ends_at`: when it ended, or is expected to."""
+    """A campaign in the list. `emails` counts all of its e-mails, and is 0 if none are planned yet.
+
+    `ends_at` is when it ended, or is expected to end.
+    """
 
     campaign: Campaign
     emails: int
@@ -46,7 +52,7 @@ class _Asked(NamedTuple):
 
 
 class CampaignsWatch:
-    """`workspace` None: of all. `called`: the accounts as whoever looks may know them."""
+    """Watches one workspace's campaigns, or all campaigns. `called` gives accounts the names that the viewer knows."""
 
     def __init__(
         self,
@@ -58,10 +64,10 @@ class CampaignsWatch:
         self._store = store
         self._workspace = workspace
         self._called = called
-        self._waiting: dict[int, _Asked] = {}  # of those that run; whom we asked about last comes last
+        self._waiting: dict[int, _Asked] = {}  # of running campaigns, least recently asked first
 
     async def look(self) -> tuple[list[Line], bool]:
-        """And whether there are more, older ones."""
+        """Returns the newest campaigns, and whether there are older ones."""
         found = await campaigns.campaigns(self._store, self._workspace, most=SHOWN_MAX + 1)
         shown, now = found[:SHOWN_MAX], await self._store.now()
         await self._ask_why([each for each in shown if each.state is CampaignState.RUNNING], now)
@@ -82,7 +88,10 @@ class CampaignsWatch:
             self._waiting[id_] = _Asked(now, why)
 
     async def _counted(self, shown: Sequence[Campaign]) -> dict[int, _Counted]:
-        """As an engine did it last; small ones that run at this moment, as many as can be in some milliseconds."""
+        """Returns the counts of the last snapshot.
+
+        Small running campaigns are counted now, as many as takes some milliseconds.
+        """
         rows = await self._store.fetch(
             """SELECT c.id, c.scheduled, coalesce(s.sent, 0) AS sent, coalesce(s.missed, 0) AS missed, (s.revised_forecast ->> 'ends_at')::timestamptz AS expected_at
                FROM fairpost.campaigns c LEFT JOIN fairpost.campaign_snapshots s ON s.campaign_id = c.id WHERE c.id = ANY ($1)""",
@@ -113,14 +122,14 @@ class CampaignsWatch:
 
 
 def _at_rest(campaign: Campaign, counted: _Counted, routes: Mapping[str, Condition]) -> Condition:
-    """Of its e-mails no more needs to be known than whether some are left."""
+    """Returns what a campaign that is not running is waiting for. It only matters whether e-mails are left."""
     left = counted.emails - counted.sent - counted.missed
     own = [routes[campaign.route]] if campaign.route in routes else []
     return of_campaign(CampaignFacts(campaign=campaign, ready=left, routes=own))
 
 
 def _small(emails: Mapping[int, int]) -> list[int]:
-    """The smallest, up to so many e-mails together."""
+    """Returns the smallest campaigns, up to AT_ONCE_MAX e-mails together."""
     ids = sorted(emails, key=emails.__getitem__)
     return [
         id_ for id_, so_far in zip(ids, accumulate(emails[id_] for id_ in ids), strict=True) if so_far <= AT_ONCE_MAX

@@ -1,4 +1,7 @@
-"""Reads the progress of a campaign: the forecast, what was sent, and what it waits for. Costs the same for ten e-mails and for a million."""
+"""Reads a campaign's progress: forecast, counts, and what it is waiting for.
+
+It takes the same time for ten e-mails as for a million.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,13 +18,13 @@ from fairpost.store.store import Store
 
 UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
 CUT_SHORT = (CampaignState.FAILED, CampaignState.CANCELLED)
-AT_ONCE_MAX = 20_000  # e-mails, that are counted in some milliseconds
-ROUTES_FROM = 1000  # of what is due: the first, to see which accounts it waits for
+AT_ONCE_MAX = 20_000  # e-mails, which takes some milliseconds to count
+ROUTES_FROM = 1000  # first due e-mails that show which accounts it waits for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountShare:
-    """`account` None: what no account has yet, or never had."""
+    """The share of one account. `account` is None for e-mails that no account has or ever had."""
 
     account: str | None
     sent: int
@@ -37,29 +40,29 @@ class ProgressView:
     snapshot: Snapshot | None  # None: not counted yet
     points: list[ProgressPoint]  # the last is the snapshot
     by_account: list[AccountShare]
-    foretold: Foreseen | Unforeseen | None  # at the launch
+    foretold: Foreseen | Unforeseen | None  # the forecast at launch
     revised_forecast: (
         Foreseen | Unforeseen | None
-    )  # of what is left; None: nothing is under way, or nobody has looked yet
+    )  # for the rest; None: nothing is running, or no engine has computed it yet
     waiting: Condition
 
     @property
     def expected(self) -> int | None:
-        """So many should have been sent when it was counted, by the forecast at the launch."""
+        """The number of e-mails that the forecast at launch expected to be sent by the time of the count."""
         if not isinstance(self.foretold, Foreseen) or self.snapshot is None:
             return None
         return foreseen_by(self.foretold, self.snapshot.at)
 
     @property
     def ends_at(self) -> datetime | None:
-        """When it ended, or is expected to end by now."""
+        """When it ended, or is now expected to end."""
         if self.campaign.finished_at is not None:
             return self.campaign.finished_at
         return self.revised_forecast.ends_at if isinstance(self.revised_forecast, Foreseen) else None
 
     @property
     def drift_s(self) -> float | None:
-        """How much later than foreseen at the launch it ended or is expected to end; less than 0: sooner."""
+        """How much later it ended, or is expected to end, than forecast at launch. Negative if earlier."""
         if self.ends_at is None or self.campaign.state in CUT_SHORT or not isinstance(self.foretold, Foreseen):
             return None
         return (self.ends_at - self.foretold.ends_at).total_seconds()
@@ -73,7 +76,10 @@ async def view_progress(
     called: Callable[[Account], Account] = lambda account: account,
     at_once: bool = False,
 ) -> ProgressView:
-    """`called`: the accounts as whoever looks may know them. `at_once`: where it is a small one it is counted now, not when an engine did it last."""
+    """Reads the progress. `called` gives accounts the names that the viewer knows.
+
+    `at_once` counts a small campaign now, instead of using the last snapshot.
+    """
     now = now or await store.now()
     snapshot = await campaign_progress.snapshot_now(store, campaign, emails_max=AT_ONCE_MAX) if at_once else None
     snapshot = snapshot or await campaign_progress.snapshot(store, campaign)
@@ -112,7 +118,7 @@ async def waiting_of(
 
 
 async def _shares(store: Store, snapshot: Snapshot) -> list[AccountShare]:
-    """Accounts that are gone are taken together with what no account has."""
+    """Returns the share of each account. Removed accounts are combined with e-mails that have no account."""
     rows = await store.fetch(
         "SELECT id, name FROM fairpost.accounts WHERE id = ANY ($1)", [a for a in snapshot.by_account if a is not None]
     )
@@ -131,7 +137,7 @@ async def _shares(store: Store, snapshot: Snapshot) -> list[AccountShare]:
 
 
 async def _counts(store: Store, campaign: Campaign, now: datetime) -> Counts:
-    """What is due is looked up, not counted: the words need no more than that there is some."""
+    """Checks whether e-mails are due, without counting them, because the sentence needs no number."""
     row = await store.row(
         """SELECT EXISTS (SELECT FROM (SELECT q.campaign_id, q.state FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) h
                           WHERE h.campaign_id = $1 AND h.state IN ('claimed', 'sending')) AS is_in_hand,

@@ -1,4 +1,4 @@
-"""Reads how campaigns stand: how far they have come, and what they wait for. A look at each part after the other."""
+"""Reads the state of campaigns: their progress, and what they are waiting for."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from fairpost.store.campaigns import Progress
 from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
 
-LEFT_MAX = 20_000  # that are counted
+LEFT_MAX = 20_000  # counted at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class CampaignView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What must be counted to say why it waits. `routes`: those of what is due."""
+    """The counts behind the reason why a campaign is waiting. `routes` are the routes of due e-mails."""
 
     members: int | None
     planned: int
@@ -48,7 +48,7 @@ async def view_campaign(
     now: datetime | None = None,
     called: Callable[[Account], Account] = lambda account: account,
 ) -> CampaignView:
-    """`called`: the accounts as whoever looks may know them."""
+    """Reads a campaign. `called` gives accounts the names that the viewer knows."""
     now = now or await store.value("SELECT clock_timestamp()")
     progress = await campaigns.progress(store, campaign)
     schedule = await schedules.schedule_of(store, campaign.workspace)
@@ -109,7 +109,8 @@ async def why_it_waits(
     return of_campaign(found)
 
 
-# What is left where nothing is due or will be: those in doubt and for paused recipients, and what would follow them. There are few.
+# E-mails left when nothing is or will be due: e-mails in doubt, for paused recipients, and their follow-ups. There are
+# few.
 _LEFT = """
     SELECT count(*) FILTER (WHERE q.state = 'in_doubt') AS in_doubt, count(*) FILTER (WHERE q.waiting AND q.parked_due IS NOT NULL) AS parked
     FROM (SELECT q.state, q.waiting, q.parked_due FROM fairpost.queue q WHERE q.campaign_id = $1 LIMIT $2) q"""
@@ -118,7 +119,7 @@ _LEFT = """
 async def read_routes(
     store: Store, routes: Collection[str], *, now: datetime, called: Callable[[Account], Account]
 ) -> dict[str, Condition]:
-    """What is going on with each of these, whatever waits there."""
+    """Returns the condition of each route, regardless of what is queued for it."""
     runtimes = await read_accounts(store, serving=routes) if routes else []
     names = {f"@{each.account.name}": f"@{called(each.account).name}" for each in runtimes}
     facts = Facts(now=now, accounts=[replace(each, account=called(each.account)) for each in runtimes])
@@ -128,7 +129,7 @@ async def read_routes(
 async def _facts(
     store: Store, campaign: Campaign, counts: Counts, *, now: datetime, called: Callable[[Account], Account]
 ) -> tuple[Facts, list[str]]:
-    """Of the accounts that its mail goes through, as whoever looks may know them; and its routes in those names."""
+    """Returns the accounts and routes of the campaign, with the names that the viewer knows."""
     serving = counts.routes or (campaign.route,)
     runtimes = await read_accounts(store, serving=serving)
     pause = await pause_now(store, now=now)
@@ -146,7 +147,10 @@ async def _facts(
 
 
 async def _held(store: Store, campaign: Campaign, facts: Facts, streams: list[Any]) -> Condition | None:
-    """By a person, a throttle or a block on every account; the gates of its streams are told apart."""
+    """Returns what holds the campaign: a person, a throttle, or a block on every account.
+
+    Closed gates of its streams are reported separately.
+    """
     if facts.pause is not None:
         return of_pause(facts.pause)
     stream = streams[0]["stream"] if streams else None

@@ -1,7 +1,7 @@
-"""What usually goes wrong, judged from facts: each check is fine, worth a note, or a problem, with what to type next.
+"""Checks for common problems. Each result is fine, a note, or a problem with its next step.
 
-The facts are in findings.py, and reading them is the business of observe/doctor.py. Why single e-mails wait is told by diagnosis.py, and only
-graded here.
+The facts are defined in findings.py, and observe/doctor.py reads them. diagnosis.py explains why single e-mails are
+waiting; this module only grades that.
 """
 
 import shlex
@@ -15,19 +15,20 @@ from fairpost.model.reason import Value
 from fairpost.model.rights import MIGRATE, RightKind, how_to_grant, names
 from fairpost.model.transport import ENVIRONMENT, ServerSettings
 from fairpost.policy.conditions import PAUSED, Condition, Tone, diagnose, of_account, of_pause
+from fairpost.policy.domain_health import Grade as Health
 from fairpost.policy.facts import Facts
 from fairpost.policy.findings import Disk, Engine, Environment, Findings, Holdback, Machine, Schema, Server
 from fairpost.policy.restored import FailedOver, First, Restored, Sound
-from fairpost.reasons.rendering import shown
+from fairpost.reasons.rendering import sentence, shown
 
 OLDEST_SERVER = 14
 SKEW_S_NOTE, SKEW_S_PROBLEM = 2.0, 30.0
-OPEN_S_NOTE, OPEN_S_PROBLEM = 300.0, 3_600.0  # vacuum waits for a transaction as long as it is open
+OPEN_S_NOTE, OPEN_S_PROBLEM = 300.0, 3_600.0  # vacuum waits as long as a transaction is open
 FREE_BYTES_NOTE, FREE_BYTES_PROBLEM = 1_000_000_000, 200_000_000
 KEPT_BYTES_NOTE, KEPT_BYTES_PROBLEM = 1_000_000_000, 20_000_000_000
 NAMED_MAX = 5
 
-# Without these, a crash may lose what was committed: an e-mail that was sent would be sent again.
+# Without these settings, a crash may lose committed data, and an e-mail that was sent would be sent again.
 DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
 FOR_VACUUM = ("autovacuum", "track_counts")
 
@@ -40,7 +41,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """`then` is what to type, or to do, next; None where all is well. `code`: of the condition that it tells."""
+    """The result of one check. `then` is the next command or step, or None if all is well. `code` is the condition's code."""
 
     name: str
     grade: Grade
@@ -59,7 +60,7 @@ def check_up(findings: Findings) -> list[Check]:
     ]
 
 
-# ── what nobody may overlook ─────────────────────────────────────────────────────────────────────────────
+# ── pauses and redirection ───────────────────────────────────────────────────────────────────────────────
 
 
 def _shouts(findings: Findings) -> Iterable[Check]:
@@ -74,8 +75,8 @@ def _shouts(findings: Findings) -> Iterable[Check]:
         yield Check(
             name="redirect",
             grade=Grade.NOTE,
-            text=f"EVERY E-MAIL GOES TO {findings.machine.redirect_all}, and none to its recipients",
-            then="unset FAIRPOST_REDIRECT_ALL, if this is not a staging system",
+            text=f"EVERY E-MAIL GOES TO {findings.machine.redirect_all} instead of its recipients",
+            then="unset FAIRPOST_REDIRECT_ALL, unless this is a staging system",
         )
 
 
@@ -84,6 +85,7 @@ def _shouts(findings: Findings) -> Iterable[Check]:
 
 def _machine(machine: Machine) -> Iterable[Check]:
     yield _home(machine)
+    yield _host(machine)
     for disk in machine.disks:
         yield _disk(disk)
     yield _key(machine)
@@ -93,10 +95,16 @@ def _machine(machine: Machine) -> Iterable[Check]:
 
 def _home(machine: Machine) -> Check:
     if machine.home_mode is None:
-        return _ok("home", f"{machine.home} is made when it is needed")
+        return _ok("home", f"{machine.home} will be created when needed")
     if machine.home_mode & 0o022:
-        return _problem("home", f"others may write to {machine.home}", f"chmod go-w {shlex.quote(machine.home)}")
+        return _problem("home", f"other users can write to {machine.home}", f"chmod go-w {shlex.quote(machine.home)}")
     return _ok("home", machine.home)
+
+
+def _host(machine: Machine) -> Check:
+    if machine.host is None:
+        return _ok("host name", "none: mail servers see this machine's address. To set a name, use FAIRPOST_EHLO_NAME")
+    return _ok("host name", f"mail servers see {machine.host}")
 
 
 def _disk(disk: Disk) -> Check:
@@ -107,9 +115,9 @@ def _disk(disk: Disk) -> Check:
 
 def _key(machine: Machine) -> Check:
     if machine.key_trouble:
-        return _problem("master key", machine.key_trouble, "put that right; accounts with a password cannot send")
+        return _problem("master key", machine.key_trouble, "fix this: accounts with a password cannot send")
     return _ok(
-        "master key", f"from {machine.key_from}" if machine.key_from else "none yet; made for the first password"
+        "master key", f"from {machine.key_from}" if machine.key_from else "none yet; created with the first password"
     )
 
 
@@ -118,7 +126,7 @@ def _settings_file(machine: Machine, path: str) -> Check:
         return Check(
             name="settings file",
             grade=Grade.NOTE,
-            text=f"{path} holds a secret, and everybody on this machine can read it",
+            text=f"{path} contains a secret, and all users of this machine can read it",
             then=f"chmod o-rwx {shlex.quote(path)}",
         )
     return _ok("settings file", path)
@@ -128,12 +136,12 @@ def _settings_file(machine: Machine, path: str) -> Check:
 
 
 def _unreachable(findings: Findings) -> Check:
-    then = "start it, or check FAIRPOST_DATABASE_URL; for the embedded one: fairpost db start"
-    return _problem("database", findings.unreachable or "no PostgreSQL answers", then)
+    then = "start it, or check FAIRPOST_DATABASE_URL; to start the embedded one: fairpost db start"
+    return _problem("database", findings.unreachable or "PostgreSQL is not responding", then)
 
 
 def _server(server: Server) -> Iterable[Check]:
-    yield _ok("database", "it answers")
+    yield _ok("database", "answers")
     yield _version(server)
     yield _writable(server)
     yield _encoding(server)
@@ -142,8 +150,8 @@ def _server(server: Server) -> Iterable[Check]:
     yield _clock(server)
     yield _vacuum(server)
     yield _open_transactions(server)
-    yield from _holdbacks("prepared transactions", server.prepared, "none is left open")
-    yield from _holdbacks("replication slots", server.slots, "none holds anything back")
+    yield from _holdbacks("prepared transactions", server.prepared, "none left open")
+    yield from _holdbacks("replication slots", server.slots, "none blocks cleanup")
     yield _pooler(server)
 
 
@@ -155,8 +163,8 @@ def _version(server: Server) -> Check:
 
 def _writable(server: Server) -> Check:
     if server.is_standby:
-        then = "name the primary in FAIRPOST_DATABASE_URL, or all servers and target_session_attrs=primary"
-        return _problem("writes", "this server is a standby: nothing can be enqueued, sent or changed here", then)
+        then = "set FAIRPOST_DATABASE_URL to the primary, or to all servers with target_session_attrs=primary"
+        return _problem("writes", "this server is a standby: nothing can be enqueued, sent or changed", then)
     if server.settings.get("default_transaction_read_only") == "on":
         reset = server.resets["default_transaction_read_only"]
         return _problem(
@@ -171,8 +179,8 @@ def _encoding(server: Server) -> Check:
     if server.encoding != "UTF8":
         return _problem(
             "encoding",
-            f"the database holds {server.encoding}, and e-mails have every script",
-            "CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8', and name it in FAIRPOST_DATABASE_URL",
+            f"the database's encoding is {server.encoding}, which cannot store all e-mails",
+            "CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8', and set FAIRPOST_DATABASE_URL to it",
         )
     return _ok("encoding", server.encoding)
 
@@ -182,10 +190,10 @@ def _durability(server: Server) -> Check:
     if off:
         return _problem(
             "durability",
-            f"{', '.join(off)} off: a crash may forget that an e-mail was sent, and it is sent again",
+            f"{', '.join(off)} off: after a crash, e-mails may be sent twice",
             "; ".join(f"ALTER SYSTEM RESET {name}" for name in off) + "; then: SELECT pg_reload_conf()",
         )
-    return _ok("durability", "what is committed survives a crash")
+    return _ok("durability", "commits survive a crash")
 
 
 def _isolation(server: Server) -> Check:
@@ -193,23 +201,25 @@ def _isolation(server: Server) -> Check:
     if level != "read committed":
         return _problem(
             "isolation",
-            f"transactions are {level} by default, and claiming needs read committed",
+            f"the default isolation level is {level}; claiming needs read committed",
             server.resets["default_transaction_isolation"],
         )
     return _ok("isolation", level)
 
 
 def _clock(server: Server) -> Check:
-    text = f"this machine and the database differ by {abs(server.skew_s):.1f} s"
+    text = f"the clocks of this machine and the database differ by {abs(server.skew_s):.1f} s"
     grade = _grade(abs(server.skew_s), note=SKEW_S_NOTE, problem=SKEW_S_PROBLEM)
-    return Check(name="clock", grade=grade, text=text, then="set both by NTP" if grade is not Grade.OK else None)
+    return Check(
+        name="clock", grade=grade, text=text, then="synchronise both with NTP" if grade is not Grade.OK else None
+    )
 
 
 def _vacuum(server: Server) -> Check:
     off = [name for name in FOR_VACUUM if server.settings.get(name) == "off"]
     if off:
         then = "; ".join(f"ALTER SYSTEM RESET {name}" for name in off) + "; then: SELECT pg_reload_conf()"
-        return _problem("autovacuum", f"{', '.join(off)} off: claims become slower and slower", then)
+        return _problem("autovacuum", f"{', '.join(off)} off: claims become slower over time", then)
     return _ok("autovacuum", "on")
 
 
@@ -220,7 +230,7 @@ def _open_transactions(server: Server) -> Check:
         return Check(
             name="open transactions",
             grade=Grade.NOTE,
-            text="those of other roles cannot be seen",
+            text="transactions of other roles are not visible",
             then="GRANT pg_read_all_stats TO the role that Fairpost uses",
         )
     return _ok("open transactions", "none for long")
@@ -243,8 +253,8 @@ def _held_back(name: str, found: Sequence[Holdback]) -> Check:
 
 
 def _since(one: Holdback) -> str:
-    age = f", open for {say_roughly(one.age_s)}: vacuum waits for it" if one.age_s is not None else ""
-    kept = f", keeps {one.kept_bytes / 1_000_000_000:,.1f} GB of the log" if one.kept_bytes is not None else ""
+    age = f", open for {say_roughly(one.age_s)}: it blocks vacuum" if one.age_s is not None else ""
+    kept = f", retains {one.kept_bytes / 1_000_000_000:,.1f} GB of WAL" if one.kept_bytes is not None else ""
     return age + kept
 
 
@@ -253,8 +263,8 @@ def _pooler(server: Server) -> Check:
         return Check(
             name="connection",
             grade=Grade.NOTE,
-            text="it leads through a pooler (PgBouncer, or the like): engines look every FAIRPOST_POLL_INTERVAL, and hear no NOTIFY",
-            then="nothing; or, to send within milliseconds, give engines a URL that leads to PostgreSQL itself",
+            text="the URL leads through a pooler such as PgBouncer: engines poll every FAIRPOST_POLL_INTERVAL, and get no NOTIFY",
+            then="optional: to send within milliseconds, give engines a direct URL to PostgreSQL",
         )
     return _ok("connection", "direct")
 
@@ -268,31 +278,31 @@ def _schema(schema: Schema) -> Iterable[Check]:
     of_owner = [right for right in schema.missing if right.kind is RightKind.OWNER]
     of_login = [right for right in schema.missing if right.kind is RightKind.LOGIN]
     if of_owner:
-        then = f"set FAIRPOST_DATABASE_URL to the owner; or, as an administrator: {how_to_grant(of_owner)}"
-        yield _problem("role", f"the schema belongs to {names(of_owner)}, and the role here is {schema.role}", then)
+        then = f"connect as the owner (FAIRPOST_DATABASE_URL), or run as an administrator: {how_to_grant(of_owner)}"
+        yield _problem("role", f"the schema belongs to {names(of_owner)}, but the current role is {schema.role}", then)
     else:
         yield _ok("role", schema.role)
     if of_login:
         yield _problem("rights", f"{schema.role} lacks {names(of_login)}", how_to_grant(of_login))
     elif not of_owner:
-        yield _ok("rights", "all that engine and commands need")
+        yield _ok("rights", "sufficient for engine and commands")
     if of_tenant:
         yield _problem("tenant role", f"requests over HTTP lack {names(of_tenant)}", how_to_grant(of_tenant))
     elif schema.is_usable:
-        yield _ok("tenant role", "requests over HTTP can be answered")
+        yield _ok("tenant role", "sufficient for HTTP requests")
 
 
 def _state(schema: Schema) -> Check:
     if not schema.is_readable:
-        return _problem("schema", "its version cannot be read", "grant what is missing; it is named below")
+        return _problem("schema", "the version cannot be read", "grant the missing rights listed below")
     if schema.trouble:
-        return _problem("schema", schema.trouble, f"put that right, then: {MIGRATE}")
+        return _problem("schema", schema.trouble, f"fix this, then run: {MIGRATE}")
     if schema.pending:
-        return _problem("schema", f"not up to date (to do: {', '.join(schema.pending)})", MIGRATE)
+        return _problem("schema", f"not up to date (pending: {', '.join(schema.pending)})", MIGRATE)
     return _ok("schema", "up to date")
 
 
-# ── what is at work in it ────────────────────────────────────────────────────────────────────────────────
+# ── engines, accounts and logins ─────────────────────────────────────────────────────────────────────────
 
 
 def _engine(engine: Engine) -> Iterable[Check]:
@@ -305,6 +315,7 @@ def _engine(engine: Engine) -> Iterable[Check]:
     yield from _passwords(engine)
     yield from _shut_out(engine)
     yield from _borrowed(engine)
+    yield from _domains(engine)
     yield from _mail(engine)
 
 
@@ -312,18 +323,22 @@ def _restored(engine: Engine) -> Check:
     match engine.standing:
         case Restored(signs):
             text = f"it was restored or copied: {'; '.join(signs)}"
-            return _problem("identity", text, "the next engine starts paused; when all is right: fairpost resume --all")
+            return _problem(
+                "identity",
+                text,
+                "the next engine starts paused. When you have checked the queue: fairpost resume --all",
+            )
         case First() | Sound() | FailedOver() if not engine.sees_identity:
             return Check(
                 name="identity",
                 grade=Grade.NOTE,
-                text="this role may not see which server it is on: a restore is noticed only by engines that ran before",
-                then="GRANT EXECUTE ON FUNCTION pg_control_system() TO the role that Fairpost uses, if you can",
+                text="this role cannot identify its server, so only engines that ran before notice a restore",
+                then="if possible, GRANT EXECUTE ON FUNCTION pg_control_system() TO the role that Fairpost uses",
             )
         case First():
-            return _ok("identity", "no engine has worked on it yet")
+            return _ok("identity", "no engine has used it yet")
         case Sound() | FailedOver():
-            return _ok("identity", "it is the one it was")
+            return _ok("identity", "unchanged")
         case _:
             assert_never(engine.standing)
 
@@ -332,17 +347,17 @@ def _running(engine: Engine) -> Check:
     facts = engine.facts
     if facts.engines:
         at_work = {each.owner for each in facts.accounts if facts.is_driven(each)}
-        return _ok("engine", f"{len(facts.engines)} running, {len(at_work)} at work")
+        return _ok("engine", f"{len(facts.engines)} running, {len(at_work)} active")
     waiting = _waiting(facts)
     if waiting and not facts.pause:
-        check = _problem("engine", f"none is running, and e-mails wait: {waiting:,}", "fairpost work")
+        check = _problem("engine", f"none is running, but {waiting:,} e-mails are waiting", "fairpost work")
     else:
         check = _note("engine", "none is running: nothing is sent", "fairpost work")
     return replace(check, code="engine.none")
 
 
 def _waiting(facts: Facts) -> int:
-    """All that is to be sent at some time: what is held and what is due tomorrow, too."""
+    """Returns the number of e-mails still to be sent, including held and scheduled ones."""
     total = facts.total()
     return sum(route.waiting for route in facts.routes) + total.claimed + total.sending
 
@@ -352,7 +367,7 @@ def _accounts(engine: Engine) -> Iterable[Check]:
     if not facts.accounts:
         then = "fairpost account add NAME --from ADDRESS --smtp URL"
         grade = Grade.PROBLEM if _waiting(facts) else Grade.NOTE
-        text = "there is none: nothing can be sent"
+        text = "none: nothing can be sent"
         yield Check(name="accounts", grade=grade, text=text, then=then, code="account.none")
         return
     decisive = {_subject(each): each for each in diagnose(facts)}
@@ -362,11 +377,11 @@ def _accounts(engine: Engine) -> Iterable[Check]:
     for alike in found.values():
         yield _alike(sorted(alike, key=lambda each: -each.waiting), facts)
     if not found:
-        yield _ok("accounts", f"{len(facts.accounts)}, all able to send")
+        yield _ok("accounts", f"{len(facts.accounts)}, all can send")
 
 
 def _stuck(facts: Facts) -> list[Condition]:
-    """Of the accounts that need a person, whether e-mails wait for them or not."""
+    """Returns the conditions of accounts that need manual action, whether or not e-mails are waiting for them."""
     found = [of_account(runtime, facts, has_mail=False) for runtime in facts.accounts]
     return [each for each in found if each.is_stuck and each.code.startswith("account.")]
 
@@ -376,7 +391,10 @@ def _subject(condition: Condition) -> tuple[str, Value]:
 
 
 def _alike(accounts: Sequence[Condition], facts: Facts) -> Check:
-    """Several that are in the same condition are one row: the first in words, the others by name. E-mails that wait for one make it bad."""
+    """Returns one row for all accounts in the same condition: a sentence for the first, names for the others.
+
+    It is a problem if e-mails are waiting for one of them.
+    """
     worst, *others = accounts
     names = [str(each.reason.params["account"]) for each in accounts]
     wanted = {route.route for route in facts.routes}
@@ -385,7 +403,7 @@ def _alike(accounts: Sequence[Condition], facts: Facts) -> Check:
     is_fault = worst.tone is Tone.FAULT and (is_wanted or worst.code != "account.no_server")
     is_bad = is_fault or bool(worst.waiting)
     told = shown(worst)
-    more = f" Likewise: {_some(names[1:])}." if others else ""
+    more = f" Also: {_some(names[1:])}." if others else ""
     grade = Grade.PROBLEM if is_bad and not (facts.pause and worst.tone is Tone.STOPPED) else Grade.NOTE
     return Check(name="accounts", grade=grade, text=f"{told.text}{more}", then=told.then, code=told.code)
 
@@ -393,24 +411,24 @@ def _alike(accounts: Sequence[Condition], facts: Facts) -> Check:
 def _given(found: Environment) -> Check:
     name = found.account
     if found.trouble:
-        return _problem("environment", found.trouble, "put that right, and start the engine again")
+        return _problem("environment", found.trouble, "fix this, and restart the engine")
     if not found.is_there:
-        then = "start it again, with the variables that are set here: fairpost work"
-        return _note("environment", f"no engine has made the account {name} of FAIRPOST_SMTP_HOST yet", then)
+        then = "restart it with the variables that are set here: fairpost work"
+        return _note("environment", f"no engine has created the account {name} from FAIRPOST_SMTP_HOST yet", then)
     if not found.is_theirs:
         return _problem(
             "environment",
-            f"people look after the account {name}: FAIRPOST_SMTP_HOST has no effect",
-            f"fairpost account remove {name}, or call the other one otherwise: FAIRPOST_SMTP_ACCOUNT; or unset FAIRPOST_SMTP_HOST",
+            f"account {name} is managed manually: FAIRPOST_SMTP_HOST has no effect",
+            f"fairpost account remove {name}; or choose a different name in FAIRPOST_SMTP_ACCOUNT; or unset FAIRPOST_SMTP_HOST",
         )
     if found.differs:
-        then = "start the engine again, with the variables that are set here: fairpost work"
-        return _note("environment", f"the account {name} is not yet as the variables say: {found.differs}", then)
-    return _ok("environment", f"the account {name} is as the variables say")
+        then = "restart the engine with the variables that are set here: fairpost work"
+        return _note("environment", f"account {name} differs from the variables: {found.differs}", then)
+    return _ok("environment", f"account {name} matches the variables")
 
 
 def _left_behind(engine: Engine) -> Iterable[Check]:
-    """Accounts that were made of variables which are not set here: also where they are set for the engine alone."""
+    """Reports accounts created from variables that are not set here. The engine may still have these variables."""
     given = engine.environment.account if engine.environment else None
     servers = {each.account.name: each.account.transport for each in engine.facts.accounts}
     names = [
@@ -419,9 +437,9 @@ def _left_behind(engine: Engine) -> Iterable[Check]:
         if isinstance(server, ServerSettings) and server.origin == ENVIRONMENT and name != given
     ]
     if names:
-        text = f"made from variables that are not set here, and sending as before: {_some(names)}"
+        text = f"created from variables that are not set here, and still sending: {_some(names)}"
         yield _note(
-            "environment", text, f"if no engine has those variables any more: fairpost account remove {names[0]}"
+            "environment", text, f"if no engine uses those variables any more: fairpost account remove {names[0]}"
         )
 
 
@@ -430,7 +448,7 @@ def _shut_out(engine: Engine) -> Iterable[Check]:
         yield _problem(
             "logins",
             f"cannot enqueue: {_some(engine.shut_out)}",
-            f"fairpost db migrate; or, where the login is gone: fairpost db revoke {engine.shut_out[0]}",
+            f"fairpost db migrate; or, if the login no longer exists: fairpost db revoke {engine.shut_out[0]}",
         )
 
 
@@ -439,17 +457,48 @@ def _borrowed(engine: Engine) -> Iterable[Check]:
         pool, first = engine.service_pool, engine.borrowers[0]
         yield _note(
             "workspaces",
-            f"send through the pool {pool}, which carries sign-in codes and notices: {_some(engine.borrowers)}",
-            f"lend another one: fairpost workspace pools {first} --pool POOL",
+            f"these workspaces send through pool {pool}, which is for sign-in codes and notices: {_some(engine.borrowers)}",
+            f"lend a different pool: fairpost workspace pools {first} --pool POOL",
         )
+
+
+def _domains(engine: Engine) -> Iterable[Check]:
+    """Returns the worst finding of each domain. Only findings on the operator's own domains are problems: other
+    domains belong to their workspaces.
+    """
+    order = (Health.BAD, Health.WARNING)
+    found = [
+        (order.index(finding.grade), domain, finding)
+        for domain in engine.domains
+        if (finding := min(domain.findings, key=lambda each: _rank(each.grade), default=None)) is not None
+        and finding.grade in order
+    ]
+    found.sort(key=lambda each: (each[0], not each[1].is_own, each[1].workspace, each[1].domain))
+    for rank, domain, finding in found[:NAMED_MAX]:
+        is_problem = order[rank] is Health.BAD and domain.is_own
+        yield Check(
+            name="domains",
+            grade=Grade.PROBLEM if is_problem else Grade.NOTE,
+            text=sentence(finding.reason),
+            then=f"fairpost domain check {domain.workspace} {domain.domain}",
+            code=finding.reason.code,
+        )
+    if len(found) > NAMED_MAX:
+        yield _note("domains", f"{len(found) - NAMED_MAX} more have findings", "fairpost domain list WORKSPACE")
+    if engine.domains and not found:
+        yield _ok("domains", f"{len(engine.domains)} checked, none has a problem")
+
+
+def _rank(grade: Health) -> int:
+    return (Health.BAD, Health.WARNING, Health.UNKNOWN, Health.GOOD).index(grade)
 
 
 def _passwords(engine: Engine) -> Iterable[Check]:
     if engine.unopenable:
         yield _problem(
             "passwords",
-            f"sealed with a key that is not here: {_some(engine.unopenable)}",
-            "put the right key into FAIRPOST_SECRET_KEY, or: fairpost secrets rotate --drop-unreadable",
+            f"encrypted with a key that is missing here: {_some(engine.unopenable)}",
+            "set FAIRPOST_SECRET_KEY to the right key, or run: fairpost secrets rotate --drop-unreadable",
         )
 
 
@@ -471,7 +520,7 @@ def _mail(engine: Engine) -> Iterable[Check]:
         yield Check(name="mail", grade=grade, text=told.text, then=told.then or None, code=told.code)
     if not diagnosed:
         waiting = _waiting(facts)
-        yield _ok("mail", f"{waiting:,} waiting, and nothing in the way" if waiting else "nothing is waiting")
+        yield _ok("mail", f"{waiting:,} waiting, none blocked" if waiting else "nothing is waiting")
 
 
 def _some(names: Sequence[str]) -> str:

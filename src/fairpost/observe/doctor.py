@@ -1,7 +1,6 @@
-"""Reads what `fairpost doctor` judges: of the machine, the server, the schema, and what is at work in it.
+"""Reads the facts for `fairpost doctor` about the machine, the server, the schema and the engines.
 
-Changes nothing. What one question cannot answer (a role that may not look, a schema that is not there) leaves the
-others alone.
+It changes nothing. A failed query (missing privileges, missing schema) does not affect the others.
 """
 
 import shutil
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from fairpost.model.errors import MigrationError
+from fairpost.observe.domains import read_health
 from fairpost.observe.guard import standing_of
 from fairpost.observe.status import read_facts
-from fairpost.policy.findings import Disk, Engine, Environment, Holdback, Schema, Server
+from fairpost.policy.findings import CheckedDomain, Disk, Engine, Environment, Holdback, Schema, Server
 from fairpost.store import workspaces
 from fairpost.store.applications import applications
 from fairpost.store.connections import leads_through_pooler
@@ -45,14 +45,14 @@ SELECT s.name, s.setting, CASE s.source
     ELSE format('ALTER SYSTEM RESET %I; then: SELECT pg_reload_conf()', s.name) END AS reset
 FROM pg_settings s WHERE s.name = ANY ($1)
 """
-LOOKS_AT_THE_CLOCK = 3  # the quickest answer tells the most
-OPEN_S_MIN = 60  # younger transactions are just at work
+LOOKS_AT_THE_CLOCK = 3  # measurements; the fastest is the most precise
+OPEN_S_MIN = 60  # younger transactions are normal work
 
 _REFUSED = (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError)
 
 
 def mode_of(path: Path) -> int | None:
-    """None: it is not there, or out of sight."""
+    """Returns the file mode, or None if the file does not exist or is not accessible."""
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except OSError:
@@ -60,7 +60,7 @@ def mode_of(path: Path) -> int | None:
 
 
 def disks_of(places: Sequence[tuple[str, Path]]) -> list[Disk]:
-    """Of a place that is not there yet, the disk of the nearest folder above it that is."""
+    """Returns the disks of these paths. If a path does not exist yet, the nearest existing parent directory is used."""
     found = []
     for what, path in places:
         there = next((folder for folder in (path, *path.parents) if folder.is_dir()), Path("/"))
@@ -98,7 +98,7 @@ async def _skew_s(conn: "asyncpg.Connection") -> float:
 
 
 async def _transactions(conn: "asyncpg.Connection") -> list[Holdback]:
-    """Of this database alone: others hold nothing back here."""
+    """Returns this database's transactions. Transactions in other databases hold nothing back here."""
     rows = await conn.fetch(
         """SELECT a.pid, a.usename, a.application_name, a.state, extract(epoch FROM clock_timestamp() - a.xact_start)::float AS age_s
            FROM pg_stat_activity a
@@ -111,7 +111,7 @@ async def _transactions(conn: "asyncpg.Connection") -> list[Holdback]:
         Holdback(
             what=f"a transaction of {row['usename']}{_of_program(row)} (process {row['pid']}, {row['state']})",
             age_s=row["age_s"],
-            then=f"end it where it was begun, or: SELECT pg_terminate_backend({row['pid']})",
+            then=f"end it in its application, or: SELECT pg_terminate_backend({row['pid']})",
         )
         for row in rows
     ]
@@ -175,7 +175,7 @@ async def read_engine(
     service_pool: str = "default",
     own_workspace: str | None = None,
 ) -> Engine:
-    """`own_workspace`: the operator's, which may send through any pool."""
+    """Reads the facts about engines. `own_workspace` is the operator's workspace, which may send through any pool."""
     facts = await read_facts(store)
     standing, sees_identity = await standing_of(store, home)
     return Engine(
@@ -187,4 +187,13 @@ async def read_engine(
         shut_out=[each.login for each in await applications(store) if not each.is_let_in],
         borrowers=[name for name in await workspaces.borrowers(store, service_pool) if name != own_workspace],
         service_pool=service_pool,
+        domains=[
+            CheckedDomain(
+                workspace=each.workspace,
+                domain=each.domain,
+                findings=each.findings,
+                is_own=each.workspace == own_workspace,
+            )
+            for each in await read_health(store)
+        ],
     )

@@ -1,4 +1,4 @@
-"""Single e-mails as people look at them: a page of a list, or everything about one."""
+"""Reads e-mails for people: a page of a list, or everything about one."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ from fairpost.policy.facts import Hold
 from fairpost.store.reasons import stored_reason, with_reason
 from fairpost.store.store import Store
 
-FIELDS_CHARS_MAX = 4_000  # of one e-mail among many: a long list can take long to go through
+FIELDS_CHARS_MAX = 4_000  # per e-mail in a list: long fields take long to render
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +29,15 @@ class ListedEmail:
     route: str
     account: str | None
     recipients: tuple[Recipient, ...]
-    subject: str | None  # None: its content is gone
+    subject: str | None  # None: its content was deleted
     created_at: datetime
-    due_at: datetime | None  # None: when the e-mail before it has been sent, or its prospect is no longer paused
+    due_at: datetime | None  # None: after the previous e-mail, or when its prospect is no longer paused
     finished_at: datetime | None
     attempts: int
     attempts_max: int
     reason: Reason | None
+    type: str | None
+    tags: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownEmail:
-    """`remaining` is who is still to get it, or was when it ended."""
+    """One e-mail with all details. `remaining` are the recipients it has not reached, now or when it ended.
+
+    `has_places` means that its content is a campaign's, with placeholders for the recipient's fields.
+    """
 
     id: EmailId
     state: State
@@ -74,7 +79,7 @@ class ShownEmail:
     route: str
     account: str | None
     created_at: datetime
-    due_at: datetime | None  # None: when the e-mail before it has been sent, or its prospect is no longer paused
+    due_at: datetime | None  # None: after the previous e-mail, or when its prospect is no longer paused
     expires_at: datetime | None
     claimed_at: datetime | None
     begun_at: datetime | None
@@ -90,6 +95,7 @@ class ShownEmail:
     remaining: tuple[str, ...]
     fields: Mapping[str, Any]
     content_id: int
+    has_places: bool
     subject: str | None
     text: str | None
     html: str | None
@@ -97,11 +103,14 @@ class ShownEmail:
     headers: Mapping[str, str]
     attachments: tuple[AttachedFile, ...]
     log: tuple[Attempt, ...]
+    type: str | None
+    tags: Mapping[str, str]
+    metadata: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """Nothing of this name goes out before `until`; None: until released."""
+    """A stop. No e-mail of this name is sent before `until`, or until it is released if that is None."""
 
     workspace: str
     level: str
@@ -128,7 +137,7 @@ async def list_emails(
     most: int = 50,
     now: datetime | None = None,
 ) -> list[ListedEmail]:
-    """The newest first, of the queue and history together; `before` an id, for the next page."""
+    """Returns the newest e-mails of queue and history together. For the next page, `before` is the last ID."""
     rows = await store.fetch(
         "SELECT * FROM fairpost.list_emails($1, $2, $3, $4, $5)",
         *(workspace, wanted_states(states) if states else None, before, most, now),
@@ -139,19 +148,28 @@ async def list_emails(
 async def listed_by_ids(
     store: Store, ids: Sequence[EmailId], *, workspace: str | None = None, now: datetime | None = None
 ) -> list[ListedEmail]:
-    """Those of them that there are, in this workspace."""
+    """Returns the e-mails with these IDs that exist in this workspace."""
     rows = await store.fetch(
         "SELECT * FROM fairpost.list_emails($1, NULL, NULL, NULL, $2, $3)", workspace, now, list(ids)
     )
     return [ListedEmail(**_common(row)) for row in rows]
 
 
-async def show_email(store: Store, email_id: EmailId, *, now: datetime | None = None) -> ShownEmail:
-    row = await store.row("SELECT * FROM fairpost.show_email($1, $2)", email_id, now)
+async def show_email(
+    store: Store, email_id: EmailId, *, with_log: bool = True, now: datetime | None = None
+) -> ShownEmail:
+    """Returns everything about an e-mail. Raises Unknown.
+
+    If `with_log` is False, its attempts are left out, which saves a query.
+    """
+    row = await store.row(
+        "SELECT s.*, fairpost.has_places(s.content_id) AS has_places FROM fairpost.show_email($1, $2) s", email_id, now
+    )
     if row is None:
         raise Unknown("email.unknown", id=str(email_id))
-    log = await store.fetch("SELECT * FROM fairpost.attempts_of($1)", email_id)
+    log = await store.fetch("SELECT * FROM fairpost.attempts_of($1)", email_id) if with_log else ()
     shown = _common(row)
+    shown["text"], shown["html"] = shown.pop("text_body"), shown.pop("html_body")
     return ShownEmail(
         **{
             **shown,
@@ -161,19 +179,15 @@ async def show_email(store: Store, email_id: EmailId, *, now: datetime | None = 
             "remaining": tuple(row["remaining"]),
             "fields": json.loads(row["fields"] or "{}"),
             "headers": json.loads(row["headers"] or "{}"),
+            "metadata": json.loads(row["metadata"] or "{}"),
             "attachments": tuple(AttachedFile(**file) for file in json.loads(row["attachments"] or "[]")),
             "log": tuple(_attempts(log)),
         }
     )
 
 
-async def has_places(store: Store, email: ShownEmail) -> bool:
-    """Its words are those of a campaign, with places for the recipient's fields."""
-    return bool(await store.value("SELECT c.is_template FROM fairpost.contents c WHERE c.id = $1", email.content_id))
-
-
 async def planned_by_campaigns(store: Store, ids: Sequence[EmailId]) -> set[EmailId]:
-    """Those of them that a campaign has planned: their keys are made of numbers."""
+    """Returns those e-mails that belong to campaigns. Their keys consist of numbers."""
     rows = await store.fetch(
         """SELECT q.id FROM unnest($1::bigint[]) n(id) JOIN fairpost.queue q USING (id) WHERE q.campaign_id IS NOT NULL
            UNION ALL
@@ -184,7 +198,7 @@ async def planned_by_campaigns(store: Store, ids: Sequence[EmailId]) -> set[Emai
 
 
 async def fields_of(store: Store, ids: Sequence[EmailId]) -> dict[EmailId, Mapping[str, Any]]:
-    """What goes into the places of those whose words are a campaign's. Who has very many is left out."""
+    """Returns the fields for placeholders in campaign content. E-mails with very long fields are left out."""
     rows = await store.fetch(
         """SELECT x.id, x.fields
            FROM (SELECT q.id, q.fields, q.content_id FROM unnest($1::bigint[]) n(id) JOIN fairpost.queue q USING (id)
@@ -200,13 +214,13 @@ async def fields_of(store: Store, ids: Sequence[EmailId]) -> dict[EmailId, Mappi
 async def pictures_of(
     store: Store, email_id: EmailId, *, types: Collection[str], bytes_max: int
 ) -> tuple[Attachment, ...]:
-    """Those of these types that its html shows by their `cid:`, the first ones, as many as these bytes hold."""
+    """Returns images of these types that the HTML shows by `cid:`, in order, up to a total of `bytes_max`."""
     rows = await store.fetch("SELECT * FROM fairpost.pictures_of($1, $2, $3)", email_id, list(types), bytes_max)
     return tuple(Attachment(**row) for row in rows)
 
 
 async def stops_of(store: Store, email: ShownEmail, *, now: datetime | None = None) -> list[Stop]:
-    """What keeps a waiting e-mail from going out, of all that bears on it."""
+    """Returns holds, throttles and closed windows that stop a waiting e-mail."""
     if email.state not in (State.SCHEDULED, State.READY):
         return []
     return await stops_on(store, email.workspace, domain=email.domain, user=email.user, stream=email.stream, now=now)
@@ -221,7 +235,7 @@ async def stops_on(
     stream: str | None = None,
     now: datetime | None = None,
 ) -> list[Stop]:
-    """Holds and throttles on a workspace and on these names in it. A name may have one of each."""
+    """Returns holds and throttles on a workspace and on these names in it. A name may have one of each."""
     rows = await store.fetch(
         """SELECT r.workspace, r.level::text, r.key, nullif(s.until, 'infinity') AS until, s.kind, s.reason, s.params
            FROM fairpost.sender_rules r CROSS JOIN LATERAL fairpost.stops_by(r) s
@@ -233,23 +247,21 @@ async def stops_on(
     return [Stop(**with_reason(row)) for row in rows]
 
 
-_NAMES = {"user_name": "user", "class": "email_class", "text_body": "text", "html_body": "html"}
-
-
 def _common(row: Any) -> dict[str, Any]:
-    named = {_NAMES.get(name, name): value for name, value in row.items()}
+    named = dict(row)
+    named["state"] = State(named["state"])
+    named["user"] = named.pop("user_name")
+    named["email_class"] = EmailClass(named.pop("class"))
+    named["recipients"] = tuple(Recipient(**recipient) for recipient in json.loads(named["recipients"]))
     named["reason"] = stored_reason(named["reason"], named.pop("reason_params"))
-    return {
-        **named,
-        "id": EmailId(row["id"]),
-        "state": State(row["state"]),
-        "email_class": EmailClass(row["class"]),
-        "recipients": tuple(Recipient(**recipient) for recipient in json.loads(row["recipients"])),
-    }
+    named["tags"] = json.loads(named["tags"] or "{}")
+    return named
 
 
 def _mailbox(text: str | None) -> Mailbox | None:
-    return Mailbox(**json.loads(text)) if text else None
+    """Parses a sender. Returns None also for a name alone, which is combined with the account's address."""
+    given = json.loads(text) if text else {}
+    return Mailbox(**given) if "address" in given else None
 
 
 def _attempts(rows: Sequence[Any]) -> list[Attempt]:

@@ -1,6 +1,6 @@
-"""The figures as Prometheus reads them. No label names a sender, an account or a path: there may be any number of them.
+"""Formats the metrics for Prometheus. No label names a sender, an account or a path, because their number is unlimited.
 
-Counters end in `_total` and histograms only grow. What is of a window comes as gauges.
+Counters end in `_total`, and histograms only grow. Values of a window are gauges.
 """
 
 from collections import Counter
@@ -26,18 +26,21 @@ from fairpost.policy.conditions import Condition
 from fairpost.policy.inequality import BUCKET_ENDS_US, Waits
 from fairpost.policy.ledger import Measure
 
-BOUNDS = range(0, 225, 8)  # of the 301 buckets, those that are told: each ends at twice the last, from 1 ms to 22 days
+BOUNDS = range(0, 225, 8)  # the exported ones of 301 buckets: each ends at twice the last, from 1 ms to 22 days
 
 Values = Mapping[tuple[str, ...], float]
 
 
 def exposition(figures: Figures, *, by_account: bool = False) -> bytes:
-    """`by_account`: with a counter for each account, for those who have a bounded number of them."""
+    """Returns one database's metrics.
+
+    `by_account` adds a counter per account, for installations with a limited number of accounts.
+    """
     return _written(_Collector(figures, by_account=by_account))
 
 
 def exposition_of_regions(figures: Mapping[str, Figures | None], *, by_account: bool = False) -> bytes:
-    """All of them with the label `region`. None: this one does not answer."""
+    """Returns the metrics of all regions, with the label `region`. The value is None if a region does not respond."""
     return _written(_RegionsCollector(figures, by_account=by_account))
 
 
@@ -55,7 +58,7 @@ class _RegionsCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         answers: Values = {(region,): float(figures is not None) for region, figures in self._figures.items()}
-        yield _gauge("fairpost_region_up", "1: the database of the region answers.", ("region",), answers)
+        yield _gauge("fairpost_region_up", "1 if the region's database is responding.", ("region",), answers)
         yield _gauge("fairpost_region_answers", "Old name of fairpost_region_up.", ("region",), answers)
         families: dict[str, Metric] = {}
         for region, figures in self._figures.items():
@@ -70,7 +73,7 @@ class _RegionsCollector(Collector):
 
 class _BuildInfo(Collector):
     def collect(self) -> Iterator[Metric]:
-        yield _gauge("fairpost_build_info", "1, with the version as a label.", ("version",), {(__version__,): 1})
+        yield _gauge("fairpost_build_info", "Always 1, with the version as a label.", ("version",), {(__version__,): 1})
 
 
 class _Collector(Collector):
@@ -95,7 +98,7 @@ class _Collector(Collector):
 
 
 def _conditions(conditions: Iterable[Condition]) -> Iterator[Metric]:
-    """Why mail is not being sent. Codes are those of docs/conditions.md: a few dozen."""
+    """Yields the reasons why mail is not being sent. The codes are the few dozen in docs/conditions.md."""
     times: Counter[tuple[str, ...]] = Counter()
     emails: Counter[tuple[str, ...]] = Counter()
     for each in conditions:
@@ -103,7 +106,7 @@ def _conditions(conditions: Iterable[Condition]) -> Iterator[Metric]:
         times[key] += 1
         emails[key] += each.waiting
     labels = ("scope", "code")
-    yield _gauge("fairpost_condition", "How often this condition is met now.", labels, times)
+    yield _gauge("fairpost_condition", "Number of current occurrences of this condition.", labels, times)
     yield _gauge("fairpost_condition_emails", "E-mails waiting because of this condition.", labels, emails)
 
 
@@ -117,29 +120,35 @@ def _queue(report: FairnessReport) -> Iterator[Metric]:
     )
     yield _plain(
         "fairpost_queue_oldest_seconds",
-        "How long the oldest e-mail has waited that is due and not held.",
+        "Waiting time of the oldest e-mail that is due and not held.",
         report.queue.oldest_wait_s or 0.0,
     )
-    yield _plain("fairpost_queue_health", "0.1: falls behind. 2: keeps up with ease.", report.queue.health)
-    yield _plain("fairpost_queue_gini", "Of what users have waiting. 0: all the same.", report.waiting.users.gini)
+    yield _plain(
+        "fairpost_queue_health",
+        "Queue health: 0.1 means falling behind, 2 means spare capacity.",
+        report.queue.health,
+    )
+    yield _plain(
+        "fairpost_queue_gini",
+        "Gini coefficient of waiting e-mails per user. 0 means all equal.",
+        report.waiting.users.gini,
+    )
     yield _plain(
         "fairpost_queue_largest_share",
-        "Of what waits, the part of the user with the most.",
+        "One user's largest share of waiting e-mails.",
         report.waiting.users.largest_share,
     )
     yield _plain("fairpost_senders_throttled", "Throttled for abuse.", report.throttling.throttled)
-    yield _plain(
-        "fairpost_senders_stopped", "Throttled for abuse, and nothing goes out now.", report.throttling.stopped
-    )
+    yield _plain("fairpost_senders_stopped", "Throttled for abuse, and stopped now.", report.throttling.stopped)
     yield _plain(
         "fairpost_workspaces_urgent_suspect",
-        "With a user whose urgent mail may be bulk mail: 1,000 and more in the last 24 hours.",
+        "Workspaces with a user who sent 1,000 or more urgent e-mails in 24 hours, probably bulk.",
         sum(each.is_suspect for each in report.urgent),
     )
-    yield _plain("fairpost_senders_observed", "Would be throttled, if it counted.", report.throttling.observed)
     yield _plain(
-        "fairpost_names_held", "Workspaces, domains, users and streams held by a person.", report.throttling.held
+        "fairpost_senders_observed", "Would be throttled if abuse detection were on.", report.throttling.observed
     )
+    yield _plain("fairpost_names_held", "Workspaces, domains, users and streams held manually.", report.throttling.held)
 
 
 def _served(report: FairnessReport) -> Iterator[Metric]:
@@ -149,24 +158,28 @@ def _served(report: FairnessReport) -> Iterator[Metric]:
         evenness["workspaces", queue] = served.workspaces
         evenness["users", queue] = served.users
     of = ("of", "queue")
-    yield _plain(
-        "fairpost_window_seconds", "What counts as served, and histograms, are of the last so long.", report.window_s
+    yield _plain("fairpost_window_seconds", "Window for served e-mails and histograms.", report.window_s)
+    yield _gauge(
+        "fairpost_gini",
+        "Gini coefficient of served e-mails. 0 means all equal.",
+        of,
+        {k: e.gini for k, e in evenness.items()},
     )
     yield _gauge(
-        "fairpost_gini", "Of what was served. 0: all had the same.", of, {k: e.gini for k, e in evenness.items()}
-    )
-    yield _gauge(
-        "fairpost_jain", "Of what was served. 1: all had the same.", of, {k: e.jain for k, e in evenness.items()}
+        "fairpost_jain",
+        "Jain's index of served e-mails. 1 means all equal.",
+        of,
+        {k: e.jain for k, e in evenness.items()},
     )
     yield _gauge(
         "fairpost_largest_share",
-        "Of what was served, the part of the one with the most.",
+        "Largest share of served e-mails.",
         of,
         {k: e.largest_share for k, e in evenness.items()},
     )
     yield _gauge(
         "fairpost_served_emails",
-        "What became of e-mails in the window.",
+        "Outcomes of e-mails in the window.",
         ("outcome", "queue"),
         {
             (outcome, queue): getattr(served, outcome)
@@ -176,7 +189,7 @@ def _served(report: FairnessReport) -> Iterator[Metric]:
     )
     yield _gauge(
         "fairpost_emails_per_hour",
-        "Served in the last sixty minutes, about.",
+        "E-mails served in about the last sixty minutes.",
         ("queue",),
         {(queue,): served.per_hour for queue, served in by_queue.items()},
     )
@@ -185,11 +198,11 @@ def _served(report: FairnessReport) -> Iterator[Metric]:
 def _grown(measured: Histograms) -> Iterator[Metric]:
     queues = {Measure.WAIT: FAIR, Measure.WAIT_FIFO: FIFO}
     families = (
-        ("fairpost_email_wait_seconds", "From due to started.", ("tier", "queue"), tuple(queues)),
-        ("fairpost_email_send_seconds", "How long the mail server took for an e-mail.", (), (Measure.SEND,)),
+        ("fairpost_email_wait_seconds", "Time from due to start.", ("tier", "queue"), tuple(queues)),
+        ("fairpost_email_send_seconds", "Time the mail server took for an e-mail.", (), (Measure.SEND,)),
         (
             "fairpost_database_operation_seconds",
-            "How long the database took for a claim, and for an outcome.",
+            "Time the database took for a claim, and for an outcome.",
             ("operation",),
             _OPERATIONS,
         ),
@@ -208,19 +221,19 @@ def _histograms(report: FairnessReport) -> Iterator[Metric]:
     queues = {Measure.WAIT: FAIR, Measure.WAIT_FIFO: FIFO}
     yield _histogram(
         "fairpost_wait_seconds",
-        "From due to begun.",
+        "Time from due to start.",
         ("tier", "queue"),
         (((TIERS[t], queues[k]), waits) for (k, t), waits in measured.items() if k in queues),
     )
     yield _histogram(
         "fairpost_send_seconds",
-        "What the mail server took for an e-mail.",
+        "Time the mail server took for an e-mail.",
         (),
         (((), waits) for (kind, _), waits in measured.items() if kind is Measure.SEND),
     )
     yield _histogram(
         "fairpost_database_seconds",
-        "What the database took for a claim, and for an outcome.",
+        "Time the database took for a claim, and for an outcome.",
         ("operation",),
         (((kind.value,), measured[kind, Tier.NORMAL]) for kind in _OPERATIONS if (kind, Tier.NORMAL) in measured),
     )
@@ -235,7 +248,7 @@ def _engines(report: FairnessReport) -> Iterator[Metric]:
     yield _plain("fairpost_engines", "Engines seen in the last minute.", len(engines))
     yield _gauge(
         "fairpost_engine_processes",
-        "Processes of the engine.",
+        "The engine's processes.",
         engine,
         {(e.id,): e.processes for e in engines if e.processes is not None},
     )
@@ -243,7 +256,7 @@ def _engines(report: FairnessReport) -> Iterator[Metric]:
     yield _counter("fairpost_engine_cpu_seconds", "CPU time of the engine's processes.", engine, cpu_s)
     yield _gauge(
         "fairpost_engine_memory_bytes",
-        "Resident memory of the processes of the engine.",
+        "Resident memory of the engine's processes.",
         engine,
         {(e.id,): e.rss_bytes for e in engines if e.rss_bytes is not None},
     )
@@ -252,7 +265,7 @@ def _engines(report: FairnessReport) -> Iterator[Metric]:
 def _http(series: Iterable[HttpSeries]) -> Metric:
     family = HistogramMetricFamily(
         "fairpost_http_request_duration_seconds",
-        "How long requests over HTTP took.",
+        "Duration of HTTP requests.",
         labels=("route", "method", "status"),
     )
     for each in series:
@@ -290,7 +303,7 @@ def _histogram(
 
 
 def _buckets(waits: Waits) -> Iterator[tuple[str, float]]:
-    """How many took no longer than each bound; exact, because every bound is the end of a bucket."""
+    """Yields cumulative counts per bound. They are exact, because every bound is the end of a bucket."""
     for bound in BOUNDS:
         within = sum(times for bucket, times in waits.buckets.items() if bucket <= bound)
         yield str(BUCKET_ENDS_US[bound] / 1e6), within

@@ -1,6 +1,7 @@
-"""Reads who waits, who was served and how evenly. Costs the number of senders, never that of e-mails.
+"""Reads waiting and served senders, and how evenly they are served.
 
-Counters by the hour are counted whole: a window of a day has the 25 hours that it touches.
+The cost depends on the number of senders, not of e-mails. Hourly counters are read as a whole: a window of a day
+includes the 25 hours that it touches.
 """
 
 import asyncio
@@ -23,12 +24,12 @@ from fairpost.store.store import Store
 from fairpost.system import clock
 
 HOUR = timedelta(hours=1)
-WINDOW_MIN, WINDOW_MAX = HOUR, timedelta(hours=24)  # counters by the hour are kept for a day
+WINDOW_MIN, WINDOW_MAX = HOUR, timedelta(hours=24)  # hourly counters are kept for a day
 LISTED_MAX = 20
 URGENT_SUSPECT_MIN = 1_000  # urgent e-mails of one user in the window
-HEALTH_AGE_MAX = timedelta(minutes=1)  # an engine looks far more often; older is nobody's
+HEALTH_AGE_MAX = timedelta(minutes=1)  # engines update it far more often; older values are stale
 ENGINE_AGE_MAX = timedelta(minutes=1)
-LIMITS_OF = 100  # limits are said for a claim of so many
+LIMITS_OF = 100  # limits are stated for a claim of this size
 
 FAIR, FIFO = "fair", "fifo"
 QUEUES = (FAIR, FIFO)
@@ -37,7 +38,10 @@ TIERS = {tier: tier.name.lower() for tier in Tier}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """How mail is shared out. `fair_percent` of the workspaces are in the fair queue, the others are served by arrival."""
+    """How capacity is shared.
+
+    `fair_percent` of the workspaces use the fair queue; the others are served in order of arrival.
+    """
 
     fair_percent: int
     priority: Priority
@@ -47,18 +51,21 @@ class Mode:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """Those that serve somebody."""
+        """The queues that serve any senders."""
         used = {FAIR: self.fair_percent > 0, FIFO: self.fair_percent < 100}
         return tuple(name for name in QUEUES if used[name])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """`limits`: of a claim of 100, how many of a tier at the most while others have something. They hold with lanes."""
+    """The queue. `limits` are the most that each tier gets of a claim of 100 while other tiers have e-mails.
+
+    They apply with lanes.
+    """
 
     queued: int
     queue_max: int
-    oldest_wait_s: float | None  # of what is due and not held
+    oldest_wait_s: float | None  # of e-mails that are due and not held
     health: float  # 0.1 is bad, 2.0 is very good
     limits: Mapping[str, int]
 
@@ -74,7 +81,7 @@ class Evenness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvenHour:
-    """How evenly the users were served in one hour."""
+    """How evenly users were served in one hour."""
 
     hour: datetime
     users: Evenness
@@ -82,7 +89,7 @@ class EvenHour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
-    """`name` is the domain or user, and empty of a workspace. `share` is of all that is counted here."""
+    """One sender's share of the list's total. `name` is the domain or user, and empty for a workspace."""
 
     workspace: str
     name: str
@@ -98,7 +105,7 @@ class TierWaiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """What waits, due or not, held or not. Domains are those of the workspaces listed."""
+    """Waiting e-mails, including those that are held or not due yet. `top_domains` covers only the listed workspaces."""
 
     emails: int
     tiers: Mapping[str, TierWaiting]
@@ -110,13 +117,13 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What was sent, bounced or rejected in the window; `hours` from the oldest to the one that runs."""
+    """E-mails sent, bounced or rejected in the window. `hours` runs from the oldest to the current hour."""
 
     emails: int
     sent: int
     bounced: int
     rejected: int
-    per_hour: float  # now
+    per_hour: float  # current rate
     hours: Sequence[int]
     workspaces: Evenness
     users: Evenness
@@ -132,7 +139,7 @@ class Took:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottledSender:
-    """`found_after_s`: at most so long after it happened that a rule was broken; None where that cannot be said."""
+    """A throttled sender. `found_after_s` is the maximum time until the violation was noticed, or None if unknown."""
 
     workspace: str
     level: str
@@ -148,7 +155,11 @@ class ThrottledSender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throttling:
-    """`stopped`: of those throttled, nothing goes out now. `observed`: they would be, if it counted. `held`: by a person."""
+    """Throttled and held senders.
+
+    `stopped` senders are throttled, so nothing of theirs is sent now. `observed` ones would be throttled if throttling
+    were on. `held` ones are held manually.
+    """
 
     throttled: int
     stopped: int
@@ -159,8 +170,10 @@ class Throttling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrgentUse:
-    """How much of a workspace's mail was urgent, which goes before all bulk mail, and which of its users sent the most of it. `is_suspect`: so much of
-    it that it may be bulk mail."""
+    """How much of a workspace's mail was urgent, which is sent before all bulk mail, and its top user.
+
+    `is_suspect` means that there is so much of it that it may be bulk mail.
+    """
 
     workspace: str
     emails: int
@@ -182,7 +195,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairnessReport:
-    """Mode, queue, durations, engines and accounts are always of the whole installation; the rest may be of one workspace."""
+    """Mode, queue, durations, engines and accounts describe the installation. The rest may be for one workspace."""
 
     now: datetime
     window_s: float
@@ -191,26 +204,30 @@ class FairnessReport:
     queue: Queue
     waiting: Waiting
     served: Served
-    served_by: Mapping[str, Served]  # the fair queue, and the other
-    top_workspaces: Sequence[Portion]  # served
+    served_by: Mapping[str, Served]  # by queue: fair or not
+    top_workspaces: Sequence[Portion]  # by e-mails served
     top_users: Sequence[Portion]
     waits: Mapping[str, Mapping[str, Took]]  # from due to begun, by queue and tier
     durations: Mapping[str, Took]  # send, claim, commit
     throttling: Throttling
-    urgent: Sequence[UrgentUse]  # those with the most, of what became due in the window
+    urgent: Sequence[UrgentUse]  # workspaces with the most urgent e-mails that became due in the window
     engines: Sequence[Engine]
     sent_total: Mapping[str, int]  # by account, since it was added
-    histograms: Mapping[tuple[Measure, Tier], Waits]  # what waits and durations were read from
+    histograms: Mapping[tuple[Measure, Tier], Waits]  # the source of waits and durations
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """Those that serve somebody now, or did in the window."""
+        """The queues that serve senders now, or did so in the window."""
         return tuple(q for q in QUEUES if q in self.mode.queues or self.served_by[q].emails or self.waits[q])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """Of one workspace. `waits`: from due to begun, of what went through its own accounts; None where nothing did."""
+    """The share of one workspace.
+
+    `waits` measure the time from when an e-mail is due until it begins, through its own accounts. It is None if they
+    sent nothing.
+    """
 
     now: datetime
     since: datetime
@@ -223,14 +240,16 @@ class Share:
 
 def require_window(window: timedelta) -> None:
     if not WINDOW_MIN <= window <= WINDOW_MAX:
-        raise FairpostError(f"A window has 1 to 24 hours, got {window}: counters by the hour are kept for a day.")
+        raise FairpostError(f"A window must be 1 to 24 hours, got {window}: hourly counters are kept for a day.")
 
 
 async def read_fairness(
     store: Store, *, now: datetime | None = None, window: timedelta = WINDOW_MAX, workspace: str | None = None
 ) -> FairnessReport:
-    """Several looks, at once where there are connections for it, and not one moment frozen: good for people, no ground for
-    decisions."""
+    """Reads the report with several queries, in parallel if there are connections for it.
+
+    It is not a consistent snapshot: show it to people, but do not base decisions on it.
+    """
     require_window(window)
     row = await store.row(_FAIRNESS, now or clock.stated())
     now = row["now"]
@@ -264,7 +283,7 @@ async def read_fairness(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueHealth:
-    """`health` None: it is the installation's, and not told here."""
+    """The state of the queue. `health` is None for a workspace, because it describes the installation."""
 
     oldest_wait_s: float | None
     health: float | None
@@ -276,7 +295,7 @@ async def read_health(store: Store, *, now: datetime) -> QueueHealth:
 
 
 async def read_share(store: Store, workspace: str, *, window: timedelta = WINDOW_MAX) -> Share:
-    """What a workspace may know: nothing in it tells of others."""
+    """Returns what a workspace may know. It reveals nothing about others."""
     require_window(window)
     now = await store.value("SELECT coalesce($1, clock_timestamp())", clock.stated())
     since = now - window
@@ -300,7 +319,7 @@ async def read_share(store: Store, workspace: str, *, window: timedelta = WINDOW
 async def read_hours(
     store: Store, *, now: datetime, window: timedelta = WINDOW_MAX, workspace: str | None = None
 ) -> list[EvenHour]:
-    """Only hours in which somebody was served, the oldest first."""
+    """Returns the hours in which mail was served, oldest first."""
     require_window(window)
     by_hour: dict[datetime, list[Any]] = {}
     for row in await store.fetch("SELECT * FROM fairpost.served_by_hour($1, $2)", workspace, now - window):
@@ -332,7 +351,7 @@ def _urgent(row: Any) -> UrgentUse:
 
 
 def _mode(row: Any) -> Mode:
-    """Arrays begin with the lowest tier, which is -1."""
+    """Parses the mode. Arrays start with the lowest tier, which is -1."""
     return Mode(
         fair_percent=row["share"],
         priority=Priority.LANES if row["lanes"] else Priority.WEIGHTS,
@@ -343,7 +362,7 @@ def _mode(row: Any) -> Mode:
 
 
 async def _queue(store: Store, row: Any, *, queued: int | None, now: datetime) -> Queue:
-    """As the engines saw it last, or looked at here where none has for a while."""
+    """Returns the queue as last seen by engines, or as read now if that is too old."""
     looked_at, known, oldest_at, multiplier = row["looked_at"], row["queued"], row["oldest_at"], row["multiplier"]
     is_fresh = looked_at is not None and abs(now - looked_at) < HEALTH_AGE_MAX
     if not is_fresh:
@@ -379,7 +398,10 @@ def _tier_waiting(rows: Iterable[Any]) -> TierWaiting:
 
 
 def _served(rows: Sequence[Any], queue: str | None, *, since: datetime, now: datetime) -> Served:
-    """By this queue when it happened; None: by either."""
+    """Returns what this queue served, or both queues if it is None.
+
+    E-mails count for the queue they were in at the time.
+    """
     ours = [row for row in rows if queue is None or _queue_of(row) == queue]
     by_hour = Counter[datetime]()
     counted = [row for row in ours if row["of"] == "hour"]
@@ -388,7 +410,7 @@ def _served(rows: Sequence[Any], queue: str | None, *, since: datetime, now: dat
     are_both = any(row["of"] == "users" and row["is_fair"] is None for row in rows)
     spread = [row for row in ours if queue is not None or not are_both or row["is_fair"] is None]
     first, last = _hour_of(since), _hour_of(now)
-    left = 1 - (now - last) / HOUR  # of the hour that runs; so much of the one before still counts
+    left = 1 - (now - last) / HOUR  # of the current hour; the same fraction of the previous hour still counts
     return Served(
         emails=by_hour.total(),
         sent=sum(row["sent"] for row in counted),
@@ -414,7 +436,7 @@ def _total(rows: Iterable[Any]) -> int:
 
 
 def _evenness(rows: Iterable[Any]) -> Evenness:
-    """From how often each number of e-mails occurs."""
+    """Computes the evenness from how often each number of e-mails occurs."""
     spread = Counter[float]()
     for row in rows:
         spread[row["n"]] += row["times"]
@@ -439,7 +461,7 @@ def _portions(rows: Iterable[Any], of: str, *, total: int) -> list[Portion]:
 async def read_histograms(
     store: Store, since: datetime, workspace: str | None = None
 ) -> dict[tuple[Measure, Tier], Waits]:
-    """Of all accounts, or of a workspace's own."""
+    """Returns the histograms of all accounts, or of a workspace's own."""
     rows = await store.fetch("SELECT * FROM fairpost.measured_since($1, $2)", since, workspace)
     return {
         (Measure(row["kind"]), Tier(row["tier"])): Waits.from_json(

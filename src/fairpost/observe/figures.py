@@ -1,4 +1,4 @@
-"""Everything that Prometheus is told at once, and histograms that only grow. How it is written is in exposition.py."""
+"""Reads all metrics for one scrape, with histograms that only grow. exposition.py formats them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from fairpost.policy.ledger import Measure
 from fairpost.store.store import Store
 from fairpost.transports.registry import KINDS
 
-ANCHOR_AGE_MAX = timedelta(hours=2)  # what is read at each look; the database keeps days of it
+ANCHOR_AGE_MAX = timedelta(hours=2)  # limits what is read at each look; the database keeps days of it
 
 Histograms = Mapping[tuple[Measure, Tier], Waits]
 
@@ -29,16 +29,18 @@ class Figures:
 
 
 class FiguresReader:
-    """Of one database. The histograms begin with the window before the first look. They and the counters fall only when the process begins
-    anew: what an account has sent stays counted when it is removed."""
+    """Reads one database's figures. The histograms start with the window before the first read.
+
+    Histograms and counters are only reset when the process restarts: e-mails of a removed account remain counted.
+    """
 
     def __init__(self, window: timedelta) -> None:
         self._window = window
         self._since: datetime | None = None
-        self._before: dict[tuple[Measure, Tier], Waits] = {}  # what came before `_since`
+        self._before: dict[tuple[Measure, Tier], Waits] = {}  # counted before `_since`
         self._told: dict[tuple[Measure, Tier], Waits] = {}
         self._sent: dict[str, int] = {}
-        self._sent_by: dict[int, int] = {}  # account, at the look before
+        self._sent_by: dict[int, int] = {}  # by account, at the previous read
 
     async def read(self, store: Store) -> Figures:
         report = await read_fairness(store, window=self._window)
@@ -67,7 +69,7 @@ class FiguresReader:
         found = await read_histograms(store, self._since)
         told = _greatest(self._told, _sum(self._before, found))
         if now - self._since > ANCHOR_AGE_MAX:
-            # What is read next was read just now, or is newer: nothing is lost, and nothing counts twice.
+            # Everything read from here on is either in `newer` or newer still, so nothing is lost or counted twice.
             newer = await read_histograms(store, now)
             self._before, self._since = _difference(told, newer), now
         self._told = told
@@ -97,7 +99,7 @@ def _difference(whole: Histograms, part: Histograms) -> dict[tuple[Measure, Tier
 
 
 def _greatest(one: Histograms, other: Histograms) -> dict[tuple[Measure, Tier], Waits]:
-    """Measures go with a removed account, and a counter must not fall for that."""
+    """Returns the maximum of both. Removing an account deletes its measures, but counters must not fall."""
     return {
         key: Waits(
             {

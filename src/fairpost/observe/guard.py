@@ -1,7 +1,7 @@
-"""Keeps a restored or copied database from sending a day twice: it starts paused, and says why.
+"""Keeps a restored or copied database from sending e-mails twice by pausing it, with the reason.
 
-An engine asks `guard` before it drives anything, and `remember`s every few seconds. Its memory is a file per life of a
-database, in home/engines. policy/restored.py judges; here it is looked, and done.
+An engine calls `guard` before it drives anything, and `remember` every few seconds. Its memory is a file in
+home/engines for each life of a database. policy/restored.py judges; this module reads and acts.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ from fairpost.reasons.rendering import command, sentence
 from fairpost.store.store import Store
 from fairpost.system import memory as notes
 
-# What PostgreSQL makes once and never again, in a data directory.
+# PostgreSQL creates these in a data directory once, and never again.
 _LASTING = ("PG_VERSION", "base", "global", "pg_wal", "pg_xact")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """`text` is for people; None: there is nothing to tell. `trouble`: this engine cannot remember, and why."""
+    """The result. `text` is for people, or None if there is nothing to report. `trouble` is why it cannot remember."""
 
     standing: Standing
     text: str | None = None
@@ -49,7 +49,7 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """What is remembered here, what the database remembers of itself, and what it is."""
+    """What this machine remembers, what the database remembers about itself, and what the database is now."""
 
     memories: dict[str, Memory]
     known: Identity | None
@@ -61,7 +61,10 @@ class _Look:
 
 
 async def guard(store: Store, home: Path) -> Guarded:
-    """Pauses everything when this database is not the one it was. Changes nothing else but what it knows of itself."""
+    """Pauses everything if this is no longer the same database.
+
+    Otherwise, this only updates what the database knows about itself.
+    """
     look = await _look(store, home)
     standing = await _judge(store, look)
     match standing:
@@ -71,7 +74,7 @@ async def guard(store: Store, home: Path) -> Guarded:
             life = UUID(look.known.life) if look.known and look.known.life else None
             await store.pause_restored(why_paused(signs), GUARD, life=life)
         case FailedOver():
-            pass  # until the engines have confirmed it, it is known as what it was
+            pass  # it keeps its old identity until the engines have confirmed the new one
         case Sound():
             await _update(store, look)
         case _:
@@ -80,7 +83,7 @@ async def guard(store: Store, home: Path) -> Guarded:
 
 
 async def remember(store: Store, home: Path) -> Guarded:
-    """Guards, and then writes down here and there that this engine has been at work, unless something is wrong."""
+    """Guards, then records in the file and in the database that this engine is at work, unless something is wrong."""
     guarded = await guard(store, home)
     look = await _look(store, home)
     if not guarded.is_sound or look.known is None or look.known.life is None:
@@ -88,7 +91,7 @@ async def remember(store: Store, home: Path) -> Guarded:
     life, engine = look.known.life, look.memory.engine if look.memory else str(uuid4())
     row = await store.row("SELECT * FROM fairpost.witness($1, $2, $3)", UUID(life), UUID(engine), socket.gethostname())
     if row is None:
-        return guarded  # somebody resumed just now, and the database has begun another life
+        return guarded  # sending was just resumed, and the database starts a new life
     memory = Memory(
         life=life,
         engine=engine,
@@ -101,13 +104,13 @@ async def remember(store: Store, home: Path) -> Guarded:
 
 
 async def standing_of(store: Store, home: Path) -> tuple[Standing, bool]:
-    """Only looks; and says whether this role may see which server it is on."""
+    """Returns the snapshot, and whether this role may see which server it is on. Changes nothing."""
     look = await _look(store, home)
     return await _judge(store, look), look.seen.system_identifier is not None
 
 
 async def _look(store: Store, home: Path) -> _Look:
-    # Memory first: what another process writes to both meanwhile then only makes the database the newer one.
+    # Read the memory first: if another process then writes to both, only the database can be newer.
     memories = await asyncio.to_thread(_memories, home)
     row = await store.row("SELECT i.*, i.life::text AS life_text FROM fairpost.identity i")
     known = Identity(**{**{name: row[name] for name in Identity.__slots__}, "life": row["life_text"]}) if row else None
@@ -135,7 +138,9 @@ async def _update(store: Store, look: _Look) -> None:
 
 
 async def _folder(store: Store, home: Path) -> str | None:
-    """Of the embedded server only: of another one's files this machine knows nothing."""
+    """Identifies the data directory of the embedded server. Returns None for others, whose files are on another
+    machine.
+    """
     data = home / "postgres" / "data"
     where = await store.value("SELECT setting FROM pg_settings WHERE name = 'data_directory'")
     if where is None or Path(where) != data:
@@ -149,7 +154,7 @@ def _memories(home: Path) -> dict[str, Memory]:
         try:
             found[life] = Memory(**{**note, "life": life, "at": datetime.fromisoformat(note["at"])})
         except (KeyError, TypeError, ValueError):
-            continue  # of another version, or damaged: then nothing is remembered
+            continue  # from another version, or damaged: treat it as no memory
     return found
 
 

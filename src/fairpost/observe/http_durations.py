@@ -1,6 +1,6 @@
-"""How long HTTP requests took, for Prometheus: counted in each process of the service, added up in the database.
+"""Durations of HTTP requests for Prometheus, counted in each process and summed in the database.
 
-Every label is bounded: routes are templates of ours, and whatever fits none of them is `other`.
+Every label is bounded: routes are templates, and unknown ones are `other`.
 """
 
 import json
@@ -17,23 +17,26 @@ OTHER = "other"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSeries:
-    """`counts`: how many took no longer than each bound, and in the last place all others."""
+    """The durations of one series.
+
+    `counts` has the number of requests in each bucket. The last bucket is for those above the highest bound.
+    """
 
     route: str
     method: str
-    status: str  # 2xx
+    status: str  # such as 2xx
     counts: Sequence[int]
     total_s: float
 
 
 class HttpDurations:
-    """What one process has seen and not written down yet."""
+    """The durations that this process has seen but not stored yet."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str, str, int], tuple[int, int]] = {}
 
     def add(self, *, route: str | None, method: str, status: int, duration_s: float) -> None:
-        """`route` None: the path is none of ours."""
+        """Adds a request. `route` is None if the path is unknown."""
         method = method if method in METHODS else OTHER
         key = (route or OTHER, method, f"{status // 100}xx", bisect_left(BOUNDS_S, duration_s))
         self._add(key, 1, round(duration_s * 1e6))
@@ -48,7 +51,7 @@ class HttpDurations:
         ]
         try:
             await store.value("SELECT fairpost.add_http_durations($1)", json.dumps(rows))
-        except BaseException:  # for the next time
+        except BaseException:  # keep them for the next attempt
             for key, (n, total_us) in seen.items():
                 self._add(key, n, total_us)
             raise

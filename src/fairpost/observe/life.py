@@ -1,7 +1,7 @@
-"""The life of one e-mail as a story: each moment in words, what stands in its way now, and what is known of a doubt.
+"""The timeline of one e-mail: each event as a sentence, what blocks it now, and what is known if it is in doubt.
 
-`tell` is pure; `life_of` reads what it needs. Moments name accounts only in `account`, so that whoever must not know a
-name is told the rest.
+`tell` is pure; `life_of` reads what it needs. Moments only name accounts in `account`, so that viewers who may not know
+a name can see the rest.
 """
 
 import json
@@ -31,7 +31,7 @@ WAITING = (State.SCHEDULED, State.READY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What the server said to one recipient."""
+    """The server's reply for one recipient."""
 
     address: str
     code: int | None
@@ -41,8 +41,12 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """`kind`: accepted, due, claimed, begun, ended, decided, retried; of the last one, the state that the e-mail is in.
-    `at` None: nobody can say when. `meaning` is what `fairpost explain` says of the reply."""
+    """One event.
+
+    `kind` is accepted, due, claimed, begun, ended, decided or retried; for the last moment, the e-mail's state.
+
+    `at` is None if unknown. `meaning` is the explanation from `fairpost explain`.
+    """
 
     kind: str
     at: datetime | None
@@ -58,7 +62,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """What a waiting e-mail waits for; `until` None: nobody can say."""
+    """What a waiting e-mail is waiting for. `until` is None if unknown."""
 
     kind: str  # due, before, prospect, hold, throttle, window, pause, engine, block, account, patience or turn
     words: str
@@ -73,14 +77,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """What is known of an e-mail of which nobody knows whether it was sent, and what may be decided."""
+    """What is known about an e-mail in doubt, and the possible decisions."""
 
     attempt: int
     begun_at: datetime | None
     account: str | None
     reached: str
     said: str | None
-    message_id_begins: str  # of the copy in the recipient's mailbox, or in the folder of what was sent
+    message_id_begins: str  # of the copy in the recipient's mailbox, or in the sent folder
     asked: str
     policy: str
     choices: tuple[Choice, ...]
@@ -88,7 +92,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a person, a policy or a provider decided: resolved or retried."""
+    """A decision by a person, a policy or a provider: resolved or retried."""
 
     kind: str
     at: datetime
@@ -97,8 +101,17 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CameBack:
+    """A message that a recipient, or a server on the way, sent back."""
+
+    at: datetime
+    address: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
-    """What belongs to the story and is not in the e-mail. `paused`: why nothing at all goes out."""
+    """Parts of the story that are not stored in the e-mail. `paused` is why everything is paused."""
 
     campaign: str | None = None
     step: int | None = None
@@ -106,11 +119,12 @@ class Background:
     is_parked: bool = False
     evidence: Mapping[str, Any] | None = None
     decisions: tuple[Decision, ...] = ()
+    returned: tuple[CameBack, ...] = ()
     stops: tuple[Stop, ...] = ()
     paused: Reason | None = None
     paused_until: datetime | None = None
     accounts: tuple[Account, ...] = ()
-    route: Condition | None = None  # of its accounts, while it is ready
+    route: Condition | None = None  # of its accounts, while the e-mail is ready
     name_in_headers: str = ""
 
 
@@ -131,7 +145,10 @@ async def life_of(
     told: Callable[[Condition], str] = told,
     known: Callable[[Reason], Reason] = lambda reason: reason,
 ) -> Life:
-    """`called`, `told`, `known`: accounts, conditions and reasons as the caller may know them."""
+    """Reads the timeline.
+
+    `called`, `told` and `known` limit accounts, conditions and reasons to what the caller may know.
+    """
     now = now or await store.value("SELECT clock_timestamp()")
     behind = await _background(store, email, now, called)
     email = replace(email, reason=known(email.reason) if email.reason else None)
@@ -152,11 +169,11 @@ def tell(email: ShownEmail, behind: Background, *, told: Callable[[Condition], s
 
 
 def _moments(email: ShownEmail, behind: Background) -> list[Moment]:
-    """In the order of time; of those at the same moment, in the order of things."""
+    """Returns moments by time. Those at the same time are in logical order."""
     past = sorted(_past(email, behind), key=lambda moment: moment.at or email.created_at)
     last = _last(email)
     latest = past[-1].at
-    if last.at is not None and latest is not None and last.at < latest:  # it waits again since then
+    if last.at is not None and latest is not None and last.at < latest:  # it has been waiting again since then
         last = replace(last, at=latest)
     return [*past, last]
 
@@ -175,14 +192,16 @@ def _past(email: ShownEmail, behind: Background) -> Iterator[Moment]:
         yield _begun(email.attempts, email.begun_at, email.account)
     for each in behind.decisions:
         yield _decided(each)
+    for back in behind.returned:
+        yield Moment(kind="returned", at=back.at, words=f"{back.address}: {brief(back.reason)}")
 
 
 def _accepted(email: ShownEmail, behind: Background) -> str:
     if behind.campaign is not None:
-        what = f"planned as step {behind.step} of the campaign {behind.campaign}"
+        what = f"planned as step {behind.step} of campaign {behind.campaign}"
     else:
-        what = f"accepted with the key {email.idempotency_key}" if email.idempotency_key else "accepted"
-    return f"{what}, for the user {email.user}" if email.user else what
+        what = f"accepted with key {email.idempotency_key}" if email.idempotency_key else "accepted"
+    return f"{what}, for user {email.user}" if email.user else what
 
 
 def _attempt(attempt: Attempt) -> Iterator[Moment]:
@@ -202,16 +221,16 @@ def _attempt(attempt: Attempt) -> Iterator[Moment]:
 
 
 def _begun(n: int, at: datetime, account: str | None) -> Moment:
-    return Moment(kind="begun", at=at, words=f"attempt {n} begun", attempt=n, account=account)
+    return Moment(kind="begun", at=at, words=f"attempt {n} started", attempt=n, account=account)
 
 
 _OUTCOMES = {
-    "sent": "the server took it",
-    "retry": "not taken for now, to be tried again",
-    "deferred": "not taken because of the account, which rests; no try is used up",
-    "failed": "refused, and given up",
-    "bounced": "refused for good because of the recipient",
-    "in_doubt": "nobody knows whether the server took it",
+    "sent": "accepted by the server",
+    "retry": "deferred, to be retried",
+    "deferred": "not accepted because of the account, which is paused; no attempt is used up",
+    "failed": "refused",
+    "bounced": "permanently rejected because of the recipient",
+    "in_doubt": "unknown whether the server accepted it",
     "cut": "its worker died before the message was complete: nothing was sent",
 }
 
@@ -234,17 +253,17 @@ def _meaning(code: int | None, text: str | None, phase: Step | None = None) -> s
 def _decided(each: Decision) -> Moment:
     by = f" by {each.by}" if each.by else ""
     if each.kind == "retried":
-        return Moment(kind="retried", at=each.at, words=f"to be tried again, as was asked for{by}")
-    return Moment(kind="decided", at=each.at, words=f"the doubt was decided{by}: {each.decision}")
+        return Moment(kind="retried", at=each.at, words=f"retry requested{by}")
+    return Moment(kind="decided", at=each.at, words=f"resolved{by}: {each.decision}")
 
 
 def _last(email: ShownEmail) -> Moment:
-    """What it has come to. Its kind is its state."""
+    """Returns the last moment. Its kind is the e-mail's state."""
     kind = str(email.state)
     because = f": {brief(email.reason)}" if email.reason else ""
     match email.state:
         case State.SCHEDULED if email.due_at is None:
-            return Moment(kind=kind, at=None, words="due when what it waits for has happened")
+            return Moment(kind=kind, at=None, words="due after the previous e-mail")
         case State.SCHEDULED:
             return Moment(kind=kind, at=email.due_at, words=f"due{' again' if email.log else ''}{because}")
         case State.READY:
@@ -255,7 +274,7 @@ def _last(email: ShownEmail) -> Moment:
             assert email.begun_at is not None
             return replace(_begun(email.attempts, email.begun_at, email.account), kind=kind)
         case State.IN_DOUBT:
-            words = f"since then nobody knows whether it was sent{because}"
+            words = f"unknown since then whether it was sent{because}"
             return Moment(kind=kind, at=email.begun_at, words=words, attempt=email.attempts, account=email.account)
         case _:
             assert email.state in FINAL
@@ -266,7 +285,7 @@ def _last(email: ShownEmail) -> Moment:
 def _obstacles(email: ShownEmail, behind: Background, told: Callable[[Condition], str]) -> list[Obstacle]:
     found = [*_of_time(email, behind), *_of_people(behind)]
     if email.state is State.READY and not found:
-        found = list(_of_accounts(behind, told)) or [Obstacle(kind="turn", words="its turn among what is ready")]
+        found = list(_of_accounts(behind, told)) or [Obstacle(kind="turn", words="its turn in the queue")]
     return [*found, *_of_patience(email, behind)]
 
 
@@ -274,7 +293,7 @@ def _of_time(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
     if behind.is_parked:
         yield Obstacle(kind="prospect", words="its prospect is paused")
     elif email.due_at is None:
-        yield Obstacle(kind="before", words="the e-mail before it was not sent yet")
+        yield Obstacle(kind="before", words="the previous e-mail has not been sent yet")
     elif email.state is State.SCHEDULED:
         is_again = bool(email.log) and email.log[-1].outcome in ("retry", "deferred", "cut")
         words = "the next attempt is not due yet" if is_again else "it is not due yet"
@@ -283,10 +302,10 @@ def _of_time(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
 
 def _of_people(behind: Background) -> Iterator[Obstacle]:
     if behind.paused is not None:
-        yield Obstacle(kind="pause", words=f"everything is paused: {brief(behind.paused)}", until=behind.paused_until)
+        yield Obstacle(kind="pause", words=f"all sending is paused: {brief(behind.paused)}", until=behind.paused_until)
     for stop in behind.stops:
         name = "the workspace" if stop.level == "workspace" else f"the {stop.level} {stop.key}"
-        done = "is held" if stop.kind == "held" else "has to wait"
+        done = "is held" if stop.kind == "held" else "must wait"
         words = f"{name} {done}: {brief(stop.reason) if stop.reason else 'no reason given'}"
         yield Obstacle(kind=_STOPS[stop.kind], words=words, until=stop.until)
 
@@ -295,7 +314,7 @@ _STOPS = {"held": "hold", "throttled": "throttle", "closed": "window"}
 
 
 def _of_accounts(behind: Background, told: Callable[[Condition], str]) -> Iterator[Obstacle]:
-    """What keeps the accounts of its route from sending it, as everywhere."""
+    """Yields why the accounts of its route cannot send it, in the same words as everywhere else."""
     if behind.route is None or not behind.route.keeps_mail_back:
         return
     kind = {"engine.none": "engine", "account.blocks_workspace": "block"}.get(behind.route.code, "account")
@@ -303,18 +322,21 @@ def _of_accounts(behind: Background, told: Callable[[Condition], str]) -> Iterat
 
 
 def _of_patience(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
-    """What only one account may send is given up when that is suspended for too long."""
+    """Yields the deadline of an e-mail for a single account, which fails if that account stays suspended for too long."""
     if not email.route.startswith("@"):
         return
     for patience in (account.patience for account in behind.accounts if account.patience):
         until = patience.urgent if email.email_class is EmailClass.URGENT else patience.bulk
-        yield Obstacle(kind="patience", words="given up if the account is still suspended", until=until)
+        yield Obstacle(kind="patience", words="fails if the account is still suspended", until=until)
 
 
 CHOICES = (
-    Choice(decision="sent", means="It arrived: it counts as sent, and nothing more is done."),
-    Choice(decision="resend", means="It goes out again: whoever got it already gets it twice."),
-    Choice(decision="failed", means="It is given up: whoever did not get it will not, unless it is retried."),
+    Choice(decision="sent", means="The e-mail arrived. It counts as sent, and nothing more happens."),
+    Choice(decision="resend", means="Send the e-mail again. Recipients who already got it get it twice."),
+    Choice(
+        decision="failed",
+        means="Give up on the e-mail. Recipients who did not get it will not get it unless you retry.",
+    ),
 )
 
 
@@ -324,7 +346,7 @@ def _doubt(email: ShownEmail, behind: Background) -> Doubt:
         attempt=email.attempts,
         begun_at=email.begun_at,
         account=email.account,
-        reached="the attempt was begun, and may have come as far as the end of the message; no answer was written down",
+        reached="the attempt was started and may have reached the end of the message; no reply was recorded",
         said=brief_or_none(email.reason),
         message_id_begins=f"<{behind.name_in_headers}.",
         asked=_asked(evidence),
@@ -335,17 +357,17 @@ def _doubt(email: ShownEmail, behind: Background) -> Doubt:
 
 def _asked(evidence: Mapping[str, Any] | None) -> str:
     if evidence is None:
-        return "Nobody can be asked: a server does not tell afterwards what it took."
+        return "SMTP servers cannot be asked later what they accepted."
     if "unknown" in evidence:
-        return f"The provider was asked, and cannot say: {evidence['unknown']}"
-    return "The provider can be asked whether its draft was sent, and has not answered yet."
+        return f"The provider was asked, but does not know: {evidence['unknown']}"
+    return "The provider can be asked whether its draft was sent, but has not responded yet."
 
 
 POLICIES: Mapping[str, str] = {
-    "ask": "What the provider answers decides, as soon as an engine has asked it.",
-    "hold": "It stays in doubt until a person decides.",
-    "resend": "It is sent again by itself, as soon as an engine looks after its account.",
-    "exhausted": "It would be sent again by itself, but has no attempt left: a person decides.",
+    "ask": "An engine asks the provider, whose answer decides.",
+    "hold": "The e-mail stays in doubt until a person decides.",
+    "resend": "The e-mail is sent again automatically once an engine is working on its account.",
+    "exhausted": "The e-mail has no attempts left, so it is not sent again automatically. A person must decide.",
 }
 
 
@@ -374,7 +396,19 @@ async def _background(
            WHERE e.subject = $1 AND e.kind IN ('resolved', 'retried') AND e.workspace = $2 ORDER BY e.id""",
         *(f"email {email.id}", email.workspace),
     )
-    known = Background(decisions=tuple(Decision(**each) for each in decided))
+    returned = await store.fetch(
+        "SELECT r.at, r.address, r.reason, r.params FROM fairpost.returned r WHERE r.email_id = $1 ORDER BY r.id",
+        email.id,
+    )
+    known = Background(
+        decisions=tuple(Decision(**each) for each in decided),
+        returned=tuple(
+            CameBack(
+                at=each["at"], address=each["address"], reason=Reason(each["reason"], **json.loads(each["params"]))
+            )
+            for each in returned
+        ),
+    )
     if row is not None:
         known = replace(
             known,

@@ -1,4 +1,7 @@
-"""What is happening now: of the whole installation, or of one workspace. Costs the number of senders and accounts, never that of e-mails."""
+"""What is happening now, in the whole installation or one workspace.
+
+The cost depends on the number of senders and accounts, not of e-mails.
+"""
 
 import asyncio
 from collections import deque
@@ -16,18 +19,19 @@ from fairpost.policy.conditions import Condition, diagnose, headline
 from fairpost.policy.facts import Facts, Hold, InHand, Pause, Route
 from fairpost.policy.limits import may_send
 from fairpost.store.blocks import read_blocks
+from fairpost.store.dkim import locked_keys
 from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
 
 HISTORY = timedelta(minutes=10)
-PACE_OVER = timedelta(seconds=5)  # a pace is that of so long
+PACE_OVER = timedelta(seconds=5)  # time over which the rate is measured
 DAY = timedelta(hours=24)
-SLOW_EVERY = timedelta(seconds=10)  # what changes by the hour is looked at so often
+SLOW_EVERY = timedelta(seconds=10)  # how often hourly figures are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Of the history: how many were sent since the books that are counted began, and how many waited."""
+    """A point in the history: e-mails sent since counting began, and e-mails waiting."""
 
     at: datetime
     sent: int
@@ -44,7 +48,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtWork:
-    """Of the accounts: how many there are, may be used, are driven by a worker, may send at this moment."""
+    """Numbers of accounts: all, usable, driven by a worker, and able to send right now."""
 
     all: int
     active: int
@@ -54,7 +58,10 @@ class AtWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """`health` and `oldest_wait_s` are those of the installation; of a workspace, `oldest_wait_s` is its own."""
+    """What is happening now. `health` is the installation's, and None for a workspace.
+
+    `oldest_wait_s` is that of the installation or workspace.
+    """
 
     now: datetime
     workspace: str | None
@@ -76,7 +83,7 @@ class Now:
 
 
 class NowWatch:
-    """Looks again and again, and remembers what it needs for a pace."""
+    """Looks repeatedly, and remembers what it needs to compute the rate."""
 
     def __init__(
         self,
@@ -85,7 +92,7 @@ class NowWatch:
         *,
         called: Callable[[Account], Account] = lambda account: account,
     ) -> None:
-        """`called`: accounts as whoever looks may know them."""
+        """Watches one workspace, or everything. `called` gives accounts the names that the viewer knows."""
         self._store = store
         self._workspace = workspace
         self._called = called
@@ -130,7 +137,9 @@ class NowWatch:
         )
 
     async def _sent_by(self, workspace: str, now: datetime) -> int:
-        """Never fewer than at the look before: what has been counted stays so when its hour is no longer looked at."""
+        """Returns the number of e-mails sent so far. It never falls: e-mails remain counted when their hour is no
+        longer read.
+        """
         hours = {row["hour"]: row["sent"] for row in await self._store.fetch(_OWN_SENT, workspace, now)}
         self._own_sent += sum(max(0, sent - self._own_hours.get(hour, 0)) for hour, sent in hours.items())
         self._own_hours = hours
@@ -163,12 +172,12 @@ class NowWatch:
         return QueueHealth(oldest_wait_s=wait_s, health=None)
 
     async def _noted(self, now: datetime) -> float | None:
-        """Since when what no engine has taken up yet has been due."""
+        """Returns how long e-mails that no engine has picked up yet have been due."""
         due_at = await self._store.value(_NOTED, now)
         return (now - due_at).total_seconds() if due_at is not None else None
 
     async def _own_facts(self, workspace: str) -> Facts:
-        """As much of it as the workspace may know: the operator's accounts serve it, and have no names."""
+        """Returns the facts that the workspace may know. It uses the operator's accounts without seeing their names."""
         store = self._store
         now = await store.now()
         routes = [
@@ -190,16 +199,18 @@ class NowWatch:
             holds=[_known(hold, names) for hold in await read_holds(store, now=now, workspace=workspace)],
             blocked=[replace(each, route=_renamed(each.route, names)) for each in blocked],
             shut={each.account_id for each in await read_blocks(store, now=now, workspace=workspace)},
+            locked_keys=await locked_keys(store, now=now, workspace=workspace),
             in_hand=_by_account(in_hand),
         )
 
 
-# What was sent: of the installation since accounts keep books; of a workspace by its own counters, in this hour and the one before.
+# What was sent: in the installation, since the counters of its accounts began; in a workspace, in the current and
+# previous hour.
 _SENT = "SELECT coalesce(sum(l.sent_total), 0)::bigint FROM fairpost.leases_now() l"
 _OWN_SENT = """
     SELECT a.hour, sum(a.sent)::bigint AS sent FROM fairpost.activity a
     WHERE a.workspace = $1 AND a.hour >= fairpost.hour_of($2) - interval '1 hour' GROUP BY 1"""
-# A note stays where nobody takes it up, also when what it is about was cancelled: what still waits is looked for, of those who came first.
+# An unread arrival stays even if its e-mail was cancelled, so the oldest ones are checked for e-mails that still wait.
 _NOTED = """
     SELECT min(q.due_at)
     FROM (SELECT a.flow FROM fairpost.arrivals a WHERE a.due_at <= $1 GROUP BY a.flow ORDER BY min(a.due_at) LIMIT 1000) a
@@ -216,7 +227,7 @@ _HOURS = """
 
 
 def _by_account(rows: Sequence[Any]) -> dict[AccountId, InHand]:
-    """An account may have e-mails of several routes in hand: those of its pool, and those that it alone may send."""
+    """Groups the rows by account. One may have claimed e-mails of several routes: its pool's, and its own."""
     found: dict[AccountId, InHand] = {}
     for row in rows:
         id_ = AccountId(row["account_id"] or 0)

@@ -1,4 +1,4 @@
-"""The queue of one workspace as it may see it. Costs the number of its senders, never that of its e-mails."""
+"""Reads one workspace's queue, as it may see it. The cost depends on its senders, not on its e-mails."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,13 +8,16 @@ from fairpost.model.states import EmailClass
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-READY_MAX = 10_000  # of a class; counted one by one, and not further
+READY_MAX = 10_000  # per class: they are counted one by one
 FAILED_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassQueue:
-    """`waiting` are all that are scheduled or ready. `ready` stops at 10,000. `oldest_at`: since when the oldest of them has been due."""
+    """The queue of one class. `waiting` counts all e-mails that are scheduled or ready.
+
+    `ready` stops at 10,000. `oldest_at` is when the oldest became due.
+    """
 
     email_class: EmailClass
     waiting: int
@@ -27,8 +30,12 @@ class ClassQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
-    """From `since` on, which is the beginning of an hour. `bounced` and `rejected` are what servers said for good; `failed` are e-mails that were
-    given up, counted among the 10,000 newest of them."""
+    """Results from `since` on, which is the start of an hour.
+
+    `bounced` and `rejected` are permanent replies of servers.
+
+    `failed` counts e-mails that were given up, among the 10,000 newest of them.
+    """
 
     since: datetime
     sent: int
@@ -46,7 +53,7 @@ class OwnQueue:
 
 
 async def read_queue(store: Store, workspace: str) -> OwnQueue:
-    """Several looks, not one moment frozen."""
+    """Reads the queue with several queries, so it is not a consistent snapshot."""
     now = await store.value("SELECT coalesce($1, clock_timestamp())", clock.stated())
     rows = await store.fetch("SELECT * FROM fairpost.own_queue($1, $2, $3)", workspace, READY_MAX, now)
     return OwnQueue(

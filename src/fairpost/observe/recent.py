@@ -1,4 +1,4 @@
-"""What looks found, kept for a moment: however many ask, one looks."""
+"""A short-lived cache: many viewers share one read."""
 
 import asyncio
 from collections import OrderedDict
@@ -9,11 +9,14 @@ from fairpost.system import clock
 
 T = TypeVar("T")
 
-KEPT_S_MAX = 4.0  # whoever looks each second is told of a change within five
+KEPT_S_MAX = 4.0  # a viewer that polls every second sees changes within five
 
 
 class Recent(Generic[T]):
-    """`cost_max`: of the time, looking may take; a look that takes long is kept for longer, up to KEPT_S_MAX."""
+    """Caches one result. `cost_max` is the share of the time that reads may take.
+
+    Slow results are kept longer, up to KEPT_S_MAX.
+    """
 
     def __init__(self, *, kept_s: float, cost_max: float = 1.0) -> None:
         self._kept_s = kept_s
@@ -33,7 +36,7 @@ class Recent(Generic[T]):
 
 
 class Recents:
-    """One for each name, those that were asked for last: whoever asks for names without end takes no more room than this."""
+    """One cache per name, for the most recently used names, so that an endless supply of names cannot fill the memory."""
 
     def __init__(self, *, kept_s: float, kept_max: int) -> None:
         self._kept_s = kept_s

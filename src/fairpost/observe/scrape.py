@@ -1,4 +1,4 @@
-"""Serves the figures to Prometheus on /metrics: in the running loop, without handling any signal."""
+"""Serves the metrics at /metrics, in the running loop, without signal handlers."""
 
 import logging
 import socket
@@ -17,16 +17,16 @@ from fairpost.observe.recent import Recent
 from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system.listening import listening
 
-KEPT_S = 1.0  # however many ask: one look a second
+KEPT_S = 1.0  # one read per second, however many clients ask
 BACKLOG = 128
-STOP_S_MAX = 5  # for an answer under way, if the database keeps it waiting
+STOP_S_MAX = 5  # for a response in progress, if the database is slow
 
-# Strangers' mistakes are answered; without a handler they would land on stderr, too.
+# Clients get an answer to their mistakes. Without a handler, these would also appear on stderr.
 logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
 
 
 class Scrapes:
-    """The figures, looked at when somebody asks, and kept for a second."""
+    """The figures, read on request and cached for a second."""
 
     def __init__(self, look: Callable[[], Awaitable[bytes]]) -> None:
         self._look = look
@@ -36,20 +36,20 @@ class Scrapes:
         return await self._recent.look(self._look)
 
     async def answer(self, _: Request) -> Response:
-        """A database that is away is no reason to stop: Prometheus asks again."""
+        """Responds even if the database is unavailable, because Prometheus asks again."""
         try:
             return Response(await self.page(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
         except (FairpostError, *DRIVER_ERRORS) as error:
-            return Response(f"The database does not answer: {error}\n", status_code=503, media_type="text/plain")
+            return Response(f"The database is not responding: {error}\n", status_code=503, media_type="text/plain")
 
 
 @asynccontextmanager
 async def served(look: Callable[[], Awaitable[bytes]], *, host: str, port: int) -> AsyncIterator[int]:
-    """Listens until the end of the block; gives the port, which 0 leaves to the system."""
+    """Listens until the block ends, and yields the port. With port 0, the system chooses one."""
     listener = _listener(host, port)
     config = uvicorn.Config(
         Starlette(routes=[Route("/metrics", Scrapes(look).answer)]),
-        http="h11",  # which limits a request's head by itself
+        http="h11",  # limits the size of a request's head by itself
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -62,7 +62,7 @@ async def served(look: Callable[[], Awaitable[bytes]], *, host: str, port: int) 
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
-    await server.startup(sockets=[listener])  # and not serve(), which takes over the signals
+    await server.startup(sockets=[listener])  # not serve(), which would take over the signals
     try:
         yield listener.getsockname()[1]
     finally:
@@ -75,5 +75,5 @@ def _listener(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise FairpostError(
             f"Cannot listen on {host} port {port}: {error.strerror or error}. "
-            "Take another: fairpost metrics --listen 127.0.0.1:9465"
+            "Use a different port: fairpost metrics --listen 127.0.0.1:9465"
         ) from error

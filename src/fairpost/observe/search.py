@@ -1,7 +1,7 @@
-"""E-mails by what is known of them; and by one word, of which nobody said what it is."""
+"""Finds e-mails by their properties, or by a single term of unknown kind."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
@@ -14,24 +14,26 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is known of an e-mail; None: it may be anything. Key, campaign, user and stream are a workspace's own."""
+    """Search criteria; None matches anything. Key, campaign, user, stream, type and tags belong to one workspace."""
 
-    to: str | None = None  # an address, among all that it is for
+    to: str | None = None  # one of its recipients
     key: str | None = None
     campaign: str | None = None
     user: str | None = None
     stream: str | None = None
     account: str | None = None  # that has it, or had it last
-    since: datetime | None = None  # accepted at this moment or later
-    until: datetime | None = None  # accepted before
+    type: str | None = None
+    tags: Mapping[str, str] | None = None  # all must match
+    since: datetime | None = None  # accepted at or after this time
+    until: datetime | None = None  # accepted before this time
 
     @property
     def is_of_one_workspace(self) -> bool:
-        return any(each is not None for each in (self.key, self.campaign, self.user, self.stream))
+        return any(each is not None for each in (self.key, self.campaign, self.user, self.stream, self.type, self.tags))
 
     def as_json(self) -> str:
         known = {field.name: getattr(self, field.name) for field in fields(self)}
-        return json.dumps({name: value for name, value in known.items() if value is not None}, default=str)
+        return json.dumps({name: value for name, value in known.items() if value not in (None, {})}, default=str)
 
 
 ANY = Wanted()
@@ -39,7 +41,7 @@ ANY = Wanted()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """`looked_to`: it stopped here before it had found as many as were asked for, and older ones may follow."""
+    """The e-mails found. `looked_to` is set if the search stopped there before it found enough; older ones may follow."""
 
     emails: list[ListedEmail]
     looked_to: EmailId | None = None
@@ -68,7 +70,7 @@ async def search_emails(
     most: int = 50,
     now: datetime | None = None,
 ) -> Matches:
-    """The newest first. Looks at two thousand e-mails at most, however few of them are wanted."""
+    """Returns matching e-mails, newest first. Reads at most two thousand e-mails, even if few of them match."""
     if wanted == ANY:
         return Matches(
             emails=await list_emails(store, workspace=workspace, states=states, before=before, most=most, now=now)
@@ -93,8 +95,10 @@ async def find_emails(
     most: int = 50,
     now: datetime | None = None,
 ) -> Found:
-    """As an id, an address, a key or a campaign, in this order: the first that there is. `id_`: what it is as an id, if it can be one. `home`:
-    whose keys and campaigns are meant where no workspace is given."""
+    """Tries the text as an ID, address, key and campaign, in this order. The first match counts.
+
+    `id_` is the text as an ID, if it can be one. `home` is the workspace of keys and campaigns if none is given.
+    """
     text = text.strip()
     if id_ is not None:
         emails = await listed_by_ids(store, [id_], workspace=workspace, now=now)

@@ -1,4 +1,4 @@
-"""One sender as people look at it: what is known, what it did, what it scores now, and what holds its mail back."""
+"""Reads one sender for people: its attributes, activity, score, and what blocks its mail."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,20 +14,20 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSender:
-    """`score` is that of this moment, None where nobody is scored; the sender's own is that of the last decision."""
+    """A sender with its current `score`, which is None if scoring is off. The sender's own is from the last decision."""
 
     sender: Sender
     score: Score | None
     day: Day
     waiting: int
-    home: str | None  # the domain below which a user's mail is queued; None: nobody said, and nothing was
+    home: str | None  # the domain under which a user's mail is queued; None: unknown
     stops: tuple[Stop, ...]
     fairness: Fairness
     now: datetime
 
 
 async def show_sender(store: Store, id_: SenderId, policy: SenderPolicy) -> ShownSender:
-    """Also one that nobody registered, if it ever sent anything."""
+    """Returns one sender. It need not be registered if it has sent mail."""
     now = await store.value("SELECT clock_timestamp()")
     (active,) = await senders.with_activity(store, [id_])
     activity = activity_of(active.sender, active.hours, active.days, now=now)
@@ -43,14 +43,15 @@ async def show_sender(store: Store, id_: SenderId, policy: SenderPolicy) -> Show
     )
     is_blank = shown.sender == Sender(id=id_) and not shown.waiting
     if is_blank and not await store.value(_HAS_SENT, id_.workspace, _user(id_)):
-        raise NotFound(
-            f"There is no {id_}: nobody registered it, and nothing of it was ever sent. See: fairpost user list"
-        )
+        raise NotFound(f"There is no {id_}: it is not registered and has never sent anything. See: fairpost user list")
     return shown
 
 
 async def waiting_behind(store: Store, id_: SenderId) -> int:
-    """How many e-mails of it wait, scheduled or ready. Read from the tree and the notes, never from the queue."""
+    """Returns the number of its waiting e-mails, scheduled or ready.
+
+    They are counted in the tree and the arrivals, never in the queue.
+    """
     return int(await store.value("SELECT fairpost.waiting_behind($1, $2)", id_.workspace, _user(id_)))
 
 

@@ -1,4 +1,4 @@
-"""Reads what `fairpost status` shows and diagnoses. Costs the same with ten e-mails waiting or ten million."""
+"""Reads the facts for `fairpost status`. It takes the same time with ten e-mails waiting as with ten million."""
 
 from collections.abc import Collection
 from dataclasses import asdict, replace
@@ -10,19 +10,24 @@ from fairpost.model.ids import AccountId
 from fairpost.model.states import State
 from fairpost.policy.facts import BlockedMail, Facts, Hold, InHand, Pause, Route
 from fairpost.store.blocks import blocked_for_all, read_blocked_mail
+from fairpost.store.dkim import locked_keys
 from fairpost.store.pauses import pause_now
 from fairpost.store.reasons import with_reason
 from fairpost.store.store import Store
 
 FINISHED_WITHIN = timedelta(hours=24)
-ALIVE = timedelta(seconds=5)  # engines say every two to four seconds that they are here
+ALIVE = timedelta(seconds=5)  # engines report every two to four seconds
 HOLDS_MAX = 20
-HOLDS_SEEN_MAX = 1_000  # throttles and gates among them
+HOLDS_SEEN_MAX = 1_000  # including throttles and gates
 
 
 async def read_facts(store: Store, *, now: datetime | None = None, with_finished: bool = True) -> Facts:
-    """A look at each part after the other, not one moment frozen: good for people, no ground for decisions. What has finished is counted one by
-    one: whoever looks every second does without."""
+    """Reads all parts one after another.
+
+    It is not a consistent snapshot: show it to people, but do not base decisions on it.
+
+    Finished e-mails are counted one by one, so frequent viewers leave them out.
+    """
     engines = await read_engines(store, now=now)
     now = now or await store.value("SELECT clock_timestamp()")
     routes = await store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", now)
@@ -38,6 +43,7 @@ async def read_facts(store: Store, *, now: datetime | None = None, with_finished
         holds=holds,
         blocked=await read_blocked(store, now=now),
         shut=await blocked_for_all(store),
+        locked_keys=await locked_keys(store, now=now),
         in_hand={AccountId(row["account_id"]): _in_hand(row) for row in await store.fetch(_IN_HAND)},
         finished={State(row["state"]): row["n"] for row in finished},
     )
@@ -49,7 +55,10 @@ async def read_pause(store: Store, *, now: datetime) -> Pause | None:
 
 
 async def read_holds(store: Store, *, now: datetime, workspace: str | None = None, by_hand: bool = False) -> list[Hold]:
-    """Those with the most waiting behind them: of all workspaces, or of one. `by_hand`: what a person holds, and no throttle or gate."""
+    """Returns the holds with the most e-mails waiting behind them, in all workspaces or one.
+
+    `by_hand` excludes throttles and gates.
+    """
     looked_at = HOLDS_SEEN_MAX if by_hand else HOLDS_MAX
     rows = await store.fetch(_HOLDS, looked_at, now, workspace)
     return [hold for row in rows if (hold := Hold(**with_reason(row))).kind == "held" or not by_hand][:HOLDS_MAX]
@@ -61,7 +70,7 @@ async def read_blocked(store: Store, *, now: datetime, workspace: str | None = N
 
 
 async def read_engines(store: Store, *, now: datetime | None = None) -> frozenset[str]:
-    """Those that are alive. They say so by the database's own clock."""
+    """Returns the running engines, by the database's clock."""
     sql = "SELECT e.id FROM fairpost.engines e WHERE e.seen_at > coalesce($1, clock_timestamp()) - $2::interval"
     rows = await store.fetch(sql, now, ALIVE)
     return frozenset(row["id"] for row in rows)
@@ -75,7 +84,7 @@ async def read_accounts(
     after: str = "",
     most: int | None = None,
 ) -> list[AccountRuntime]:
-    """By name: all of them, or those that belong to a workspace or take mail of one of these routes."""
+    """Returns accounts by name: all, those of a workspace, or those that serve one of these routes."""
     found = await store.runtimes(workspace=workspace, serving=serving, after=after, most=most)
     return await _observed(store, found)
 
@@ -86,7 +95,7 @@ async def read_account(store: Store, name: str) -> AccountRuntime:
 
 
 async def _observed(store: Store, runtimes: list[AccountRuntime]) -> list[AccountRuntime]:
-    """With what is on the wire, and with single sends, where a limit counts them back from the moment itself."""
+    """Adds sends in progress, and single sends for limits with a sliding window."""
     rows = await store.fetch("SELECT * FROM fairpost.on_the_wire($1)", [each.account.id for each in runtimes])
     begun_at = {row["account_id"]: row["begun_at"] for row in rows}
     return [

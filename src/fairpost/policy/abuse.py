@@ -1,6 +1,6 @@
-"""Who sends in a way that hurts the others: a score over the last 24 hours, and what follows from it.
+"""Detect abuse: compute a score over the last 24 hours, and its consequences.
 
-Counters are given, nobody is looked up here, and nothing is applied: the weights and tiers are in `tiers`.
+Counters are passed in. Nothing is looked up or applied here; weights and tiers are in `tiers`.
 """
 
 from collections.abc import Mapping
@@ -18,29 +18,29 @@ YOUNG_FOR = timedelta(days=7)
 YOUNG_VOLUME_MAX = 100
 SPIKE_FACTOR = 5
 SCORE_MAX = 100
-SAMPLE_HALF = 20  # with so many e-mails a score is as good as a coin
+SAMPLE_HALF = 20  # with this many e-mails, the confidence is one half
 
 
 def is_young(created_at: datetime | None, *, now: datetime) -> bool:
-    """Nobody is young because nobody said how old they are: the rule is for accounts that are known to be new."""
+    """Return whether a sender is young. One of unknown age is not: the rule is for senders known to be new."""
     return created_at is not None and now - created_at < YOUNG_FOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """One sender's counters: by the hour, each under the moment it began, and the volume of each day before, oldest first.
+    """One sender's counters: per hour, keyed by its start, and the volume of each previous day, oldest first.
 
-    `created_at` None: nobody said. Volume is booked ahead, so there may be hours that have not begun.
+    `created_at` is None if unknown. Volume is booked ahead, so future hours may have some.
     """
 
     created_at: datetime | None
     hours: Mapping[datetime, Counts] = field(default_factory=dict)
-    days: tuple[int, ...] = ()  # without the last 24 hours
+    days: tuple[int, ...] = ()  # excluding the last 24 hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """All that the rules look at: the last 24 hours, and what was usual before."""
+    """Everything that the rules consider: the last 24 hours, and the usual volume before."""
 
     counts: Counts = field(default_factory=Counts)
     past_volume: int = 0
@@ -49,27 +49,29 @@ class Day:
 
 
 def last_day(activity: Activity, *, now: datetime) -> Day:
-    """Nothing older than 24 hours counts, and nothing that is still to come. As hours are dropped whole, an e-mail counts
-    for 23 to 24 of them."""
+    """Return the counters of the last 24 hours, ignoring anything older and anything in the future.
+
+    Hours are dropped as a whole, so an e-mail counts for 23 to 24 hours.
+    """
     counts = sum((c for start, c in activity.hours.items() if now - DAY < start <= now), Counts())
     first = next((i for i, volume in enumerate(activity.days) if volume), len(activity.days))
     return Day(
         counts=counts,
         past_volume=sum(activity.days),
-        past_days=len(activity.days) - first,  # before its first e-mail a sender has no habits
+        past_days=len(activity.days) - first,  # a sender has no habits before its first e-mail
         is_young=is_young(activity.created_at, now=now),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    value: int  # 0 to 100, the worse the higher
+    value: int  # 0 to 100, higher is worse
     confidence: float  # 0 to 1
     reasons: tuple[Reason, ...] = ()
 
 
 class Scorer(Protocol):
-    """Put your own in its place: it gets the counters, and answers at once."""
+    """Computes a score from the counters, and must answer at once. You can replace it with your own."""
 
     def score(self, activity: Activity, *, now: datetime) -> Score: ...
 
@@ -85,7 +87,7 @@ POINTS = {Rule.BOUNCES: 30, Rule.REJECTS: 20, Rule.SPIKE: 25, Rule.YOUNG: 40}
 
 
 class RuleScorer:
-    """Points for each broken rule, 100 at most. Four comparisons of whole numbers, so that no limit is blurred by rounding."""
+    """Gives points for each broken rule, at most 100. It compares integers, so that rounding blurs no limit."""
 
     def score(self, activity: Activity, *, now: datetime) -> Score:
         day = last_day(activity, now=now)
@@ -102,7 +104,7 @@ def broken_rules(day: Day) -> tuple[Rule, ...]:
     is_broken = {
         Rule.BOUNCES: counts.bounced * 10 > counts.total,  # more than 10 %
         Rule.REJECTS: counts.rejected * 20 > counts.total,  # more than 5 %
-        # Without history nothing is unusual: everybody's first day would be a spike.
+        # Without history, nothing is unusual; otherwise every sender's first day would be a spike.
         Rule.SPIKE: day.past_volume > 0 and counts.volume * day.past_days > SPIKE_FACTOR * day.past_volume,
         Rule.YOUNG: day.is_young and counts.volume > YOUNG_VOLUME_MAX,
     }
@@ -110,34 +112,34 @@ def broken_rules(day: Day) -> tuple[Rule, ...]:
 
 
 def is_worth_scoring(before: Day, after: Day) -> bool:
-    """`before`: as it was when last scored. False: the rules would say the same again, and so would the score.
+    """Return whether the score may have changed since `before`, the day as last scored.
 
-    It costs a few multiplications, so it can be asked with every batch of outcomes: a burst is noticed with the e-mail
-    that breaks a rule, and a sender who breaks none is hardly ever scored.
+    This costs a few multiplications, so it can run with every batch of outcomes: a burst is noticed with the e-mail
+    that breaks a rule, and a sender that breaks none is hardly ever scored.
     """
     return broken_rules(before) != broken_rules(after)
 
 
 def confidence(sample: int) -> float:
-    """n / (n + 20), for n e-mails: none 0, 20 one half, 100 five sixths, 1,000 almost 1."""
+    """Return n / (n + 20) for n e-mails: 0 for none, one half for 20, five sixths for 100, almost 1 for 1,000."""
     return sample / (sample + SAMPLE_HALF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbusePolicy:
     mode: AbuseMode = AbuseMode.ENFORCE
-    threshold: int = 50  # above it, not at it
+    threshold: int = 50  # only a score above it has consequences
     throttle_max: timedelta = DAY
-    confidence_min: float = 0.0  # a score that is less sure of itself has no consequences
+    confidence_min: float = 0.0  # a score with less confidence has no consequences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """`throttle` is to be remembered, also where it is only observed; `in_force` is to be applied."""
+    """A decision. `throttle` is stored, even if it is only observed; `in_force` is applied."""
 
     throttle: Throttle | None = None
     is_enforced: bool = False
-    is_new: bool = False  # it begins: the operators are told, once
+    is_new: bool = False  # it begins now, so the operators are notified once
 
     @property
     def in_force(self) -> Throttle | None:
@@ -145,7 +147,7 @@ class Decision:
 
 
 def decide(throttle: Throttle | None, score: Score, policy: AbusePolicy, *, now: datetime) -> Decision:
-    """What follows from a score, for a sender who is under this throttle or none."""
+    """Return the consequence of a score for a sender with this throttle, if any."""
     if policy.mode is AbuseMode.OFF:
         return Decision()
     after = _throttle(throttle, score, policy, now)
@@ -157,16 +159,16 @@ def decide(throttle: Throttle | None, score: Score, policy: AbusePolicy, *, now:
 
 
 def throttle_for(score: int, *, longest: timedelta = DAY) -> timedelta:
-    """An hour, doubled for each 20 points."""
-    hours: int = 2 ** max(0, min(score // 20, 30))  # a scorer of somebody else's may think of any number
+    """Return the length of a throttle: an hour, doubled for each 20 points."""
+    hours: int = 2 ** max(0, min(score // 20, 30))  # a custom scorer may return any number
     return min(HOUR * hours, longest)
 
 
 def look_again_at(throttle: Throttle | None, activity: Activity, *, now: datetime) -> datetime | None:
-    """When to score again even if nothing happens. None: not before something does.
+    """Return when to score again even if nothing happens, or None to wait until something does.
 
-    A throttle that is over stays as a low weight until the score has fallen, and it falls by time alone: when an hour
-    enters or leaves the 24, or the account is no longer young.
+    A throttle that is over remains as a low weight until the score has fallen. It falls with time alone: when an hour
+    enters or leaves the last 24, or when the account is no longer young.
     """
     if throttle is None:
         return None
@@ -182,12 +184,12 @@ def _throttle(throttle: Throttle | None, score: Score, policy: AbusePolicy, now:
     if throttle is not None:  # it may have begun under a longer maximum
         throttle = replace(throttle, until=min(throttle.until, throttle.since + policy.throttle_max))
     if score.value <= policy.threshold or score.confidence < policy.confidence_min:
-        # Who bounced enough to be held does not get out because the held mail makes no new bounces.
+        # A sender held for its bounces is not released because its held mail causes no new ones.
         return throttle if throttle is not None and throttle.holds(now) else None
     length = throttle_for(score.value, longest=policy.throttle_max)
     if throttle is None:
         return Throttle(now, now + length)
-    # Counted from its beginning: a score that stays as it is prolongs nothing, however often it is asked.
+    # Counted from the start of the throttle, so that an unchanged score prolongs nothing, however often it is computed.
     return replace(throttle, until=max(throttle.until, throttle.since + length))
 
 

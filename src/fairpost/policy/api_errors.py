@@ -1,7 +1,8 @@
-"""An error body of an API, as it stands in a log, as a reply: the status, and "reason: message" for `replies` to read.
+"""Convert an API's error body to a reply: the status, and "reason: message" for `replies`.
 
-Google: {"error": {"code": 403, "message": …, "errors": [{"reason": …}], "status": …}}. Microsoft Graph: {"error": {"code":
-"ErrorSendAsDenied", "message": …, "innerError": …}}. Both token endpoints: {"error": "invalid_grant", "error_description": …}.
+Google: {"error": {"code": 403, "message": …, "errors": [{"reason": …}], "status": …}}. Microsoft Graph: {"error":
+{"code": "ErrorSendAsDenied", "message": …, "innerError": …}}. Both token endpoints: {"error": "invalid_grant",
+"error_description": …}.
 """
 
 import json
@@ -13,7 +14,7 @@ from fairpost.policy.replies import NO_CODE
 from fairpost.policy.reply_rules import BY_GRAPH_CODE
 
 BODY_CHARS_MAX = 100_000
-INNER_MAX = 5  # errors within errors
+INNER_MAX = 5  # nested errors
 
 
 class ApiError(NamedTuple):
@@ -22,7 +23,7 @@ class ApiError(NamedTuple):
 
 
 def read_error(body: str, *, status: int = NO_CODE) -> ApiError | None:
-    """None: it is no such body. `status`: the HTTP status, where it is known apart."""
+    """Parse an error body. Return None if it is not one. `status` is the HTTP status, if known separately."""
     if not body.lstrip().startswith("{"):
         return None
     try:
@@ -49,7 +50,7 @@ def _of_the_token_endpoint(error: str, given: dict[str, Any], status: int) -> Ap
 
 
 def _graph_code(error: dict[str, Any]) -> str:
-    """The innermost that is known: the outer one says less."""
+    """Return the innermost known code, because the outer ones say less."""
     codes = list(_codes(error))
     return next((code for code in reversed(codes) if code.lower() in BY_GRAPH_CODE), codes[0])
 

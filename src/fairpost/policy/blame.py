@@ -1,7 +1,7 @@
-"""Whose fault it is that an account's mail bounces or is refused: one sender's, or the account's own. A sender is a workspace.
+"""Decide whether a sender or the account is to blame for bounces and refusals. A sender is a workspace.
 
-Where the account has one sender, it is stopped. Where several share it, those to blame are blocked on it, and the account is
-stopped only by what remains: before its provider stops it, and without anybody paying for another.
+An account with one sender is stopped. If several share it, those to blame are blocked on it, and only what remains can
+stop the account. This happens before its provider stops it, and without affecting other senders.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,11 +13,11 @@ from fairpost.model.account import AccountStatus, Limits
 from fairpost.model.fault import Bounces, Fault, Refusals, Sample, Suspect
 from fairpost.model.reason import Reason
 
-BOUNCES_MIN = 2  # a single one is nobody's fault
-REFUSALS_MAX = 5  # more in a row would go through a whole campaign, and fail it
+BOUNCES_MIN = 2  # a single bounce is not held against a sender
+REFUSALS_MAX = 5  # continuing after this many in a row would fail a whole campaign
 ESTABLISHED_AGE = timedelta(days=7)
 ESTABLISHED_SENT = 100
-BLOCKS_MAX = 100  # on one account; SQL has the same number
+BLOCKS_MAX = 100  # per account; SQL has the same number
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blame:
-    """Who is to be blocked, and whether the account itself is to be stopped."""
+    """The senders to block, and whether to stop the account itself."""
 
     accused: tuple[Accused, ...] = ()
     stop: Stop | None = None
@@ -76,7 +76,7 @@ def _for_bounces(sample: Sample, limits: Limits) -> Blame:
 
 
 def _for_refusals(sample: Sample, now: datetime) -> Blame:
-    """What meets everybody alike is the account's, and then it is nobody else's."""
+    """Blame the account alone for a problem that all senders have."""
     guilty = [s for s in sample.suspects if s.refused >= REFUSALS_MAX]
     others = [s for s in sample.suspects if s not in guilty]
     if not sample.is_shared and guilty:
@@ -90,7 +90,9 @@ def _for_refusals(sample: Sample, now: datetime) -> Blame:
 
 
 def _stop(fault: Fault) -> Stop:
-    """Too many bounces pass; who is refused needs a person."""
+    """Return how to stop the account: too many bounces pause it, while refusals suspend it until it is resumed
+    manually.
+    """
     return Stop(AccountStatus.PAUSED if isinstance(fault, Bounces) else AccountStatus.SUSPENDED, fault)
 
 
@@ -99,7 +101,7 @@ def _is_established(suspect: Suspect, now: datetime) -> bool:
 
 
 def _refusals(suspects: Sequence[Suspect]) -> Refusals:
-    """Of one its own; of several what came in a row."""
+    """Combine the refusals: all of them for one suspect, only consecutive ones for several."""
     counts = [s.refused if len(suspects) == 1 else s.streak for s in suspects]
     last = max((s for s in suspects if s.refusal), key=lambda s: s.refused_since or s.since, default=None)
     return Refusals(
@@ -112,7 +114,7 @@ def _refusals(suspects: Sequence[Suspect]) -> Refusals:
 
 
 def _bounces(suspects: Iterable[Suspect], others_sent: int, limits: Limits) -> Bounces | None:
-    """None: they are within the limit."""
+    """Combine the bounces. Return None if they are within the limit."""
     counts = [(s.sent, s.bounced) for s in suspects]
     sent, bounced = others_sent + sum(s for s, _ in counts), sum(b for _, b in counts)
     is_enough = sent >= limits.bounce_sample_min

@@ -1,4 +1,4 @@
-"""What a schedule means, worked out for weeks ahead: when mail may go out, and how much on each local day."""
+"""A schedule computed for the coming weeks: open times, and the quota of each local day."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -9,8 +9,8 @@ from fairpost.policy import windows
 from fairpost.policy.quotas import allowed_on, day_number, problem_of_quota
 from fairpost.policy.windows import Span
 
-HORIZON = timedelta(days=60)  # so far a calendar reaches
-RENEWED_BEFORE = timedelta(days=30)  # with less than this left, it is worked out anew
+HORIZON = timedelta(days=60)  # how far ahead a calendar reaches
+RENEWED_BEFORE = timedelta(days=30)  # with less than this left, it is computed again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,18 +22,21 @@ class QuotaDay:
 
 
 def problem_of_schedule(schedule: Schedule, now: datetime) -> str | None:
-    """What is wrong with it, by field, rule and value; None: it can be used."""
+    """Return what is wrong with the schedule (field, rule and value), or None if it is valid."""
     if schedule.window is not None:
         problem = windows.problem_of(schedule.window, now)
         if problem is not None:
             return problem
     elif not windows.is_zone(schedule.timezone):
-        return f'timezone must be a name like Europe/Berlin, got "{schedule.timezone}"'
+        return f'timezone must be a name such as Europe/Berlin, got "{schedule.timezone}"'
     return problem_of_quota(schedule.quota)
 
 
 def openings(schedule: Schedule, timezone: str | None, *, now: datetime, until: datetime) -> tuple[Span, ...] | None:
-    """When the window is open, on the clock of another timezone where one is given; None: always."""
+    """Return when the window is open, or None if it always is.
+
+    If a time zone is given, the window applies to its local time.
+    """
     if schedule.window is None:
         return None
     window = schedule.window if timezone is None else replace(schedule.window, timezone=timezone)
@@ -41,7 +44,7 @@ def openings(schedule: Schedule, timezone: str | None, *, now: datetime, until: 
 
 
 def quota_days(schedule: Schedule, first_day: date | None, *, now: datetime, until: datetime) -> Iterator[QuotaDay]:
-    """The local days from the one that `now` lies in. `first_day`: where a ramp-up counts from; None: today."""
+    """Yield the local days, starting with that of `now`. A ramp-up starts on `first_day`, or today if that is None."""
     if schedule.quota.daily_max is None:
         return
     first_day = first_day or windows.local_day(schedule.timezone, now)
@@ -56,7 +59,7 @@ def quota_days(schedule: Schedule, first_day: date | None, *, now: datetime, unt
 
 
 def day_start(timezone: str, now: datetime) -> datetime:
-    """When the local day that `now` lies in began."""
+    """Return when the local day of `now` began."""
     begin = now - timedelta(days=3)
     while (after := windows.next_day(timezone, begin)) <= now:
         begin = after

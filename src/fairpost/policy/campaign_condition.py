@@ -1,4 +1,4 @@
-"""What is going on with a campaign: its own state, or what its mail waits for. Reading the facts is the business of observe."""
+"""Determine a campaign's condition: its own state, or what its mail is waiting for. observe provides the facts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from fairpost.policy.conditions import PAUSED, Condition, Tone, is_broken
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Nothing of these e-mails goes out before `until`: their hours are over, or the quota is used up."""
+    """A gate that keeps these e-mails back until `until`: their hours are over, or the quota is used up."""
 
     until: datetime
     why: Reason
@@ -19,17 +19,20 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignFacts:
-    """`held`: what stops it from above: a pause of everything, a hold, a throttle, a block. `routes`: the conditions of those that its
-    mail goes through."""
+    """The facts about a campaign.
+
+    `held` is what stops it from above: a global pause, a hold, a throttle, or a block. `routes` are the conditions of
+    the routes that its mail uses.
+    """
 
     campaign: Campaign
-    members: int | None = None  # None: nobody has counted them
-    planned: int = 0  # prospects that have their e-mails
+    members: int | None = None  # None: not counted
+    planned: int = 0  # prospects that already have their e-mails
     ready: int = 0
     in_hand: int = 0
     in_doubt: int = 0
     parked: int = 0
-    next_due_at: datetime | None = None  # of what is scheduled for later
+    next_due_at: datetime | None = None  # of the e-mails scheduled for later
     gates: tuple[Gate, ...] = ()
     is_open_somewhere: bool = True  # some of its streams may send
     held: Condition | None = None
@@ -56,7 +59,7 @@ def of_campaign(at: CampaignFacts) -> Condition:
 
 
 def _unless_broken(at: CampaignFacts, held: Condition) -> Condition:
-    """What holds its mail back; or its route, where it would not go out either."""
+    """Return what holds the mail back, or the condition of its route if the route could not send it either."""
     has_mail = at.ready or at.in_hand or at.next_due_at is not None
     return at.routes[0] if has_mail and is_broken(at.routes) else held
 

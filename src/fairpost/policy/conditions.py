@@ -1,14 +1,14 @@
-"""What is going on, as codes, from evidence: the one answer that status, pages, campaigns, doctor, API and metrics render.
+"""Determine from the facts what is going on, as codes. Status, pages, campaigns, doctor, API and metrics all use this.
 
-An account has exactly one condition. So has a route: that of the account which decides. Order matters:
+An account has exactly one condition. So does a route: that of its deciding account. The order matters:
 
-1. what only a person can end (suspended, without a server, paused by hand);
-2. a fault: its last attempts failed, whatever a limit says beside it. A fault beats a pause that merely ends later;
-3. what ends by itself (limits, a pause that the provider asked for);
-4. who drives it: everything paused, no engine, no worker yet, an e-mail that hangs on the wire;
-5. sending, which needs a send; or nothing to do.
+1. what only manual action can end (suspended, without a server, paused by hand); 2. a fault: the last attempts failed,
+even if a limit applies as well. A fault comes before a pause that ends later; 3. what ends by itself (limits, a pause
+that the provider asked for); 4. what drives it: everything paused, no engine, no worker yet, an e-mail that hangs on
+the wire; 5. sending, which requires a send; or nothing to do.
 
-An e-mail has one cause. Where it is held and its route is broken, the route is told: released, it would not go out either.
+An e-mail has one cause. If it is held and its route is broken, the route is reported, because the e-mail could not be
+sent after its release, either.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,17 +23,18 @@ from fairpost.policy import limits
 from fairpost.policy.blame import reason_of
 from fairpost.policy.facts import Facts, Hold, Pause, Route
 from fairpost.policy.limits import NotBefore
+from fairpost.policy.verdicts import key_locked
 
-PACE_WORTH_TELLING = timedelta(minutes=1)  # less is just an account at work
-SLOW_AFTER = timedelta(seconds=15)  # an e-mail that has been on the wire for so long hangs
-SENDING_FOR = timedelta(seconds=5)  # after a send, and the pause that follows it
+PACE_WORTH_TELLING = timedelta(minutes=1)  # shorter pauses are normal while an account is working
+SLOW_AFTER = timedelta(seconds=15)  # an e-mail that has been on the wire for this long is considered hung
+SENDING_FOR = timedelta(seconds=5)  # after a send, and after the pause that follows it
 
 
 PAUSED = ("everything.paused", "everything.restored")
 
 
 class Tone(StrEnum):
-    """How bad it is. Fault: something is broken. Stopped: a person has to do something. Waiting: it ends by itself."""
+    """The severity: a fault is broken, stopped needs manual action, and waiting ends by itself."""
 
     FAULT = "fault"
     STOPPED = "stopped"
@@ -44,7 +45,11 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """`waiting`: the e-mails that it is about. `accounts`: of how many in the route this is the one that decides."""
+    """A condition.
+
+    `waiting` is the number of e-mails it affects. `accounts` is the number of accounts on the route, of which this one
+    decides.
+    """
 
     reason: Reason
     tone: Tone
@@ -58,7 +63,7 @@ class Condition:
 
     @property
     def is_stuck(self) -> bool:
-        """It does not end by itself."""
+        """Whether it does not end by itself."""
         return self.tone in (Tone.FAULT, Tone.STOPPED)
 
     @property
@@ -67,7 +72,7 @@ class Condition:
 
 
 def of_account(runtime: AccountRuntime, facts: Facts, *, has_mail: bool) -> Condition:
-    """`has_mail`: something is due that it might send."""
+    """Return an account's condition. `has_mail` means that mail it could send is due."""
     return (
         _ended_by_a_person(runtime, facts.now)
         or _at_fault(runtime, facts.now, is_tried=bool(facts.engines) and facts.pause is None)
@@ -84,13 +89,13 @@ _TOO_SHORT_TO_TELL = ("account.delay", "account.api_quota")
 
 
 def why_stopped(runtime: AccountRuntime, now: datetime) -> Reason | None:
-    """For longer than the pauses between its e-mails. None: it may send."""
+    """Return why the account is stopped for longer than the pauses between its e-mails, or None if it may send."""
     found = _ended_by_a_person(runtime, now) or _at_fault(runtime, now, is_tried=True) or _ends_by_itself(runtime, now)
     return found.reason if found is not None and found.code not in _TOO_SHORT_TO_TELL else None
 
 
 def of_route(route: Route, facts: Facts) -> Condition:
-    """Of mail that is due: the condition of the account that decides."""
+    """Return the condition of a route with mail that is due, which is the deciding account's condition."""
     serving = facts.serving(route)
     if not serving:
         code = "pool.empty" if route.pinned_to is None else "account.unknown"
@@ -102,7 +107,10 @@ def of_route(route: Route, facts: Facts) -> Condition:
 
 
 def is_broken(routes: Sequence[Condition]) -> bool:
-    """Nothing could go out there, whatever else keeps the mail back. Where only an engine is missing, nothing is broken."""
+    """Return whether nothing could be sent on these routes, whatever else keeps the mail back.
+
+    A missing engine alone does not count as broken.
+    """
     return bool(routes) and all(each.tone is Tone.FAULT and each.code != "engine.none" for each in routes)
 
 
@@ -110,7 +118,11 @@ _RANKS = {Tone.WORKING: 0, Tone.IDLE: 1, Tone.WAITING: 2, Tone.FAULT: 2, Tone.ST
 
 
 def _decides(condition: Condition) -> tuple[int, float, bool]:
-    """One that works decides. Else the one that may be the first to send again; a fault before a pause that ends later."""
+    """Return a sort key for the account that decides.
+
+    A working account decides. Otherwise, it is the one that may send again first; a fault comes before a pause that
+    ends later.
+    """
     never = condition.until is None and condition.tone is not Tone.WORKING
     rank = 3 if never and condition.tone is Tone.FAULT else _RANKS[condition.tone]
     moment = condition.until.timestamp() if condition.until else 0.0
@@ -129,7 +141,10 @@ def _ended_by_a_person(runtime: AccountRuntime, now: datetime) -> Condition | No
 
 
 def _at_fault(runtime: AccountRuntime, now: datetime, *, is_tried: bool) -> Condition | None:
-    """Its last attempts failed, also while it tries again right now. `is_tried`: else there is no next attempt to foretell."""
+    """Return the fault of an account whose last attempts failed, including while it is trying again.
+
+    `is_tried` means that there is a next attempt to announce.
+    """
     account = runtime.account
     rest, troubles = account.usage.rest, account.troubles
     if rest is None or not (troubles.unreachable or troubles.throttle_count):
@@ -194,17 +209,18 @@ def _condition(
     return Condition(reason=Reason(code, account=runtime.account.name, **params, until=until), tone=tone, until=until)
 
 
-# ── of everything that waits ──────────────────────────────────────────────────────────────────────────────
+# ── conditions of all waiting mail ────────────────────────────────────────────────────────────────────────
 
 
 def diagnose(facts: Facts) -> list[Condition]:
-    """Everything that keeps mail from going out now, the worst first; empty when nothing does."""
+    """Return everything that keeps mail from being sent now, worst first. Empty if nothing does."""
     found = [
         *([of_pause(facts.pause)] if facts.pause else []),
         *_of_routes(facts),
         *_on_the_wire(facts),
         *_of_holds(facts),
         *of_blocks(facts),
+        *[Condition(reason=key_locked(key), tone=Tone.FAULT) for key in facts.locked_keys],
         *_scheduled(facts),
         *_in_doubt(facts),
         *_stranded(facts),
@@ -247,7 +263,7 @@ _OF_CAMPAIGNS = {"paused": Tone.STOPPED, "failed": Tone.FAULT, "cancelled": Tone
 
 
 def _of_its_campaign(hold: Hold) -> Condition | None:
-    """What holds a campaign's stream is told as of the campaign: releasing the stream would let it send while it is paused."""
+    """Report a hold on a campaign's stream as the campaign's: releasing the stream would let a paused campaign send."""
     about: dict[str, Value] = {"name": hold.campaign, "workspace": hold.workspace, "until": hold.until}
     if hold.kind == "closed":
         reason = Reason("campaign.window_closed", **about, why=hold.reason)
@@ -260,7 +276,7 @@ def _of_its_campaign(hold: Hold) -> Condition | None:
 
 
 def _of_holds(facts: Facts) -> list[Condition]:
-    """One of each campaign, however many streams it has; none where the routes of what is held are broken."""
+    """Return one condition per campaign, however many streams it has, and none if the held e-mails' routes are broken."""
     broken = {route.route for route in facts.routes if is_broken([of_route(route, facts)])}
     found: dict[tuple[object, ...], Condition] = {}
     for hold in facts.holds:
@@ -275,7 +291,10 @@ def _of_holds(facts: Facts) -> list[Condition]:
 
 
 def _of_routes(facts: Facts) -> Iterable[Condition]:
-    """A route whose mail is all for later is asked as well: what will stand in its way then is known now, where a person must end it."""
+    """Yield the conditions of routes, including those whose mail is all scheduled for later.
+
+    An obstacle that must be removed manually is already known at this point.
+    """
     if not facts.accounts and facts.workspace is None:
         waiting = sum(route.waiting for route in facts.routes)
         yield Condition(reason=Reason("account.none"), tone=Tone.FAULT, waiting=waiting)
@@ -286,7 +305,7 @@ def _of_routes(facts: Facts) -> Iterable[Condition]:
         if found.code == "engine.none":
             no_engine.append(found)
         elif found.code in PAUSED:
-            continue  # told once, above everything
+            continue  # reported once, above everything else
         elif found.keeps_mail_back and (route.due or found.tone in (Tone.FAULT, Tone.STOPPED)):
             yield found
     if no_engine:
@@ -294,7 +313,7 @@ def _of_routes(facts: Facts) -> Iterable[Condition]:
 
 
 def _on_the_wire(facts: Facts) -> Iterator[Condition]:
-    """The last e-mail of a route: nothing waits behind it, and it may still hang."""
+    """Yield the conditions of routes whose last e-mail may hang although nothing is waiting behind it."""
     if not facts.engines or facts.pause:
         return
     asked = {each.account.id for route in facts.routes if route.due for each in facts.serving(route)}
@@ -341,11 +360,13 @@ def _stranded(facts: Facts) -> Iterable[Condition]:
         yield Condition(reason=Reason("mail.stranded"), tone=tone, waiting=left)
 
 
-# ── in one line ───────────────────────────────────────────────────────────────────────────────────────────
+# ── headline ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def headline(facts: Facts, found: Sequence[Condition], *, per_s: float) -> Condition:
-    """What is to be said first. `per_s`: how many e-mails went out in the last seconds, each second; 0 at the first look."""
+    """Return what to report first. `per_s` is the number of e-mails per second in the last seconds; 0 at the first
+    check.
+    """
     total = facts.total()
     waiting = sum(route.waiting for route in facts.routes) + total.claimed
     if facts.pause is not None:

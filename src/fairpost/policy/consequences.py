@@ -1,9 +1,10 @@
-"""What an outcome means for the account, in the order in which it is done. What it means for the e-mail is settled before."""
+"""The consequences of an outcome for the account, in order. The e-mail has already been settled."""
 
 from dataclasses import dataclass
 from typing import assert_never
 
 from fairpost.model.account import Rest
+from fairpost.model.dkim import LockedKey
 from fairpost.model.ids import EmailId
 from fairpost.model.reason import Reason
 from fairpost.model.report import Report
@@ -15,7 +16,7 @@ from fairpost.policy.verdicts import account_rejection, is_rejected, suspend_rea
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """`forgiven`: e-mails that get a try back."""
+    """Store the troubles. `forgiven` are e-mails that get one attempt back."""
 
     troubles: Troubles
     forgiven: tuple[EmailId, ...]
@@ -28,17 +29,17 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True)
 class Refund:
-    """The transport was never touched."""
+    """Refund the charge, because the transport was never touched."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClearDoubt:
-    """By asking the provider later, or by the e-mail's own policy."""
+    """Clear the doubt by asking the provider later, or by the e-mail's own policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """As `Ledger.count` has it."""
+    """Count an outcome. Has the arguments of `Ledger.count`."""
 
     is_handled: bool
     bounces: int = 0
@@ -50,10 +51,10 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """At once, and not when it suits: the next may be refused like this one."""
+    """Write the ledger at once: the next e-mail may be refused like this one."""
 
 
-Consequence = Remember | Suspend | Rest | Refund | ClearDoubt | Count | Book
+Consequence = Remember | Suspend | Rest | Refund | LockedKey | ClearDoubt | Count | Book
 
 
 def consequences(before: Troubles, weighed: Weighed, report: Report) -> list[Consequence]:
@@ -68,6 +69,8 @@ def consequences(before: Troubles, weighed: Weighed, report: Report) -> list[Con
     match verdict:
         case Untouched():
             found.append(Refund())
+            if report.locked_key is not None:
+                found.append(report.locked_key)
         case Deferred():
             pass
         case InDoubt():

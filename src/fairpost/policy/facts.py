@@ -1,4 +1,7 @@
-"""What is known of the queue, the accounts and the engines at one moment. Read in observe/status.py, judged in policy/conditions.py."""
+"""Facts about the queue, accounts and engines at one moment.
+
+observe/status.py reads them, and policy/conditions.py judges them.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,6 +9,7 @@ from datetime import datetime
 from typing import Literal
 
 from fairpost.model.account import AccountRuntime
+from fairpost.model.dkim import LockedKey
 from fairpost.model.fault import Block
 from fairpost.model.ids import AccountId
 from fairpost.model.reason import Reason
@@ -14,7 +18,7 @@ from fairpost.model.states import State
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InHand:
-    """`undecided`: those in doubt that a person must settle; the policy of the others sends them again."""
+    """Claimed e-mails. `undecided` are those in doubt that must be settled manually; the others are sent again."""
 
     claimed: int = 0
     sending: int = 0
@@ -24,7 +28,7 @@ class InHand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """What waits for one pool, or for one account (`@name`). `due`: some of it may go out now."""
+    """What is waiting for one pool, or for one account (`@name`). `due` means that some of it may go out now."""
 
     route: str
     waiting: int
@@ -38,8 +42,11 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """`until` None: until released. `kind`: held (by a person, or with its campaign), throttled, or closed (the window of a campaign).
-    `campaign`: whose stream it is. `routes`: where the e-mails behind it would go."""
+    """A hold on part of the queue, until it is released if `until` is None.
+
+    `kind` is held (manually, or with its campaign), throttled, or closed (the window of a campaign). `campaign` is the
+    one whose stream is held. `routes` are where the held e-mails would go.
+    """
 
     workspace: str
     level: str
@@ -59,7 +66,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedMail:
-    """Nobody who serves this route may take this workspace's mail; `block` is the first that ends."""
+    """Mail of a workspace that no account on this route may take. `block` is the block that ends first."""
 
     route: Route
     block: Block
@@ -67,7 +74,7 @@ class BlockedMail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Of everything. `until` None: until resumed. `restored`: this database is not the one it was."""
+    """The global pause. If `until` is None, it must be ended manually. `restored` means that the database is a copy."""
 
     since: datetime
     until: datetime | None
@@ -78,8 +85,11 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """`workspace`: whose they are; None: of everything. `engines`: those that are alive. `shut`: accounts that may send nothing of what is
-    due, because of blocks."""
+    """The facts, for everything or for one `workspace`.
+
+    `engines` are the live ones. `shut` are accounts that blocks keep from sending anything that is due. `locked_keys`
+    are DKIM keys that an engine could not unseal, so that mail waits.
+    """
 
     now: datetime
     workspace: str | None = None
@@ -90,6 +100,7 @@ class Facts:
     holds: Sequence[Hold] = ()
     blocked: Sequence[BlockedMail] = ()
     shut: Collection[AccountId] = ()
+    locked_keys: Sequence[LockedKey] = ()
     in_hand: Mapping[AccountId, InHand] = field(default_factory=dict)
     finished: Mapping[State, int] = field(default_factory=dict)  # in the last 24 hours
 
@@ -108,5 +119,5 @@ class Facts:
         return [each for each in self.accounts if each.account.pool == route.route]
 
     def is_driven(self, runtime: AccountRuntime) -> bool:
-        """By an engine that lives: the lease of one that was killed lasts for a while."""
+        """Return whether a live engine drives the account. The lease of a killed engine lasts for a while."""
         return runtime.is_driven(self.now) and runtime.owner in self.engines

@@ -1,7 +1,7 @@
 """The fair claim in plain Python: start-time fair queueing over a tree, one e-mail at a time.
 
-What the SQL does in batches and under locks, said once in the simplest way. Tests hold the SQL against it; the
-forecast and the simulation use it where there is no database.
+This is the simplest form of what the SQL does in batches and under locks. Tests compare the SQL with it; the forecast
+and the simulation use it without a database.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 @dataclass(slots=True)
 class Node(Generic[T]):
     weight: float = 1.0
-    vtime: float = 0.0  # what it has been served, divided by its weight
+    vtime: float = 0.0  # service received, divided by its weight
     reached: float = 0.0  # the virtual time among its children
     held: bool = False
     children: dict[str, Node[T]] = field(default_factory=dict)
@@ -27,13 +27,15 @@ class Node(Generic[T]):
 
 
 class FairTree(Generic[T]):
-    """Senders as paths, like ("acme", "acme.test", "ann", "spring campaign")."""
+    """A tree of senders, which are paths such as ("acme", "acme.test", "ann", "spring campaign")."""
 
     def __init__(self) -> None:
         self.root: Node[T] = Node()
 
     def put(self, path: tuple[str, ...], item: T) -> None:
-        """A sleeper that wakes joins at the present virtual time: it gains no credit for having slept."""
+        """Add an e-mail. A sender that becomes active again joins at the current virtual time, without credit for
+        idling.
+        """
         node, way = self.root, []
         for key in path:
             way.append((node, key))
@@ -45,7 +47,7 @@ class FairTree(Generic[T]):
         node.waiting.append(item)
 
     def take(self) -> T | None:
-        """The next e-mail: at each level, the child that has been served least for its weight."""
+        """Return the next e-mail: at each level, that of the child with the least service for its weight."""
         node, way = self.root, []
         while not node.waiting:
             active = [c for c in node.children.values() if c.is_active()]

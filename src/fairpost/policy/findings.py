@@ -1,9 +1,10 @@
-"""What a check-up looks at: the machine, the server, the schema, and what is at work in it. Facts only; checkup.py judges."""
+"""Facts for the check-up: machine, server, schema and engines. checkup.py judges them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairpost.model.rights import MissingRight, RightKind
+from fairpost.policy.domain_health import Finding
 from fairpost.policy.facts import Facts
 from fairpost.policy.restored import Sound, Standing
 
@@ -17,12 +18,16 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """`home_mode` None: there is no home yet. `key_trouble`: the master key is there and cannot be used."""
+    """This machine.
+
+    `home_mode` is None if there is no home yet. `key_trouble` says why an existing master key cannot be used.
+    """
 
     home: str
     home_mode: int | None
     disks: Sequence[Disk] = ()
     redirect_all: str | None = None
+    host: str | None = None  # told to mail servers; None: only its address
     key_from: str | None = None
     key_trouble: str | None = None
     settings_file: str | None = None
@@ -32,7 +37,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdback:
-    """Something that keeps vacuum, or the log, from letting go. `age_s` None where its age is not known."""
+    """Something that keeps vacuum from cleaning up, or the log from being removed. `age_s` is None if unknown."""
 
     what: str
     then: str
@@ -42,8 +47,12 @@ class Holdback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """`is_pooled`: something stands between us and PostgreSQL. `sees_sessions`: also those of other roles. `is_standby`: it only
-    repeats what another server does. `resets`: what to type, or to do, to have the default of a setting again."""
+    """The database server.
+
+    `is_pooled` means that there is a pooler between us and PostgreSQL. `sees_sessions` includes those of other roles.
+    `is_standby` means that it only replays another server's changes. `resets` has the command or action that restores
+    the default of a setting.
+    """
 
     version: str
     major: int
@@ -61,7 +70,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """`role` is the one that this login works as."""
+    """The schema. `role` is the role that this login works as."""
 
     role: str
     pending: Sequence[str] = ()
@@ -71,39 +80,50 @@ class Schema:
 
     @property
     def is_usable(self) -> bool:
-        """By engine and commands. Requests may lack something yet."""
+        """Whether the engine and commands can use it. Requests may still lack something."""
         is_fit = self.is_readable and not self.pending and not self.trouble
         return is_fit and all(right.kind is RightKind.TENANT for right in self.missing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """The account that the variables of this process give. `trouble`: why that cannot be told."""
+    """The account defined by this process's environment variables. `trouble` is why it cannot be determined."""
 
     account: str
     is_there: bool = False
-    is_theirs: bool = False  # else people look after it
-    differs: str | None = None  # what is not yet as they say
+    is_theirs: bool = False  # otherwise it is managed manually
+    differs: str | None = None  # what does not match the variables yet
     trouble: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedDomain:
+    """A sending domain, as of its last check. `is_own` means that it belongs to the operator's own workspace."""
+
+    workspace: str
+    domain: str
+    findings: Sequence[Finding]
+    is_own: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What is known when the schema can be read."""
+    """The state of the engines, if the schema can be read."""
 
     facts: Facts
     standing: Standing = field(default_factory=Sound)
     sees_identity: bool = True
-    unopenable: Sequence[str] = ()  # accounts whose password is sealed with a key that is not here
-    environment: Environment | None = None  # None: it gives no account
+    unopenable: Sequence[str] = ()  # accounts whose password is sealed with a missing key
+    environment: Environment | None = None  # None if it does not define an account
     shut_out: Sequence[str] = ()  # logins of applications that lack the rights to enqueue
     borrowers: Sequence[str] = ()  # workspaces that send through the pool of the service's own e-mails
     service_pool: str = "default"
+    domains: Sequence[CheckedDomain] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What could not be read is None; `unreachable` says why there is no server."""
+    """Everything that was found. What could not be read is None; `unreachable` says why there is no server."""
 
     machine: Machine
     server: Server | None = None

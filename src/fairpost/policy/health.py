@@ -1,6 +1,6 @@
-"""How well the queue keeps up, and how much of each tier may be in flight because of it.
+"""Compute the health of the queue, and the resulting in-flight limit of each tier.
 
-The limits only ever decide between tiers. They never leave capacity unused while something could go out.
+The limits only decide between tiers. They never leave capacity unused while something could be sent.
 """
 
 import math
@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from fairpost.model.sender import Tier
 
-FULL, EMPTY = 0.8, 0.3  # of the most that may be queued
+FULL, EMPTY = 0.8, 0.3  # fractions of the maximum queue length
 OLD = timedelta(minutes=30)
 MULTIPLIER_MIN, MULTIPLIER_MAX = 0.1, 2.0
 FACTORS: dict[Tier, float] = {Tier.HIGH: 1.5, Tier.NORMAL: 1.0, Tier.LOW: 0.5, Tier.THROTTLED: 0.1}
@@ -23,7 +23,7 @@ class Health:
 
 
 def health(*, queued: int, queue_max: int, oldest_wait: timedelta | None) -> Health:
-    """`oldest_wait`: how long the oldest of what is due has waited; None if nothing is."""
+    """Compute the health. `oldest_wait` is how long the oldest due e-mail has waited, or None if none is due."""
     wait = oldest_wait or timedelta()
     multiplier = 1.0
     if queued > queue_max * FULL:
@@ -37,5 +37,5 @@ def health(*, queued: int, queue_max: int, oldest_wait: timedelta | None) -> Hea
 
 
 def adaptive_limits(base: int, multiplier: float) -> dict[Tier, int]:
-    """How much of each tier may be in flight. At least one: a limit of none would be a pause."""
+    """Return how many e-mails of each tier may be in flight. At least one, because zero would be a pause."""
     return {each: max(1, math.floor(base * multiplier * FACTORS[each])) for each in Tier}

@@ -1,6 +1,6 @@
-"""How even things are between senders, and how long they waited: figures for people, from counters.
+"""Fairness figures from counters: evenness between senders, and waiting times.
 
-Values come one by one, or as a mapping from each value to how often it occurs: the figures are the same.
+Values are passed one by one, or as a mapping from each value to its frequency; the figures are the same.
 """
 
 import math
@@ -15,7 +15,10 @@ Values: TypeAlias = Iterable[float] | Mapping[float, int]
 
 
 def gini(values: Values) -> float:
-    """0: all have the same. Towards 1: one has everything. Nothing at all is even, too."""
+    """Return the Gini coefficient: 0 if all have the same, close to 1 if one has everything.
+
+    An empty collection counts as even.
+    """
     pairs = _sorted(values)
     number = sum(times for _, times in pairs)
     total = sum(value * times for value, times in pairs)
@@ -29,7 +32,7 @@ def gini(values: Values) -> float:
 
 
 def jain(values: Values) -> float:
-    """1: all have the same. 1/n: one of n has everything."""
+    """Return Jain's index: 1 if all have the same, 1/n if one of n has everything."""
     pairs = _sorted(values)
     squares = sum(value * value * times for value, times in pairs)
     if not squares:
@@ -40,7 +43,7 @@ def jain(values: Values) -> float:
 
 
 def largest_share(values: Values) -> float:
-    """Of all there is, what the one with the most has. 0 if there is nothing."""
+    """Return the share of the largest value in the total, or 0 if there is nothing."""
     pairs = _sorted(values)
     total = sum(value * times for value, times in pairs)
     return pairs[-1][0] / total if total else 0.0
@@ -55,7 +58,7 @@ class Summary:
 
 
 def summary(values: Values) -> Summary | None:
-    """None if there are no values: the median of nothing is not 0."""
+    """Summarize the values. Return None if there are none: the median of nothing is not 0."""
     pairs = _sorted(values)
     count = sum(times for _, times in pairs)
     if not count:
@@ -67,26 +70,28 @@ def summary(values: Values) -> Summary | None:
 
 
 def quantile(values: Values, q: float) -> float | None:
-    """The smallest value that at least this part of all do not exceed: always one that occurred."""
+    """Return the smallest value that at least this fraction of all values do not exceed. It is always one that
+    occurred.
+    """
     pairs = _sorted(values)
     count = sum(times for _, times in pairs)
     return _at_rank(pairs, _rank(count, q)) if count else None
 
 
-# A bucket ends 10 % above the last one, so what is said of it is wrong by 1/21 at most. What is stored depends on
-# these numbers: they never change. The first holds what took a millisecond or less, the last what took 83 years or more.
+# Each bucket ends 10 % above the one before, so the error is at most 1/21. Stored values depend on these numbers, so
+# they never change. The first bucket holds waits of a millisecond or less, the last those of 83 years or more.
 BUCKET_ENDS_US = tuple(math.floor(1_000 * 1.1**i) for i in range(301))
 MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(slots=True)
 class Waits:
-    """How long e-mails waited, in a few hundred numbers, whether ten or ten million did.
+    """The waiting times of e-mails in a few hundred numbers, whether there are ten or ten million.
 
     Quantiles are within 5 % of the true ones, or within a millisecond; count and mean are exact.
     """
 
-    buckets: dict[int, int] = field(default_factory=dict)  # number of the bucket: how many
+    buckets: dict[int, int] = field(default_factory=dict)  # bucket number -> count
     total_us: int = 0
 
     def add(self, wait: timedelta, times: int = 1) -> None:
@@ -114,7 +119,7 @@ class Waits:
         return timedelta(microseconds=found) if found is not None else None
 
     def values_us(self) -> dict[float, int]:
-        """As a mapping of values, for the other figures of this file."""
+        """Return the waits as a mapping of values, for the other figures in this file."""
         return {_in_bucket_us(bucket): times for bucket, times in self.buckets.items()}
 
     def to_json(self) -> dict[str, Any]:
@@ -126,7 +131,7 @@ class Waits:
 
 
 def _in_bucket_us(bucket: int) -> float:
-    """The value that is as far, in proportion, from one end of the bucket as from the other."""
+    """Return the value with the same relative distance to both ends of the bucket."""
     if bucket == 0:
         return 0.0
     low, high = BUCKET_ENDS_US[bucket - 1], BUCKET_ENDS_US[bucket]
@@ -139,7 +144,10 @@ def _sorted(values: Values) -> list[tuple[float, int]]:
 
 
 def _rank(count: int, q: float) -> int:
-    """A hair less than the product, or 7 % of 100 would be the eighth: 0.07 * 100 is 7.000000000000001."""
+    """Return a rank slightly less than the product.
+
+    Otherwise 7 % of 100 would be the eighth, because 0.07 * 100 is 7.000000000000001.
+    """
     return max(1, min(count, math.ceil(q * count - 1e-9)))
 
 
@@ -148,4 +156,4 @@ def _at_rank(pairs: list[tuple[float, int]], rank: int) -> float:
         rank -= times
         if rank <= 0:
             return value
-    raise ValueError("there are fewer values than the rank")
+    raise ValueError("the rank exceeds the number of values")

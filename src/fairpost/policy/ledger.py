@@ -1,6 +1,6 @@
-"""What an account has done since it last wrote it down: outcomes by sender, and how long things took.
+"""An account's activity since its last write: outcomes by sender, and durations.
 
-Kept in memory and written now and then, because a commit for each e-mail would cost as much as the e-mail.
+It is kept in memory and written from time to time, because a commit per e-mail would cost as much as the e-mail.
 """
 
 from collections.abc import Iterable
@@ -15,16 +15,19 @@ from fairpost.policy.inequality import Waits
 
 class Measure(StrEnum):
     WAIT = "wait"  # from due to begun, in the fair queue
-    WAIT_FIFO = "wait_fifo"  # the same, outside of it
+    WAIT_FIFO = "wait_fifo"  # the same, outside of the fair queue
     SEND = "send"  # the transport
     CLAIM = "claim"  # the database
-    COMMIT = "commit"  # the database: an outcome, and the beginning of the next
+    COMMIT = "commit"  # the database: an outcome, and the begin of the next
 
 
 @dataclass(slots=True)
 class Outcomes:
-    """Of one user in one queue, in e-mails; `bounces` in addresses, and `handled` is what the account's bounce rate refers to. `refused`: for who
-    we are or how we send, and `refusal` is what was said. `offended_at`: when the first of them bounced or was rejected."""
+    """Counts of one user in one queue, in e-mails, except `bounces`, which counts addresses.
+
+    The account's bounce rate refers to `handled`. `refused` counts refusals because of who we are or how we send;
+    `refusal` is the reply. `offended_at` is when the first one bounced or was rejected.
+    """
 
     handled: int = 0
     bounces: int = 0
@@ -43,7 +46,7 @@ OUTCOMES = tuple(each.name for each in fields(Outcomes))
 class Ledger:
     outcomes: dict[tuple[str, str, bool], Outcomes] = field(default_factory=dict)
     measures: dict[tuple[Measure, Tier], Waits] = field(default_factory=dict)
-    handled: int = 0  # since it was last written down
+    handled: int = 0  # since the last write
 
     def count(
         self,
@@ -59,8 +62,10 @@ class Ledger:
         refusal: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """An attempt with a verdict on the e-mail. One that only puts it off is not `handled`, and may have bounces. `is_fair`: the fair
-        queue let it out."""
+        """Count an attempt with a verdict on the e-mail. `is_fair` means that the fair queue released it.
+
+        An attempt that only defers the e-mail is not `handled`, but may have bounces.
+        """
         of_user = self.outcomes.setdefault((workspace, user, is_fair), Outcomes())
         of_user.handled += is_handled
         of_user.bounces += bounces
@@ -77,7 +82,7 @@ class Ledger:
         self.measures.setdefault((kind, tier), Waits()).add(took)
 
     def take(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Outcomes and measures as the database reads them; from here on they are its business."""
+        """Return outcomes and measures in the format of the database, and clear them."""
         outcomes = [
             {"workspace": workspace, "user": user, "is_fair": is_fair, **_written(each)}
             for (workspace, user, is_fair), each in self.outcomes.items()
@@ -88,7 +93,7 @@ class Ledger:
 
 
 def _written(outcomes: Outcomes) -> dict[str, Any]:
-    """By name, not by `asdict`, which copies deeply: about one of these is written for each e-mail."""
+    """Convert the outcomes by name. `asdict` would copy deeply, and about one of these is written per e-mail."""
     at = outcomes.offended_at
     written = {name: getattr(outcomes, name) for name in OUTCOMES}
     return {**written, "offended_at": at.isoformat() if at is not None else None}

@@ -1,7 +1,7 @@
-"""When an account may send next and why not before, and what a send costs it.
+"""Decide when an account may send next and why, and what a send costs.
 
-The hour begins with its first send and ends 60 minutes later. The day is a calendar day, or begins likewise, or slides.
-Charged when a send begins, so that a crash never forgets one.
+An hour begins with its first send and ends 60 minutes later. A day is a calendar day, begins the same way as an hour,
+or slides. A send is charged when it begins, so that a crash never forgets one.
 """
 
 import math
@@ -21,12 +21,12 @@ MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 WARM_UP_BOUNCE_PERCENT_MAX = 2.0  # a day with more does not count as a step of the warm-up
-IN_HAND_S = 0.25  # no more than this is claimed ahead: what is urgent waits no longer behind it
-ROOM_MAX = 1_000_000_000  # as good as no limit
+IN_HAND_S = 0.25  # no more than this is claimed ahead, so that urgent mail never waits longer behind it
+ROOM_MAX = 1_000_000_000  # in effect no limit
 
 
 class Barrier(StrEnum):
-    """The codes of what an account waits for."""
+    """Codes for what an account is waiting for."""
 
     DELAY = "account.delay"
     HOURLY = "account.hourly_limit"
@@ -40,12 +40,12 @@ class Barrier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Go:
-    usage: Usage  # as it is once the send has begun
+    usage: Usage  # after the send has begun
 
 
 @dataclass(frozen=True, slots=True)
 class NotBefore:
-    """`moment` None: not before a person does something."""
+    """The account may not send before `moment`, or not without manual action if that is None."""
 
     moment: datetime | None
     reason: Barrier
@@ -53,14 +53,14 @@ class NotBefore:
 
 
 def standing(account: Account, *, now: datetime) -> Go | NotBefore:
-    """The whole answer for an account: its status, its limits, its rest."""
+    """Return whether the account may send, considering its status, limits and rest."""
     if not account.is_active(now):
         return NotBefore(account.status_until, Barrier.STATUS)
     return admit(account.limits, account.usage, now=now)
 
 
 def used(account: Account, now: datetime) -> tuple[int, int]:
-    """Of this hour and of this day."""
+    """Return the sends used in this hour and on this day."""
     usage = roll_windows(account.limits, account.usage, now=now)
     return usage.hour_used, usage.day_used
 
@@ -70,12 +70,12 @@ def day_errors(account: Account, now: datetime) -> int:
 
 
 def day_max(account: Account, now: datetime) -> int | None:
-    """As the warm-up has it today."""
+    """Return today's daily limit, including the warm-up."""
     return daily_limit(account.limits, roll_windows(account.limits, account.usage, now=now))[0]
 
 
 def may_send(account: Account, now: datetime) -> tuple[datetime | None, Reason | None]:
-    """The next moment at which it may, and what it waits for; None when it is now, or when nobody knows."""
+    """Return when the account may send next (None if now or unknown), and what it is waiting for."""
     admitted = standing(account, now=now)
     if not isinstance(admitted, NotBefore):
         return None, None
@@ -86,7 +86,9 @@ def may_send(account: Account, now: datetime) -> tuple[datetime | None, Reason |
 
 
 def admit(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> Go | NotBefore:
-    """May this account begin a send now? If so, what it has used then; if not, when and why. `roll` draws the next gap."""
+    """Decide whether the account may begin a send now: its usage afterwards, or when and why not. `roll` draws the next
+    gap.
+    """
     usage = roll_windows(limits, usage, now=now)
     return _last_barrier(limits, usage, now) or Go(charge(limits, usage, now=now, roll=roll))
 
@@ -105,14 +107,14 @@ def charge(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) ->
 
 
 def refund(usage: Usage) -> Usage:
-    """Gives a charge back: the transport was never touched."""
+    """Give a charge back, because the transport was never touched."""
     return replace(
         usage, hour_used=max(0, usage.hour_used - 1), day_used=max(0, usage.day_used - 1), charges=usage.charges[:-1]
     )
 
 
 def roll_windows(limits: Limits, usage: Usage, *, now: datetime) -> Usage:
-    """Windows that have ended are forgotten; the next send begins new ones."""
+    """Drop windows that have ended. The next send begins new ones."""
     if usage.hour_started_at is not None and now >= usage.hour_started_at + HOUR:
         usage = replace(usage, hour_started_at=None, hour_used=0)
     if usage.day_started_at is not None and now >= usage.day_started_at + DAY:
@@ -122,7 +124,7 @@ def roll_windows(limits: Limits, usage: Usage, *, now: datetime) -> Usage:
 
 
 def daily_limit(limits: Limits, usage: Usage) -> tuple[int | None, Barrier]:
-    """What holds on this day, and whether the warm-up makes it so."""
+    """Return today's limit, and whether the warm-up determines it."""
     if limits.warm_up is None:
         return limits.daily_max, Barrier.DAILY
     plan, most = limits.warm_up, limits.daily_max
@@ -134,12 +136,12 @@ def daily_limit(limits: Limits, usage: Usage) -> tuple[int | None, Barrier]:
 
 
 def free_at(limits: Limits, usage: Usage) -> datetime | None:
-    """When the pause after the last send is over."""
+    """Return when the pause after the last send is over."""
     return usage.last_begun_at + _pause(limits, usage.gap_roll) if usage.last_begun_at is not None else None
 
 
 def widened(limits: Limits, gap: Gap | None) -> Limits:
-    """With the pause that an e-mail asks for, where that is longer than the account's own."""
+    """Return the limits with the pause that an e-mail asks for, if that is longer than the account's own."""
     if gap is None:
         return limits
     shortest = max(limits.delay_ms, round(gap.min_s * 1000))
@@ -147,8 +149,11 @@ def widened(limits: Limits, gap: Gap | None) -> Limits:
 
 
 def batch_size(limits: Limits, usage: Usage, *, now: datetime, each_s: float | None) -> int:
-    """How many to claim by an account that may begin now: one, and what it can send in a quarter of a second after it, as far
-    as every limit leaves it. `each_s`: how long one takes; None: nobody knows yet, so one."""
+    """Return how many e-mails an account that may begin now should claim.
+
+    This is one, plus what it can send in the quarter of a second after it, within every limit. `each_s` is the duration
+    of one send; if it is None, the answer is one.
+    """
     usage = roll_windows(limits, usage, now=now)
     longest_s = max(limits.delay_ms, limits.gap_max_ms or 0) / 1000
     interval_s = max(each_s, longest_s, IN_HAND_S / limits.batch_max) if each_s is not None else math.inf
@@ -164,9 +169,10 @@ def batch_size(limits: Limits, usage: Usage, *, now: datetime, each_s: float | N
 
 
 def room(limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, roll: float = 0.0) -> int | NotBefore:
-    """How many sends may begin without a wait, the first now and then one each interval; if none, when and why not now.
+    """Return how many sends may begin without a wait, the first now and then one per interval, or when and why not.
 
-    Never too many. It looks no further than to the end of a window that may be full in its next round: then ask again.
+    The result is never too high. It only looks as far as the end of a window that may be full in its next round: then
+    ask again.
     """
     usage = roll_windows(limits, usage, now=now)
     barrier = _last_barrier(limits, usage, now)
@@ -178,7 +184,10 @@ def room(limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, ro
 def charge_many(
     limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, count: int, roll: float = 0.0
 ) -> Usage:
-    """What so many sends leave, one each interval from now on, where there is `room` for them: as charged one by one."""
+    """Return the state after this many sends, one per interval from now on, as if they were charged one by one.
+
+    There must be `room` for them.
+    """
     assert count >= 1
     assert interval > timedelta()
     charges = _charges_after(limits, usage, now, interval, count) if limits.needs_charges else ()
@@ -201,12 +210,12 @@ def charge_many(
 
 
 def begins_within(length: timedelta, interval: timedelta) -> int:
-    """How many, one each interval and the first at once, begin before that length of time is over."""
+    """Return how many sends begin within this time, the first at once and then one per interval."""
     return -(-length // interval)
 
 
 def _rooms(limits: Limits, usage: Usage, now: datetime, interval: timedelta) -> Iterator[int]:
-    """What each limit leaves to sends at this pace."""
+    """Yield how many sends at this pace each limit allows."""
     yield ROOM_MAX
     if limits.hourly_max is not None:
         hour = usage.hour_started_at or now
@@ -218,26 +227,28 @@ def _rooms(limits: Limits, usage: Usage, now: datetime, interval: timedelta) -> 
     elif most is not None:
         yield _round_room(day + DAY - now, DAY, most, usage.day_used, interval)
     if limits.warm_up is not None:
-        yield begins_within(day + DAY - now, interval)  # the next day has a limit of its own
+        yield begins_within(day + DAY - now, interval)  # the next day has its own limit
     if limits.units_per_minute is not None:
         yield _units_room(limits.units_per_minute, limits.units_per_send, _since(usage, now - MINUTE), now, interval)
 
 
 def _round_room(left: timedelta, length: timedelta, most: int, used: int, interval: timedelta) -> int:
-    """For a limit that is new with each round: what is left of this one, and all others where none can be full."""
+    """Return the room under a limit that resets with each round: what is left of this round, unless no round can be
+    full.
+    """
     in_round = begins_within(left, interval)
     is_never_full = used + in_round <= most and begins_within(length, interval) <= most
     return ROOM_MAX if is_never_full else min(most - used, in_round)
 
 
 def _units_room(most: int, each: int, charges: tuple[Charge, ...], now: datetime, interval: timedelta) -> int:
-    if any(c.units != each for c in charges):  # a send cost something else a minute ago: only what is free now
+    if any(c.units != each for c in charges):  # a send cost something else a minute ago: count only what is free now
         return (most - sum(c.units for c in charges)) // each
     return _sliding_room(charges, MINUTE, most // each, now, interval)
 
 
 def _sliding_room(charges: tuple[Charge, ...], span: timedelta, most: int, now: datetime, interval: timedelta) -> int:
-    """For a limit that counts back from the moment itself: what is free, and then one for each old charge that is past."""
+    """Return the room under a sliding limit: what is free now, plus one for each old charge that has expired by then."""
     n = most - len(charges)
     past: Iterator[datetime] = accumulate(repeat(interval), add, initial=now + n * interval - span)
     for old, moment in zip(charges, past, strict=False):
@@ -248,7 +259,7 @@ def _sliding_room(charges: tuple[Charge, ...], span: timedelta, most: int, now: 
 
 
 def _charges_after(limits: Limits, usage: Usage, now: datetime, interval: timedelta, count: int) -> tuple[Charge, ...]:
-    """Those before and those of the run, as far back as a limit looks."""
+    """Return the earlier charges and those of the run, as far back as a limit looks."""
     last = now + (count - 1) * interval
     kept = min(count, begins_within(DAY if limits.daily_mode is DailyMode.SLIDING else MINUTE, interval))
     moments: Iterator[datetime] = accumulate(repeat(interval, kept - 1), add, initial=last - (kept - 1) * interval)
@@ -300,7 +311,7 @@ def _daily_barrier(limits: Limits, usage: Usage, now: datetime) -> Iterator[NotB
 
 
 def _units_barrier(room: int, charges: tuple[Charge, ...]) -> Iterator[NotBefore]:
-    """Until so many of the oldest are more than a minute old that the rest leaves room for another."""
+    """Wait until enough of the oldest charges are more than a minute old to leave room for another."""
     used = sum(c.units for c in charges)
     if used <= room:
         return
@@ -316,7 +327,7 @@ def _day_used(limits: Limits, usage: Usage, now: datetime) -> int:
 
 
 def _since(usage: Usage, moment: datetime) -> tuple[Charge, ...]:
-    """What was charged after it."""
+    """Return the charges after this moment."""
     return usage.charges[bisect_right(usage.charges, moment, key=lambda c: c.at) :]
 
 

@@ -1,6 +1,6 @@
-"""Mailboxes of people at a provider whose domain nobody proves by DNS: when a login there shows that an address is somebody's own.
+"""Decide when a login proves who owns an address at a public provider, whose domain cannot be verified by DNS.
 
-Nothing is tried here: whoever asks logs in, and remembers what came of it.
+Nothing is tested here: the caller logs in and stores the result.
 """
 
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from enum import StrEnum
 
 from fairpost.model.transport import MailboxLogin
 
-GOOGLE = frozenset({"gmail.com", "googlemail.com"})  # one mailbox under both, whatever dots are in it
+GOOGLE = frozenset({"gmail.com", "googlemail.com"})  # both name the same mailbox, regardless of dots
 
 
 class Unfit(StrEnum):
-    """Why a login at this server would prove nothing."""
+    """Why a login to this server would prove nothing."""
 
-    NO_PROVIDER = "no_provider"  # the domain is not of a provider whose servers are known
+    NO_PROVIDER = "no_provider"  # the domain does not belong to a provider whose servers are known
     NO_LOGIN = "no_login"  # no SMTP server, or none with a login
     OTHER_HOST = "other_host"
     NOT_VERIFIED = "not_verified"
@@ -23,14 +23,17 @@ class Unfit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """`field`: of the request that gave the server."""
+    """The reason why a login proves nothing. `field` is the field of the request that named the server."""
 
     reason: Unfit
     field: str
 
 
 def doubt_about(address: str, login: MailboxLogin | None, provider_host: str | None) -> Doubt | None:
-    """None: who can log in at this server with this name has this mailbox. `provider_host`: the server for mailboxes of the address's domain."""
+    """Return None if a login to this server with this name proves ownership of the mailbox, otherwise the reason.
+
+    `provider_host` is the server for mailboxes of the address's domain.
+    """
     if provider_host is None:
         return Doubt(Unfit.NO_PROVIDER, "address")
     if login is None:
@@ -45,7 +48,7 @@ def doubt_about(address: str, login: MailboxLogin | None, provider_host: str | N
 
 
 def same_mailbox(address: str) -> str:
-    """One name for all addresses of a mailbox: without a +tag, and at Google without dots."""
+    """Return one name for all addresses of a mailbox: without a +tag, and at Google without dots."""
     local, _, domain = address.casefold().rpartition("@")
     local = local.partition("+")[0] or local
     if domain in GOOGLE:

@@ -1,6 +1,7 @@
-"""Where the servers of others may be: on the public internet, at the ports of mail, unless the operator allows more.
+"""Decide where servers of workspaces' accounts may be.
 
-What is not known to be public is forbidden. An IPv6 address that only wraps an IPv4 one is judged by what it wraps.
+They must be on the public internet, at mail ports, unless the operator allows more. Addresses that are not known to be
+public are forbidden. An IPv6 address that wraps an IPv4 address is judged by that address.
 """
 
 from collections.abc import Collection, Iterator
@@ -9,19 +10,19 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_net
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-SMTP_PORTS = frozenset({465, 587, 2525})  # not 25: from there mail goes to strangers' servers without any login
+SMTP_PORTS = frozenset({465, 587, 2525})  # not 25, which delivers mail to any server without a login
 
 _PRIVATE = "a private address"
 _LOOPBACK = "a loopback address"
 _LINK_LOCAL = "a link-local address"
-_METADATA = "an address of the cloud's own services"
-_SHARED = "an address of a provider's inner network"
+_METADATA = "an address for the cloud's internal services"
+_SHARED = "an address in a carrier's internal network"
 _MULTICAST = "a multicast address"
 _EXAMPLE = "an address for documentation"
-_UNSPECIFIED = "no host's address"
+_UNSPECIFIED = "not a host address"
 _RESERVED = "a reserved address"
 
-# The first that fits names the kind.
+# The first match names the kind.
 _FORBIDDEN: tuple[tuple[Network, str], ...] = tuple(
     (ip_network(network), kind)
     for network, kind in (
@@ -30,7 +31,7 @@ _FORBIDDEN: tuple[tuple[Network, str], ...] = tuple(
         ("10.0.0.0/8", _PRIVATE),
         ("100.64.0.0/10", _SHARED),  # also Alibaba's metadata, 100.100.100.200
         ("127.0.0.0/8", _LOOPBACK),
-        ("168.63.129.16/32", _METADATA),  # Azure's, on what looks like a public address
+        ("168.63.129.16/32", _METADATA),  # Azure's, on an address that looks public
         ("169.254.169.254/32", _METADATA),
         ("169.254.0.0/16", _LINK_LOCAL),
         ("172.16.0.0/12", _PRIVATE),
@@ -38,7 +39,7 @@ _FORBIDDEN: tuple[tuple[Network, str], ...] = tuple(
         ("192.0.2.0/24", _EXAMPLE),
         ("192.88.99.0/24", _RESERVED),
         ("192.168.0.0/16", _PRIVATE),
-        ("198.18.0.0/15", _RESERVED),  # for benchmarks of networks
+        ("198.18.0.0/15", _RESERVED),  # for network benchmarks
         ("198.51.100.0/24", _EXAMPLE),
         ("203.0.113.0/24", _EXAMPLE),
         ("224.0.0.0/4", _MULTICAST),
@@ -55,21 +56,21 @@ _FORBIDDEN: tuple[tuple[Network, str], ...] = tuple(
         ("ff00::/8", _MULTICAST),
     )
 )
-_PUBLIC_IPV6 = IPv6Network("2000::/3")  # all that was ever handed out
+_PUBLIC_IPV6 = IPv6Network("2000::/3")  # all addresses allocated so far
 _NAT64 = IPv6Network("64:ff9b::/96")
 _ISATAP = 0x5EFE  # RFC 5214: the four bytes before the wrapped address
 _ISATAP_MASK = 0xFDFF_FFFF  # one bit of them may be either
 
 
 def refusal(ip: Address, allowed: Collection[Network]) -> str | None:
-    """Why nobody may connect there, as a sentence. None: they may."""
+    """Return why connections there are forbidden, as a sentence, or None if they are allowed."""
     kind = objection(ip, allowed)
-    return None if kind is None else f"{ip} is {kind}, and the operator does not allow it"
+    return None if kind is None else f"{ip} is {kind}, which the operator does not allow"
 
 
 def objection(ip: Address, allowed: Collection[Network]) -> str | None:
-    """What kind of address it is, where it is a forbidden one: "a private address"."""
-    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:  # a connection there is one by IPv4, nothing else
+    """Return the kind of a forbidden address, such as "a private address", or None if it is allowed."""
+    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:  # a connection to it is an IPv4 connection
         return objection(ip.ipv4_mapped, allowed)
     if any(ip in network for network in allowed):
         return None
@@ -81,7 +82,7 @@ def port_refusal(port: int, ports: Collection[int] = SMTP_PORTS) -> str | None:
     if port in ports:
         return None
     named = ", ".join(str(each) for each in sorted(ports))
-    return f"{port} is no port that the operator allows ({named})"
+    return f"port {port} is not allowed by the operator ({named})"
 
 
 def _kind(ip: Address) -> str | None:
@@ -93,7 +94,7 @@ def _kind(ip: Address) -> str | None:
 
 
 def _wrapped(ip: Address) -> Iterator[IPv4Address]:
-    """Where a gateway would pass it on to."""
+    """Yield the IPv4 addresses that a gateway would forward to."""
     if isinstance(ip, IPv4Address):
         return
     if ip.sixtofour is not None:

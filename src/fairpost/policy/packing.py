@@ -1,22 +1,23 @@
-"""Which accounts share a worker process. Those that share one share their claims and commits, and a crash of it.
+"""Decide which accounts share a worker process, with its claims, commits and crashes.
 
-Accounts without a pause between e-mails (relays) share one: that is where commits are the cost. Never those of different
-workspaces, unless they are the operator's own. Mailboxes with a pause have a process each, for as long as there are few.
+Accounts without a pause between e-mails (relays) share one, because commits are their main cost. Accounts of different
+workspaces never share one, unless they are the operator's own. Mailboxes with a pause have a process each, as long as
+there are few.
 """
 
 from dataclasses import dataclass
 
 from fairpost.model.account import Account
 
-RELAYS_MAX = 16  # in one process
-MAILBOXES_MAX = 50  # in one process, once there are too many for a process each
+RELAYS_MAX = 16  # per process
+MAILBOXES_MAX = 50  # per process, once there are too many for a process each
 MAILBOXES_ALONE_MAX = 64
 SHARED_MAX = max(RELAYS_MAX, MAILBOXES_MAX)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Accounts of one `kind` may share a process, up to `room` of them."""
+    """A kind of process. Up to `room` accounts of one `kind` may share a process."""
 
     kind: str
     room: int
@@ -30,8 +31,11 @@ ALONE = Place("alone", 1)
 
 
 def place_of(account: Account, *, per_process: int | None, is_suspect: bool, may_be_alone: bool) -> Place:
-    """`per_process`: what the operator says. `is_suspect`: a process that it shared has died, and only alone it shows whether it
-    is to blame. `may_be_alone`: there are few enough mailboxes with a process each."""
+    """Return the kind of process for an account. `per_process` is set by the operator.
+
+    `is_suspect` means that its shared process has died, and only running alone shows whether this account is to blame.
+    `may_be_alone` means that there are few enough mailboxes for a process each.
+    """
     if is_suspect:
         return ALONE
     if per_process is not None:

@@ -1,4 +1,4 @@
-"""Which accounts need a worker now, which are to be woken, and which to let go: for one engine among several."""
+"""Decide which accounts need a worker, which to wake, and which to release, for one engine among several."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ class Plan:
     start: tuple[AccountId, ...] = ()
     wake: tuple[AccountId, ...] = ()
     let_go: tuple[AccountId, ...] = ()
-    next_at: datetime | None = None  # when to look again, if nothing happens before
+    next_at: datetime | None = None  # when to check again if nothing happens before
 
 
 def plan(
@@ -29,7 +29,11 @@ def plan(
     places: int,
     now: datetime,
 ) -> Plan:
-    """`ours`: the accounts this engine drives, and whether each is idle. `driven`: by any engine. `barred`: not to be started yet."""
+    """Plan the next step of an engine.
+
+    `ours` are the accounts this engine drives, and whether each is idle. `driven` are those that any engine drives, and
+    `barred` those that must not be started yet.
+    """
     moments = {seen.account.id: moment for seen in accounts if (moment := _next_moment(seen.account, now)) is not None}
     able = [seen for seen in accounts if seen.account.id in moments]
     wanted = [s for s in able if _routes(s.account) & set(due_routes) and moments[s.account.id] <= now]
@@ -53,7 +57,7 @@ def _routes(account: Account) -> set[str]:
 
 
 def _next_moment(account: Account, now: datetime) -> datetime | None:
-    """None: a person must do something first."""
+    """Return when to check the account again, or None if manual action must come first."""
     admitted = standing(account, now=now)
     return admitted.moment if isinstance(admitted, NotBefore) else now
 
@@ -65,5 +69,5 @@ def _outdated(
 
 
 def _surplus(ours: Mapping[AccountId, bool], too_many: int) -> tuple[AccountId, ...]:
-    """The idle ones first."""
+    """Return the accounts to release, idle ones first."""
     return tuple(sorted(ours, key=lambda id_: (not ours[id_], id_))[: max(0, too_many)])

@@ -1,6 +1,6 @@
-"""How much a workspace may send on a day of its own clock, and how that grows at first.
+"""A workspace's daily quota in its time zone, and its ramp-up.
 
-What was sent is counted elsewhere and given here. When the next day begins is known to `windows`.
+Counts of sent e-mails are passed in. `windows` determines when the next day begins.
 """
 
 from datetime import date
@@ -11,24 +11,24 @@ RAMP_UP_DAYS_MAX = 365
 
 
 def problem_of_quota(quota: Quota) -> str | None:
-    """What is wrong with a quota, by field, rule and value; None: it can be used."""
+    """Return what is wrong with a quota (field, rule and value), or None if it is valid."""
     if quota.daily_max is not None and quota.daily_max < 1:
         return f"daily_max must be at least 1, or none for no quota, got {quota.daily_max}: nothing would ever be sent"
     if not 0 <= quota.ramp_up_days <= RAMP_UP_DAYS_MAX:
         return f"ramp_up_days must be 0..{RAMP_UP_DAYS_MAX}, got {quota.ramp_up_days}"
     if len(quota.ramp_up_percents) > RAMP_UP_DAYS_MAX:
-        return f"ramp_up_percents must be for at most {RAMP_UP_DAYS_MAX} days, got {len(quota.ramp_up_percents)}"
+        return f"ramp_up_percents must have at most {RAMP_UP_DAYS_MAX} days, got {len(quota.ramp_up_percents)}"
     if wrong := [each for each in quota.ramp_up_percents if not 1 <= each <= 100]:
         return f"ramp_up_percents must be 1..100 each, got {wrong[0]}"
     if quota.ramp_up_days and quota.ramp_up_percents:
-        return "ramp_up_days and ramp_up_percents must not both be set: the one is even, the other a list"
+        return "ramp_up_days and ramp_up_percents must not both be set"
     if quota.daily_max is None and (quota.ramp_up_days or quota.ramp_up_percents):
-        return "daily_max must be set for a ramp-up: it says what to grow to, got none"
+        return "daily_max is required for a ramp-up, got none"
     return None
 
 
 def allowed_on(quota: Quota, day_number: int) -> int | None:
-    """How much goes out on the n-th day, rounded up; None: as much as you like."""
+    """Return how many e-mails may be sent on the n-th day, rounded up, or None if there is no limit."""
     assert day_number >= 1
     if quota.daily_max is None:
         return None
@@ -40,12 +40,13 @@ def allowed_on(quota: Quota, day_number: int) -> int | None:
 
 
 def day_number(first_day: date, day: date, window: SendingWindow | None = None) -> int:
-    """The how-manieth day this is since the first, which is 1, whether or not anything was sent on the days between.
+    """Return the number of this day, counted from the first day, which is 1, whether or not anything was sent in
+    between.
 
-    With a window only its own days count: a ramp-up that rose over the weekend would leap on Monday.
+    With a window, only its own days count: a ramp-up that grew over the weekend would jump on Monday.
     """
     count = (day - first_day).days + 1 if window is None else _open_days(window, first_day, day)
-    return max(1, count)  # whose clock was moved west may be back on the day before the first
+    return max(1, count)  # a change to a time zone further west may lead back to the day before the first
 
 
 def _part(whole: int, parts: int, of: int) -> int:
@@ -53,7 +54,7 @@ def _part(whole: int, parts: int, of: int) -> int:
 
 
 def _open_days(window: SendingWindow, first: date, last: date) -> int:
-    """Both included. Counted by weeks, as a workspace grows old."""
+    """Count the open days from first to last, inclusive. Counts by weeks, because a workspace may be old."""
     weeks, rest = divmod((last - first).days + 1, 7)
     odd = {(first.isoweekday() + n - 1) % 7 + 1 for n in range(rest)}
     off = sum(first <= each <= last and each.isoweekday() in window.days for each in window.holidays)

@@ -1,7 +1,7 @@
-"""What a server's reply means: whose matter it is, whether it passes, and whether the address is dead.
+"""Determine the meaning of a server's reply: its scope, whether it is temporary, and whether the address is dead.
 
-The evidence in order: the code and the phase it came in, the enhanced status code, and the text where these leave it
-open or are plainly wrong. The rules are in `reply_rules`; what follows for the e-mail is decided in `verdicts`.
+The evidence, in order: the code and the phase it came in, the enhanced status code, and the text if these leave the
+meaning open or are plainly wrong. The rules are in `reply_rules`; `verdicts` decides the consequences for the e-mail.
 """
 
 import re
@@ -14,26 +14,26 @@ from fairpost.policy.reply_rules import Finding, ReplyClass, Scope
 
 __all__ = ["Meaning", "ReplyClass", "Scope", "meaning"]
 
-TEXT_CHARS_MAX = 2_000  # the reason stands at the beginning; the rest are links and traces
-WAIT_MAX = timedelta(days=2)  # who asks for more is not believed
+TEXT_CHARS_MAX = 2_000  # the reason is at the start; the rest is links and traces
+WAIT_MAX = timedelta(days=2)  # longer waits are not believed
 
-NO_CODE = 0  # a failure that a program describes in words: no connection, no such host
+NO_CODE = 0  # a failure described in words by a program: no connection, no such host
 
 _STAYS_IN_4XX = (ReplyClass.SOFT_BOUNCE, ReplyClass.RATE_LIMIT, ReplyClass.TRANSIENT, ReplyClass.AUTH)
-# What is not understood is tried again to be safe; the longest age of an e-mail ends that as well.
+# Unknown replies are retried to be safe, until the e-mail's maximum age.
 _IS_TRIED_AGAIN = (ReplyClass.SOFT_BOUNCE, ReplyClass.RATE_LIMIT, ReplyClass.TRANSIENT, ReplyClass.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    code: str  # of the reason that the e-mail is given
+    code: str  # of the reason stored with the e-mail
     class_: ReplyClass
     scope: Scope
-    retry: bool  # the same e-mail, later and on the same way, has a chance
+    retry: bool  # the same e-mail has a chance later, by the same route
     suppress_recipient: bool
     why: str
-    wait: datetime | timedelta | None = None  # the text itself names a moment or a delay
-    is_its_own: bool = False  # for a reason that this recipient alone has: what others are answered says nothing of it
+    wait: datetime | timedelta | None = None  # a moment or delay named in the text
+    is_its_own: bool = False  # the reason concerns only this recipient, so replies to others say nothing about it
 
 
 def meaning(
@@ -43,7 +43,11 @@ def meaning(
     channel: Channel = Channel.SMTP,
     enhanced: str | None = None,
 ) -> Meaning:
-    """`enhanced` is for who has it apart; otherwise it is read from the text. Code 0: there is only text."""
+    """Return the meaning of a reply.
+
+    `enhanced` is the enhanced code, if the caller has it separately; otherwise it is read from the text. With code 0,
+    there is only text.
+    """
     if 200 <= reply.code < 300:
         return _ACCEPTED
     text = " ".join(rules.fold(reply.text).split())[:TEXT_CHARS_MAX]
@@ -58,13 +62,13 @@ def meaning(
     found = _by_smtp(code or _code_like(status), phase, status, text)
     if code == NO_CODE and found is rules.UNEXPLAINED:
         found = _said(rules.UNCODED, _words(text), code) or found
-    # Of 552 the standard says: when it is about too many recipients, take it for 452 (RFC 5321, 4.5.3.1.10).
+    # For 552, the standard says: if it is about too many recipients, treat it as 452 (RFC 5321, 4.5.3.1.10).
     is_temporary = 0 < code < 500 or (code == 552 and found is rules.TOO_MANY)
     return _meaning(found, text=text, is_temporary=is_temporary)
 
 
 def _code_like(status: str) -> int:
-    """For text without a code: where even the enhanced code is missing, the words decide."""
+    """Return the code implied by the enhanced status code of a text. If that is also missing, the words decide."""
     return 450 if status.startswith("4.") else 550
 
 
@@ -72,7 +76,7 @@ def _by_smtp(code: int, phase: Step | None, status: str, text: str) -> Finding:
     words = f"{status} {_words(text)}"
     said, by_status = _said(rules.PLAIN, words, code), rules.BY_ENHANCED.get(status)
     if said is rules.FULL and by_status in (rules.TOO_FAST, rules.QUOTA):
-        said = None  # a quota of the sender's
+        said = None  # it is a quota of the sender
     is_login = phase is Step.AUTH and code != 421  # 421 may come at any time, and closes the connection
     candidates = (
         said,
@@ -89,7 +93,7 @@ def _by_smtp(code: int, phase: Step | None, status: str, text: str) -> Finding:
 
 
 def _spared(found: Finding, phase: Step | None, code: int, *, text: str, words: str) -> Finding:
-    """Where the text blames us, or the server is known to call a refusal so, the recipient is not dead."""
+    """Return a finding that does not treat the recipient as dead if the text blames us or the server is known for this."""
     if phase in rules.AFTER_RECIPIENTS and rules.SAYS_UNKNOWN_TO_UNWANTED.search(text):
         return rules.UNWANTED
     said = _said(rules.SPARING, words, code)
@@ -97,13 +101,13 @@ def _spared(found: Finding, phase: Step | None, code: int, *, text: str, words: 
 
 
 def _in_phase(found: Finding, phase: Step | None, code: int) -> Finding | None:
-    """What can be meant at this point of the conversation, which is more certain than any word."""
+    """Return the finding implied by this point of the conversation, which is more certain than any wording."""
     if found.class_ is ReplyClass.HARD_BOUNCE and phase in rules.BEFORE_RECIPIENTS:
         return rules.SENDER if code >= 500 else rules.BUSY
     if found is rules.CONTENT and phase in rules.BEFORE_CONTENT:
         return rules.BLOCKED
     if found is rules.PERHAPS_GONE and phase not in (None, Step.RCPT):
-        return None  # after the content, "mailbox unavailable" is what some servers write to spam
+        return None  # after the content, some servers reply "mailbox unavailable" to spam
     return found
 
 
@@ -111,7 +115,7 @@ def _by_default(code: int, phase: Step | None, status: str, words: str) -> Findi
     if code < 500:
         return _by_default_for_now(code, phase, status)
     if code == 503:
-        return rules.UNEXPLAINED  # a bad sequence of commands: nobody's fault that lasts
+        return rules.UNEXPLAINED  # a bad sequence of commands: a transient fault
     if phase in rules.BEFORE_RECIPIENTS:
         return rules.BLOCKED
     if code == 552 and not status:
@@ -120,7 +124,7 @@ def _by_default(code: int, phase: Step | None, status: str, words: str) -> Findi
         return rules.BLOCKED if phase in (None, Step.RCPT) else rules.CONTENT
     if phase in rules.AFTER_RECIPIENTS and rules.REFUSAL_OF_CONTENT.search(words):
         return rules.CONTENT
-    # A 550 to RCPT TO without a word may be a dead address, or a blocked sender: nobody is suppressed on a guess.
+    # A 550 to RCPT TO without text may mean a dead address or a blocked sender: a guess suppresses no address.
     return rules.UNEXPLAINED
 
 
@@ -156,11 +160,11 @@ def _said(rows: tuple[rules.Phrases, ...], words: str, code: int) -> Finding | N
 
 
 def _meaning(found: Finding, *, text: str = "", is_temporary: bool = False) -> Meaning:
-    """A temporary refusal has the classes of what passes, and keeps the scope of the matter it is about."""
+    """Return the meaning. A temporary refusal gets a temporary class, but keeps the scope of its subject."""
     code, class_, scope, why = found
     if is_temporary and class_ not in _STAYS_IN_4XX and found is not rules.NONSENSE:
         class_ = ReplyClass.SOFT_BOUNCE if class_ is ReplyClass.HARD_BOUNCE else ReplyClass.TRANSIENT
-        why = f"{why}; the server calls it temporary"
+        why = f"{why} (temporary, according to the server)"
     retry = is_temporary or class_ in _IS_TRIED_AGAIN
     return Meaning(
         code=code,
@@ -176,7 +180,7 @@ def _meaning(found: Finding, *, text: str = "", is_temporary: bool = False) -> M
 
 _ACCEPTED = _meaning(rules.ACCEPTED)
 
-# The reply that somebody hands on: "host mx.example.com said: 550 5.1.1 …", "Remote Server returned '550 5.1.10 …'".
+# A reply that was passed on: "host mx.example.com said: 550 5.1.1 …", "Remote Server returned '550 5.1.10 …'".
 _QUOTED_REPLY = re.compile(
     r"(?:(?:said|returned|response|reply|replied|error|reason|smtp|code)[:;]? ?|^)['\"(<]{0,2}([45]\d\d)(?:[ -]|$)",
     re.ASCII,
@@ -193,7 +197,9 @@ _NO_WORDS = re.compile(
 
 
 def _enhanced(text: str, code: int) -> str:
-    """The enhanced status code, "" if there is none. In the middle of the text it must fit the code: it may be a version."""
+    """Return the enhanced status code, or "". In the middle of the text it must match the code, since it may be a
+    version.
+    """
     match = _AT_START.match(text)
     if match is None:
         match = next((m for m in _SOMEWHERE.finditer(text) if not code or m[1] == str(code)[0]), None)
@@ -201,8 +207,10 @@ def _enhanced(text: str, code: int) -> str:
 
 
 def _words(text: str) -> str:
-    """Without links and addresses, for in spam@example.com nobody speaks of spam; without the code that each line repeats;
-    and without "unknown error", in which nobody is unknown."""
+    """Return the text without links, addresses, repeated codes and misleading phrases.
+
+    For example, spam@example.com does not mean spam, and "unknown error" does not mean an unknown user.
+    """
     return " ".join(_NO_WORDS.sub("", _REPEATED.sub("", text)).split())
 
 

@@ -1,10 +1,9 @@
-"""What servers say, and what they mean by it: the tables that `replies` walks through. Data only.
+"""Servers' phrases and their meanings, as tables for `replies`.
 
-A new reply is taught by a row here and a line in tests/policy/replies.csv. Phrases stand between bars, and * for some
-other words; every phrase begins at the beginning of a word, and with ! at its end also ends with one. They are looked for
-in the text without its addresses and links.
-A row of `_beside` asks for two things near each other instead, in either order: whom it is about and what is said. Their
-words, in many languages, are in `reply_words`.
+To teach a new reply, add a row here and a line in tests/policy/replies.csv. Bars separate phrases, and * stands for
+some other words. Every phrase starts at the start of a word; with ! at its end, it also ends at the end of one. Phrases
+are matched against the text without its addresses and links. A row of `_beside` instead requires two things near each
+other, in either order: the subject and what is said about it. Their words, in many languages, are in `reply_words`.
 """
 
 import re
@@ -21,18 +20,18 @@ from fairpost.policy import reply_words as words
 
 class ReplyClass(StrEnum):
     ACCEPTED = "accepted"
-    HARD_BOUNCE = "hard_bounce"  # this address takes no mail, and will not
-    SOFT_BOUNCE = "soft_bounce"  # this address takes no mail now
+    HARD_BOUNCE = "hard_bounce"  # this address accepts no mail, and never will
+    SOFT_BOUNCE = "soft_bounce"  # this address accepts no mail now
     AUTH = "auth"  # the account may not log in, or may not send
     RATE_LIMIT = "rate_limit"  # too much, too fast
-    TRANSIENT = "transient"  # something else that passes
-    POLICY_SENDER = "policy_sender"  # refused for who we are or how we send
-    MESSAGE = "message"  # refused for this message: content, size, format
+    TRANSIENT = "transient"  # another temporary condition
+    POLICY_SENDER = "policy_sender"  # refused because of who we are or how we send
+    MESSAGE = "message"  # refused because of this message: content, size, format
     UNKNOWN = "unknown"
 
 
 class Scope(StrEnum):
-    """What a refusal is about, and so what may go on as if nothing had happened."""
+    """What a refusal is about, and therefore what may continue unaffected."""
 
     RECIPIENT = "recipient"
     MESSAGE = "message"
@@ -42,7 +41,7 @@ class Scope(StrEnum):
 
 
 class Finding(NamedTuple):
-    """`code`: of the reason that an e-mail is given, which never changes; `why` may."""
+    """The meaning of a phrase or code. `code` is stored with an e-mail and never changes; `why` may."""
 
     code: str
     class_: ReplyClass
@@ -52,15 +51,15 @@ class Finding(NamedTuple):
 
 _R, _S = ReplyClass, Scope
 
-ACCEPTED = Finding("email.accepted", _R.ACCEPTED, _S.MESSAGE, "The server took it")
+ACCEPTED = Finding("email.accepted", _R.ACCEPTED, _S.MESSAGE, "The server accepted the message")
 
-GONE = Finding("email.address_unknown", _R.HARD_BOUNCE, _S.RECIPIENT, "There is no such mailbox, or it is closed")
+GONE = Finding("email.address_unknown", _R.HARD_BOUNCE, _S.RECIPIENT, "The mailbox does not exist, or is closed")
 NO_DOMAIN = Finding(
-    "email.domain_unknown", _R.HARD_BOUNCE, _S.RECIPIENT, "The recipient's domain does not exist, or takes no mail"
+    "email.domain_unknown", _R.HARD_BOUNCE, _S.RECIPIENT, "The recipient's domain does not exist, or accepts no mail"
 )
-MALFORMED = Finding("email.address_invalid", _R.HARD_BOUNCE, _S.RECIPIENT, "The recipient's address is not a valid one")
+MALFORMED = Finding("email.address_invalid", _R.HARD_BOUNCE, _S.RECIPIENT, "The recipient's address is not valid")
 PERHAPS_GONE = Finding(
-    "email.address_refused", _R.HARD_BOUNCE, _S.RECIPIENT, "The server does not take mail for this address"
+    "email.address_refused", _R.HARD_BOUNCE, _S.RECIPIENT, "The server does not accept mail for this address"
 )
 
 FULL = Finding("email.mailbox_full", _R.SOFT_BOUNCE, _S.RECIPIENT, "The recipient's mailbox is full")
@@ -68,84 +67,92 @@ FLOODED = Finding(
     "email.mailbox_flooded",
     _R.SOFT_BOUNCE,
     _S.RECIPIENT,
-    "The recipient gets more mail at the moment than the server lets through",
+    "The recipient is getting too much mail right now",
 )
 AWAY = Finding(
-    "email.mailbox_unavailable", _R.SOFT_BOUNCE, _S.RECIPIENT, "The recipient's mailbox takes no mail at the moment"
+    "email.mailbox_unavailable", _R.SOFT_BOUNCE, _S.RECIPIENT, "The recipient's mailbox is unavailable right now"
 )
 
-LOGIN = Finding("email.login_refused", _R.AUTH, _S.ACCOUNT, "The server does not accept the account's login")
-FORBIDDEN = Finding("email.account_forbidden", _R.AUTH, _S.ACCOUNT, "The account is not permitted to send this way")
+LOGIN = Finding("email.login_refused", _R.AUTH, _S.ACCOUNT, "The server rejected the account's login")
+FORBIDDEN = Finding("email.account_forbidden", _R.AUTH, _S.ACCOUNT, "The account is not allowed to send this way")
 
 QUOTA = Finding(
-    "email.quota_used_up", _R.RATE_LIMIT, _S.ACCOUNT, "The account has used up what its provider lets it send for now"
+    "email.quota_used_up", _R.RATE_LIMIT, _S.ACCOUNT, "The account has reached its provider's sending limit"
 )
-TOO_FAST = Finding(
-    "email.rate_limited", _R.RATE_LIMIT, _S.PROVIDER, "The server gets more from us than it is ready to take"
-)
+TOO_FAST = Finding("email.rate_limited", _R.RATE_LIMIT, _S.PROVIDER, "The server is getting mail from us too fast")
 TOO_MUCH_FOR_ONE = Finding(
     "email.recipient_rate_limited",
     _R.RATE_LIMIT,
     _S.RECIPIENT,
-    "The server limits how much we may send to this recipient",
+    "The server limits how much mail we can send to this recipient",
 )
 
 GREYLISTED = Finding(
     "email.greylisted",
     _R.TRANSIENT,
     _S.RECIPIENT,
-    "The server puts off what is new to this recipient, and takes the next try",
+    "The server uses greylisting and accepts a later attempt",
 )
-BUSY = Finding("email.server_busy", _R.TRANSIENT, _S.PROVIDER, "The server cannot take it at the moment")
-UNREACHABLE = Finding("email.connection_failed", _R.TRANSIENT, _S.NETWORK, "The connection failed, or one further on")
+BUSY = Finding("email.server_busy", _R.TRANSIENT, _S.PROVIDER, "The server is unavailable right now")
+UNREACHABLE = Finding(
+    "email.connection_failed", _R.TRANSIENT, _S.NETWORK, "A connection failed, either here or at a later hop"
+)
 
 SENDER = Finding(
-    "email.sender_refused", _R.POLICY_SENDER, _S.ACCOUNT, "The server does not take mail from this sender address"
+    "email.sender_refused", _R.POLICY_SENDER, _S.ACCOUNT, "The server does not accept mail from this sender address"
 )
 RELAY = Finding(
     "email.relaying_refused",
     _R.POLICY_SENDER,
     _S.ACCOUNT,
-    "The server does not pass on mail to others for this account",
+    "The server does not relay mail for this account",
 )
 UNPROVEN = Finding(
     "email.sender_unproven",
     _R.POLICY_SENDER,
     _S.ACCOUNT,
-    "The mail is not proven to be the sender's: SPF, DKIM, DMARC or reverse DNS",
+    "The mail is not authenticated: SPF, DKIM, DMARC or reverse DNS",
 )
 BLOCKED = Finding(
-    "email.sender_blocked", _R.POLICY_SENDER, _S.ACCOUNT, "The server refuses us for our reputation, or by its policy"
+    "email.sender_blocked",
+    _R.POLICY_SENDER,
+    _S.ACCOUNT,
+    "The server rejected us because of our reputation or its policy",
 )
 UNWANTED = Finding(
-    "email.sender_unwanted", _R.POLICY_SENDER, _S.ACCOUNT, "The recipient does not take mail from this sender"
+    "email.sender_unwanted", _R.POLICY_SENDER, _S.ACCOUNT, "The recipient does not accept mail from this sender"
 )
-NO_TLS = Finding("email.encryption_required", _R.POLICY_SENDER, _S.ACCOUNT, "The server wants the connection encrypted")
+NO_TLS = Finding(
+    "email.encryption_required", _R.POLICY_SENDER, _S.ACCOUNT, "The server requires an encrypted connection"
+)
 
 CONTENT = Finding(
     "email.content_refused",
     _R.MESSAGE,
     _S.MESSAGE,
-    "The server does not want this content: it takes it for spam, or forbids it",
+    "The server rejected the content as spam or because of its policy",
 )
-FORMAT = Finding("email.format_refused", _R.MESSAGE, _S.MESSAGE, "The server cannot take a message of this form")
-TOO_BIG = Finding("email.too_big", _R.MESSAGE, _S.MESSAGE, "The message is too big")
+FORMAT = Finding("email.format_refused", _R.MESSAGE, _S.MESSAGE, "The server does not accept messages of this format")
+TOO_BIG = Finding("email.too_big", _R.MESSAGE, _S.MESSAGE, "The message is too large")
 TOO_MANY = Finding(
-    "email.too_many_recipients", _R.MESSAGE, _S.MESSAGE, "The message has more recipients than the server takes at once"
+    "email.too_many_recipients",
+    _R.MESSAGE,
+    _S.MESSAGE,
+    "The message has more recipients than the server accepts at once",
 )
 
-LOOP = Finding("email.mail_loop", _R.UNKNOWN, _S.MESSAGE, "The mail goes round in circles, or its way is not set up")
-UNEXPLAINED = Finding("email.refused", _R.UNKNOWN, _S.MESSAGE, "The server refused it and did not say why")
-NONSENSE = Finding(
-    "email.reply_unintelligible", _R.UNKNOWN, _S.MESSAGE, "The server gave an answer that means nothing here"
+LOOP = Finding("email.mail_loop", _R.UNKNOWN, _S.MESSAGE, "The mail is looping, or its route is misconfigured")
+UNEXPLAINED = Finding(
+    "email.refused", _R.UNKNOWN, _S.MESSAGE, "The server rejected the message without giving a reason"
 )
+NONSENSE = Finding("email.reply_unintelligible", _R.UNKNOWN, _S.MESSAGE, "The server sent an unexpected reply")
 
 FINDINGS = tuple(each for each in tuple(globals().values()) if isinstance(each, Finding))
 
-# Temporary, and for a reason that this recipient alone has: three of them in a row are three recipients, and not our account.
+# Temporary, for a reason that concerns only this recipient: three in a row are three recipients, not our account.
 ITS_OWN = frozenset({FULL, FLOODED, TOO_MUCH_FOR_ONE, GREYLISTED})
 
-# By the codes alone. 521 is the server's whole answer to us (RFC 7504), whatever enhanced code is added.
+# By the codes alone. 521 is the server's complete answer (RFC 7504), whatever enhanced code comes with it.
 BY_CODE: dict[int, Finding] = {
     521: BLOCKED,
     525: LOGIN,
@@ -156,14 +163,14 @@ BY_CODE: dict[int, Finding] = {
     556: NO_DOMAIN,
 }
 
-# Before RCPT TO nobody was named but us; before DATA nothing was seen of the content.
+# Before RCPT TO the server knows only us; before DATA it has not seen the content.
 BEFORE_RECIPIENTS = frozenset(
     {Step.CONNECT, Step.GREETING, Step.HELLO, Step.STARTTLS, Step.TLS, Step.AUTH, Step.MAIL},
 )
 BEFORE_CONTENT = BEFORE_RECIPIENTS | {Step.RCPT}
 AFTER_RECIPIENTS = frozenset({Step.DATA, Step.BODY, Step.DOT})
 
-# Japanese carriers know their users at RCPT TO. After the content, "unknown user" is what a user's own filter says.
+# Japanese carriers know their users at RCPT TO. After the content, "unknown user" comes from a user's own filter.
 SAYS_UNKNOWN_TO_UNWANTED = re.compile(r"@(?:docomo|ezweb|softbank|i\.softbank)\.ne\.jp|@au\.com")
 
 
@@ -175,12 +182,12 @@ class Phrases:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Compiled when it is first needed: all of them take a tenth of a second, and most processes read no replies."""
+        """The compiled pattern. Compiling all of them takes a tenth of a second, and most processes read no replies."""
         return re.compile(self.expression)
 
 
 def fold(text: str) -> str:
-    """In one case and without accents, as the phrases are: "Boîte" is "boite"."""
+    """Convert to lower case without accents, like the phrases: "Boîte" becomes "boite"."""
     folded = text.upper().casefold()
     if folded.isascii():
         return folded
@@ -208,16 +215,20 @@ def _row(finding: Finding, *phrases: str, only: str = "") -> Phrases:
 def _beside(
     finding: Finding, whom: tuple[str, ...], what: tuple[str, ...], *, is_close: bool = False, only: str = ""
 ) -> Phrases:
-    """`is_close`: with two or three words between them at most, where `what` is a word of many uses."""
+    """Return phrases that match two things near each other.
+
+    `is_close` allows at most two or three words between them, for a `what` with many uses.
+    """
     one, other = (rf"(?<![a-z0-9])(?:{_options(each)})" for each in (whom, what))
     gap = rf"[a-z]{{0,2}}(?:{_CLOSE}|[^a-z0-9]{{0,2}})" if is_close else _GAP
     return Phrases(f"{one}{gap}{other}|{other}{gap}{one}", finding, only)
 
 
-# Words beside which nobody else is dead: they blame us, or speak of another address, or of something that passes. A reply
-# that has one of them suppresses no recipient, whatever else stands there. The first that fits counts.
+# Phrases that rule out a dead recipient: they blame us, another address, or a temporary condition. A reply with one of
+# them suppresses no recipient, whatever else it says. The first match counts.
 SPARING: tuple[Phrases, ...] = (
     _row(NO_DOMAIN, "mail exchanger or ip address"),  # the recipient's
+    _row(BUSY, "couldn't create | could not create | cannot create | can't create"),  # a program that delivers locally
     _row(
         SENDER,
         "sender | sending user | sending account | originator | return address | return path | return-path | reply-to",
@@ -225,7 +236,7 @@ SPARING: tuple[Phrases, ...] = (
         "your email address | your e-mail address",
     ),
     _row(TOO_MANY, "number of rcpts | number of recipients"),
-    _row(BLOCKED, "too many | too much | excessive | from host"),
+    _row(BLOCKED, "too many | too much | excessive | from host | google groups"),
     _row(UNWANTED, "members only | members may | member of this | you are not a member | posting"),
     _row(FORBIDDEN, "your account | your subscription | license"),
     _row(LOGIN, "your password | authenticat"),
@@ -248,7 +259,7 @@ SPARING: tuple[Phrases, ...] = (
     ),
 )
 
-# Text that corrects the codes: it is plain, and the codes that come with it are often wrong. The first that fits counts.
+# Text that overrides the codes: it is plain, and the codes that come with it are often wrong. The first match counts.
 PLAIN: tuple[Phrases, ...] = (
     _row(
         FLOODED,
@@ -308,7 +319,7 @@ PLAIN: tuple[Phrases, ...] = (
         "wait to send more | send more emails | rate limit increase",
         "concurrent connections limit exceeded | concurrent smtp connections | unusual amount of",
     ),
-    # For good it is a locked account: a refused login like any other.
+    # If permanent, it is a locked account: a refused login like any other.
     _row(
         QUOTA,
         "too many login | too many failed login | too many auth | too many failed auth | too much fail auth",
@@ -400,7 +411,7 @@ PLAIN: tuple[Phrases, ...] = (
         "authentication checks | authentication information | authentication level | authentication results",
         "dns records | invalid dns mx | not meet ipv6 | resource record | can't be resolved | cannot be resolved | must resolve",
     ),
-    _row(BLOCKED, "unusual sending activity"),  # Zoho: the account is stopped until somebody unlocks it
+    _row(BLOCKED, "unusual sending activity"),  # Zoho: the account is stopped until it is unlocked
     _row(
         NO_TLS,
         "starttls command first | starttls first | starttls required | starttls is required | tls required",
@@ -420,10 +431,10 @@ PLAIN: tuple[Phrases, ...] = (
     _row(
         NO_DOMAIN,
         "dns query name does not exist | nonexistent domain | non-existent domain | nonexistentdomain | querymx enotfound",
-        "had no relevant answers | code nxdomain",
+        "had no relevant answers | code nxdomain | host does not accept mail | domain does not accept mail",
         only="5",
     ),
-    # Names that cannot be looked up now; what cannot be found at all comes among the ties.
+    # Names that cannot be looked up now; names that do not exist are among the ties.
     _row(
         UNREACHABLE,
         "host not found, try again | name server * timeout | name server timeout | host name lookup fail | servfail",
@@ -457,12 +468,15 @@ PLAIN: tuple[Phrases, ...] = (
     ),
 )
 
-# Text that breaks a tie, where neither codes nor phase tell.
+# Text that breaks a tie if neither codes nor phase decide.
 TIES: tuple[Phrases, ...] = (
     _row(
         CONTENT, "spamhaus dbl | likely unsolicited | file extension | file type | spam content | spam pattern | a url"
     ),
-    _row(GONE, "recipient account is | not listed in | is no longer valid | not in my validrcpt"),
+    _row(
+        GONE,
+        "recipient account is | not listed in | is no longer valid | not in my validrcpt | resolver.adr.recipnotfound",
+    ),
     _row(
         BLOCKED,
         "block list | blocklist | block listed | blacklist | black list | black-list | dnsbl | rbl | blocked using",
@@ -491,7 +505,7 @@ TIES: tuple[Phrases, ...] = (
     _row(
         NO_DOMAIN,
         "unrouteable | unroutable | host unknown | unknown host | no such domain | no such host | domain not found",
-        "domain name not found | domain does not exist | domain doesn't exist | domain * not exist | nxdomain",
+        "domain name not found | domain does not exist | domain doesn't exist | domain doesnt exist | domain * not exist | nxdomain",
         "host not found | host * not found | no mx record | no mx | null mx | nullmx | null-mx | indicated no smtp service",
         "no mail hosts | handle mail for | does not accept mail | accepts no mail | mail exchanger | any host | host name is unknown | invalid host name",
         "non-existent host | nonexistent host | non-existent domain | nonexistent domain | valid mx",
@@ -529,11 +543,11 @@ TIES: tuple[Phrases, ...] = (
         "mail loop | forwarding loop | looping | loops back | loop detected | points back to | points to local",
         "forwarded more than",
     ),
-    # What the standard writes beside 550 and 553, and what many servers write whatever they mean.
+    # The standard text for 550 and 553, which many servers write whatever they mean.
     _row(
         PERHAPS_GONE,
         "mailbox unavailable | mailbox is unavailable | mailbox not available | mailbox name | invalid address",
-        "mailbox * unavailable | recipient rejected | no mailbox by that name",
+        "mailbox * unavailable | recipient rejected | recipient address rejected. | no mailbox by that name",
     ),
     _beside(PERHAPS_GONE, words.RECIPIENT, words.UNAVAILABLE, is_close=True),
     _row(RELAY, "relay! | relaying!"),
@@ -544,7 +558,7 @@ TIES: tuple[Phrases, ...] = (
     ),
 )
 
-# For text without a code, which a program wrote about its connection, where nothing else fits.
+# For text without a code that a program wrote about its connection, if nothing else matches.
 UNCODED: tuple[Phrases, ...] = (
     _row(
         UNREACHABLE,
@@ -554,15 +568,15 @@ UNCODED: tuple[Phrases, ...] = (
     _row(BUSY, "error | fail | temporar | try again | later | deferred | delayed | busy"),
 )
 
-# Words that say only that somebody minds. Before the content was seen it is us, afterwards the message.
+# Phrases of plain refusal. Before the content was seen, they mean us; afterwards, the message.
 REFUSAL = re.compile(
     r"(?<![a-z])(?:blocked|denied|policy|prohibit|forbidden|not permitted|not accepted|banned|service refused|spamhaus)"
 )
-REFUSAL_OF_CONTENT = re.compile(r"(?<![a-z])(?:reject|refused|refusing|declined|not allowed)")  # where it came after it
+REFUSAL_OF_CONTENT = re.compile(r"(?<![a-z])(?:reject|refused|refusing|declined|not allowed)")  # if after the content
 
 
 def _codes(rows: tuple[tuple[str, Finding], ...]) -> dict[str, Finding]:
-    """Each code on its own; of two rows for a code the first counts."""
+    """Return each code on its own. If two rows have the same code, the first counts."""
     found: dict[str, Finding] = {}
     for codes, finding in rows:
         for code in _spelled_out(codes):
@@ -578,8 +592,8 @@ def _spelled_out(codes: str) -> Iterator[str]:
             yield from (f"{k}.{subject}.{detail}" for k in ("45" if kind == "x" else kind))
 
 
-# By enhanced status code: RFC 3463, RFC 7372, the IANA registry, and what Google and Microsoft add.
-# A code that is not here (x.7.1, x.2.0, x.3.0, x.5.0…) says too little on its own.
+# By enhanced status code: RFC 3463, RFC 7372, the IANA registry, and additions by Google and Microsoft.
+# A code that is missing here (x.7.1, x.2.0, x.3.0, x.5.0…) says too little on its own.
 BY_ENHANCED: dict[str, Finding] = _codes(
     (
         ("x.1.0", PERHAPS_GONE),
@@ -588,34 +602,34 @@ BY_ENHANCED: dict[str, Finding] = _codes(
         ("x.1.3", MALFORMED),
         ("x.1.7 x.1.8", SENDER),
         ("x.1.20", FORMAT),  # Microsoft: several From addresses
-        ("x.1.90", QUOTA),  # Microsoft: recipients of the day
-        ("5.1.350-351", GONE),  # Microsoft: unknown further on
+        ("x.1.90", QUOTA),  # Microsoft: recipients per day
+        ("5.1.350-351", GONE),  # Microsoft: unknown at a later hop
         ("x.2.1", GONE),
         ("x.2.2", FULL),
         ("x.2.3", TOO_BIG),
-        ("x.2.121-122", FLOODED),  # Microsoft: messages an hour to this recipient
-        ("5.3.1", BUSY),  # the whole system is full: that passes
+        ("x.2.121-122", FLOODED),  # Microsoft: messages per hour to this recipient
+        ("5.3.1", BUSY),  # the whole system is full, which is temporary
         ("x.3.3", FORMAT),
         ("x.3.4", TOO_BIG),
         ("5.3.5 5.4.6 5.4.14", LOOP),
         ("5.4.4 5.4.310", NO_DOMAIN),
-        ("5.4.7 5.4.300-319", UNREACHABLE),  # tried in vain further on, until the time was up
-        ("5.4.5", QUOTA),  # Google; by the RFC a congested network, which 4.4.5 still is
+        ("5.4.7 5.4.300-319", UNREACHABLE),  # a later hop tried until its time was up
+        ("5.4.5", QUOTA),  # Google; in the RFC a congested network, which 4.4.5 still is
         ("x.5.3", TOO_MANY),
         ("x.6.0-20", FORMAT),
         ("x.7.2", BLOCKED),
         ("x.7.3 x.7.8 x.7.12 x.7.57 x.7.139", LOGIN),
         ("x.7.13-14", FORBIDDEN),
         ("x.7.5-7", FORMAT),  # signatures and encryption of the message
-        ("x.7.9", BLOCKED),  # outside of a login only Yahoo says it: "policy reasons"
+        ("x.7.9", BLOCKED),  # outside of a login, only Yahoo uses it: "policy reasons"
         ("x.7.10", NO_TLS),
         ("x.7.16", TOO_BIG),
-        ("x.7.17-18", GONE),  # RFC 7293: the mailbox or the domain is another person's now
+        ("x.7.17-18", GONE),  # RFC 7293: the mailbox or the domain has a new owner
         ("x.7.20-27 x.7.29-32 x.7.40", UNPROVEN),
         ("x.7.28", TOO_FAST),
         ("x.7.60", SENDER),
         ("x.7.64", RELAY),
-        ("x.7.100-136", BLOCKED),  # Microsoft: the recipient takes mail from some senders only
+        ("x.7.100-136", BLOCKED),  # Microsoft: the recipient accepts mail only from some senders
         ("x.7.232-233", QUOTA),
         ("x.7.504-505", GONE),
         ("x.7.509 x.7.515", UNPROVEN),
@@ -659,7 +673,7 @@ BY_REASON: dict[str, Finding] = {
     "uploadtoolarge": TOO_BIG,
 }
 
-# By the name of the status, in lower case: what Google writes where it gives no reason.
+# By the status name, in lower case: used by Google if it gives no reason.
 BY_STATUS_NAME: dict[str, Finding] = {
     "unauthenticated": LOGIN,
     "permission_denied": FORBIDDEN,
@@ -737,7 +751,7 @@ BY_GRAPH_CODE: dict[str, Finding] = {
     "badrequest": FORMAT,
     "errorinvalidargument": FORMAT,
     "errorinvalidproperty": FORMAT,
-    "errorinvalidrecipients": FORMAT,  # which of them, it does not say
+    "errorinvalidrecipients": FORMAT,  # it does not say which
     "errorinvalidrequest": FORMAT,
     "errormimecontentinvalid": FORMAT,
     "errormimecontentinvalidbase64string": FORMAT,
@@ -749,7 +763,7 @@ BY_GRAPH_CODE: dict[str, Finding] = {
     "requestentitytoolarge": TOO_BIG,
 }
 
-# What an API says where it gives no reason, or one that is not known here.
+# API replies without a reason, or with an unknown one.
 API_TIES: tuple[Phrases, ...] = (
     _row(
         FORBIDDEN,
@@ -764,7 +778,7 @@ API_TIES: tuple[Phrases, ...] = (
     _row(TOO_BIG, "too large"),
 )
 
-# By the HTTP status alone; what is not here says nothing, and 5xx is the server's own trouble.
+# By the HTTP status alone. A missing status says nothing, and 5xx is the server's own trouble.
 BY_STATUS: dict[int, Finding] = {
     401: LOGIN,
     403: FORBIDDEN,

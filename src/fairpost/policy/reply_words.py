@@ -1,10 +1,10 @@
-"""The words in which servers speak of mailboxes, by language: what `reply_rules` builds its phrases from. Data only.
+"""Words about mailboxes by language, from which `reply_rules` builds its phrases. Data only.
 
-Words are written without accents and may end early (`unbekannt` also finds `unbekannte`); they are looked for in text
-that was folded the same way.
+Words are written without accents and may be truncated (`unbekannt` also matches `unbekannte`); they are matched against
+text that was normalized the same way.
 """
 
-# Whom a reply can be about. A reply about the sender is told apart before these are looked at.
+# What a reply can be about. Replies about the sender are sorted out before these apply.
 RECIPIENT = (
     # English
     "user | mailbox | mail box | mbox | mail drop | mailaddress | account | address | recipient | addressee | alias | local part",
@@ -23,11 +23,11 @@ RECIPIENT = (
     "пользовател | адресат | получател | почтовый ящик | ящик | аккаунт | користувач | одержувач | скринька",
     "παραληπτης | χρηστης",
     # Chinese, Japanese, Korean
-    "用户 | 用戶 | 收件人 | 收件者 | 账号 | 帐号 | 帳號 | 邮箱 | 信箱 | ユーザ | 宛先 | アドレス | 送信先 | 受信者",
+    "用户 | 用戶 | 收件人 | 收件者 | 账号 | 帐号 | 帳號 | 邮箱 | 信箱 | ユーザ | 宛先 | アドレス | 送信先 | 受信者 | ディレクトリ",
     "メールボックス | 사용자 | 수신자 | 받는 사람 | 받는사람 | 계정 | 메일 주소 | 메일주소 | 메일함",
 )
 
-# Said of a recipient, even some words away, there is no such one.
+# Said of a recipient, even some words away: the recipient does not exist.
 NONEXISTENT = (
     "unknown | not known | not exist | doesn't exist | dosn't exist | doesnt exist | don't exist | no exist | not found",
     "not be found | isn't found | wasn't found | couldn't be found | nonexist | non-exist | non exist | unexist",
@@ -46,7 +46,7 @@ NONEXISTENT = (
     "登録されていません | 不明 | 존재하지 | 없는 | 없습니다 | 찾을 수 없",
 )
 
-# Said right beside a recipient ("invalid user", "mailbox has been disabled"), it will take no mail again.
+# Said right beside a recipient ("invalid user", "mailbox has been disabled"): it will accept no mail again.
 CLOSED = (
     "invalid | not valid | not a valid | isn't valid | disabled | deactivated | inactivated | inactive | not active",
     "not activated | closed | expired | discontinued | terminated | deleted | removed | archived | retired | cancelled",
@@ -60,14 +60,14 @@ CLOSED = (
     "已注销 | 已停用 | 已关闭 | 已禁用 | 无效 | 無效 | 错误 | 無効 | 削除され | 廃止 | 停止され | 휴면 | 비활성 | 삭제된 | 잘못된",
 )
 
-# A recipient who takes no mail now, and may again.
+# A recipient that accepts no mail now, but may again.
 SUSPENDED = (
     "suspended | locked | frozen | temporarily unavailable | temporarily disabled | temporary disabled | on hold | under maintenance | is restricted",
     "suspendu | verrouille | gesperrt | suspendid | bloquead | suspenso | sospes | bloccat | zablokowan | zawieszon",
     "заблокирован | приостановлен | 冻结 | 暂停 | 凍結 | 停止中 | 一時的に | 일시 정지 | 일시정지",
 )
 
-# Said by some of a recipient who is gone, by others of anything.
+# Some servers say this of a recipient that is gone, others of anything.
 UNAVAILABLE = (
     "unavailable | not available | non disponible | pas disponible | indisponible | nicht verfugbar | nicht erreichbar",
     "niet beschikbaar | no disponible | nao disponivel | indisponivel | non disponibile | niedostepn | nedostupn",
@@ -83,7 +83,7 @@ FULL = (
     "已满 | 已滿 | 空间不足 | 超容 | 容量不足 | 一杯 | いっぱい | 満杯 | 容量を超 | 용량 초과 | 용량초과 | 가득",
 )
 
-# What there can be too much of from a sender, and how it is said.
+# What a sender can send too much of, and how servers say it.
 FLOW = (
     "messages | mails | emails | e-mails | connections | sessions | requests | commands | transactions | deliveries",
     "data sent | traffic | bandwidth | attempts | bounces | volume | throughput | for sending | transfer quota",

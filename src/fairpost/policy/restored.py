@@ -1,7 +1,7 @@
-"""Is this database still the one it was? From what it knows of itself and what an engine remembers of it.
+"""Detect a restored or copied database, from its own identity and an engine's memory of it.
 
-A restored or copied database would send again what was sent since the copy was made, so in doubt it is taken for one.
-What cannot be seen (a null on either side) is no sign of anything.
+A restored or copied database would repeat e-mails sent since the copy, so doubtful cases count as one. An unknown value
+(null on either side) is no sign of a restore.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,15 +10,15 @@ from datetime import datetime, timedelta
 
 from fairpost.model.reason import Reason
 
-GUARD = "restore guard"  # who pauses, as people read it
+GUARD = "restore guard"  # the author of the pause, as shown to users
 ACCOUNTS_NAMED_MAX = 20
-EMAILS_NAMED_MAX = 40  # of all accounts together, and at least two of each
-RECENT = timedelta(minutes=1)  # engines write every few seconds: who was there so shortly before saw the end
+EMAILS_NAMED_MAX = 40  # for all accounts together, and at least two for each
+RECENT = timedelta(minutes=1)  # engines write every few seconds: one that wrote within this time saw the end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """`life` is None in what is seen now: only the database itself remembers it."""
+    """The identity of a database. `life` is None in an observed identity: only the database itself remembers it."""
 
     life: str | None = None
     system_identifier: int | None
@@ -30,7 +30,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What an engine remembers of one life of a database: how often it wrote to it, and when it did so last."""
+    """What an engine remembers about one life of a database: how often it wrote to it, and when it last did."""
 
     life: str
     engine: str
@@ -42,8 +42,11 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What the database says of the engine's writing: None when it has never heard of it. `last_at`: of any engine.
-    `is_asked`: engines that were here at its end are asked whether anything is missing."""
+    """What the database says about the engine's writes, or None if it does not know the engine.
+
+    `last_at` is the last write of any engine. `is_asked` means that engines that were active at the end are asked
+    whether anything is missing.
+    """
 
     beats: int | None
     at: datetime | None
@@ -53,8 +56,10 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """Steps of an account that engines were told of, and the database does not know. `emails`: that they began, as far as
-    they are remembered."""
+    """Steps of an account that were acknowledged to engines but that the database does not know.
+
+    `emails` are the e-mails that these steps began, as far as remembered.
+    """
 
     account: str
     steps: int
@@ -63,7 +68,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """Nobody has ever worked on this database."""
+    """No engine has ever used this database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class Sound:
 
 @dataclass(frozen=True, slots=True)
 class FailedOver:
-    """Another server goes on where the first one ended. The engines compare whether anything is missing."""
+    """Another server continues where the first one ended. The engines compare whether anything is missing."""
 
     before: int
     timeline: int
@@ -88,11 +93,11 @@ Standing = First | Sound | FailedOver | Restored
 
 
 def judge_newcomer(seen: Identity, memories: Iterable[Memory], *, is_empty: bool) -> First | Restored:
-    """A database that does not know itself: new, unless it has something to send and somebody remembers it."""
+    """Judge a database without an identity. It is new, unless it has e-mails to send and an engine remembers it."""
     here = (seen.system_identifier, seen.database_oid)
     for memory in memories if not is_empty and seen.system_identifier is not None else ():
         if (memory.system_identifier, memory.database_oid) == here:
-            return Restored((f"this engine worked on it until {_moment(memory.at)}, and it remembers nothing of that",))
+            return Restored((f"this engine used it until {_moment(memory.at)}, but it has no record of that",))
     return First()
 
 
@@ -105,13 +110,13 @@ def judge_identity(
     if known.timeline is None or seen.timeline is None or known.timeline == seen.timeline:
         return Sound()
     if seen.timeline < known.timeline:
-        return Restored((f"its timeline was {known.timeline} and is {seen.timeline}: it is older than it was",))
+        return Restored((f"its timeline was {known.timeline} and is now {seen.timeline}, which is older",))
     was_here = memory is not None and statement.last_at is not None and memory.at >= statement.last_at - RECENT
     if not was_here and not statement.is_asked:
         return Restored(
             (
                 f"its timeline was {known.timeline} and is {seen.timeline}: it was recovered or failed over, and this "
-                "engine was not there to tell that nothing is missing",
+                "engine was not running to confirm that nothing is missing",
             )
         )
     return FailedOver(before=known.timeline, timeline=seen.timeline)
@@ -126,7 +131,7 @@ def why_paused(signs: Sequence[str]) -> Reason:
 
 
 def signs_of(missing: Sequence[Missing]) -> tuple[str, ...]:
-    """Short enough that the database keeps all of the reason (`fairpost.pause`)."""
+    """Describe what is missing, briefly enough for the database to keep the whole reason (`fairpost.pause`)."""
     named = missing[:ACCOUNTS_NAMED_MAX]
     emails_max = max(2, EMAILS_NAMED_MAX // max(1, len(named)))
     signs = tuple(_lacks(each, emails_max) for each in named)
@@ -147,9 +152,9 @@ def _other_place(known: Identity, seen: Identity) -> Iterable[str]:
             f"{seen.system_identifier} now)"
         )
     if known.database_oid != seen.database_oid:
-        yield f"it is another database (oid {known.database_oid} before, {seen.database_oid} now)"
+        yield f"it is a different database (oid {known.database_oid} before, {seen.database_oid} now)"
     elif known.table_oid != seen.table_oid:
-        yield "its tables were made anew, as from a dump"
+        yield "its tables were recreated, as from a dump"
     if _differ(known.folder, seen.folder):
         yield "the files of the embedded PostgreSQL were copied or restored"
 
@@ -157,8 +162,8 @@ def _other_place(known: Identity, seen: Identity) -> Iterable[str]:
 def _gone_back(memory: Memory | None, statement: Statement) -> Iterable[str]:
     if memory is None or (statement.beats is not None and statement.beats >= memory.beats):
         return
-    newest = f"nothing of it after {_moment(statement.at)}" if statement.at else "nothing of it at all"
-    yield f"it has gone back in time (this engine wrote to it at {_moment(memory.at)}, and it knows {newest})"
+    newest = f"its last record of it is from {_moment(statement.at)}" if statement.at else "it has no record of it"
+    yield f"it has gone back in time (this engine wrote to it at {_moment(memory.at)}, but {newest})"
 
 
 def _differ(before: object, now: object) -> bool:

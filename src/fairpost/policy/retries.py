@@ -1,8 +1,9 @@
-"""When to try again.
+"""Decide when to try again.
 
-An e-mail, after an attempt: urgent after 1 min, 5 min, 30 min, 2 h; bulk after 1, 5, 15 min, then hourly. An account whose
-server cannot be reached: after 1, 2, 4 … seconds, a minute at most; one whose server finds it too fast and names no
-moment: after 1, 2, 4 … minutes, an hour at most. Its e-mails are not to blame and wait for nothing.
+After an attempt, an urgent e-mail waits 1 min, 5 min, 30 min, then 2 h; a bulk e-mail waits 1, 5, 15 min, then an hour
+each time. An account whose server is unreachable waits 1, 2, 4 … seconds, at most a minute. An account whose server
+says it is too fast but names no time waits 1, 2, 4 … minutes, at most an hour. In both cases its e-mails are not to
+blame.
 """
 
 from datetime import timedelta
@@ -16,11 +17,11 @@ DELAYS: dict[EmailClass, tuple[timedelta, ...]] = {
     EmailClass.URGENT: (MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR),
     EmailClass.BULK: (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR),
 }
-JITTER = 0.1  # a tenth later at most, so that a broken server is not met by everybody at once
+JITTER = 0.1  # up to a tenth later, so that not all senders return to a broken server at once
 
 
 def retry_delay(email_class: EmailClass, *, attempts: int, roll: float) -> timedelta:
-    """How long to wait after so many attempts; `roll` is from 0 to 1."""
+    """Return how long to wait after this many attempts. `roll` is from 0 to 1."""
     delays = DELAYS[email_class]
     return delays[min(attempts, len(delays)) - 1] * (1 + JITTER * roll)
 
@@ -29,14 +30,22 @@ UNREACHABLE_S_MAX = 60
 
 
 def unreachable_delay(*, times: int, roll: float) -> timedelta:
-    """How long an account rests after its server could not be reached so many times in a row."""
+    """Return how long an account pauses after its server was unreachable this many times in a row."""
     return timedelta(seconds=min(UNREACHABLE_S_MAX, 2 ** min(times - 1, 10)) * (1 + JITTER * roll))
+
+
+LOCKED = 5 * MINUTE
+
+
+def locked_delay(*, roll: float) -> timedelta:
+    """Return how long an e-mail waits if the key that signs it cannot be opened, so that a person can fix that."""
+    return LOCKED * (1 + JITTER * roll)
 
 
 BACK_OFF_MAX = HOUR
 
 
 def back_off_delay(*, times: int, roll: float) -> timedelta:
-    """How long an account rests after it was told so many times in a row that it sends too much."""
+    """Return how long an account pauses after it was throttled this many times in a row."""
     minutes: int = 2 ** min(times - 1, 10)
     return min(BACK_OFF_MAX, MINUTE * minutes) * (1 + JITTER * roll)

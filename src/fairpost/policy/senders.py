@@ -1,6 +1,6 @@
-"""What becomes of a sender: its tier, its throttle and when to look again, out of what is known and what it did.
+"""Decide a sender's tier, its throttle and the next check, from its attributes and activity.
 
-Scores are made in `abuse`, tiers in `tiers`; here both meet, with what people have decided by hand. By hand beats by score.
+`abuse` computes scores, `tiers` computes tiers; this module combines them with manual decisions, which take precedence.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from fairpost.model.workspace import SERVICE_WORKSPACE
 from fairpost.policy.abuse import DAY, AbusePolicy, Activity, RuleScorer, Score, Scorer, decide, look_again_at
 from fairpost.policy.tiers import PLANS, Plans, tier, tier_until
 
-IMMUNE_FOR = timedelta(days=1)  # who was let go by a person is not caught again for the same mails
+IMMUNE_FOR = timedelta(days=1)  # a sender released manually is not throttled again for the same e-mails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +21,12 @@ class SenderPolicy:
     abuse: AbusePolicy = field(default_factory=AbusePolicy)
     plans: Plans = PLANS
     scorer: Scorer = field(default_factory=RuleScorer)
-    trusted: frozenset[str] = frozenset({SERVICE_WORKSPACE})  # workspaces that have no score of their own
+    trusted: frozenset[str] = frozenset({SERVICE_WORKSPACE})  # workspaces that are not scored
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """`is_new`: a throttle begins, and the operators are to be told."""
+    """A decision. `is_new` means that a throttle begins, of which the operators must be notified."""
 
     after: Sender
     is_new: bool = False
@@ -40,7 +40,7 @@ def look(
     *,
     now: datetime,
 ) -> Decided | None:
-    """None: nothing is to be changed."""
+    """Decide on a sender. Return None if nothing has to change."""
     activity = activity_of(sender, hours, days, now=now)
     score = score_of(sender, activity, policy, now=now)
     after, is_new = _judged(sender, score, policy, now)
@@ -53,12 +53,15 @@ def look(
 def activity_of(
     sender: Sender, hours: Mapping[datetime, Counts], days: Mapping[date, int], *, now: datetime
 ) -> Activity:
-    """As scorers want it: `hours` as they are kept, `days` without those of which anything is among the last 24 hours."""
+    """Return the activity for scorers: `hours` as stored, `days` without those that overlap the last 24 hours."""
     return Activity(created_at=sender.since, hours=hours, days=_past_days(days, now))
 
 
 def score_of(sender: Sender, activity: Activity, policy: SenderPolicy, *, now: datetime) -> Score | None:
-    """None: nobody is scored. Mail that names no user is not, it counts for its workspace; nor is a workspace of the operator's own."""
+    """Score a sender. Return None if scoring is off.
+
+    Mail without a user counts for its workspace. The operator's own workspace is not scored.
+    """
     if sender.id.level is SenderLevel.USER:
         is_scored = sender.id.name != ""
     else:
@@ -67,14 +70,14 @@ def score_of(sender: Sender, activity: Activity, policy: SenderPolicy, *, now: d
 
 
 def impose(sender: Sender, *, until: datetime, reason: str, policy: SenderPolicy, now: datetime) -> Decided:
-    """By hand: it counts in every mode, until then, and no score shortens it."""
+    """Throttle manually. The throttle applies in every mode until `until`, and no score shortens it."""
     throttle, why = Throttle(now, until), Reason("throttle.by_hand", note=reason)
     after = replace(sender, throttle=throttle, is_enforced=True, is_by_hand=True, reasons=(why,), immune_until=None)
     return Decided(_placed(after, Activity(created_at=sender.since), policy, now))
 
 
 def lift(sender: Sender, *, policy: SenderPolicy, now: datetime, immune_for: timedelta = IMMUNE_FOR) -> Decided:
-    """By hand: free at once, and not throttled by a score for a while."""
+    """Lift a throttle manually. The sender is free at once, and no score throttles it for a while."""
     after = replace(
         sender, throttle=None, is_enforced=False, is_by_hand=False, reasons=(), immune_until=now + immune_for
     )
@@ -99,7 +102,7 @@ def _judged(sender: Sender, score: Score | None, policy: SenderPolicy, now: date
         immune_until=None,
     )
     if before is not None and decision.throttle == before and after.score <= sender.score:
-        after = replace(after, reasons=sender.reasons)  # why it began, not how the numbers went on
+        after = replace(after, reasons=sender.reasons)  # why it began, not how the numbers developed
     return after, decision.is_new
 
 
@@ -118,14 +121,17 @@ def _placed(sender: Sender, activity: Activity, policy: SenderPolicy, now: datet
 
 
 def _means_the_same(before: Sender, after: Sender) -> bool:
-    """A score that moved without consequence is not worth a write for every e-mail."""
+    """Return whether a changed score has no consequences, and so does not justify a write per e-mail."""
     return replace(after, score=0, confidence=0.0, scored_at=None) == replace(
         before, score=0, confidence=0.0, scored_at=None
     ) and (after.score == before.score or after.throttle is None)
 
 
 def _past_days(days: Mapping[date, int], now: datetime) -> tuple[int, ...]:
-    """The days before the last 24 hours, from the first with mail on; without the one in which these 24 hours begin."""
+    """Return the volumes of the days before the last 24 hours, starting with the first day with mail.
+
+    The day on which these 24 hours begin is left out.
+    """
     end = (now - DAY).astimezone(UTC).date()
     past = [day for day in days if day < end]
     if not past:

@@ -1,6 +1,6 @@
-"""What part of an account's limits one region has. All parts together never allow more than the whole did.
+"""Compute one region's share of an account's limits. All shares together never allow more than the whole.
 
-Numbers are rounded down and pauses up. The only exception is a limit too small to be shared: each part is 1 at least.
+Numbers are rounded down and pauses up. The only exception is a limit too small to share: each part is at least 1.
 """
 
 from dataclasses import replace
@@ -9,15 +9,15 @@ from typing import Any
 from fairpost.model.account import LIMITS, Limits, WarmUp
 from fairpost.model.limit import Limit, Share
 
-PAUSE_MS_MAX = 2**31 - 1  # what its column holds: 24 days
+PAUSE_MS_MAX = 2**31 - 1  # maximum of the column: 24 days
 
 
 def sliced(whole: Limits, percent: int) -> Limits:
-    """ValueError: this part is too small for a single send."""
+    """Return the share of the limits. Raises ValueError if it is too small for a single send."""
     parts = replace(whole, **{each.name: _share(each, getattr(whole, each.name), percent) for each in LIMITS})
     if parts.units_per_minute is not None and parts.units_per_minute < whole.units_per_send:
         raise ValueError(
-            f"{percent} % of {whole.units_per_minute} units a minute is not enough for one send, "
+            f"{percent} % of {whole.units_per_minute} units per minute is not enough for one send, "
             f"which takes {whole.units_per_send}"
         )
     return parts
@@ -38,14 +38,12 @@ def _share(limit: Limit, value: Any, percent: int) -> Any:
 def _longer(pause_ms: int, percent: int) -> int:
     longer_ms = -(-pause_ms * 100 // percent)  # rounded up
     if longer_ms > PAUSE_MS_MAX:
-        raise ValueError(
-            f"with {percent} % of its pace, its pause of {pause_ms} ms would last more than {PAUSE_MS_MAX} ms"
-        )
+        raise ValueError(f"at {percent} % of its pace, its pause of {pause_ms} ms would exceed {PAUSE_MS_MAX} ms")
     return longer_ms
 
 
 def _warmed(plan: WarmUp, percent: int) -> WarmUp:
-    """A plan by days ends at the daily limit, which is a part already."""
+    """Return the share of a warm-up. A plan by days ends at the daily limit, which is already divided."""
     if plan.days:
         return plan
     return replace(

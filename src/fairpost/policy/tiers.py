@@ -1,6 +1,6 @@
-"""A sender's tier, and how long it holds by itself. Who is throttled is decided in `abuse`.
+"""Compute a sender's tier, and how long it lasts without intervention. `abuse` decides on throttles.
 
-A tier is worth a weight in the flow tree, or a lane of its own: sql/release/lanes.sql.
+A tier determines a weight in the flow tree, or a separate lane: sql/release/lanes.sql.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ SHARES: dict[Tier, int] = {Tier.HIGH: 40, Tier.NORMAL: 40, Tier.LOW: 15, Tier.TH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plans:
-    """What the installation calls its plans. A plan in neither set is an ordinary one."""
+    """The installation's names for its plans. A plan in neither set is an ordinary one."""
 
     paid: frozenset[str] = frozenset({"team", "enhanced_protection"})
     free: frozenset[str] = frozenset({"free"})
@@ -27,7 +27,7 @@ PLANS = Plans()
 def tier(
     plan: str | None, *, created_at: datetime | None, throttle: Throttle | None, now: datetime, plans: Plans = PLANS
 ) -> Tier:
-    """Throttled beats young or free, and these beat paid."""
+    """Return the tier. Throttled takes precedence over young or free, and these over paid."""
     if throttle is not None:
         return Tier.THROTTLED
     if is_young(created_at, now=now) or plan in plans.free:
@@ -38,10 +38,10 @@ def tier(
 def tier_until(
     plan: str | None, *, created_at: datetime | None, throttle: Throttle | None, now: datetime, plans: Plans = PLANS
 ) -> datetime | None:
-    """When to look again at the tier. None: when something happens, and not before.
+    """Return when to check the tier again, or None to wait until something happens.
 
-    A young account grows up at this moment. A throttle ends, and whether the sender stays in this tier is the next score's
-    matter.
+    At this moment, a young account is no longer young, or a throttle ends. Whether the sender then stays in this tier
+    is up to the next score.
     """
     if throttle is not None:
         return throttle.until if throttle.holds(now) else None

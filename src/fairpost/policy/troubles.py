@@ -1,9 +1,10 @@
-"""Whose trouble it is when sends fail: the e-mail's, or the account's. What an account has met is remembered with it.
+"""Decide whether failed sends are the e-mail's problem or the account's. An account's failures are stored with it.
 
-About a recipient or a message: the e-mail has used up a try, and the account goes on. About the account or its provider:
-the account rests, and the e-mail loses nothing. Replies are not always honest about it, so three things correct them:
-three different e-mails in a row with the same temporary answer mean the account; an e-mail that is put off three
-times while others pass means itself; and after a silence the account comes back with another e-mail, if there is one.
+A failure about a recipient or a message costs the e-mail an attempt, and the account continues. A failure about the
+account or its provider makes the account rest, and costs the e-mail nothing. Replies are not always accurate about
+this, so three rules correct them: if three different e-mails in a row get the same temporary failure, the account is at fault;
+if an e-mail is deferred three times while others are accepted, that e-mail is at fault; and after a timeout with no reply the account
+resumes with another e-mail, if there is one.
 """
 
 from dataclasses import dataclass, replace
@@ -19,14 +20,14 @@ from fairpost.policy.replies import ReplyClass
 from fairpost.policy.retries import back_off_delay, retry_delay, unreachable_delay
 from fairpost.policy.verdicts import about, again_or_never, is_about_our_pace, requested_pause
 
-IN_A_ROW = 3  # different e-mails with the same temporary answer
-SUSPECT_FROM = 3  # times that an e-mail is put off while others pass
+IN_A_ROW = 3  # different e-mails with the same temporary failure
+SUSPECT_FROM = 3  # times that an e-mail is deferred while others pass
 SUSPECTS_MAX = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """What really follows. `rest`: for the account; `forgiven`: e-mails that get a try back."""
+    """The actual consequences: the account's `rest`, and the `forgiven` e-mails that get one attempt back."""
 
     verdict: Verdict
     troubles: Troubles
@@ -37,7 +38,7 @@ class Weighed:
 def weigh(
     troubles: Troubles, email: Outgoing, verdict: Verdict, report: Report, *, attempts: int, now: datetime, roll: float
 ) -> Weighed:
-    """What an attempt means beside those before it."""
+    """Return the meaning of an attempt in view of the previous ones."""
     match verdict:
         case Sent() | Bounced():
             return Weighed(verdict=verdict, troubles=_passed(troubles, email.id))
@@ -45,6 +46,8 @@ def weigh(
             return _refused(troubles, email, verdict, report, now=now, roll=roll)
         case Deferred():
             return _put_off(troubles, email, verdict, report, attempts=attempts, now=now, roll=roll)
+        case Untouched(due_at) if due_at is not None:  # its domain's key is locked: the account sends the others
+            return Weighed(verdict=verdict, troubles=troubles)
         case Untouched():
             met, rest = _rested(troubles, report, is_throttled=is_about_our_pace(report), now=now, roll=roll)
             return Weighed(verdict=verdict, troubles=met, rest=rest)
@@ -66,7 +69,7 @@ def _refused(
     if report.is_silent:
         return _silent(troubles, email, verdict, report, now=now, roll=roll)
     answer = _answer(report)
-    if answer is ReplyClass.ACCEPTED:  # some of its recipients got it
+    if answer is ReplyClass.ACCEPTED:  # some of its recipients received it
         return Weighed(verdict=verdict, troubles=_passed(troubles, email.id))
     if answer is None:
         return Weighed(verdict=verdict, troubles=replace(troubles, unreachable=0, answer=None, refused=()))
@@ -77,14 +80,14 @@ def _refused(
         return Weighed(verdict=verdict, troubles=met)
     is_told = report.reply is not None
     met, rest = _rested(met, report, is_throttled=is_told, now=now, roll=roll, email=email)
-    earlier = refused[:-1] if len(before) < IN_A_ROW else ()  # those of a longer row have their tries back already
+    earlier = refused[:-1] if len(before) < IN_A_ROW else ()  # e-mails of a longer row already have their attempts back
     if _has_lost_nobody(email, verdict):
         return Weighed(verdict=Deferred(None), troubles=met, rest=rest, forgiven=earlier)
     return Weighed(verdict=verdict, troubles=met, rest=rest, forgiven=(*earlier, email.id))
 
 
 def _has_lost_nobody(email: Outgoing, verdict: Verdict) -> bool:
-    """All its recipients are still to get it."""
+    """Return whether all of its recipients are still waiting for it."""
     match verdict:
         case Retry(_, remaining, bounced):
             return not bounced and set(remaining) == set(email.envelope)
@@ -114,7 +117,7 @@ def _put_off(
     met, rest = _rested(
         replace(troubles, put_off=put_off), report, is_throttled=is_told, now=now, roll=roll, email=email
     )
-    if times > 1:  # it looks as if it were this one: the others go first
+    if times > 1:  # this e-mail is probably to blame: the others go first
         verdict = replace(verdict, due_at=now + retry_delay(email.email_class, attempts=times - 1, roll=roll))
     return Weighed(verdict=verdict, troubles=met, rest=rest)
 
@@ -122,8 +125,10 @@ def _put_off(
 def _silent(
     troubles: Troubles, email: Outgoing, verdict: Verdict, report: Report, *, now: datetime, roll: float
 ) -> Weighed:
-    """Nothing came in time. Another e-mail tells who is to blame."""
-    if troubles.last == email.id:  # it may be this one: that it rests longer takes another
+    """Handle an answer that did not arrive in time. The next e-mail shows whether the e-mail or the account is to
+    blame.
+    """
+    if troubles.last == email.id:  # this e-mail may be to blame: only another one can lengthen the rest
         troubles = replace(troubles, unreachable=max(0, troubles.unreachable - 1))
     troubles = replace(troubles, refused=(), answer=None)
     met, rest = _rested(troubles, report, is_throttled=False, now=now, roll=roll, email=email)
@@ -133,7 +138,7 @@ def _silent(
 def _rested(
     troubles: Troubles, report: Report, *, is_throttled: bool, now: datetime, roll: float, email: Outgoing | None = None
 ) -> tuple[Troubles, Rest]:
-    """The account rests, longer each time: minutes where it was told off, seconds where its server is away or in trouble."""
+    """Let the account rest, longer each time: minutes if it was throttled, seconds if its server is away or in trouble."""
     if is_throttled:
         met = replace(troubles, throttle_count=troubles.throttle_count + 1)
         reason, delay = RestReason.BACK_OFF, back_off_delay(times=met.throttle_count, roll=roll)
@@ -146,7 +151,10 @@ def _rested(
 
 
 def _answer(report: Report) -> str | None:
-    """What makes two temporary answers the same; None where it was not temporary, or about this recipient alone."""
+    """Return the key by which two temporary failures are the same.
+
+    Returns None if the answer was not temporary, or only concerns this recipient.
+    """
     if report.reached in (Reached.BEFORE_DOT, Reached.AFTER_DOT):
         return "cut"
     found = about(report)

@@ -1,23 +1,24 @@
-"""What follows from an attempt, for the e-mail and for the account. What a reply means is read in `replies`.
+"""Decide the consequences of an attempt for the e-mail and the account. `replies` reads the meaning of a reply.
 
-An address that exists no more bounces, and is never written to again. What passes is tried again later. What is about us
-and not about the e-mail costs it nothing: it goes back, and the account waits or stops.
+An address that no longer exists bounces and is suppressed. Temporary failures are retried later. Failures on our side
+cost the e-mail nothing: it goes back to the queue, and the account waits or stops.
 """
 
 from datetime import datetime
 from enum import StrEnum
 from typing import assert_never
 
+from fairpost.model.dkim import LockedKey
 from fairpost.model.email import Outgoing
 from fairpost.model.reason import Reason
 from fairpost.model.report import Channel, Reached, Reply, Report, Step
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.policy.replies import Meaning, ReplyClass, Scope, meaning
-from fairpost.policy.retries import retry_delay
+from fairpost.policy.retries import locked_delay, retry_delay
 
 
 class _Fate(StrEnum):
-    """Of one recipient."""
+    """The fate of one recipient."""
 
     GOT_IT = "got it"
     DEAD = "dead"
@@ -26,10 +27,10 @@ class _Fate(StrEnum):
 
 
 def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll: float) -> Verdict:
-    """The consequence of one attempt, the `attempts`-th of this e-mail."""
+    """Return the consequence of one attempt, the `attempts`-th of this e-mail."""
     match report.reached:
         case Reached.UNTOUCHED:
-            return Untouched()
+            return Untouched(due_at=now + locked_delay(roll=roll) if report.locked_key else None)
         case Reached.AFTER_DOT:
             return InDoubt()
         case Reached.UNSENDABLE:
@@ -47,7 +48,9 @@ def judge(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll
 
 
 def suspend_reason(report: Report) -> Reason | None:
-    """Why the account must be suspended: its server knows it no more. None: it may just wait."""
+    """Return why the account must be suspended: its server no longer accepts its login. None means that waiting is
+    enough.
+    """
     found = about(report)
     if found is None or found.class_ is not ReplyClass.AUTH or found.retry:
         return None
@@ -56,17 +59,23 @@ def suspend_reason(report: Report) -> Reason | None:
 
 
 def email_reason(report: Report) -> Reason:
-    """Why an e-mail was not sent by this attempt, or why that is not known."""
+    """Return why this attempt did not send the e-mail, or why that is unknown."""
+    if report.locked_key is not None:
+        return key_locked(report.locked_key)
     found = about(report)
     if found is None or report.reply is None:
         said = report.reply.text if report.reply else report.error
         return Reason(_BY_REACH[report.reached], error=said)
     told = [(found, report.reply)]
-    if found.class_ is ReplyClass.ACCEPTED:  # not by all: what one of the others was told
+    if found.class_ is ReplyClass.ACCEPTED:  # not by all recipients: use the reply to one of the others
         each = [(_meaning_of(report, reply, Step.RCPT), reply) for reply in report.recipients.values()]
         told = [one for one in each if one[0].class_ is not ReplyClass.ACCEPTED] or told
     meant, reply = told[0]
     return Reason(meant.code, code=reply.code, reply=reply.text)
+
+
+def key_locked(key: LockedKey) -> Reason:
+    return Reason("domain.key_locked", workspace=key.workspace, domain=key.domain, selector=key.selector)
 
 
 _BY_REACH = {
@@ -79,20 +88,20 @@ _BY_REACH = {
 
 
 def account_rejection(report: Report) -> str | None:
-    """A refusal of who we are or how we send, which meets every e-mail alike. None: there is none."""
+    """Return a refusal because of who we are or how we send, which affects every e-mail alike, or None."""
     found = about(report)
     is_one = found is not None and found.class_ is ReplyClass.POLICY_SENDER and report.reply is not None
     return f"{report.reply.code} {report.reply.text}" if is_one and report.reply else None
 
 
 def is_rejected(report: Report) -> bool:
-    """Refused for its content, a policy or who sends it: what a sender who behaves seldom hears."""
+    """Return whether it was refused for its content, a policy or its sender, which is rare for a well-behaved sender."""
     found = about(report)
     return found is not None and found.class_ in (ReplyClass.POLICY_SENDER, ReplyClass.MESSAGE)
 
 
 def requested_pause(report: Report, *, now: datetime) -> datetime | None:
-    """Until when the server wants to be left alone, where it says so."""
+    """Return until when the server asks not to be contacted, if it does."""
     if report.retry_at is not None:
         return report.retry_at
     found = about(report)
@@ -107,19 +116,25 @@ def is_about_our_pace(report: Report) -> bool:
 
 
 def about(report: Report) -> Meaning | None:
-    """What the reply that ended the attempt means; None where there was none, or where it is not a server's word on us."""
+    """Return the meaning of the reply that ended the attempt.
+
+    Returns None if there was none, or if it is not a server's reply.
+    """
     if report.reply is None or report.reached is Reached.UNSENDABLE:
         return None
     return _meaning_of(report, report.reply, report.step)
 
 
 def _is_taken_by_all(each: dict[str, _Fate]) -> bool:
-    """The usual case, and the quick one."""
+    """Return whether all recipients accepted it. This is the usual case, handled fast."""
     return all(fate is _Fate.GOT_IT for fate in each.values())
 
 
 def _is_about_the_server(report: Report, found: Meaning) -> bool:
-    """It is in trouble, and had not heard whom or what this e-mail is for; an API says which it is."""
+    """Return whether the server is in trouble and had not yet learned the recipients or content of this e-mail.
+
+    An API states which it is.
+    """
     is_trouble = found.class_ is ReplyClass.TRANSIENT and found.scope in (Scope.PROVIDER, Scope.NETWORK)
     return is_trouble and (report.channel is not Channel.SMTP or report.step is Step.MAIL)
 
@@ -129,7 +144,7 @@ def _meaning_of(report: Report, reply: Reply, step: Step | None) -> Meaning:
 
 
 def _fate_of(report: Report, address: str) -> _Fate | None:
-    """By the recipient's own reply; None where there is none."""
+    """Return the fate of a recipient by its own reply, or None if there is none."""
     reply = report.recipients.get(address)
     return _fate(_meaning_of(report, reply, Step.RCPT)) if reply is not None else None
 
@@ -155,7 +170,7 @@ def _by_replies(email: Outgoing, report: Report, *, attempts: int, now: datetime
         return Deferred(requested_pause(report, now=now))
     if suspend_reason(report) is not None and not report.recipients:
         return Deferred(None)
-    if end is not _Fate.GOT_IT:  # who was accepted before the end did not get it either
+    if end is not _Fate.GOT_IT:  # recipients accepted before the end did not receive it either
         each = {a: end if fate is _Fate.GOT_IT else fate for a, fate in each.items()}
     dead = tuple(a for a, fate in each.items() if fate is _Fate.DEAD)
     later = tuple(a for a, fate in each.items() if fate is _Fate.LATER)
@@ -177,7 +192,7 @@ def again_or_never(
     now: datetime,
     roll: float,
 ) -> Retry | Failed | Bounced:
-    """By the e-mail's own plan."""
+    """Decide by the e-mail's own retry plan."""
     if attempts >= email.attempts_max:
         return Bounced(bounced) if bounced else Failed()
     delay = retry_delay(email.email_class, attempts=attempts, roll=roll)

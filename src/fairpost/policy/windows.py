@@ -1,7 +1,8 @@
-"""When a sending window is open: a moment is, when the clock on the wall there shows an open time.
+"""Compute when a sending window is open: whenever the local clock shows an open time.
 
-All else follows from that. An hour that the clock skips is never shown, so that a window which would begin in it begins
-where it ends; an hour that the clock shows twice is open twice. Moments in and out are UTC, searches end after a year.
+Everything else follows from that. An hour that the clock skips is never shown, so a window that would begin in it
+begins at its end; an hour that the clock shows twice is open twice. Arguments and results are in UTC, and searches end
+after a year.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,19 +15,19 @@ from fairpost.model.window import SendingWindow
 
 DAY = timedelta(days=1)
 SEARCH_MAX = timedelta(days=366)
-Span = tuple[datetime, datetime]  # from the first moment to before the second
+Span = tuple[datetime, datetime]  # start included, end excluded
 
 
 class NeverOpens(FairpostError):
-    """A window has no open moment for a year. It was not checked, or its holidays have caught up with it."""
+    """A window has no open moment for a year. It was not checked, or its holidays now cover every open day."""
 
 
 def problem_of(window: SendingWindow, now: datetime) -> str | None:
-    """What is wrong with a window, by field, rule and value; None: it can be used."""
+    """Return what is wrong with a window (field, rule and value), or None if it is valid."""
     if not is_zone(window.timezone):
-        return f'timezone must be a name like Europe/Berlin, got "{window.timezone}"'
+        return f'timezone must be a name such as Europe/Berlin, got "{window.timezone}"'
     if not window.days:
-        return "days must name at least one of 1 (Monday) to 7 (Sunday), got none"
+        return "days must have at least one of 1 (Monday) to 7 (Sunday), got none"
     if wrong := sorted(window.days - set(range(1, 8))):
         return f"days must be 1 (Monday) to 7 (Sunday), got {', '.join(map(str, wrong))}"
     if next(_openings(window, now, now + SEARCH_MAX), None) is None:
@@ -41,24 +42,24 @@ def is_open(window: SendingWindow, now: datetime) -> bool:
 
 
 def next_open(window: SendingWindow, now: datetime) -> datetime:
-    """The first open moment from now on: now itself, if it is one."""
+    """Return the first open moment from now on, which is now if the window is open."""
     opening = next(_openings(window, now, now + SEARCH_MAX), None)
     if opening is None:
         raise NeverOpens(
-            f"The sending window stays closed until {_horizon(window, now)}. Give it days, or fewer holidays."
+            f"The sending window stays closed until {_horizon(window, now)}. Add days, or remove holidays."
         )
     return opening[0]
 
 
 def closes_at(window: SendingWindow, now: datetime) -> datetime:
-    """When the open span that holds now is over. One that never ends is said to do so after a year."""
+    """Return when the current open span ends. A span without an end is cut off after a year."""
     if not is_open(window, now):
         raise ValueError(f"the window is closed at {now}")
     return next(spans(window, now, now + SEARCH_MAX))[1]
 
 
 def spans(window: SendingWindow, start: datetime, end: datetime) -> Iterator[Span]:
-    """The open spans from `start` to `end`, in order, as long as they can be: where one meets the next, they are one."""
+    """Yield the open spans from `start` to `end`, in order. Adjacent spans are merged."""
     last: Span | None = None
     for opening in _openings(window, start, end):
         if last is None:
@@ -81,14 +82,14 @@ def local_day(timezone: str, now: datetime) -> date:
 
 
 def next_day(timezone: str, now: datetime) -> datetime:
-    """When the date there is first a later one. That is not always at midnight: some clocks skip it, one skipped a day."""
+    """Return when the next local date begins, which is not always at midnight: some clocks skip it, one a whole day."""
     tomorrow = _midnight(local_day(timezone, now) + DAY)
     stretches = _stretches(ZoneInfo(timezone), now, now + 3 * DAY)
     return next(max(begin, tomorrow - offset) for begin, stop, offset in stretches if tomorrow < stop + offset)
 
 
 def _openings(window: SendingWindow, start: datetime, end: datetime) -> Iterator[Span]:
-    """The open spans in order, cut where a stretch ends."""
+    """Yield the open spans in order, cut where a stretch ends."""
     for begin, stop, offset in _stretches(ZoneInfo(window.timezone), start, end):
         today = (begin + offset).date()
         for opens, closes in _hours(window, (today - DAY, today, today + DAY)):
@@ -98,7 +99,7 @@ def _openings(window: SendingWindow, start: datetime, end: datetime) -> Iterator
 
 
 def _hours(window: SendingWindow, days: Iterable[date]) -> Iterator[Span]:
-    """What the clock on the wall shows as each of the days opens and closes, written as UTC: less the offset, a moment."""
+    """Yield the local times at which each day opens and closes, written as UTC. Subtract the offset to get a moment."""
     for day in filter(window.opens_on, days):
         opens = datetime.combine(day, window.start, UTC)
         closes = datetime.combine(day, window.end, UTC)
@@ -109,9 +110,9 @@ def _hours(window: SendingWindow, days: Iterable[date]) -> Iterator[Span]:
 
 
 def _stretches(zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime, timedelta]]:
-    """The time from `start` to `end` in pieces of a day at most, each with its one offset from UTC.
+    """Split the time from `start` to `end` into pieces of at most a day, each with a single offset from UTC.
 
-    No zone has ever changed its offset twice within a day, so that one look at each end of a day is enough.
+    No zone has ever changed its offset twice within a day, so checking both ends of a day is enough.
     """
     begin, end = start.astimezone(UTC), end.astimezone(UTC)
     while begin < end:
@@ -124,7 +125,7 @@ def _stretches(zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[tuple
 
 
 def _change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:
-    """The moment between the two at which the offset changes, by halving."""
+    """Find the moment in between at which the offset changes, by bisection."""
     old = _offset(zone, before)
     while after - before > timedelta.resolution:
         middle = before + (after - before) / 2
@@ -148,7 +149,7 @@ def _horizon(window: SendingWindow, now: datetime) -> date:
 
 
 def is_zone(name: str) -> bool:
-    """By its proper name: what the files of a system offer beside those means something else on the next one."""
+    """Return whether this is the name of a zone. Names such as `localtime` differ in meaning from system to system."""
     return name in _zones()
 
 

@@ -1,7 +1,7 @@
-"""The product's own e-mails: what portals and types there are, their files and styles, and the words that a workspace has of its own.
+"""The product's system e-mails: portals and types, their files and styles, and the content that a workspace overrides.
 
-Here is what programs import; the rest of Fairpost imports from the files themselves. How any template is read and rendered is in templates/,
-what is stored in store/portal_overrides.py.
+This module lists what programs import; the rest of Fairpost imports from the files directly. templates/ reads and
+renders templates, store/portal_overrides.py stores overrides.
 """
 
 from fairpost.portals.folder import BUILT_IN, BrokenTemplates

@@ -1,6 +1,7 @@
-"""Builds the e-mails of a portal from its files, or one of them in other words: into the layout, styles into the tags, compiled.
+"""Builds the e-mails of a portal from its files, or one of them with custom content.
 
-What is wrong with any of it is told with its place. Rendering then only fills in.
+Inserts the content into the layout, inlines styles, and compiles. Errors are reported with their position. Rendering
+then only inserts values.
 """
 
 import re
@@ -10,42 +11,33 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairpost.portals import markup, styles
-from fairpost.portals.declared import (
-    LINE_RULE,
-    PORTAL_KEYS,
-    SLOTS,
-    Meta,
-    Portal,
-    doubts_about,
-    is_line,
-    read_meta,
-    read_portal,
-)
+from fairpost.portals.declared import PORTAL_KEYS, SLOTS, Meta, Portal, doubts_about, read_meta, read_portal
 from fairpost.portals.folder import BUILT_IN, OF_PORTAL, OF_TYPE, PROBLEMS_MAX, PortalFiles, Problem, Source
 from fairpost.portals.layout import SLOT, escape_words, in_layout, layout_mistakes, placed
 from fairpost.portals.template import Frame, PortalTemplate, Words
+from fairpost.portals.values import LINE_RULE, is_line
 from fairpost.templates.reader import TemplateError
 from fairpost.templates.rendering import Compiled, Template, UnfitValue, Unrenderable, compile_template
 
-SHOWN_BYTES_MAX = 102_400  # Gmail hides what is beyond
-WORDS_BYTES_MAX = SHOWN_BYTES_MAX  # of each part, where others than the operator write it
+SHOWN_BYTES_MAX = 102_400  # Gmail hides the rest
+WORDS_BYTES_MAX = SHOWN_BYTES_MAX  # for each part, unless the operator writes it
 
 
 class _Rules(NamedTuple):
-    """What is said of a field that is not declared, and of one that may be missing."""
+    """Errors about undeclared fields, and about fields that may be missing."""
 
     unknown: str
     optional: str
 
 
 OF_FILES = _Rules(
-    unknown="meta.toml does not declare it: write [fields.{}] there, or one of its names here",
-    optional="may be missing, says meta.toml",
+    unknown="it is not declared in meta.toml: add [fields.{}] there, or use a declared name here",
+    optional="is optional in meta.toml",
 )
 
 
 class Builder:
-    """Of one portal. It goes on after a problem, with what does not depend on it, to find the others too."""
+    """Builds one portal. After a problem, it continues with whatever does not depend on it, to find all problems."""
 
     def __init__(
         self,
@@ -63,7 +55,7 @@ class Builder:
         for name in OF_PORTAL:
             if name not in self.files.shared and (self.key, name) not in named:
                 path = str(Path(folder) / self.key / name)
-                self.problems.append(Problem(path, 0, 0, f"it is not there: a portal has {', '.join(OF_PORTAL)}"))
+                self.problems.append(Problem(path, 0, 0, f"the file is missing: a portal has {', '.join(OF_PORTAL)}"))
         portal = self._portal()
         text, html = self._layout("text", portal), self._layout("html", portal)
         if portal is None or text is None or html is None:
@@ -99,13 +91,15 @@ class Builder:
         return portal
 
     def _layout(self, part: str, portal: Portal | None) -> str | None:
-        """Filled in with all that is the portal's: what is left are its slots."""
+        """Renders the layout with the portal's values, and leaves its slots open."""
         source = self.files.shared.get(f"layout.{'html' if part == 'html' else 'txt'}")
         compiled = self._understood(source, part) if source else None
         if source is None or compiled is None:
             return None
         before = len(self.problems)
-        self._require_known(source, compiled, set(SLOTS), "a layout has only portal, content, preheader and subject")
+        self._require_known(
+            source, compiled, set(SLOTS), "a layout can use only portal, content, preheader and subject"
+        )
         if part == "html":
             self.problems += markup.problems_of(source, urls=None)
             self.problems += styles.problems_of(source)
@@ -114,14 +108,14 @@ class Builder:
         try:
             rendered = compiled.render({"portal": portal.values, **SLOT})
         except Unrenderable as error:
-            self.problems.append(source.as_a_whole(f"with what portal.toml says, it cannot be filled in: {error}"))
+            self.problems.append(source.as_a_whole(f"it cannot be rendered with the values in portal.toml: {error}"))
             return None
         filled = f"{((rendered.html if part == 'html' else rendered.text) or '').strip()}\n"
         self.problems += (source.as_a_whole(message) for message in layout_mistakes(filled, part))
         return filled if len(self.problems) == before else None
 
     def _template(self, name: str, files: dict[str, Source], frame: Frame | None) -> PortalTemplate | None:
-        if files.keys() < set(OF_TYPE):  # told already
+        if files.keys() < set(OF_TYPE):  # already reported
             return None
         declared = files["meta.toml"]
         meta = read_meta(declared, self.problems)
@@ -146,7 +140,7 @@ class Builder:
         rules: _Rules,
         where: str,
     ) -> PortalTemplate | None:
-        """Of words that are there and are text."""
+        """Builds the template from content that exists and is text."""
         before = len(self.problems)
         self._require_fields(declared, sources, meta, rules)
         self._require_one_line(sources["subject"])
@@ -161,21 +155,21 @@ class Builder:
 
     def _require_one_line(self, subject: Source) -> None:
         if not subject.text.strip() or "\n" in subject.text.strip():
-            self.problems.append(subject.problem(0, "a subject is one line"))
+            self.problems.append(subject.problem(0, "a subject must be one line"))
 
     def _require_fields(self, declared: Source, sources: dict[str, Source], meta: Meta, rules: _Rules) -> None:
-        """Each field that is used is declared, and the other way round."""
+        """Checks that each used field is declared, and warns about declared fields that are not used."""
         used: set[str] = set()
         for part, source in sources.items():
             compiled = self._understood(source, part)
             if compiled is None:
-                used |= meta.fields.keys()  # unknown, then: no warning
+                used |= meta.fields.keys()  # its fields are unknown: no warning
                 continue
             used |= compiled.fields
             self._require_known(source, compiled, set(meta.fields), rules.unknown)
             for name in sorted(compiled.required & meta.fields.keys()):
                 if not meta.fields[name].is_required:
-                    message = f'{name} {rules.optional}: write {{{{ {name} or "something else" }}}}, or ask with if'
+                    message = f'{name} {rules.optional}: write {{{{ {name} or "something else" }}}}, or use if'
                     self.problems.append(source.problem(_place(source.text, name), message))
             if part == "html":
                 self.problems += markup.problems_of(source, urls=_urls(meta))
@@ -231,7 +225,9 @@ class Builder:
         return built
 
     def _unfit_values(self, sources: dict[str, Source], meta: Meta, portal: Portal) -> list[Problem]:
-        """Where the words themselves do not bear what is filled in: the layout would move the places."""
+        """Returns problems where the content itself cannot hold the values. In the layout, their positions would
+        differ.
+        """
         found = []
         for part, source in sources.items():
             for values in (meta.sample, meta.fewest):
@@ -245,13 +241,13 @@ class Builder:
         return found
 
     def _try_out(self, template: PortalTemplate, where: Source) -> None:
-        """With all fields, and with as few as there may be."""
+        """Renders with all fields, and with only the required ones."""
         template.render(template.meta.fewest)
         html_bytes = len((template.render(template.sample).html or "").encode())
         if html_bytes > SHOWN_BYTES_MAX:
             self.warnings.append(
                 where.as_a_whole(
-                    f"filled in, it has {html_bytes:,} bytes, and Gmail hides what is beyond {SHOWN_BYTES_MAX:,}"
+                    f"rendered, it has {html_bytes:,} bytes, but Gmail clips e-mails after {SHOWN_BYTES_MAX:,}"
                 )
             )
 
@@ -261,9 +257,9 @@ def _typed(part: str, text: str) -> Source:
 
 
 def _unfit(words: Source) -> Problem | None:
-    """What a file would have been refused for before anybody read it as a template."""
+    """Returns the problems that reading a file would have found before parsing it as a template."""
     if (count := len(words.text.encode("utf-8", "surrogatepass"))) > WORDS_BYTES_MAX:
-        return words.as_a_whole(f"it has {count:,} bytes, and at most {WORDS_BYTES_MAX:,} are allowed")
+        return words.as_a_whole(f"it has {count:,} bytes, but at most {WORDS_BYTES_MAX:,} are allowed")
     if untyped := words.untyped():
         return untyped
     if words.file == "preheader" and not is_line(words.text):
@@ -277,7 +273,7 @@ def _is_known(path: str, fields: set[str]) -> bool:
 
 
 def _preheader(file: Source, meta: Meta) -> Source:
-    """With nothing but space before it, so that its places are those of the file."""
+    """Returns the preheader with only space before it, so that positions match those in the file."""
     at = max(file.text.find(meta.preheader), 0)
     return Source(file.file, re.sub(r"[^\n]", " ", file.text[:at]) + meta.preheader)
 
@@ -287,7 +283,7 @@ def _urls(meta: Meta) -> frozenset[str]:
 
 
 def _place(source: str, path: str) -> int:
-    """Of the first time that a field is named."""
+    """Returns where a field is first named."""
     named = re.compile(rf"(?<![\w.]){re.escape(path)}(?!\w)")
     found = (named.search(source, tag.start, tag.end) for tag in markup.template_tags(source))
     return next((each.start() for each in found if each), 0)

@@ -1,4 +1,7 @@
-"""What portal.toml and meta.toml declare: a portal's brand, and the fields of a type with what may be put into them."""
+"""What portal.toml and meta.toml declare: a portal's brand, and a type with its fields.
+
+values.py defines the values that a field accepts.
+"""
 
 import re
 import tomllib
@@ -9,28 +12,19 @@ from typing import Any, Self
 
 from fairpost.model.durations import read_duration
 from fairpost.portals.folder import NAME, NAME_RULE, Problem, Source
+from fairpost.portals.values import LINE_RULE, Field, is_line, taken, unfit
 from fairpost.templates.reader import RESERVED
-from fairpost.templates.rendering import CONTROLS, VALUE_CHARS_MAX, Unrenderable
+from fairpost.templates.rendering import VALUE_CHARS_MAX, Unrenderable
 
-SLOTS = ("content", "preheader", "subject")  # of a layout
+SLOTS = ("content", "preheader", "subject")  # in a layout
 COLOURS = ("accent", "on_accent", "background", "surface", "text", "muted", "border")
 READABLE = (("text", "surface"), ("muted", "surface"), ("muted", "background"), ("on_accent", "accent"))
 CONTRAST_MIN = 4.5  # WCAG 2.2, level AA
 FIELDS_MAX = 50
 LINKS_MAX = 20
-WORDS_CHARS_MAX = 1_000
-LINE_RULE = f"one line of text, of up to {WORDS_CHARS_MAX:,} characters"
 EXPIRES_MAX = timedelta(days=365)
 
 COLOUR = re.compile("#[0-9a-fA-F]{6}")
-BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")  # would turn round what stands after it
-OTHER_CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]+")  # all but the line feed
-URL = re.compile(
-    r"https?://(?:[\w-]+(?:\.[\w-]+)*\.?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"
-    '(?:[/?#][^\\s\x00-\x20\x7f-\x9f<>"`\\\\\u202a-\u202e\u2066-\u2069]*)?',
-    re.IGNORECASE,
-)
-EMAIL = re.compile(r"[^\s@<>\"'(),:;\\\[\]?&%\x00-\x20\x7f-\x9f]{1,64}@[\w-]+(?:\.[\w-]+)*")
 EXAMPLE = re.compile(
     r"https?://(?:[^/?#]*\.)?(?:example\.(?:com|net|org)|[^/?#]*\.(?:example|invalid|test))(?:[:/?#]|\Z)"
 )
@@ -40,20 +34,8 @@ DECODE_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)|\s*\(at end of do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """`kind`: text is one line, lines are several, code is six digits."""
-
-    name: str
-    description: str
-    kind: str
-    sample: str | int
-    is_required: bool
-    chars_max: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
-    """`expires_after`: from then on the e-mail is not worth sending."""
+    """The declaration of a type. After `expires_after`, its e-mails are not worth sending."""
 
     description: str
     preheader: str
@@ -72,7 +54,7 @@ class Meta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portal:
-    """`values`: all of it, as templates see it."""
+    """A portal. `values` are all values, as seen by templates."""
 
     key: str
     name: str
@@ -85,54 +67,6 @@ class Portal:
         return replace(self, name=name, sender_name=name, values={**self.values, **names})
 
 
-# ── values ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def taken(field: Field, value: object) -> str | int | None:
-    """As it may be printed; None where there is nothing. Raises Unrenderable, which never tells the value: it may be a secret."""
-    if value is None:
-        return None
-    if field.kind == "number":
-        if type(value) is not int or len(str(value)) > min(field.chars_max, 18):
-            raise Unrenderable(f"{field.name} must be a whole number of at most {min(field.chars_max, 18)} digits")
-        return value
-    if type(value) is not str:
-        raise Unrenderable(f"{field.name} must be text, and is {type(value).__name__}")
-    if len(value) > field.chars_max:
-        raise Unrenderable(f"{field.name} has {len(value):,} characters, and at most {field.chars_max:,} are allowed")
-    text = _cleaned(value, field.kind)
-    if not text or text.isspace():
-        return None
-    if (reason := _unfit(text, field.kind)) is not None:
-        raise Unrenderable(f"{field.name} {reason}")
-    return text
-
-
-def _cleaned(value: str, kind: str) -> str:
-    if value.isascii() and value.isprintable():
-        return value
-    if kind == "lines":
-        return BIDI.sub("", OTHER_CONTROLS.sub(" ", value.replace("\r\n", "\n")))
-    return BIDI.sub("", CONTROLS.sub(" ", value)) if kind == "text" else value
-
-
-def _unfit(text: str, kind: str) -> str | None:
-    if kind == "url" and not URL.fullmatch(text):
-        return "must be a link that begins with https:// or http:// and a host"
-    if kind == "email" and not EMAIL.fullmatch(text):
-        return "must be an e-mail address"
-    if kind == "code" and not (len(text) == 6 and text.isascii() and text.isdecimal()):
-        return "must be six digits, as text: a number would lose its leading zeros"
-    return None
-
-
-def is_line(text: str) -> bool:
-    return bool(text.strip()) and not CONTROLS.search(text) and len(text) <= WORDS_CHARS_MAX
-
-
-# ── files ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def read_portal(key: str, source: Source, problems: list[Problem]) -> Portal | None:
     table = _Table.of(source, problems)
     if table is None:
@@ -140,6 +74,7 @@ def read_portal(key: str, source: Source, problems: list[Problem]) -> Portal | N
     before = len(problems)
     words = {name: table.words(name) for name in ("name", "sender_name", "tone", "footer")}
     words["logo_alt"] = table.words("logo_alt", is_needed=False) or words["name"]
+    words |= {name: table.words(name, is_needed=False) for name in ("company", "postal_address")}
     words["support_email"] = table.fitting("support_email", "email")
     words["logo_url"] = table.fitting("logo_url", "url")
     colours, links = table.colours(), table.links()
@@ -156,13 +91,16 @@ def read_portal(key: str, source: Source, problems: list[Problem]) -> Portal | N
     )
 
 
-PORTAL_KEYS = {"name", "sender_name", "tone", "footer", "logo_alt", "logo_url", "support_email", "colours", "links"}
+PORTAL_KEYS = {
+    *("name", "sender_name", "tone", "footer", "company", "postal_address"),
+    *("logo_alt", "logo_url", "support_email", "colours", "links"),
+}
 
 
 def doubts_about(portal: Portal, source: Source) -> Iterable[Problem]:
     urls = [portal.values.get("logo_url", ""), *(link["url"] for link in portal.values["links"])]
     if any(EXAMPLE.match(url) for url in urls):
-        yield source.as_a_whole("its links lead to an example: write your own portal.toml")
+        yield source.as_a_whole("its links point to example.com: write your own portal.toml")
     colours = portal.values["colours"]
     for front, back in READABLE:
         if (contrast := _contrast(colours[front], colours[back])) < CONTRAST_MIN:
@@ -199,7 +137,7 @@ def read_meta(source: Source, problems: list[Problem]) -> Meta | None:
 
 
 class _Table:
-    """A TOML table whose values are taken one by one; each that is wrong becomes a problem with its line."""
+    """A TOML table whose values are read one by one. Each invalid value becomes a problem with its line."""
 
     def __init__(self, source: Source, problems: list[Problem], values: dict[str, Any], path: str = "") -> None:
         self.source, self.problems, self.values, self.path = source, problems, values, path
@@ -214,23 +152,23 @@ class _Table:
             line, column = (int(place[1]), int(place[2])) if place and place[1] else (source.text.count("\n") + 1, 1)
             problems.append(Problem(source.file, line, column, f"this is not TOML: {DECODE_PLACE.sub('', str(error))}"))
         except RecursionError:
-            problems.append(source.as_a_whole("this is not TOML: too much within each other"))
+            problems.append(source.as_a_whole("this is not TOML: it is nested too deeply"))
         return None
 
     def words(self, key: str, *, is_needed: bool = True) -> str:
-        """One line; without braces, since what is declared is put into templates."""
+        """Reads one line without braces, because declared values are inserted into templates."""
         value = self._take(key, str, is_needed)
         if value is None:
             return ""
         if not is_line(value):
             self._refuse(key, f"must be {LINE_RULE}")
         elif key != "preheader" and ("{" in value or "}" in value):
-            self._refuse(key, "must have no braces")
+            self._refuse(key, "must not contain braces")
         return str(value).strip()
 
     def fitting(self, key: str, kind: str) -> str:
         value = self.words(key, is_needed=False)
-        if value and (reason := _unfit(value, kind)):
+        if value and (reason := unfit(value, kind)):
             self._refuse(key, reason)
         return value
 
@@ -250,7 +188,7 @@ class _Table:
             return None
         duration = read_duration(value)
         if duration is None or not timedelta() < duration <= EXPIRES_MAX:
-            self._refuse(key, 'must be a time like "10m", "1h" or "7d", up to a year')
+            self._refuse(key, 'must be a time such as "10m", "1h" or "7d", up to a year')
             return None
         return duration
 
@@ -259,7 +197,7 @@ class _Table:
         colours = {name: table.words(name) for name in COLOURS}
         for name, colour in colours.items():
             if colour and not COLOUR.fullmatch(colour):
-                table._refuse(name, "must be a colour like #1a2b3c")
+                table._refuse(name, "must be a colour such as #1a2b3c")
         table.require_nothing_else()
         return colours
 
@@ -284,7 +222,9 @@ class _Table:
             return
         for name, values in given.items():
             if not NAME.fullmatch(name) or name in RESERVED | {"portal", *SLOTS}:
-                self._refuse("fields", f"{name!r} cannot be the name of a field: {NAME_RULE}, and some are taken")
+                self._refuse(
+                    "fields", f"{name!r} cannot be used as a field name: {NAME_RULE}, and some names are reserved"
+                )
             elif not isinstance(values, dict):
                 self._refuse("fields", f"{name} must be a table: [fields.{name}]")
             elif (field := self._inner(f"fields.{name}", values).field(name)) is not None:
@@ -309,14 +249,14 @@ class _Table:
             return None
         try:
             if taken(field, field.sample) is None:
-                self._refuse("sample", "must not be empty: a preview shows it")
+                self._refuse("sample", "must not be empty, because previews show it")
         except Unrenderable as error:
             self._refuse("sample", f"does not fit: {error}")
         return field
 
     def require_nothing_else(self) -> None:
         for key in sorted(self.values.keys() - self.known):
-            self._refuse(key, f"is not known here: there are {', '.join(sorted(self.known))}")
+            self._refuse(key, f"is not known here: use one of {', '.join(sorted(self.known))}")
 
     def _take(self, key: str, kind: type, is_needed: bool) -> Any:
         self.known.add(key)
@@ -344,7 +284,9 @@ class _Table:
         self.problems.append(self.source.problem(at, f"{name} {message}"))
 
     def _place(self, key: str) -> int:
-        """Where the key is written, or else its table, or else the beginning. A guess: tomllib does not tell."""
+        """Returns the position of the key, of its table, or of the beginning. It guesses: tomllib reports no
+        positions.
+        """
         text = self.source.text
         header = (
             re.search(rf"^[ \t]*\[\[?[ \t]*{re.escape(self.path)}[ \t]*\].*", text, re.MULTILINE) if self.path else None

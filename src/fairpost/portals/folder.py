@@ -1,7 +1,8 @@
-"""Reading folders of templates: {portal}/{portal.toml, layout.html, layout.txt} and {portal}/{type}/{four files}.
+"""Reads folders of templates: {portal}/{portal.toml, layout.html, layout.txt} and {portal}/{type}/{four files}.
 
-What the files say is for others. Here: which there are, whose turn it is when several folders have the same, and that
-nothing is read that lies outside, is no file, is too big or is no text. Each problem is told with its place, and all of them.
+Finds the files, decides which folder wins if several have the same file, and reads nothing that is outside the folder,
+is not a regular file, is too big, or is not text. Reports all problems, each with its position. Other modules interpret
+the content.
 """
 
 import os
@@ -17,19 +18,19 @@ from fairpost.model.errors import FairpostError
 BUILT_IN = Path(__file__).parent / "builtin"
 OF_PORTAL = ("portal.toml", "layout.html", "layout.txt")
 OF_TYPE = ("meta.toml", "subject.txt", "text.txt", "html.html")
-FILE_BYTES_MAX = 262_144  # mail clients cut html off at 102 KB
-ENTRIES_MAX = 200  # of one folder
+FILE_BYTES_MAX = 262_144  # mail programs truncate HTML at 102 KB
+ENTRIES_MAX = 200  # per folder
 PROBLEMS_SHOWN = 50
-PROBLEMS_MAX = 100  # of one file: what is wrong a thousand times is not looked for further
+PROBLEMS_MAX = 100  # per file
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-NAME_RULE = "a name has up to 64 of a-z, 0-9 and _, the first a letter"
+NAME_RULE = "a name can have up to 64 characters (a-z, 0-9 and _), starting with a letter"
 UNTYPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")  # markup.py uses some as marks
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """`line` and `column` count from 1; 0 is the file as a whole."""
+    """A problem with its position. `line` and `column` count from 1; line 0 means the file as a whole."""
 
     file: str
     line: int
@@ -42,9 +43,9 @@ class Problem:
 
 
 class BrokenTemplates(FairpostError):
-    """Nothing of these folders or words can be used before all `problems` are put right."""
+    """Nothing in these folders or this content can be used until all `problems` are fixed."""
 
-    def __init__(self, problems: Sequence[Problem], said: str = "Templates cannot be used as they are:") -> None:
+    def __init__(self, problems: Sequence[Problem], said: str = "The templates are not valid:") -> None:
         self.problems = tuple(sorted(set(problems)))
         shown = [str(problem) for problem in self.problems[:PROBLEMS_SHOWN]]
         more = len(self.problems) - len(shown)
@@ -64,10 +65,12 @@ class Source:
         return Problem(self.file, 0, 0, message)
 
     def untyped(self) -> Problem | None:
-        """The first character that nobody types: we mark places with some of them."""
+        """Returns the first control character or noncharacter, because some of them mark slots."""
         found = UNTYPED.search(self.text)
         return (
-            self.problem(found.start(), f"the character U+{ord(found[0]):04X} is no text: delete it") if found else None
+            self.problem(found.start(), f"the character U+{ord(found[0]):04X} is not allowed in text: delete it")
+            if found
+            else None
         )
 
 
@@ -78,7 +81,10 @@ class PortalFiles:
 
 
 def read_folders(folders: Sequence[Path], problems: list[Problem]) -> dict[str, PortalFiles]:
-    """Of a type, the last folder that has it gives all four files; of the portal's own files, each comes from the last."""
+    """Reads the folders. For a type, the last folder that has it provides all four files.
+
+    Each of the portal's own files comes from the last folder that has it.
+    """
     portals: dict[str, PortalFiles] = {}
     for folder in folders:
         for name, files in _Folder(folder, problems).portals().items():
@@ -99,9 +105,9 @@ class _Folder:
             self._refuse(self.root, f"the folder cannot be read: {_reason(error)}")
             return {}
         if not self.real_root.is_dir():
-            self._refuse(self.root, "this is no folder")
+            self._refuse(self.root, "this is not a folder")
             return {}
-        # A file beside them is fine, such as a README. A link that leads nowhere was meant to be a portal.
+        # Other files next to the portals are fine, such as a README. A dangling link was meant to be a portal.
         paths = [path for path in self._entries(self.root) if path.is_dir() or path.is_symlink()]
         return {path.name: self._portal(path) for path in paths if self._is_named(path)}
 
@@ -123,14 +129,14 @@ class _Folder:
         paths = {path.name: path for path in self._entries(folder)}
         for name in OF_TYPE:
             if name not in paths:
-                self._refuse(folder / name, f"it is not there: a type has {', '.join(OF_TYPE)}, all in one folder")
+                self._refuse(folder / name, f"the file is missing: a type has {', '.join(OF_TYPE)}, all in one folder")
         for name in paths.keys() - set(OF_TYPE):
             self._refuse(paths[name], f"this is not one of a type's files: {', '.join(OF_TYPE)}")
         sources = {name: self._read(paths[name]) for name in OF_TYPE if name in paths}
         return {name: source for name, source in sources.items() if source}
 
     def _entries(self, folder: Path) -> list[Path]:
-        """Without what an editor or a system leaves behind."""
+        """Returns the entries, without files that editors or systems leave behind."""
         if not self._is_inside(folder):
             return []
         try:
@@ -154,7 +160,7 @@ class _Folder:
         try:
             if path.resolve(strict=True).is_relative_to(self.real_root):
                 return True
-            self._refuse(path, f"a link leads out of {self.root}: put the file itself here")
+            self._refuse(path, f"a link points outside of {self.root}: put the file itself here")
         except (OSError, RuntimeError) as error:
             self._refuse(path, f"it cannot be read: {_reason(error)}")
         return False
@@ -187,11 +193,11 @@ class _Folder:
 
 
 def _content(path: Path) -> bytes:
-    """Opening a pipe would wait for somebody to write into it: hence O_NONBLOCK, and only files are read."""
+    """Reads a regular file. Uses O_NONBLOCK, because opening a pipe would wait for a writer."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError("it is no file")
+            raise OSError("it is not a file")
         return file.read(FILE_BYTES_MAX + 1)
 
 

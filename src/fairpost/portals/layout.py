@@ -1,6 +1,6 @@
-"""Words in the layout of their portal: where they go, what a layout may not do to them, and where in them a problem is.
+"""Content in the layout of its portal: where it goes, what a layout must not do to it, and where in it a problem is.
 
-A layout is filled in once with all that is the portal's. What is left are its slots, each a mark that no file has.
+A layout is rendered once with the portal's values. Its slots remain, each as a mark that no file contains.
 """
 
 import html
@@ -16,17 +16,17 @@ SLOT = {name: f"\ufdd0{name}\ufdd0" for name in SLOTS}
 
 
 def layout_mistakes(filled: str, part: str) -> Sequence[str]:
-    """Of a layout with the portal's values in it."""
+    """Returns the mistakes in a layout that is filled with the portal's values."""
     mistakes = []
     if filled.count(SLOT["content"]) != 1:
-        mistakes.append("write {{ content }} once, where the words of each e-mail go")
+        mistakes.append("write {{ content }} once, where the content of each e-mail goes")
     if OPENING.search(filled) or re.search(r"\{\ufdd0", filled):
-        mistakes.append("a brace before a value looks like a template's: put a space between")
+        mistakes.append("a brace before a value looks like a template tag: put a space between them")
     elif part == "html":
         found = markup.problems_of(Source("", filled), urls=frozenset())
-        mistakes += [f"with what portal.toml says: {problem.message}" for problem in found]
+        mistakes += [f"with the values in portal.toml: {problem.message}" for problem in found]
         if any(SLOT["content"] in filled[each.start : each.end] for each in markup.elements(filled)):
-            mistakes.append("{{ content }} cannot stand within a tag")
+            mistakes.append("{{ content }} cannot be used inside a tag")
     return mistakes
 
 
@@ -37,7 +37,7 @@ def in_layout(layout: str, words: Mapping[str, str]) -> str:
 
 
 def escape_words(words: str) -> str:
-    """Plain words as html. What stands in their braces stays: the engine escapes what is printed there."""
+    """Escapes plain text as HTML, except inside template tags: the engine escapes what they print."""
     pieces, at = [], 0
     for tag in markup.template_tags(words):
         pieces += [html.escape(words[at : tag.start]), tag.text]
@@ -46,9 +46,9 @@ def escape_words(words: str) -> str:
 
 
 def placed(words: Source, before: str, problem: Problem) -> Problem:
-    """A problem of words in their layout, at their own place. `before`: what the layout has there before them."""
+    """Moves a problem in the filled layout to its position in the content. `before` is the layout up to the content."""
     message = f"in the portal's layout: {problem.message}"
-    blank_lines = len(words.text) - len(words.text.lstrip("\n"))  # left out in the layout
+    blank_lines = len(words.text) - len(words.text.lstrip("\n"))  # omitted in the layout
     first_line, indent = before.count("\n") + 1, len(before) - before.rfind("\n") - 1
     line = problem.line - first_line + 1
     column = problem.column - (indent if line == 1 else 0)

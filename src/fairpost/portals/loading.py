@@ -1,7 +1,7 @@
-"""All e-mails of all portals, loaded from folders of files: the built-in ones, and before them the operator's.
+"""All e-mails of all portals, loaded from folders: the built-in ones, and the operator's, which take precedence.
 
-load_portals looks at everything once, and tells then what is wrong with any file. Others can have other words for one of them, by
-the same rules: `reworded`. docs/portal-templates.md explains the files.
+load_portals reads everything once and reports all problems. `reworded` gives one e-mail custom content, by the same
+rules. docs/portal-templates.md explains the files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from fairpost.portals.folder import BUILT_IN, BrokenTemplates, PortalFiles, Prob
 from fairpost.portals.template import Frame, PortalTemplate, Words
 from fairpost.templates.rendering import Rendered
 
-OPERATORS_FOLDER = "templates"  # in Fairpost's home: its files go before the built-in ones
+OPERATORS_FOLDER = "templates"  # in Fairpost's home: its files take precedence over the built-in ones
 PORTALS_MAX = 50
 
 
 class Portals:
-    """All that was loaded. It does not change: load anew to see what was written since. Any number of threads may use it."""
+    """All loaded templates. Immutable and thread-safe; load again to see changes."""
 
     def __init__(
         self, templates: Sequence[PortalTemplate], warnings: Sequence[Problem], frames: Mapping[str, Frame]
@@ -36,11 +36,11 @@ class Portals:
         if template is None:
             known = sorted(each for name, each in self._templates if name == portal)
             those = f"{portal} has {', '.join(known)}" if known else f"portals are {', '.join(self._names())}"
-            raise NotFound(f"There is no template {str(mail_type)[:64]!r} of portal {str(portal)[:64]!r}: {those}.")
+            raise NotFound(f"There is no template {str(mail_type)[:64]!r} in portal {str(portal)[:64]!r}: {those}.")
         return template
 
     def render(self, portal: str, mail_type: str, fields: Mapping[str, object]) -> Rendered:
-        """Raises NotFound and Unrenderable."""
+        """Renders an e-mail. Raises NotFound and Unrenderable."""
         return self.get(portal, mail_type).render(fields)
 
     def preview(self, portal: str, mail_type: str) -> Rendered:
@@ -50,17 +50,18 @@ class Portals:
     def reworded(
         self, portal: str, mail_type: str, words: Words, *, where: str
     ) -> tuple[PortalTemplate, Sequence[Problem]]:
-        """The e-mail in other words, and what works but should not stay. Its fields, its layout, and when it is urgent or worthless
-        are those of the files. Raises NotFound, and BrokenTemplates with places in `words`."""
+        """Returns the e-mail with custom content, and warnings.
+
+        Its fields, layout, urgency and expiry stay those of the files. Raises NotFound, and BrokenTemplates with
+        positions in `words`.
+        """
         base = self.get(portal, mail_type)
         problems: list[Problem] = []
         warnings: list[Problem] = []
         builder = Builder(portal, PortalFiles(), problems, warnings)
         template = builder.reworded(base, words, self._frames[portal], where)
         if template is None or problems:
-            raise BrokenTemplates(
-                problems, f"{portal}/{mail_type} cannot be written like this, and nothing was changed:"
-            )
+            raise BrokenTemplates(problems, f"{portal}/{mail_type} is not valid, and nothing was changed:")
         return template, warnings
 
     def _names(self) -> Sequence[str]:
@@ -68,20 +69,25 @@ class Portals:
 
 
 def portals_at(home: Path, *, brand: str | None = None) -> Portals:
-    """The files: the operator's in this home before the built-in ones. `brand`: as for `load_portals`. Raises BrokenTemplates."""
+    """Loads the files. The operator's in this home take precedence over the built-in ones. Raises BrokenTemplates.
+
+    `brand` is the same as for `load_portals`.
+    """
     folder = home / OPERATORS_FOLDER
     return load_portals(BUILT_IN, folder, brand=brand) if folder.is_dir() else built_in_portals(brand)
 
 
 @cache
 def built_in_portals(brand: str | None = None) -> Portals:
-    """Part of the package: read once in a process, for it takes a while."""
+    """Returns the portals of the package. They are read once per process, because it takes a while."""
     return load_portals(BUILT_IN, brand=brand)
 
 
 def load_portals(*folders: Path, brand: str | None = None) -> Portals:
-    """`load_portals(BUILT_IN, own)`: later folders go before earlier ones. `brand`: the name of portals that have no portal.toml but the
-    built-in one. Raises BrokenTemplates, with all that is wrong."""
+    """Loads folders, as in `load_portals(BUILT_IN, own)`. Later folders take precedence.
+
+    `brand` is the name of portals that only have the built-in portal.toml. Raises BrokenTemplates with all problems.
+    """
     problems: list[Problem] = []
     warnings: list[Problem] = []
     found = read_folders(folders, problems)

@@ -1,7 +1,7 @@
-"""HTML as mail clients and we can be sure of it: closed tags, double quotes, nothing that runs or loads.
+"""A strict subset of HTML that every mail program reads alike: closed tags, double quotes, nothing that runs or loads.
 
-A template's own tags ({{ … }}, {% … %}) stand in it, and an HTML parser would move or break them; so it is read strictly
-here instead, and refused where two readers could see two things. No field can then become a tag or an attribute.
+It contains template tags ({{ … }}, {% … %}), which an HTML parser would move or break. So it is parsed strictly here,
+and refused if two parsers could read it differently. This keeps a field from becoming a tag or an attribute.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fairpost.portals.folder import PROBLEMS_MAX, Problem, Source
 from fairpost.templates.reader import OPENING, TOKEN
 
-PRINT, STATEMENT = "\ufdd1", "\ufdd2"  # what stands where a template's tag was: no file has these
+PRINT, STATEMENT = "\ufdd1", "\ufdd2"  # replace a template tag in the mask: no file contains them
 PIECE = re.compile(
     r"<!--(?P<comment>.*?)-->"
     r"|(?P<doctype><!DOCTYPE[^<>]*>)"
@@ -79,7 +79,7 @@ PARENTS = {
     "tr": {"table", "tbody", "thead"}, "td": {"tr"}, "th": {"tr"}, "tbody": {"table"}, "thead": {"table"},
     "li": {"ul", "ol"}, "head": {"html"}, "body": {"html"}, "title": {"head"}, "style": {"head"}, "meta": {"head"},
 }  # fmt: skip
-NO_TEXT = frozenset({"table", "tbody", "thead", "tr", "ul", "ol", "html", "head"})  # a parser would move it elsewhere
+NO_TEXT = frozenset({"table", "tbody", "thead", "tr", "ul", "ol", "html", "head"})  # a parser would move text elsewhere
 NEEDED = {"img": ("src", "alt", "width"), "a": ("href",)}
 LINKS = {"href", "src"}
 WITH_FIELDS = LINKS | {"alt", "title", "aria-label"}
@@ -88,13 +88,13 @@ WITH_FIELDS = LINKS | {"alt", "title", "aria-label"}
 class TemplateTag(NamedTuple):
     start: int
     end: int
-    word: str  # of a statement: if, endif, …; {{ prints, {# remarks
+    word: str  # of a statement: if, endif, …; {{ prints, {# is a comment
     text: str
 
 
 class Attribute(NamedTuple):
     name: str
-    value: str  # as masked
+    value: str  # masked
     start: int
     value_start: int
 
@@ -108,7 +108,7 @@ class Element(NamedTuple):
 
 
 def template_tags(source: str) -> Iterator[TemplateTag]:
-    """Of a source that rendering.py has accepted."""
+    """Yields the template tags of a source that rendering.py has accepted."""
     at = 0
     while opening := OPENING.search(source, at):
         word = opening[0][:2]
@@ -125,7 +125,7 @@ def template_tags(source: str) -> Iterator[TemplateTag]:
 
 
 def masked(source: str) -> str:
-    """As long as before, so that all places are the same."""
+    """Masks template tags. The result has the same length, so that all positions stay the same."""
     pieces, at = [], 0
     for tag in template_tags(source):
         mark = {"{{": PRINT, "{#": " "}.get(tag.word, STATEMENT)
@@ -135,7 +135,7 @@ def masked(source: str) -> str:
 
 
 def elements(mask: str) -> Iterator[Element]:
-    """The tags, without comments. What is no tag is left out: problems_of tells of it."""
+    """Yields the tags, without comments and malformed parts, which problems_of reports."""
     for piece in PIECE.finditer(mask):
         if piece["name"]:
             yield _element(piece)
@@ -151,12 +151,15 @@ def _element(piece: re.Match[str]) -> Element:
 
 
 def problems_of(source: Source, *, urls: frozenset[str] | None) -> list[Problem]:
-    """`urls`: the fields that may be links, all by themselves. None: a layout, looked at again when it is filled in."""
+    """Returns the problems of a source. `urls` are the fields that may be a whole link.
+
+    If it is None, the source is a layout, which is checked again when it is filled in.
+    """
     return _Check(source, urls).problems
 
 
 class _Open(NamedTuple):
-    name: str  # of an element; of an if or for with a % before
+    name: str  # of an element; an if or for is prefixed with %
     at: int
 
 
@@ -165,7 +168,7 @@ class _Enough(Exception):
 
 
 class _Check:
-    """Its time grows with the length and no faster: strangers may have written what it reads."""
+    """Checks a source in linear time, because it may come from strangers."""
 
     def __init__(self, source: Source, urls: frozenset[str] | None) -> None:
         self.source, self.urls = source, urls
@@ -191,12 +194,13 @@ class _Check:
         piece = PIECE.match(self.mask, start)
         if not piece:
             self._refuse(
-                start, 'this "<" begins no tag: write &lt;, or close the tag, with double quotes around each value'
+                start,
+                'this "<" does not start a tag: write &lt;, or close the tag and put double quotes around each value',
             )
             return start + 1
         if piece["comment"] is not None:
             if re.search(f"[{PRINT}{STATEMENT}]|<(?:style|script)", piece["comment"], re.IGNORECASE):
-                self._refuse(start, "a comment cannot have fields or styles: for a remark write {# like this #}")
+                self._refuse(start, "a comment cannot contain fields or styles: for a remark, write {# like this #}")
         elif piece["name"]:
             element = _element(piece)
             if element.is_closing:
@@ -204,11 +208,11 @@ class _Check:
             else:
                 self._opening(element)
         elif self.source.text[:start].strip():
-            self._refuse(start, "a doctype stands at the beginning of a layout, and nowhere else")
+            self._refuse(start, "a doctype is allowed only at the beginning of a layout")
         return piece.end()
 
     def _between(self, start: int, end: int) -> None:
-        """Plain text, prints, if and for."""
+        """Checks plain text, prints, if and for."""
         inside = self.open[-1].name if self.open else ""
         at = start
         for statement in _within(self.statements, start, end):
@@ -217,14 +221,14 @@ class _Check:
             self._statement(statement)
         self._text(at, end)
         if inside == "style" and STATEMENT in self.mask[start:end]:
-            self._refuse(start, "a style cannot have if or for")
+            self._refuse(start, "a style cannot contain if or for")
 
     def _text(self, start: int, end: int) -> None:
         parent = self._parent()
         text = self.mask[start:end]
         if parent in NO_TEXT and text.strip():
             at = start + len(text) - len(text.lstrip())
-            self._refuse(at, f"text cannot stand right in a <{parent}>: mail programs would move it elsewhere")
+            self._refuse(at, f"text is not allowed directly inside <{parent}>: mail programs would move it")
 
     def _statement(self, tag: TemplateTag) -> None:
         if tag.word in ("if", "for"):
@@ -245,15 +249,16 @@ class _Check:
         name, parent = element.name, self._parent()
         if name not in INLINE | BLOCKS | PAGE:
             self._refuse(
-                element.start, f"<{name}> has no place in an e-mail: mail programs drop it, or distrust what has it"
+                element.start,
+                f"<{name}> is not allowed in an e-mail: mail programs remove it or treat it as suspicious",
             )
         elif parent in ONLY_TEXT or (parent in ONLY_INLINE and name not in INLINE) or name == parent == "a":
-            self._refuse(element.start, f"<{name}> cannot stand in <{parent}>: it would end it")
+            self._refuse(element.start, f"<{name}> is not allowed inside <{parent}>, because it would close it")
         elif name in PARENTS and parent not in PARENTS[name]:
             allowed = " or ".join(f"<{each}>" for each in sorted(PARENTS[name]))
-            self._refuse(element.start, f"<{name}> can only stand right in {allowed}")
+            self._refuse(element.start, f"<{name}> is allowed only directly inside {allowed}")
         elif (parent in NO_TEXT and name not in PARENTS) or (name == "html" and parent):
-            self._refuse(element.start, f"<{name}> cannot stand right in <{parent}>")
+            self._refuse(element.start, f"<{name}> is not allowed directly inside <{parent}>")
         for needed in NEEDED.get(name, ()):
             if needed not in {attribute.name for attribute in element.attributes}:
                 self._refuse(element.start, f"<{name}> needs {needed}")
@@ -272,7 +277,7 @@ class _Check:
         opened = (
             opened.replace("<%", "{% ").replace("if>", "if %}").replace("for>", "for %}") if "%" in opened else opened
         )
-        self._refuse(element.start, f"</{element.name}> closes something else: {opened}")
+        self._refuse(element.start, f"</{element.name}> does not match the open tag: {opened}")
         if any(left.name == element.name for left in self.open):
             while self.open.pop().name != element.name:
                 pass
@@ -280,18 +285,19 @@ class _Check:
     def _attribute(self, attribute: Attribute, *, is_again: bool) -> None:
         name, value = attribute.name, attribute.value
         if is_again:
-            self._refuse(attribute.start, f"{name} is there twice")
+            self._refuse(attribute.start, f"{name} occurs twice")
         elif name.startswith("on") or name in ("srcset", "background"):
-            self._refuse(attribute.start, f"{name} has no place in an e-mail")
+            self._refuse(attribute.start, f"{name} is not allowed in an e-mail")
         elif STATEMENT in value:
-            self._refuse(attribute.value_start, 'if and for cannot stand within a tag: use {{ "a" if b else "c" }}')
+            self._refuse(attribute.value_start, 'if and for cannot be used inside a tag: use {{ "a" if b else "c" }}')
         elif PRINT in value and name not in WITH_FIELDS:
-            self._refuse(attribute.value_start, f"{name} cannot have fields: only {', '.join(sorted(WITH_FIELDS))} can")
+            self._refuse(
+                attribute.value_start, f"{name} cannot contain fields: only {', '.join(sorted(WITH_FIELDS))} can"
+            )
         elif name in LINKS and not self._is_link(attribute):
             self._refuse(
                 attribute.value_start,
-                f"{name} must be a field of kind url by itself, or begin with https:// and a host;"
-                " what is put into it needs | urlencode",
+                f"{name} must be a single field of kind url, or begin with https:// and a host, with | urlencode after each field",
             )
         elif name == "style" and re.search(r"url\(|expression|@|\\|&", value, re.IGNORECASE):
             self._refuse(attribute.value_start, "a style cannot load or run anything")

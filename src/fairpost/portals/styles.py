@@ -1,8 +1,9 @@
-"""The style block of a layout, moved into style attributes once: many mail programs read nothing else.
+"""Moves the style block of a layout into style attributes, because many mail programs ignore anything else.
 
-A small part of CSS: `p`, `.button`, `td.button`, and lists of these. The one that says more wins, then the later one, and
-an element's own style wins over all. No media queries, nothing that loads. Why our own: css-inline (4.4 MB) reads HTML as
-browsers do, and there `{% if %}` in a table is text to be moved before it, and `{{ a or "b" }}` in a link ends the link.
+Supports a small part of CSS: `p`, `.button`, `td.button`, and lists of these. The more specific rule wins, then the
+later one; an element's own style wins over all. There are no media queries, and nothing is loaded. We do not use
+css-inline (4.4 MB), because it parses HTML as browsers do: `{% if %}` in a table becomes text to move before it, and
+`{{ a or "b" }}` in a link ends the link.
 """
 
 import re
@@ -28,18 +29,16 @@ class Rule(NamedTuple):
 
 
 def problems_of(source: Source) -> list[Problem]:
-    """Of a layout, not yet filled in: the places of its fields are still there."""
+    """Checks a layout before it is filled in, while its fields are still in place."""
     mask = masked(source.text)
     blocks = list(STYLE.finditer(mask))
-    problems = [source.problem(block.start(), "a layout has one <style>") for block in blocks[1:]]
+    problems = [source.problem(block.start(), "a layout can have only one <style>") for block in blocks[1:]]
     for block in blocks[:1]:
         problems += [source.problem(at, message) for at, message in _mistakes(mask, block.start("css"), block["css"])]
         for mark in re.finditer(f"{PRINT}+", block["css"]):
             start, end = (block.start("css") + at for at in mark.span())
             if not COLOUR_FIELD.fullmatch(source.text, start, end):
-                problems.append(
-                    source.problem(start, "only colours can be filled in here: {{ portal.colours.accent }}")
-                )
+                problems.append(source.problem(start, "only colours can be inserted here: {{ portal.colours.accent }}"))
     return problems
 
 
@@ -48,28 +47,31 @@ def _mistakes(mask: str, start: int, css: str) -> Iterable[tuple[int, str]]:
     at = 0
     for rule in RULE.finditer(css):
         if css[at : rule.start()].strip():
-            yield start + at, "this is no rule"
+            yield start + at, "this is not a valid rule"
         at = rule.end()
         here = start + rule.start() + len(rule[0]) - len(rule[0].lstrip())
         for selector in rule["selectors"].split(","):
             if not selector.strip() or not SELECTOR.fullmatch(selector.strip()):
                 yield (
                     here,
-                    f'"{selector.strip()}" cannot be used: a rule is for tags and classes, like p, .button or td.button',
+                    f'"{selector.strip()}" cannot be used: rules can use tags and classes, like p, .button or td.button',
                 )
         for declaration in filter(str.strip, rule["declarations"].split(";")):
             found = DECLARATION.fullmatch(declaration.strip())
             if not found or FORBIDDEN.search(declaration):
                 yield (
                     here,
-                    f'"{declaration.strip().replace(PRINT, "")}" cannot be used: write name: value, nothing that loads',
+                    f'"{declaration.strip().replace(PRINT, "")}" cannot be used: write name: value, without loading anything',
                 )
     if css[at:].strip():
-        yield start + at + len(css[at:]) - len(css[at:].lstrip()), "this is no rule: p { color: #333333 }"
+        yield (
+            start + at + len(css[at:]) - len(css[at:].lstrip()),
+            "this is not a valid rule; write it like p { color: #333333 }",
+        )
 
 
 def inlined(html: str) -> str:
-    """With no style block and no classes left. What stands in template tags stays as it is."""
+    """Removes the style block and all classes. Template tags are left unchanged."""
     mask = masked(html)
     block = STYLE.search(mask)
     rules = _rules(block["css"]) if block else []
@@ -85,7 +87,7 @@ def inlined(html: str) -> str:
 
 
 def _rules(css: str) -> list[Rule]:
-    """The weakest first; sorting keeps the order of those that are as strong."""
+    """Returns the rules, least specific first. The sort keeps the order of equally specific rules."""
     rules = [
         Rule(
             found["tag"] or "",
@@ -123,5 +125,5 @@ def _edits(element: Element, rules: list[Rule]) -> Iterable[tuple[int, int, str]
 
 def _put(style: dict[str, str], declarations: Iterable[tuple[str, str]]) -> None:
     for name, value in declarations:
-        style.pop(name, None)  # to the end: a later padding also overrides an earlier padding-top
+        style.pop(name, None)  # moves it to the end: a later padding also overrides an earlier padding-top
         style[name] = value

@@ -1,6 +1,6 @@
-"""One of the product's own e-mails, ready to be filled in: of a portal (hub, org, …) and a type (welcome, tfa, …).
+"""One of the product's system e-mails, ready to render: of a portal (hub, org, …) and a type (welcome, tfa, …).
 
-How it is made of files or of words is in building.py.
+building.py builds it from files or custom content.
 """
 
 from collections.abc import Mapping
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from fairpost.portals.declared import Field, Meta, Portal, taken
+from fairpost.portals.declared import Meta, Portal
+from fairpost.portals.values import Field, taken
 from fairpost.templates.rendering import Compiled, MissingFields, Rendered, Unrenderable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """What an e-mail says, without the layout around it. `preheader`: None is that of the files."""
+    """The content of an e-mail, without the layout. If `preheader` is None, the one in the files is used."""
 
     subject: str
     text: str
@@ -24,7 +25,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What is around every e-mail of a portal: its layouts, filled in but for their slots."""
+    """What surrounds every e-mail of a portal: its layouts, filled in except for their slots."""
 
     portal: Portal
     text: str
@@ -33,7 +34,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortalTemplate:
-    """`where`: the folder it was read from, or who else has written it."""
+    """An e-mail ready to render. `where` is the folder it was read from, or the workspace that wrote it."""
 
     portal: Portal
     type: str
@@ -42,6 +43,21 @@ class PortalTemplate:
     words: Words
     compiled: Compiled
     constants: Mapping[str, Any]  # what the portal adds to the fields
+
+    @property
+    def email_type(self) -> str:
+        """The type of its e-mails, such as `hub_forgot_password`."""
+        return f"{self.portal.key}_{self.type}"
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        """What its e-mails have besides their content: the sender's name, and that a program wrote them."""
+        return {
+            "from": {"name": self.portal.sender_name},
+            "headers": {"Auto-Submitted": "auto-generated"},  # prevents out-of-office replies
+            "class": "urgent" if self.is_urgent else "bulk",
+            "type": self.email_type,
+        }
 
     @property
     def fields(self) -> Mapping[str, Field]:
@@ -60,7 +76,7 @@ class PortalTemplate:
         return self.meta.sample
 
     def render(self, fields: Mapping[str, object]) -> Rendered:
-        """Raises Unrenderable: a field is missing, unknown, or does not fit its kind."""
+        """Renders the e-mail. Raises Unrenderable if a field is missing, unknown, or does not fit its kind."""
         declared = self.meta.fields
         if unknown := fields.keys() - declared.keys():
             raise Unrenderable(

@@ -1,7 +1,7 @@
-"""The product's own e-mails as a workspace sends them: in its own words where it has some, else in the operator's, else in ours.
+"""The product's system e-mails as a workspace sends them: with its own content if any, otherwise the operator's, otherwise ours.
 
-The words of a workspace stand in the portal's layout and know the fields of the files, nothing else; they are checked before they are
-kept, by the rules that files have. What was compiled is kept, and one look at the database tells with every e-mail whether it still is the newest.
+A workspace's content goes into the portal's layout and can only use the fields of the files. It is checked by the rules
+for files before it is stored. Compiled versions are cached, and one lookup per e-mail checks that they are current.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 KEPT_MAX = 512  # compiled e-mails of workspaces
-KEPT_CHARS_MAX = 33_554_432  # of all of them: styles in the tags can make ten times of what was written
+KEPT_CHARS_MAX = 33_554_432  # in total: inlined styles can make the source ten times longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """`warnings`: what works but should not stay, like a field that nothing prints."""
+    """The result of saving. `warnings` are problems that do not prevent sending, such as a field that is never printed."""
 
     is_new: bool
     warnings: tuple[Problem, ...]
@@ -36,27 +36,27 @@ class Saved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """`problem`: why it is not used any more. The files have changed since it was written."""
+    """An override. `problem` is why it is no longer used: the files have changed since it was written."""
 
     stored: StoredOverride
     problem: str | None
 
 
 class WorkspacePortals:
-    """For one event loop. Portals and types are those of the files; any other name raises NotFound."""
+    """The portals of a workspace, for one event loop. Names that are not in the files raise NotFound."""
 
     def __init__(self, store: "Store", portals: Portals, *, kept: "Kept | None" = None) -> None:
-        """`kept`: compiled templates that others of this process have, too."""
+        """Creates the portals. `kept` has compiled templates to share within this process."""
         self.portals = portals
         self._store = store
-        self._kept = Kept() if kept is None else kept  # an empty one is false
+        self._kept = Kept() if kept is None else kept  # an empty one is falsy
 
-    # ── a workspace's own words ───────────────────────────────────────────────────────────────────────────
+    # ── a workspace's own content ─────────────────────────────────────────────────────────────────────────
 
     async def put_override(
         self, workspace: str, portal: str, mail_type: str, words: Words, *, by: str | None = None
     ) -> Saved:
-        """Raises BrokenTemplates with every place that is wrong, and then nothing was changed."""
+        """Stores an override. Raises BrokenTemplates with every problem, in which case nothing changes."""
         template, warnings = await asyncio.to_thread(self._reworded, workspace, portal, mail_type, words)
         is_new = await portal_overrides.put_row(
             self._store,
@@ -72,11 +72,14 @@ class WorkspacePortals:
         return Saved(is_new=is_new, warnings=tuple(warnings))
 
     async def reworded(self, workspace: str, portal: str, mail_type: str, words: Words) -> PortalTemplate:
-        """As it would be in these words, of which nothing is kept. Raises BrokenTemplates."""
+        """Returns the e-mail with this content, without storing it. Raises BrokenTemplates."""
         return (await asyncio.to_thread(self._reworded, workspace, portal, mail_type, words))[0]
 
     async def remove_override(self, workspace: str, portal: str, mail_type: str) -> bool:
-        """False: there was none. One that the files have no type for any more can be removed, too."""
+        """Removes an override. Returns False if there was none.
+
+        This also removes content whose type no longer exists in the files.
+        """
         if not (NAME.fullmatch(portal) and NAME.fullmatch(mail_type)):
             self.portals.get(portal, mail_type)  # raises NotFound
         is_removed = await portal_overrides.remove_row(self._store, workspace, portal, mail_type)
@@ -93,12 +96,14 @@ class WorkspacePortals:
     # ── e-mails ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def words(self, workspace: str, portal: str, mail_type: str) -> Words:
-        """Those in use, as they were written: where somebody begins who wants others."""
+        """Returns the content in use, as written, as a starting point for a custom version."""
         return (await self.template(workspace, portal, mail_type)).words
 
     async def template(self, workspace: str, portal: str, mail_type: str) -> PortalTemplate:
-        """Words of the workspace that the files do not bear any more are passed over: a code that goes out in other words is
-        better than none. `overrides` tells of them."""
+        """Returns the template to send. A workspace's content that no longer fits the files is ignored.
+
+        Sending a code with other content is better than sending none. `overrides` lists such content.
+        """
         of_files = self.portals.get(portal, mail_type)
         key = workspace, portal, mail_type
         kept = self._kept.get(key)
@@ -112,7 +117,7 @@ class WorkspacePortals:
         return (kept and kept.template) or of_files
 
     async def portal_email(self, workspace: str, portal: str, mail_type: str, values: Mapping[str, object]) -> Rendered:
-        """Raises NotFound and Unrenderable."""
+        """Renders an e-mail. Raises NotFound and Unrenderable."""
         return (await self.template(workspace, portal, mail_type)).render(values)
 
     async def send(
@@ -125,12 +130,12 @@ class WorkspacePortals:
         to: str,
         pool: str = "default",
     ) -> int:
-        """Queues one: its id. What is urgent goes first; what is worthless after a while is not sent any more then."""
+        """Queues one e-mail and returns its ID. Urgent e-mails go first; expired ones are not sent."""
         template = await self.template(workspace, portal, mail_type)
         said = template.render(values)
         email: dict[str, Any] = {"to": to, "subject": said.subject, "pool": pool, "workspace": workspace}
         email |= {part: words for part, words in (("text", said.text), ("html", said.html)) if words is not None}
-        email["class"] = "urgent" if template.is_urgent else "bulk"
+        email |= template.envelope
         if template.expires_after is not None:
             email["expires_at"] = (await self._store.now() + template.expires_after).isoformat()
         (row,) = await self._store.enqueue_many([email])
@@ -164,7 +169,7 @@ class WorkspacePortals:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """`template`: None where the words cannot be used, which is worth knowing, too."""
+    """A compiled override. `template` is None if the content cannot be used, which is cached as well."""
 
     revision: int
     template: PortalTemplate | None
@@ -175,11 +180,11 @@ class _Compiled:
 
 
 class Kept:
-    """The last ones used, so many and so long."""
+    """A cache of the most recently used entries, limited in number and size."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[tuple[str, str, str], _Compiled] = OrderedDict()
-        self.chars = 0  # of all that is kept
+        self.chars = 0  # of all entries
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -1,7 +1,7 @@
-"""What may be the address of a prospect.
+"""Checks the addresses of prospects.
 
-The rule is that of `fairpost.parse_address` in SQL, which stays the judge of every e-mail: this one names the bad lines
-before anything is written. When two are the same, the database knows.
+The rule is the same as in `fairpost.parse_address` in SQL, which has the final say on every e-mail. This module finds bad
+lines before anything is written. The database decides whether two addresses are the same.
 """
 
 import re
@@ -14,15 +14,15 @@ ADDRESS_BYTES_MAX = 254
 LOCAL_BYTES_MAX = 64
 LABEL_CHARS_MAX = 63
 NAME_CHARS_MAX = 256
-USUAL_CHARS_MAX = 64  # shorter than this, no part can be too long
+USUAL_CHARS_MAX = 64  # no part can be too long in a shorter address
 
-# Surely an address: nearly all are of this kind, and cost one expression.
+# Definitely an address: nearly all are of this form and only need this expression.
 _USUAL = re.compile(r"[A-Za-z0-9_+-]++(?:\.[A-Za-z0-9_+-]++)*+@(?:[A-Za-z0-9]++(?:-++[A-Za-z0-9]++)*+\.)+[A-Za-z0-9]++")
 _MAILTO = re.compile(r"(?:^|(?<=<))mailto:([^?>]*)(?:\?[^>]*)?", re.IGNORECASE)
 _NAMED = re.compile(r'(?:"((?:[^"\\]|\\["\\])*)" *|([^"<>]*))<([^<>]*)>')
 _ESCAPED = re.compile(r"\\(.)")
 
-# As in SQL, and what the database could not hold as text at all: a zero byte, half a pair of surrogates.
+# As in SQL, plus characters that the database cannot store as text: zero bytes and lone surrogates.
 _WRONG_LOCAL = re.compile(r'[\x00- "(),:;<>\[\]\\\x7f-\xa0]|^\.|\.\.|\.\Z')
 _WRONG_DOMAIN = re.compile(r"[\x00-,/:-@\[-`{-\xa0]|(?:^|\.)-|-(?:\.|\Z)|^\.|\.\.|\.\Z")
 _UNSEEN = re.compile(r"[\u00ad\u1680\u2000-\u200b\u200e\u200f\u2028-\u202f\u205f-\u206f\u3000\ud800-\udfff\ufeff]")
@@ -31,7 +31,9 @@ _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def parse(text: str) -> Mailbox | None:
-    """An address as people write it: with spaces around it, as `Ann Lee <ann@example.com>` or as a mailto: link."""
+    """Parses an address as people write it: with spaces around it, as `Ann Lee <ann@example.com>`, or as a mailto:
+    link.
+    """
     text = text.strip()
     if len(text) <= USUAL_CHARS_MAX and _USUAL.fullmatch(text):
         local, _, domain = text.partition("@")
@@ -40,7 +42,7 @@ def parse(text: str) -> Mailbox | None:
 
 
 def parse_exactly(text: str) -> Mailbox | None:
-    """The answer of `fairpost.parse_address` to any text, in a database whose locale is C."""
+    """Returns the result of `fairpost.parse_address` for any text, in a database with the C locale."""
     address, name = text, None
     if "<" in text:
         parts = _NAMED.fullmatch(text.strip(" "))

@@ -1,6 +1,6 @@
-"""Prospects from a CSV file of any size, a record at a time and in bounded memory, as spreadsheets and other programs write it.
+"""Reads prospects from a CSV file of any size, as written by spreadsheets: record by record, in bounded memory.
 
-Says what each line holds, or what is wrong with it. Who is known already, and what is written, is the database's business.
+Returns the content or error of each line. The database decides which prospects are known, and what is written.
 """
 
 import codecs
@@ -21,24 +21,24 @@ from fairpost.model.prospect import BadProspectLine, ProspectLine
 from fairpost.prospects.addresses import parse
 
 DELIMITERS = ",;\t|"
-SAMPLE_BYTES = 1_048_576  # what the encoding is guessed from, and the most a header can be
+SAMPLE_BYTES = 1_048_576  # used to guess the encoding; also the maximum size of a header
 COLUMNS_MAX = 1_000
 COLUMN_NAME_CHARS_MAX = 100
 FIELD_CHARS_MAX = 100_000
 RECORD_CHARS_MAX = 1_000_000
-REREAD_CHARS_MAX = 100_000_000  # a second or two, whatever the file was made to cost
-EXTERNAL_ID_CHARS_MAX = 200  # it is part of a key of 500
+REREAD_CHARS_MAX = 100_000_000  # takes a second or two, whatever the file
+EXTERNAL_ID_CHARS_MAX = 200  # it is part of a key of 500 characters
 TEXT_CHARS_SHOWN = 100
 COLUMNS_SHOWN = 20
 
 
 class UnreadableFile(FairpostError):
-    """Not a file of prospects; found out before its first line, unless the encoding was given and turns out wrong."""
+    """This is not a file of prospects. Raised before the first line, unless a given encoding turns out to be wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """How the file is to be read. `columns`: the name of each, and the field it fills; an empty one is left out."""
+    """How to read the file. `columns` has the name of each column and the field it fills; an empty field is skipped."""
 
     encoding: str
     delimiter: str
@@ -52,7 +52,7 @@ def read_header(
     encoding: str | None = None,
     delimiter: str | None = None,
 ) -> Header:
-    """What `read_prospects` would make of the file, for a preview. Reads its beginning: seek back before reading on."""
+    """Returns how `read_prospects` would read the file, for a preview. Seek back before reading on."""
     return _header(file.read(SAMPLE_BYTES), mapping or {}, encoding, delimiter)[0]
 
 
@@ -63,9 +63,9 @@ def read_prospects(
     encoding: str | None = None,
     delimiter: str | None = None,
 ) -> Iterator[ProspectLine | BadProspectLine]:
-    """`mapping` says which field a column fills where its name does not, or "" to leave it out. The file may be a pipe.
+    """Yields the lines of a file, which may be a pipe. Raises UnreadableFile at once, not at the first line.
 
-    Raises UnreadableFile at once, not at the first line.
+    `mapping` gives the field of a column if it differs from the column's name, or "" to skip it.
     """
     head = file.read(SAMPLE_BYTES)
     header, header_lines = _header(head, mapping or {}, encoding, delimiter)
@@ -80,7 +80,7 @@ _MARKED = "fairpost.broken"
 
 
 def _marked(error: UnicodeError) -> tuple[str, int]:
-    """A byte that is no letter becomes U+DC00 and its number, which no file can hold: so the line can be named later."""
+    """Converts an undecodable byte to U+DC00 plus its value, which no file can contain, so that we can name its line."""
     assert isinstance(error, UnicodeDecodeError)
     return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
 
@@ -89,7 +89,7 @@ codecs.register_error(_MARKED, _marked)
 
 
 class _Rejoined(io.RawIOBase):
-    """The file from its beginning, of which the head was read already."""
+    """The whole file, including the head that was already read."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head = io.BytesIO(head)
@@ -105,13 +105,13 @@ class _Rejoined(io.RawIOBase):
 
 
 def _decoded(file: io.BufferedReader | io.BytesIO, encoding: str) -> io.TextIOWrapper:
-    if encoding == "utf-8":  # whose own handler leaves the same marks, and sooner
+    if encoding == "utf-8":  # its own handler leaves the same marks, and is faster
         return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
     return io.TextIOWrapper(file, encoding=encoding, errors=_MARKED, newline="")
 
 
 def _guessed(head: bytes) -> str:
-    """Windows-1252 is what is not UTF-8. A few broken bytes among letters that are UTF-8 are just that: broken."""
+    """Guesses the encoding. Text that is not UTF-8 is Windows-1252, but a few invalid bytes may simply be broken."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(head)
@@ -120,9 +120,9 @@ def _guessed(head: bytes) -> str:
     return "utf-8" if letters >= len(beyond_ascii) - letters else "cp1252"
 
 
-# ── the header ────────────────────────────────────────────────────────────────────────────────────────────
+# ── header ────────────────────────────────────────────────────────────────────────────────────────────────
 
-# By letters and digits alone, without accents.
+# Only letters and digits, without accents.
 _SPELLINGS = {
     "email": "email emailaddress emailadresse emailadres mail mailaddress mailadresse adressemail adresseemail courriel correo correoelectronico recipient",
     "first_name": "firstname first givenname forename vorname prenom",
@@ -133,12 +133,12 @@ _SPELLINGS = {
     "external_id": "id externalid prospectid",
 }
 _KNOWN = {spelling: field for field, spellings in _SPELLINGS.items() for spelling in spellings.split()}
-_ADDRESS_MAYBE = {"address": "email", "adresse": "email"}  # where nothing else is; else it is where somebody lives
+_ADDRESS_MAYBE = {"address": "email", "adresse": "email"}  # if no other column matches; otherwise, a postal address
 _ADDRESS_NAMES = {*_SPELLINGS["email"].split(), *_ADDRESS_MAYBE}
 
 
 def _header(head: bytes, mapping: Mapping[str, str], encoding: str | None, delimiter: str | None) -> tuple[Header, int]:
-    """And the number of lines up to its end."""
+    """Returns the header, and the number of its last line."""
     if delimiter is not None and delimiter not in tuple(DELIMITERS):
         raise UnreadableFile(f"delimiter must be one of {', '.join(map(repr, DELIMITERS))}; got {delimiter!r}")
     try:
@@ -147,7 +147,7 @@ def _header(head: bytes, mapping: Mapping[str, str], encoding: str | None, delim
     except UnicodeError as error:
         raise UnreadableFile(f"the file is not {encoding}: {error}") from error
     except (LookupError, ValueError):
-        raise UnreadableFile(f"{encoding!r} is no encoding of text that is known; try utf-8 or cp1252") from None
+        raise UnreadableFile(f"{encoding!r} is not a known encoding; try utf-8 or cp1252") from None
     asked = {_slug(column) for column in mapping}
 
     def promise(first: tuple[str, list[str], int]) -> tuple[bool, int]:
@@ -159,25 +159,25 @@ def _header(head: bytes, mapping: Mapping[str, str], encoding: str | None, delim
 
 
 def _first_row(text: io.TextIOWrapper, delimiter: str) -> tuple[list[str], int]:
-    """The first that is not empty, nor the word to Excel which separator follows; and the number of its last line."""
+    """Returns the first row that is neither empty nor Excel's `sep=` line, and the number of its last line."""
     rows = csv.reader(iter(partial(text.readline, RECORD_CHARS_MAX), ""), delimiter=delimiter, strict=True)
     try:
         for row in rows:
             if any(cell.strip() for cell in row) and not row[0].startswith("sep="):
                 return row, rows.line_num
-    except csv.Error:  # with this delimiter; another may do
+    except csv.Error:  # with this delimiter; another may work
         return [], 0
     raise UnreadableFile('the file is empty. Its first line must name the columns, one of them "email".')
 
 
 def _columns(row: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
     if not row:
-        raise UnreadableFile("the header has a quote that does not end, or is far too long. Is it a CSV file?")
+        raise UnreadableFile("the header has an unclosed quote, or is too long. Is it a CSV file?")
     if any("\0" in cell for cell in row):
-        raise UnreadableFile("the file is UTF-16 without its mark, or no text at all. Save it as CSV in UTF-8.")
+        raise UnreadableFile("the file is UTF-16 without a byte order mark, or not text. Save it as CSV in UTF-8.")
     if len(row) > COLUMNS_MAX or max(map(len, row)) > COLUMN_NAME_CHARS_MAX:
         raise UnreadableFile(
-            f"the header must have at most {COLUMNS_MAX:,} columns with names of at most {COLUMN_NAME_CHARS_MAX} characters. Is it a CSV file?"
+            f"the header must have at most {COLUMNS_MAX:,} columns, with names of at most {COLUMN_NAME_CHARS_MAX} characters. Is it a CSV file?"
         )
     names = [_shown(cell.strip()) or f"column {number}" for number, cell in enumerate(row, 1)]
     slugs = [_slug(name) or f"column_{number}" for number, name in enumerate(names, 1)]
@@ -188,16 +188,20 @@ def _columns(row: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
         raise UnreadableFile(f"there is no column {_shown(strangers[0])!r}. The columns are: {_listed(names)}")
     fields = [asked.get(slug, field) for slug, field in zip(slugs, _guessed_fields(names, slugs, asked), strict=True)]
     if "email" not in fields:
-        hint = " The first line holds an address: put the names of the columns above it." if "@" in "".join(row) else ""
+        hint = (
+            " The first line contains an address: add a line with the column names above it."
+            if "@" in "".join(row)
+            else ""
+        )
         raise UnreadableFile(
-            f'no column is known to hold the e-mail address: name it "email", or map it. The columns are: {_listed(names)}.{hint}'
+            f'no column contains the e-mail address: name a column "email", or map one. The columns are: {_listed(names)}.{hint}'
         )
     _refuse_twins(names, fields)
     return dict(zip(names, fields, strict=True))
 
 
 def _guessed_fields(names: list[str], slugs: list[str], asked: dict[str, str]) -> list[str]:
-    """By their names; those that the mapping gives to another column stay themselves."""
+    """Guesses fields by column names. A column whose field the mapping gives to another column keeps its own name."""
     guesses = [_KNOWN.get(_bare(name)) for name in names]
     if "email" not in guesses and "email" not in asked.values():
         guesses = [guess or _ADDRESS_MAYBE.get(_bare(name)) for guess, name in zip(guesses, names, strict=True)]
@@ -214,7 +218,9 @@ def _bare(name: str) -> str:
 
 
 def _slug(name: str) -> str:
-    """A name for templates: words of letters and digits in any script, joined by underscores; no digit first."""
+    """Returns a name for templates: words of letters and digits in any script, joined by underscores, without a digit
+    first.
+    """
     letters = unicodedata.normalize("NFKC", name).lower()
     slug = "_".join("".join(c if f"_{c}".isidentifier() and c != "_" else " " for c in letters).split())
     return f"_{slug}" if slug and not slug.isidentifier() else slug
@@ -226,7 +232,7 @@ def _refuse_twins(names: list[str], fields: list[str]) -> None:
         if field and (other := first.setdefault(field, place)) != place:
             raise UnreadableFile(
                 f"columns {other + 1} ({names[other]!r}) and {place + 1} ({names[place]!r}) are both {field!r}. "
-                "Rename one, or map it to another field."
+                "Rename one of them, or map it to a different field."
             )
 
 
@@ -239,22 +245,20 @@ def _listed(names: list[str]) -> str:
 
 
 class _Lines:
-    """The lines of a file, for csv to make records of. Those of the record at hand are kept, and can be given back."""
+    """The lines of a file, for csv to turn into records. Keeps those of the current record, to give them back."""
 
     def __init__(self, text: io.TextIOWrapper, *, skip: int) -> None:
         self._text = text
         self._again: deque[str] = deque()
         self._reread_chars = 0
         self.record: list[str] = []
-        self.last = skip  # the number of the newest line of the record
-        self.doubtful = (
-            0  # up to this one, lines may be the inside of a field: a line of somebody's notes is no prospect
-        )
+        self.last = skip  # the number of the record's last line
+        self.doubtful = 0  # up to this line, lines may be inside a field: a line of notes is not a prospect
         for _ in range(skip):
             self._fresh()
 
     def __iter__(self) -> Iterator[str]:
-        """Ends with the file, or where the record has grown too long."""
+        """Yields lines until the end of the file, or until the record is too long."""
         size = 0
         while line := self._again.popleft() if self._again else self._fresh():
             size = size + len(line) if self.record else len(line)
@@ -265,14 +269,14 @@ class _Lines:
             yield line
 
     def _fresh(self) -> str:
-        """Of a line that is too long, the beginning."""
+        """Returns the next line, or only the beginning of one that is too long."""
         line = rest = self._text.readline(RECORD_CHARS_MAX)
         while len(rest) == RECORD_CHARS_MAX and rest[-1] not in "\r\n":
             rest = self._text.readline(RECORD_CHARS_MAX)
         return line
 
     def give_back(self, *, doubtful: int) -> None:
-        """All lines of the record but the first, unless that was done too often."""
+        """Gives back all lines of the record but the first, unless too much was given back before."""
         self.doubtful = max(self.doubtful, doubtful)
         others = self.record[1:]
         self._reread_chars += sum(map(len, others))
@@ -282,8 +286,10 @@ class _Lines:
 
 
 def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadProspectLine]:
-    """A record over several lines that does not fit is most likely a quote that was never closed: then the first of them is
-    bad, and the others are read by themselves. Where it would have ended nobody knows: from there on, rows must be whole.
+    """Yields the prospects. A malformed record that spans several lines most likely has an unclosed quote.
+
+    Then its first line is bad, and the others are read separately. Where the field ends is unknown, so from there on,
+    rows must be complete.
     """
     plan = _Plan.of(header)
     rows = csv.reader(lines, delimiter=header.delimiter, strict=True)
@@ -301,7 +307,7 @@ def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadPros
         text = "".join(lines.record)
         if row is None:
             found: ProspectLine | str = _unparsed(text)
-            rows = csv.reader(lines, delimiter=header.delimiter, strict=True)  # the old one takes it for the end
+            rows = csv.reader(lines, delimiter=header.delimiter, strict=True)  # the old reader treats this as the end
             lines.give_back(doubtful=sys.maxsize)
         elif not any(map(str.strip, row)):
             continue
@@ -321,10 +327,10 @@ def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadPros
 
 def _unparsed(text: str) -> str:
     if len(text) >= RECORD_CHARS_MAX:
-        return f"has more than {RECORD_CHARS_MAX:,} characters, or a quote that does not end"
+        return f"has more than {RECORD_CHARS_MAX:,} characters, or an unclosed quote"
     if len(text) > FIELD_CHARS_MAX:
-        return f"has a field of more than {FIELD_CHARS_MAX:,} characters, or a quote that does not end"
-    return 'has a quote that does not end, or one inside a field that is not doubled ("")'
+        return f"has a field of more than {FIELD_CHARS_MAX:,} characters, or an unclosed quote"
+    return 'has an unclosed quote, or one inside a field that is not doubled ("")'
 
 
 def _unstorable(text: str, row: list[str], encoding: str) -> str | None:
@@ -334,16 +340,16 @@ def _unstorable(text: str, row: list[str], encoding: str) -> str | None:
         return "has a zero byte"
     if not text.isascii():
         try:
-            text.encode()  # the quickest way to find a mark
+            text.encode()  # the fastest way to find a mark
         except UnicodeEncodeError as error:
             byte = ord(text[error.start]) & 0xFF
             before = _shown(text[max(0, error.start - 20) : error.start])
-            return f"is not {encoding}: byte 0x{byte:02x} after {before!r}. If the file has another encoding, name it"
+            return f"is not {encoding}: byte 0x{byte:02x} after {before!r}. If the file has a different encoding, specify it"
     return None
 
 
 def _shown(text: str) -> str:
-    """On one line, short, and harmless to a terminal."""
+    """Returns the text on one line, short, and safe for a terminal."""
     text = text.rstrip("\r\n")
     start = "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text[:TEXT_CHARS_SHOWN])
     return f"{start}…" if len(text) > TEXT_CHARS_SHOWN else start
@@ -354,7 +360,7 @@ def _shown(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """Where in a row the fields are. What has no column is found behind the last one, in a cell that is always empty."""
+    """The position of each field in a row. A field without a column points after the last one, to an empty cell."""
 
     width: int
     email: int
@@ -371,7 +377,10 @@ class _Plan:
         return cls(width=width, email=email, timezone=timezone, external_id=external_id, others=others)
 
     def misfit(self, row: list[str], *, whole: bool) -> str | None:
-        """Spreadsheets leave empty cells at the end away, or add some. Anything else moved what follows to other columns."""
+        """Returns why a row does not fit. Spreadsheets omit empty cells at the end, or add some.
+
+        Any other difference means that cells moved to other columns.
+        """
         if any(row[self.width :]) or (whole and len(row) < self.width):
             return f"has {len(row):,} fields where the header has {self.width:,}; a delimiter or line break in a field needs quotes"
         return None
@@ -383,10 +392,10 @@ class _Plan:
         mailbox = parse(row[self.email])
         if mailbox is None:
             written = row[self.email].strip()
-            return f"{_shown(written)!r} is no e-mail address" if written else "has no e-mail address"
+            return f"{_shown(written)!r} is not an e-mail address" if written else "has no e-mail address"
         timezone = row[self.timezone].strip()
         if timezone and not is_timezone(timezone):
-            return f"timezone must be a name like Europe/Berlin; got {_shown(timezone)!r}"
+            return f"timezone must be a name such as Europe/Berlin; got {_shown(timezone)!r}"
         external_id = row[self.external_id].strip()
         if ":" in external_id or len(external_id) > EXTERNAL_ID_CHARS_MAX or not external_id.isprintable():
             return f'id must be at most {EXTERNAL_ID_CHARS_MAX} characters on one line, without ":"; got {_shown(external_id)!r}'

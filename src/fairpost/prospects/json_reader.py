@@ -1,6 +1,6 @@
-"""Prospects from JSON: a list of objects, or an object on each line. Says what each holds, or what is wrong with it.
+"""Reads prospects from JSON: a list of objects, or one object per line. Returns the content or error of each entry.
 
-An object has `address`, and may have `id`, `timezone` and `fields`: names for templates, and texts or numbers.
+An object has `address`, and may have `id`, `timezone` and `fields`: names for templates, with texts or numbers.
 """
 
 import json
@@ -20,10 +20,10 @@ from fairpost.prospects.csv_reader import (
 )
 
 LINE_BYTES_MAX = 1_048_576
-LIST_MAX = 100_000  # of a list that is read as a whole
-LIST_BYTES_MAX = 4_194_304  # it is read as a whole; what is longer comes by lines
+LIST_MAX = 100_000  # maximum entries of a list, which is read as a whole
+LIST_BYTES_MAX = 4_194_304  # a list is read as a whole; send longer data as lines
 KEYS = {"address", "id", "timezone", "fields"}
-MEANT_OTHERWISE = {"email", "timezone", "external_id"}  # no field can have these names
+MEANT_OTHERWISE = {"email", "timezone", "external_id"}  # not allowed as names of fields
 
 
 def read_json_lines(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
@@ -39,24 +39,24 @@ def read_json_lines(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
             try:
                 value = _parsed(line)
             except ValueError as error:
-                yield _bad(number, line[:TEXT_CHARS_SHOWN].decode(errors="replace"), f"is no JSON: {error}")
+                yield _bad(number, line[:TEXT_CHARS_SHOWN].decode(errors="replace"), f"is not JSON: {error}")
             else:
                 yield _prospect(value, number)
 
 
 def read_json_list(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
-    """Raises UnreadableFile at once. Lines are counted as the objects are, from 1."""
+    """Yields the entries of a list, numbered from 1. Raises UnreadableFile at once."""
     data = file.read(LIST_BYTES_MAX + 1)
     if len(data) > LIST_BYTES_MAX:
-        raise UnreadableFile(f"a list has at most {LIST_BYTES_MAX:,} bytes. Send an object on each line, or CSV.")
+        raise UnreadableFile(f"a list can have at most {LIST_BYTES_MAX:,} bytes. Send one object per line, or CSV.")
     try:
         found = _parsed(data)
     except ValueError as error:
-        raise UnreadableFile(f"it is no JSON: {error}") from None
+        raise UnreadableFile(f"it is not JSON: {error}") from None
     if not isinstance(found, list):
         raise UnreadableFile("it must be a list of objects")
     if len(found) > LIST_MAX:
-        raise UnreadableFile(f"a list has at most {LIST_MAX:,} objects. Send one on each line, or CSV.")
+        raise UnreadableFile(f"a list can have at most {LIST_MAX:,} objects. Send one object per line, or CSV.")
     return (_prospect(value, number) for number, value in enumerate(found, 1))
 
 
@@ -66,7 +66,7 @@ def _skip_rest(file: BinaryIO) -> None:
 
 
 def _parsed(data: bytes) -> Any:
-    """Raises ValueError for what is no JSON, whatever it is instead."""
+    """Parses JSON. Raises ValueError for anything else."""
     try:
         return json.loads(data.decode(), parse_constant=_no_number)
     except RecursionError:
@@ -74,7 +74,7 @@ def _parsed(data: bytes) -> Any:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _prospect(value: Any, number: int) -> ProspectLine | BadProspectLine:
@@ -82,7 +82,7 @@ def _prospect(value: Any, number: int) -> ProspectLine | BadProspectLine:
     if not isinstance(value, dict):
         return _bad(number, shown, "must be an object")
     if strangers := set(value) - KEYS:
-        return _bad(number, shown, f"has {_quoted(min(strangers))}, which is none of {', '.join(sorted(KEYS))}")
+        return _bad(number, shown, f"has {_quoted(min(strangers))}, which is not one of {', '.join(sorted(KEYS))}")
     mailbox = parse(value["address"]) if isinstance(value.get("address"), str) else None
     if mailbox is None:
         return _bad(number, shown, "has no e-mail address in `address`")
@@ -103,7 +103,7 @@ def _prospect(value: Any, number: int) -> ProspectLine | BadProspectLine:
 def _wrong_timezone(timezone: Any) -> str | None:
     if timezone is None or (isinstance(timezone, str) and (not timezone or is_timezone(timezone))):
         return None
-    return "timezone must be a name like Europe/Berlin"
+    return "timezone must be a name such as Europe/Berlin"
 
 
 def _wrong_id(external_id: Any) -> str | None:
@@ -117,16 +117,16 @@ def _wrong_id(external_id: Any) -> str | None:
 
 
 def wrong_fields(fields: Any) -> str | None:
-    """What is wrong with them; None: nothing. Null stands for no value."""
+    """Returns what is wrong with the fields, or None if nothing is. Null means no value."""
     if fields is None:
         return None
     if not isinstance(fields, dict) or len(fields) > COLUMNS_MAX:
         return f"fields must be an object with at most {COLUMNS_MAX:,} names"
     for name, value in fields.items():
         if len(name) > COLUMN_NAME_CHARS_MAX or not name.isidentifier() or name in MEANT_OTHERWISE:
-            return f"fields has {_quoted(name)}: a name has letters, digits and underscores, and no digit first"
+            return f"fields has {_quoted(name)}: names consist of letters, digits and underscores, and do not start with a digit"
         if not isinstance(value, str | int | float | None):
-            return f"fields has {_quoted(name)}, which must be a text or a number"
+            return f"fields has {_quoted(name)}, which must be text or a number"
         if isinstance(value, str) and not _is_storable(value):
             return f"fields has {_quoted(name)}, which must be text of at most {FIELD_CHARS_MAX:,} characters, without a zero byte"
     return None
@@ -139,7 +139,7 @@ def text_of(value: str | float | bool) -> str:
 def _is_storable(text: str) -> bool:
     try:
         text.encode()
-    except UnicodeEncodeError:  # half a pair of surrogates
+    except UnicodeEncodeError:  # a lone surrogate
         return False
     return len(text) <= FIELD_CHARS_MAX and "\0" not in text
 

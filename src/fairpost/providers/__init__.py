@@ -1,1 +1,1 @@
-"""Mailbox providers: by what they are known, and the limits that keep an account in their good books."""
+"""Mailbox providers: how they are recognized, and safe limits for accounts."""

@@ -1,6 +1,6 @@
-"""Whether somebody owns a domain: asked of the DNS, where only its owner can put a record.
+"""Verifies ownership of a domain through DNS, where only its owner can add a record.
 
-The record is a TXT at `_fairpost.<domain>` with `fairpost-domain=<token>`. Nothing is remembered here.
+The record is a TXT at `_fairpost.<domain>` with `fairpost-domain=<token>`. This module stores nothing.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ _TOKEN = re.compile(r"[0-9A-Za-z_-]{16,200}")
 
 
 class WrongDomain(FairpostError):
-    """What was given is no domain that anybody could own."""
+    """The name is not a domain that can be owned."""
 
 
 class Found(StrEnum):
     PROVEN = "proven"
     NOT_FOUND = "not_found"
-    DNS_ERROR = "dns_error"  # nobody knows: ask again later
+    DNS_ERROR = "dns_error"  # unknown: try again later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ class Record:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
     found: Found
-    domain: str  # as the DNS writes it
+    domain: str  # as written in the DNS
     record: Record
-    seen: tuple[str, ...] = ()  # what is there instead: strangers' words, fit to print
+    seen: tuple[str, ...] = ()  # what is there instead: text from strangers, made printable
     error: str = ""
 
     @property
@@ -60,23 +60,23 @@ class Proof:
     def words(self) -> str:
         match self.found:
             case Found.PROVEN:
-                return f"{self.domain} is proven"
+                return f"{self.domain} is verified"
             case Found.DNS_ERROR:
-                return f"The DNS did not say what is at {self.record.name} ({self.error}). Try again later."
+                return f"The DNS lookup for {self.record.name} failed ({self.error}). Try again later."
             case Found.NOT_FOUND:
                 there = "; ".join(f'"{text}"' for text in self.seen) or "nothing"
                 return f"{self.record.name} has {there}. Publish this record, then try again: {self.record}"
 
 
 def proof_record(domain: str, token: str) -> Record:
-    """What the owner of the domain has to publish. Raises WrongDomain."""
+    """Returns the record that the domain's owner must publish. Raises WrongDomain."""
     if not _TOKEN.fullmatch(token):
-        raise ValueError("a token has 16..200 letters, digits, - and _")  # a shorter one could be guessed
+        raise ValueError("a token must have 16..200 letters, digits, - and _")  # a shorter one could be guessed
     return Record(name=f"_fairpost.{provable_domain(domain)}", value=f"fairpost-domain={token}")
 
 
 async def find_proof(domain: str, token: str, *, resolver: "Resolver | None" = None, limit_s: float = LIMIT_S) -> Proof:
-    """`resolver` None: the system's. Raises WrongDomain, before anything is asked."""
+    """Looks for the proof, with the system's resolver unless another is given. Raises WrongDomain before any lookup."""
     import dns.exception
     import dns.resolver
 
@@ -89,42 +89,45 @@ async def find_proof(domain: str, token: str, *, resolver: "Resolver | None" = N
         return proof
     except (dns.exception.Timeout, TimeoutError):
         return replace(proof, found=Found.DNS_ERROR, error=f"no usable answer within {limit_s:g} s")
-    except (dns.exception.DNSException, OSError, ValueError, EOFError):  # their words name the operator's own servers
-        return replace(proof, found=Found.DNS_ERROR, error="no server had a usable answer")
+    except (dns.exception.DNSException, OSError, ValueError, EOFError):  # the text names the operator's own servers
+        return replace(proof, found=Found.DNS_ERROR, error="no server gave a usable answer")
     if record.value.encode("ascii") in texts:
         return replace(proof, found=Found.PROVEN)
     return replace(proof, seen=tuple(_printable(text.decode("utf-8", "replace")) for text in sorted(texts)[:SEEN_MAX]))
 
 
 def provable_domain(domain: str) -> str:
-    """As the DNS writes it, in small letters and ASCII. Raises WrongDomain."""
+    """Returns the domain as written in the DNS, in lower-case ASCII. Raises WrongDomain."""
     name = _ascii(domain.removesuffix(".")).lower()
     labels = name.split(".")
     if len(name) > DOMAIN_CHARS_MAX or not all(_LABEL.fullmatch(label) for label in labels) or labels[-1].isdigit():
-        raise _wrong(domain, "no domain", "example.com")
+        raise _wrong(domain, "not a domain", "example.com")
     if len(labels) == 1:
         raise _wrong(domain, "a whole top-level domain or a bare name", f"example.{name}")
     return name
 
 
 def _ascii(domain: str) -> str:
-    """ASCII that claims to be of another script must be so in truth. What is too long stays so, and is refused for it."""
+    """Returns the domain in ASCII. Encoded names (xn--) must be valid IDNA.
+
+    A name that is too long is returned unchanged and refused later.
+    """
     if len(domain) > DOMAIN_CHARS_MAX or (domain.isascii() and "xn--" not in domain.lower()):
         return domain
     import idna
 
     try:
         return idna.encode(domain, uts46=True).decode("ascii")
-    except ValueError:  # idna's errors are of this kind
-        raise _wrong(domain, "no domain", "example.com") from None
+    except ValueError:  # idna's errors are ValueErrors
+        raise _wrong(domain, "not a domain", "example.com") from None
 
 
 def _wrong(domain: str, what: str, example: str) -> WrongDomain:
-    return WrongDomain(f"{_printable(domain)!r} is {what}. Name a domain of your own, like {example}")
+    return WrongDomain(f"{_printable(domain)!r} is {what}. Give your own domain, for example {example}")
 
 
 async def _texts(name: str, resolver: "Resolver | None", limit_s: float) -> list[bytes]:
-    """Each record's pieces joined. Raises what dnspython raises."""
+    """Returns the records, with the pieces of each joined. Raises dnspython's errors."""
     import dns.asyncresolver
     import dns.name
 
@@ -135,6 +138,6 @@ async def _texts(name: str, resolver: "Resolver | None", limit_s: float) -> list
 
 
 def _printable(text: str) -> str:
-    """One line without surprises for a terminal or a page, and not too long."""
+    """Returns the text on one line, safe for a terminal or a page, and limited in length."""
     shown = "".join(char if char.isprintable() else "?" for char in text[:SEEN_CHARS_MAX])
     return f"{shown}…" if len(text) > SEEN_CHARS_MAX else shown

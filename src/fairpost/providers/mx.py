@@ -1,4 +1,4 @@
-"""Which servers take a domain's mail: asked of the DNS, only when somebody wants to know."""
+"""Looks up the servers that accept a domain's mail."""
 
 from fairpost.model.errors import FairpostError
 
@@ -6,7 +6,10 @@ TIMEOUT_S = 5.0
 
 
 def mx_hosts(domain: str, *, nameserver: tuple[str, int] | None = None) -> list[str]:
-    """The preferred first; empty when the domain takes no mail, or has no such record. Raises FairpostError when the DNS does not answer."""
+    """Returns the servers, preferred first. Raises FairpostError if DNS does not respond.
+
+    Empty if the domain accepts no mail or has no MX.
+    """
     import dns.exception
     import dns.resolver
 
@@ -19,7 +22,7 @@ def mx_hosts(domain: str, *, nameserver: tuple[str, int] | None = None) -> list[
         return []
     except (dns.exception.DNSException, OSError, ValueError) as error:
         raise FairpostError(
-            f"The DNS does not say who takes the mail of {domain}: {error}. Name the provider yourself: --provider NAME"
+            f"The MX lookup for {domain} failed: {error}. Set the provider yourself: --provider NAME"
         ) from error
     ranked = sorted((record.preference, record.exchange.to_text(omit_final_dot=True)) for record in answer)
-    return [host for _, host in ranked if host not in ("", ".")]  # a lone dot: it takes none
+    return [host for _, host in ranked if host not in ("", ".")]  # a lone dot: it accepts none

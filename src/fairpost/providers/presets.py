@@ -1,4 +1,4 @@
-"""Presets are data: those that come with Fairpost, and an operator's own beside them."""
+"""Presets as data: Fairpost's own and the operator's."""
 
 import re
 import tomllib
@@ -16,7 +16,7 @@ from fairpost.model.transport import Security
 CUSTOM = "custom"
 _LIMITS = {each.name for each in LIMITS}
 _ABOUT = {"title", "domains", "mx", "smtp"}
-_COUNTRY = re.compile(r"(com?\.)?[a-z]{2}")  # de, co.uk, com.br: what stands for the * of a domain
+_COUNTRY = re.compile(r"(com?\.)?[a-z]{2}")  # de, co.uk, com.br: what the * of a domain matches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Preset:
     title: str
     domains: tuple[str, ...]
     mx: tuple[str, ...]
-    smtp: PresetServer | None  # that takes mail from its mailboxes; None: nobody can say
+    smtp: PresetServer | None  # accepts mail from its mailboxes; None: unknown
     limits: Limits
 
 
@@ -40,7 +40,7 @@ Presets = Mapping[str, Preset]
 
 
 def read_presets(own: Path | None = None) -> Presets:
-    """Raises FairpostError when the operator's file is no good: it says where."""
+    """Reads the presets. Raises FairpostError with the position if the operator's file is invalid."""
     presets = _parse(resources.files(__package__).joinpath("presets.toml").read_text("utf-8"), "presets.toml")
     if own is not None and own.is_file():
         try:
@@ -51,7 +51,7 @@ def read_presets(own: Path | None = None) -> Presets:
 
 
 def by_domain(presets: Presets, domain: str) -> Preset | None:
-    """A domain that is listed goes before one that only fits a rule."""
+    """Finds a preset by domain. A listed domain takes precedence over one that only matches a rule."""
     domain = domain.rstrip(".").lower()
     listed = next((preset for preset in presets.values() if domain in preset.domains), None)
     fits = (p for p in presets.values() if any(_is_country_domain(domain, rule) for rule in p.domains))
@@ -59,13 +59,15 @@ def by_domain(presets: Presets, domain: str) -> Preset | None:
 
 
 def by_mx(presets: Presets, hosts: list[str]) -> Preset | None:
-    """`hosts`: the servers that take a domain's mail, the preferred first."""
+    """Finds a preset by the servers that accept a domain's mail, preferred first."""
     names = [host.rstrip(".").lower() for host in hosts]
     return next((p for name in names for p in presets.values() if any(_is_below(name, zone) for zone in p.mx)), None)
 
 
 def _is_country_domain(domain: str, rule: str) -> bool:
-    """`hotmail.co.uk` of `hotmail.*`; not `hotmail.evil.example`, nor anything below or before the name."""
+    """Returns whether a rule matches: `hotmail.*` matches `hotmail.co.uk`, but not `hotmail.evil.example` or a
+    subdomain.
+    """
     name, dot, country = domain.partition(".")
     return rule == name + dot + "*" and _COUNTRY.fullmatch(country) is not None
 
@@ -87,7 +89,7 @@ def _preset(name: str, table: Any, where: str) -> Preset:
         raise FairpostError(f"{where}: [{name}] must be a table of settings")
     unknown = set(table) - _LIMITS - _ABOUT
     if unknown or name == NONE:
-        raise FairpostError(f"{where}: [{name}] has a setting that is not known: {', '.join(sorted(unknown)) or NONE}")
+        raise FairpostError(f"{where}: [{name}] has an unknown setting: {', '.join(sorted(unknown)) or NONE}")
     try:
         return Preset(
             name=name,
@@ -105,7 +107,9 @@ def _domains(value: Any) -> tuple[str, ...]:
     names = _names(value)
     for name in names:
         if "*" in name and not re.fullmatch(r"[^.*]+\.\*", name):
-            raise ValueError(f"a * in domains stands for a country after one name, as in acme.*, got {name!r}")
+            raise ValueError(
+                f"in domains, * must stand for the country after a single name, as in acme.*, got {name!r}"
+            )
     return names
 
 

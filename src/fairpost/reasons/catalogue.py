@@ -1,7 +1,7 @@
-"""Every code there is, with the sentence that people read and the next step that the command line offers.
+"""Every reason code with its sentence and the next step on the command line.
 
-A sentence names the parameters of its reason in braces; what stands in brackets is left out where one of its parameters is empty.
-A command is complete: it works as it is typed.
+Sentences have parameters in braces. A part in brackets is left out if one of its parameters is empty. Commands are
+complete and can be run as they are.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,11 @@ from fairpost.policy.reply_rules import FINDINGS
 
 
 class Kind(StrEnum):
-    """What a refusal is to whoever asked. The HTTP API answers with these codes."""
+    """The kinds of refusals, which are error codes of the HTTP API."""
 
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
+    GONE = "gone"
     INVALID = "invalid"
     FORBIDDEN = "forbidden"
     RATE_LIMITED = "rate_limited"
@@ -23,9 +24,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """`kind`: of a refusal. `field`: what of the request is wrong, where it is invalid and its `mistakes` do not say it.
-    `brief`: as the end of another sentence, which names what it is about. `is_kept`: stored with what it is about. `is_step`: what to do
-    about an error, whose own words say what is wrong."""
+    """What a code means.
+
+    `kind` is the kind of refusal. `field` names the invalid part of a request, unless `mistakes` do.
+
+    `brief` continues another sentence, which names the subject. `is_kept` means that the reason is stored with its
+    subject. `is_step` marks the next step after an error whose own text says what is wrong.
+    """
 
     sentence: str
     kind: Kind | None = None
@@ -49,64 +54,64 @@ def _forbidden(sentence: str) -> Meaning:
 
 
 def _rate_limited(sentence: str) -> Meaning:
-    """Its reason has `retry_after_s`."""
+    """Describe a rate limit. The reason has `retry_after_s`."""
     return Meaning(sentence=sentence, kind=Kind.RATE_LIMITED)
 
 
 def _invalid(field: str, sentence: str, command: str = "") -> Meaning:
-    """The sentence goes on after the name of the field."""
+    """Describe an invalid field. The sentence continues after the name of the field."""
     return Meaning(sentence=sentence, kind=Kind.INVALID, field=field, command=command)
 
 
 def _mistakes(sentence: str, command: str = "") -> Meaning:
-    """`mistakes` says what is wrong where: a line or field, and a message."""
+    """Describe a list of mistakes. For each mistake, the parameter `mistakes` has a line or field and a message."""
     return Meaning(sentence=sentence, kind=Kind.INVALID, command=command)
 
 
 def _state(sentence: str, command: str = "", *, brief: str = "") -> Meaning:
-    """What is going on: no refusal."""
+    """Describe a condition, as opposed to a refusal."""
     return Meaning(sentence=sentence, command=command, brief=brief)
 
 
 def _why(brief: str) -> Meaning:
-    """Why something is in its state. It is kept with it, and told with it: as the end of a sentence."""
+    """Describe why something is in its state. The reason is stored and shown with its subject, as the end of a sentence."""
     return Meaning(sentence=f"{brief[0].upper()}{brief[1:]}.", brief=brief, is_kept=True)
 
 
 def _step(words: str, command: str) -> Meaning:
-    """What to do about an error. The error itself says what is wrong."""
+    """Describe the next step after an error. The error itself says what is wrong."""
     return Meaning(sentence=f"{words}.", command=command, brief=f"{words}: {command}", is_step=True)
 
 
 CATALOGUE: Mapping[str, Meaning] = {
-    # ── what is going on with everything ──
+    # ── conditions of the whole installation ──
     "everything.paused": _state(
-        "Everything is paused since {since} by {by}[, until {until}]: {why}.", "fairpost resume --all"
+        "All sending was paused by {by} at {since}[, until {until}]: {why}.", "fairpost resume --all"
     ),
-    "everything.restored": _state("Everything is paused since {since}: {why}.", "fairpost resume --all"),
+    "everything.restored": _state("All sending has been paused since {since}: {why}.", "fairpost resume --all"),
     "engine.none": _state("No engine is running.", "fairpost work"),
     "mail.sending": _state("Sending."),
     "mail.waiting": _state("Waiting to be sent.", "fairpost status"),
-    "mail.none": _state("Nothing is waiting."),
+    "mail.none": _state("No e-mails are queued."),
     "mail.scheduled": _state("The next e-mail is due at {due_at}.", "fairpost email list --state scheduled"),
     "mail.undecided": _state(
         "It is unknown whether these e-mails were sent. Decide for each.", "fairpost email list --state in_doubt"
     ),
     "mail.in_doubt": _state(
-        "It is unknown whether these e-mails were sent. An engine resolves them by their policy.",
+        "It is unknown whether these e-mails were sent. An engine resolves them according to their policy.",
         "fairpost email list --state in_doubt",
     ),
     "mail.stranded": _state(
-        "These e-mails are held by a worker that is gone. The next worker frees them.",
+        "These e-mails were claimed by a worker that has stopped. The next worker releases them.",
         "fairpost email list --state claimed --state sending",
     ),
-    "mail.turn": _state("It waits for its turn."),
-    # ── with accounts and pools ──
+    "mail.turn": _state("Waiting its turn."),
+    # ── conditions of accounts and pools ──
     "account.none": _state("There is no sender account.", "fairpost account add --help"),
     "account.unknown": _state("There is no account {account}.", "fairpost account list"),
     "pool.empty": _state("Pool {pool} has no account.", "fairpost account add --help"),
     "account.suspended": _state(
-        "Account {account} is suspended[: {why}].[ E-mails that only it may send fail: urgent ones from {urgent_until}, bulk from {bulk_until}.]",
+        "Account {account} is suspended[: {why}].[ E-mails that only it may send will fail: urgent ones from {urgent_until}, bulk ones from {bulk_until}.]",
         "fairpost account verify {account}",
     ),
     "account.no_server": _state("Account {account} has no server.", "fairpost account set --help"),
@@ -119,13 +124,41 @@ CATALOGUE: Mapping[str, Meaning] = {
         brief="its server could not be reached[: {why}]",
     ),
     "account.server_forbidden": _state(
-        "Account {account} may not use its server {server}[: {why}].", "fairpost account verify {account}"
+        "Account {account} is not allowed to use its server {server}[: {why}].", "fairpost account verify {account}"
+    ),
+    "account.read_login_refused": _state(
+        "The mailbox of account {account} refuses the login[: {why}]. Late bounces and replies stay unknown.[ Next attempt: {until}.]",
+        "fairpost account verify {account}",
+        brief="its mailbox refuses the login[: {why}]",
+    ),
+    "account.read_unreachable": _state(
+        "The mailbox of account {account} cannot be reached[: {why}]. Late bounces and replies stay unknown.[ Next attempt: {until}.]",
+        "fairpost account verify {account}",
+        brief="its mailbox cannot be reached[: {why}]",
+    ),
+    "account.read_refused": _state(
+        "The mailbox of account {account} cannot be read[: {why}]. Late bounces and replies stay unknown.[ Next attempt: {until}.]",
+        "fairpost account verify {account}",
+        brief="its mailbox cannot be read[: {why}]",
+    ),
+    "account.read_forbidden": _state(
+        "Account {account} may not use the server of its mailbox[: {why}].", "fairpost account verify {account}"
+    ),
+    "account.read": _state("The mailbox of account {account} is read[; last look: {looked_at}]."),
+    "account.read_soon": _state("The mailbox of account {account} is read as soon as an engine runs."),
+    "account.replies_unknown": _state(
+        "Reports on mail of account {account} come back, but replies stay unknown: its mailbox is not read.",
+        "fairpost account set {account} {option}",
+    ),
+    "account.no_way_back": _state(
+        "Nothing comes back to account {account}: bounces after acceptance, complaints and replies stay unknown.",
+        "fairpost account set {account} {option}",
     ),
     "account.server_hangs": _state(
-        "The server {server} of account {account} has not answered since {since}.", "fairpost account verify {account}"
+        "Account {account}'s server {server} has not responded since {since}.", "fairpost account verify {account}"
     ),
     "account.server_slow": _state(
-        "Account {account} is waiting for its server {server} since {since}.", "fairpost account verify {account}"
+        "Account {account} has been waiting for its server {server} since {since}.", "fairpost account verify {account}"
     ),
     "account.provider_pause": _state(
         "The provider of account {account} asked for a pause[ until {until}][: {why}].",
@@ -133,7 +166,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         brief="the provider asked for a pause[: {why}]",
     ),
     "account.delay": _state(
-        "Account {account} pauses between e-mails until {until}.", "fairpost account show {account}", brief="delay"
+        "Account {account} is pausing between e-mails until {until}.", "fairpost account show {account}", brief="delay"
     ),
     "account.hourly_limit": _state(
         "Account {account} has reached its hourly limit. It resumes at {until}.",
@@ -148,36 +181,36 @@ CATALOGUE: Mapping[str, Meaning] = {
     "account.warm_up_limit": _state(
         "Account {account} has reached its warm-up limit for the day. It resumes at {until}.",
         "fairpost account show {account}",
-        brief="daily limit of the warm-up",
+        brief="daily warm-up limit",
     ),
     "account.api_quota": _state(
         "Account {account} has used up its API quota. It resumes at {until}.",
         "fairpost account show {account}",
-        brief="quota of the provider's API",
+        brief="provider's API quota",
     ),
     "account.blocks_workspace": _state(
         "Workspace {workspace} is blocked on account {account}[ until {until}][: {why}].",
         "fairpost account unblock {account} --workspace {workspace}",
     ),
     "account.no_worker": _state(
-        "An engine is running, and has not started a worker for account {account} yet.",
+        "An engine is running, but has not started a worker for account {account} yet.",
         "fairpost account show {account}",
     ),
     "account.not_begun": _state(
-        "Account {account} may send, and has not begun yet.", "fairpost account show {account}"
+        "Account {account} can send, but has not started yet.", "fairpost account show {account}"
     ),
     "account.sending": _state("Account {account} is sending."),
-    "account.idle": _state("Account {account} is ready. Nothing is waiting for it."),
+    "account.idle": _state("Account {account} is ready. No e-mails are queued for it."),
     # ── why accounts are stopped ──
     "account.not_active": _why("{status}[: {why}]"),
     "account.paused_by_hand": _why("{note}"),
-    "account.authentication_failed": _why("its server refused the login: {reply}"),
-    "account.too_many_bounces": _why("{bounced} of {sent} e-mails bounced on this day, more than {percent_max} %"),
-    "account.refused_in_a_row": _why("refused {refused} times in a row: {reply}"),
+    "account.authentication_failed": _why("its server rejected the login: {reply}"),
+    "account.too_many_bounces": _why("{bounced} of {sent} e-mails bounced that day, more than {percent_max} %"),
+    "account.refused_in_a_row": _why("rejected {refused} times in a row: {reply}"),
     "account.worker_died": _why("its worker died {times} times in a row"),
     "account.daily_limit_reached": _why("daily limit reached: {sent} sent"),
-    "account.warm_up_limit_reached": _why("daily limit of the warm-up reached: {sent} sent"),
-    # ── why e-mails were not sent; what servers say is below ──
+    "account.warm_up_limit_reached": _why("daily warm-up limit reached: {sent} sent"),
+    # ── why e-mails were not sent; for replies of servers, see below ──
     "email.cancelled": _why("cancelled[: {note}]"),
     "email.cancelled_by_operator": _why("cancelled by the operator"),
     "email.cancelled_by_request": _why("cancelled by request"),
@@ -187,29 +220,45 @@ CATALOGUE: Mapping[str, Meaning] = {
     "email.recipient_suppressed": _why("the recipient is on the suppression list[: {note}]"),
     "email.recipient_erased": _why("the recipient was erased on request"),
     "email.prospect_stopped": _why("the campaign was stopped for this prospect[: {note}]"),
+    "email.prospect_replied": _why("the prospect replied"),
     "email.prospect_removed": _why("the prospect was removed"),
-    "email.step_not_reached": _why("the e-mail before it was not sent"),
-    "email.step_lost_account": _why("the account of the e-mail before it was removed"),
+    "email.step_not_reached": _why("the previous e-mail was not sent"),
+    "email.step_lost_account": _why("the account that sent the previous e-mail was removed"),
     "email.account_suspended": _why("the only account that may send it was suspended for too long"),
     "email.account_removed": _why("account {account} was removed"),
-    "email.fields_missing": _why("its fields do not fit its template: {problem}"),
+    "email.fields_missing": _why("its template cannot be rendered with its fields: {problem}"),
     "email.worker_died": _why("its worker died before the message was complete"),
     "email.server_unreachable": _why("the server could not be reached[: {error}]"),
     "email.connection_lost": _why("the connection broke before the message was complete[: {error}]"),
     "email.outcome_unknown": _why("it is unknown whether it was sent[: {error}]"),
-    "email.unsendable": _why("this server cannot take such a message[: {error}]"),
+    "email.unsendable": _why("this server does not support such a message[: {error}]"),
     "email.resolved_as_sent": _why("resolved by {by}"),
-    "email.resolved_as_failed": _why("outcome unknown, given up by {by}"),
+    "email.resolved_as_failed": _why("outcome unknown, marked as failed by {by}"),
     **{each.code: _why(f"{each.why[0].lower()}{each.why[1:]}[: {{code}} {{reply}}]") for each in FINDINGS},
-    # ── why campaigns are in their states, and prospects get nothing more ──
+    # ── why campaigns are in their states, and why prospects get no more e-mails ──
     "campaign.paused_by_hand": _why("{note}"),
     "campaign.cancelled_by_hand": _why("{note}"),
-    "campaign.emails_held": _why("{count} e-mails are held: in doubt, or of paused prospects"),
+    "campaign.emails_held": _why(
+        "{count} e-mails have not been sent, because they are in doubt or their prospects are paused"
+    ),
     "campaign.account_removed": _why("account {account} was removed"),
-    "campaign.pool_emptied": _why("pool {pool} has no account any more"),
-    "campaign.planning_failed": _why("it could not be planned: {error}"),
+    "campaign.pool_emptied": _why("pool {pool} no longer has an account"),
+    "campaign.planning_failed": _why("it could not be scheduled: {error}"),
     "prospect.stopped_by_hand": _why("{note}"),
-    # ── why mail is held, throttled or outside its window, and everything paused ──
+    "prospect.replied": _why("the prospect replied"),
+    # ── what recipients and servers sent back ──
+    "email.replied": _why("the recipient replied"),
+    "email.auto_replied": _why("the recipient's mailbox sent an automatic reply[: away until {back_on}]"),
+    "email.unsubscribed": _why("the recipient asked not to get any more mail"),
+    "email.complained": _why("the recipient reported it as spam"),
+    "email.feedback": _why("feedback of type {kind}, which is not a complaint"),
+    # ── why addresses are on the suppression list ──
+    "suppression.soft_bounces": _why("its mailbox rejected mail too often[: {note}]"),
+    "suppression.hard_bounce": _why("the address accepts no mail[: {note}]"),
+    "suppression.manual": _why("added by hand[: {note}]"),
+    "suppression.unsubscribe": _why("the recipient unsubscribed[: {note}]"),
+    "suppression.complaint": _why("the recipient complained[: {note}]"),
+    # ── why mail is held, throttled or outside its window, or everything is paused ──
     "hold.by_hand": _why("{note}"),
     "hold.campaign_paused": _why("campaign {campaign} is paused"),
     "hold.campaign_cancelled": _why("campaign {campaign} is cancelled"),
@@ -218,65 +267,59 @@ CATALOGUE: Mapping[str, Meaning] = {
     "throttle.scored": _why("{reasons}"),
     "sender.too_many_bounces": _why("{bounced} of {total} e-mails bounced, more than 10 %"),
     "sender.too_many_rejections": _why("{rejected} of {total} e-mails were rejected, more than 5 %"),
-    "sender.unusual_volume": _why("{volume} e-mails in 24 hours, more than {factor} times the usual {usual} a day"),
+    "sender.unusual_volume": _why("{volume} e-mails in 24 hours, more than {factor} times the usual {usual} per day"),
     "sender.too_much_too_soon": _why(
         "{volume} e-mails in 24 hours, more than {most} from an account younger than 7 days"
     ),
     "schedule.window_closed": _why("the sending window is closed"),
     "schedule.quota_used_up": _why("the daily quota is used up: {used} of {allowed}"),
-    "schedule.quota_unknown": _why("the quota of today is not worked out yet"),
+    "schedule.quota_unknown": _why("today's quota has not been computed yet"),
     "everything.paused_by_hand": _why("{note}"),
     "everything.database_restored": _state(
-        "This database was restored or copied: {signs}. What was sent since the backup was made still waits in it and would be "
-        "sent again. Look at what waits, cancel what must not go out, then resume.",
+        "This database was restored or copied: {signs}. E-mails sent since the backup are still in its queue and would be sent again. Check the queue, cancel e-mails that must not be sent, then resume.",
         "fairpost resume --all",
-        brief="this database was restored or copied: {signs}. What was sent since the backup was made still waits in it and "
-        "would be sent again. Look at what waits, cancel what must not go out, then resume",
+        brief="this database was restored or copied: {signs}. E-mails sent since the backup are still in its queue and would be sent again. Check the queue, cancel e-mails that must not be sent, then resume",
     ),
     "everything.engines_silent": _state(
-        "The database was failed over to another server, and {engines} did not confirm within 30 seconds that nothing is missing "
-        "there[ (accounts {accounts})]. Start that engine again, and mail goes out as soon as it has confirmed. Or look at what "
-        "waits, cancel what must not go out, then resume.",
+        "The database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. Start that engine again, and sending resumes once it has confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, then resume.",
         "fairpost resume --all",
-        brief="the database was failed over to another server, and {engines} did not confirm within 30 seconds that nothing is "
-        "missing there[ (accounts {accounts})]. Start that engine again, and mail goes out as soon as it has confirmed. Or look "
-        "at what waits, cancel what must not go out, then resume",
+        brief="the database failed over to another server, and {engines} did not confirm within 30 seconds that no data is missing there[ (accounts {accounts})]. Start that engine again, and sending resumes once it has confirmed. Otherwise, check the queue, cancel e-mails that must not be sent, then resume",
     ),
     "everything.database_restarted": _why(
-        "the database was restarted or failed over. Waiting for these engines to confirm that nothing is missing: {engines}"
+        "the database was restarted or failed over. Waiting for these engines to confirm that no data is missing: {engines}"
     ),
-    # ── a sentence that was stored before there were codes ──
+    # ── sentences stored before there were codes ──
     "legacy.text": _why("{text}"),
-    # ── with senders ──
+    # ── conditions of senders ──
     "hold.workspace": _state("Workspace {workspace} is held[ until {until}][: {why}].", "fairpost release {workspace}"),
     "hold.domain": _state(
-        "Domain {name} of workspace {workspace} is held[ until {until}][: {why}].",
+        "Domain {name} in workspace {workspace} is held[ until {until}][: {why}].",
         "fairpost release {workspace} --domain {name}",
     ),
     "hold.user": _state(
-        "User {name} of workspace {workspace} is held[ until {until}][: {why}].",
+        "User {name} in workspace {workspace} is held[ until {until}][: {why}].",
         "fairpost release {workspace} --user {name}",
     ),
     "hold.stream": _state(
-        "Stream {name} of workspace {workspace} is held[ until {until}][: {why}].",
+        "Stream {name} in workspace {workspace} is held[ until {until}][: {why}].",
         "fairpost release {workspace} --stream {name}",
     ),
     "throttle.workspace": _state(
         "Workspace {workspace} is throttled until {until}[: {why}].", "fairpost user unthrottle {workspace}"
     ),
     "throttle.domain": _state(
-        "Domain {name} of workspace {workspace} is throttled until {until}[: {why}].",
+        "Domain {name} in workspace {workspace} is throttled until {until}[: {why}].",
         "fairpost user unthrottle {workspace}",
     ),
     "throttle.user": _state(
-        "User {name} of workspace {workspace} is throttled until {until}[: {why}].",
+        "User {name} in workspace {workspace} is throttled until {until}[: {why}].",
         "fairpost user unthrottle {workspace} {name}",
     ),
     "window.closed": _state(
-        "{name} of workspace {workspace} waits until {until}[: {why}].",
+        "{name} in workspace {workspace} is waiting until {until}[: {why}].",
         "fairpost schedule show --workspace {workspace}",
     ),
-    # ── with campaigns ──
+    # ── conditions of campaigns ──
     "campaign.draft": _state("Not launched yet.", "fairpost campaign launch {name} --workspace {workspace}"),
     "campaign.starts": _state("Starts at {until}.", "fairpost campaign show {name} --workspace {workspace}"),
     "campaign.paused": _state(
@@ -287,12 +330,12 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "campaign.completed": _state("Completed[: {why}]."),
     "campaign.cancelled": _state("Campaign {name} is cancelled[: {why}]."),
-    "campaign.planning": _state("Scheduling e-mails: {planned}[ of {members}] recipients done."),
+    "campaign.planning": _state("Scheduling e-mails: {planned}[ of {members}] recipients so far."),
     "campaign.next_due": _state(
         "The next e-mail is due at {until}.", "fairpost campaign show {name} --workspace {workspace}"
     ),
     "campaign.held_back": _state(
-        "Only e-mails that are held back are left: {in_doubt} in doubt, {parked} for paused recipients.",
+        "The remaining e-mails cannot be sent: {in_doubt} in doubt, {parked} to paused recipients.",
         "fairpost campaign recipients {name} --workspace {workspace}",
     ),
     "campaign.ending": _state("About to complete."),
@@ -310,51 +353,71 @@ CATALOGUE: Mapping[str, Meaning] = {
         "E-mail {id} is {state}. You can only retry e-mails that failed or bounced.", "fairpost email show {id}"
     ),
     "email.not_in_doubt": _conflict("E-mail {id} is {state}, not in doubt.", "fairpost email show {id}"),
+    # ── events ──
+    "events.cursor_expired": Meaning(
+        sentence="Some events after this cursor have been dropped. Start again without a cursor, and read the current state of anything you missed.",
+        kind=Kind.GONE,
+    ),
+    "events.cursor_unknown": _invalid("after", "is not a cursor from this database"),
     # ── campaigns ──
     "campaign.unknown": _unknown(
         "There is no campaign {name} in workspace {workspace}.", "fairpost campaign list --workspace {workspace}"
     ),
     "campaign.not_a_draft": _conflict(
-        "Campaign {name} is {state}, and only a draft can be changed. Make another one under a new name.",
+        "Campaign {name} is {state}. Only drafts can be changed. Create a campaign with a new name.",
         "fairpost campaign new --help",
     ),
     "campaign.wrong_state": _conflict(
         "Campaign {name} is {state}. You cannot {action} it.", "fairpost campaign show {name} --workspace {workspace}"
     ),
+    "campaign.no_unsubscribe_link": _state(
+        "Campaign {name}'s e-mails have no unsubscribe link, and receivers reject bulk mail without one. "
+        "Set FAIRPOST_PUBLIC_URL to the HTTPS URL of `fairpost api`, here and on the engines."
+    ),
+    "campaign.no_footer": _state(
+        "No unsubscribe line is added to campaign {name}'s e-mails. Use this only for one-to-one sequences."
+    ),
     "campaign.unknown_list": _invalid(
         "lists[{number}]",
-        "names list {list}, which workspace {workspace} does not have",
+        "refers to list {list}, which does not exist in workspace {workspace}",
         "fairpost prospects import --help",
     ),
     "campaign.unknown_sequence": _invalid(
-        "sequence", "names sequence {sequence}, which workspace {workspace} does not have", "fairpost sequence list"
+        "sequence",
+        "refers to sequence {sequence}, which does not exist in workspace {workspace}",
+        "fairpost sequence list",
     ),
     "campaign.unknown_account": _invalid(
-        "account", "names account {account}, which workspace {workspace} does not have"
+        "account", "refers to account {account}, which does not exist in workspace {workspace}"
     ),
-    "campaign.unknown_pool": _invalid("pool", "names pool {pool}, which workspace {workspace} does not have"),
+    "campaign.unknown_pool": _invalid("pool", "refers to pool {pool}, which does not exist in workspace {workspace}"),
     "campaign.pool_without_address": _invalid(
-        "pool", "names {pool}, which is lent without an address. A campaign needs an account of the workspace"
+        "pool",
+        "refers to pool {pool}, which is lent without its accounts' addresses. A campaign needs an account that belongs to the workspace",
     ),
+    "campaign.invalid_label": _invalid("{field}", "{message}"),
+    "header.invalid": _invalid("{field}", "{message}"),
     "campaign.no_recipients": _conflict("There are no recipients on {lists}.", "fairpost prospects import --help"),
-    "campaign.no_account": _conflict("There is no account {account} to send it.", "fairpost account add --help"),
-    "campaign.empty_pool": _conflict("Pool {pool} has no account to send it.", "fairpost account add --help"),
+    "campaign.no_account": _conflict(
+        "There is no account {account} to send the campaign.", "fairpost account add --help"
+    ),
+    "campaign.empty_pool": _conflict("Pool {pool} has no account to send the campaign.", "fairpost account add --help"),
     "campaign.pool_not_lent": _conflict(
-        "Pool {pool} is not lent to workspace {workspace} with the address of its accounts.",
+        "Pool {pool} is not lent to workspace {workspace} with its accounts' addresses.",
         "fairpost workspace show {workspace}",
     ),
     "campaign.no_steps": _conflict("Sequence {sequence} has no steps.", "fairpost sequence set {sequence} --help"),
     "campaign.missing_fields": _conflict(
-        "{count} of its recipients lack a field that the templates need. Fill in the fields, give the template a fallback, "
+        "{count} recipients lack a field that the templates need: {fields}. Fill in the fields, add a fallback to the template, "
         "or launch without these recipients.",
         "fairpost campaign launch {name} --workspace {workspace} --skip-incomplete",
     ),
     "campaign.template_exists": _conflict(
-        "There is a template {name} already. Give the campaign another name.",
+        "A template named {name} already exists. Use a different name for the campaign.",
         "fairpost template show {name} --workspace {workspace}",
     ),
     "campaign.sequence_exists": _conflict(
-        "There is a sequence {name} already. Give the campaign another name, or let it send that sequence.",
+        "A sequence named {name} already exists. Use a different name for the campaign, or use that sequence.",
         "fairpost sequence show {name} --workspace {workspace}",
     ),
     # ── templates and sequences ──
@@ -362,86 +425,172 @@ CATALOGUE: Mapping[str, Meaning] = {
         "There is no template {name} in workspace {workspace}.", "fairpost template list --workspace {workspace}"
     ),
     "template.no_subject": _invalid(
-        "subject", "must be given: there is no template {name} in workspace {workspace} yet"
+        "subject", "is required for a new template: there is no template {name} in workspace {workspace}"
     ),
-    "template.no_body": _invalid("{place}text", "must be given, or html"),
+    "template.no_body": _invalid("{place}text", "is required unless html is given"),
     "template.empty_part": _invalid("{part}", "must not be empty"),
     "template.broken": _mistakes("The template is not valid.", "fairpost template set --help"),
     "template.in_use": _conflict(
-        "Template {name} is used by {sequences}. Give those sequences another template first.",
+        "Template {name} is used by {sequences}. First use a different template in those sequences.",
         "fairpost template show {name} --workspace {workspace}",
     ),
     "template.of_campaign": _conflict(
-        "Template {name} belongs to a campaign and is changed with it.",
+        "Template {name} belongs to a campaign. Change it there.",
         "fairpost campaign list --workspace {workspace}",
     ),
     "sequence.unknown": _unknown(
         "There is no sequence {name} in workspace {workspace}.", "fairpost sequence list --workspace {workspace}"
     ),
     "sequence.unknown_template": _invalid(
-        "steps[{number}].template", "names template {template}, which workspace {workspace} does not have"
+        "steps[{number}].template", "refers to template {template}, which does not exist in workspace {workspace}"
     ),
     "sequence.in_use": _conflict(
-        "Sequence {name} belongs to {campaigns}. Remove those campaigns first.",
+        "Sequence {name} is used by {campaigns}. Remove those campaigns first.",
         "fairpost sequence show {name} --workspace {workspace}",
     ),
     "sequence.of_campaign": _conflict(
-        "Sequence {name} belongs to the campaign of that name. Choose another name.",
+        "Sequence {name} belongs to the campaign with the same name. Choose a different name.",
         "fairpost campaign show {name} --workspace {workspace}",
     ),
     "sequence.launched": _conflict(
-        "Sequence {name} was launched with campaign {campaign} and keeps its steps. Write another one under a new name.",
+        "Sequence {name} was launched with campaign {campaign}, so its steps cannot change. Create a sequence with a new name.",
         "fairpost sequence set --help",
     ),
     # ── workspaces ──
     "workspace.unknown": _unknown("There is no workspace {name}.", "fairpost workspace add {name}"),
     "region.unknown": _unknown(
-        "No region is known for workspace {workspace}.", "fairpost region place {workspace} --help"
+        "Workspace {workspace} is not assigned to a region.", "fairpost region place {workspace} --help"
     ),
     "workspace.bad_name": _invalid(
-        "name", "must be 1 to 100 small letters, digits, dots, dashes or underscores, beginning with a letter or digit"
+        "name",
+        "must be 1 to 100 lowercase letters, digits, dots, dashes or underscores, starting with a letter or digit",
     ),
-    "workspace.reserved_name": _invalid("name", "must not be {name}, which is the service's own"),
+    "workspace.invalid_setting": _invalid("{field}", "{rule}"),
+    "workspace.reserved_name": _invalid("name", "must not be {name}, which is reserved"),
     "workspace.placed_elsewhere": _conflict(
-        "Workspace {workspace} lives in region {lives_in}, with all its e-mails, and cannot be moved to {region}.",
+        "Workspace {workspace} is in region {lives_in} and cannot be moved to {region}.",
         "fairpost region workspaces",
     ),
     "workspace.already_suspended": _conflict(
-        "Workspace {name} is suspended already.", "fairpost workspace show {name}"
+        "Workspace {name} is already suspended.", "fairpost workspace show {name}"
     ),
     "workspace.not_suspended": _conflict("Workspace {name} is not suspended.", "fairpost workspace show {name}"),
     "loan.bad_pool": _invalid(
         "pools[{number}]",
-        "must name a pool of yours, 1 to 100 characters without = , ; / and without @ at the beginning, got {pool}",
+        "must be a pool name: 1 to 100 characters without = , ; / and not starting with @, got {pool}",
     ),
     "loan.bad_count": _invalid("pools[{number}]", "must name 1 to {most} senders, got {count}"),
     "loan.bad_sender": _invalid(
-        "pools[{number}]", "must name addresses, domains, proven or account as senders, got {sender}"
+        "pools[{number}]", "must list addresses, domains, proven or account as senders, got {sender}"
     ),
     "loan.service_pool": _invalid(
         "pools[{number}]",
         "must not be {pool}, which sends the service's own e-mails, such as sign-in codes. "
-        "Lend another pool, or give the service one of its own (FAIRPOST_SERVICE_POOL)",
+        "Lend a different pool, or set a separate one for the service (FAIRPOST_SERVICE_POOL)",
     ),
     # ── keys ──
     "key.unknown": _unknown("There is no key {key} in workspace {workspace}.", "fairpost key list {workspace}"),
-    "key.beyond_maker": _forbidden("A key cannot have scopes that its maker lacks: {scopes}."),
-    "key.expires_in_past": _invalid("expires_at", "must lie in the future, got {expires_at}"),
-    "key.rate_too_high": _invalid("per_minute", "must be at most {most}, the limit of the workspace"),
+    "key.beyond_maker": _forbidden("You cannot grant scopes that you do not have: {scopes}."),
+    "key.expires_in_past": _invalid("expires_at", "must be in the future, got {expires_at}"),
+    "key.rate_too_high": _invalid("per_minute", "must be at most {most}, the workspace's limit"),
     "key.too_many": _conflict(
-        "Workspace {workspace} has {most} keys already, and cannot have more.", "fairpost key list {workspace}"
+        "Workspace {workspace} already has {most} keys, the maximum.", "fairpost key list {workspace}"
     ),
+    # ── webhooks ──
+    "webhook.unknown": _unknown("There is no webhook {webhook}.", "fairpost webhook list"),
+    "webhook.url_invalid": _invalid("url", "{problem}"),
+    "webhook.kind_unknown": _invalid("types", "must be event types, got {kind}", "fairpost webhook add --help"),
+    "webhook.too_many": _conflict("There are already {most} webhooks, the maximum.", "fairpost webhook list"),
+    "webhook.events_expired": _invalid("since", "is before the oldest stored event"),
+    "webhook.cursor_unknown": _invalid("cursor", "is not an event cursor"),
+    "webhook.failing": _state(
+        "Webhook {webhook} ({url}) has been failing since {since}[: {why}].", "fairpost webhook log {webhook}"
+    ),
+    "webhook.disabled": _state("Webhook {webhook} ({url}) was disabled[: {why}].", "fairpost webhook resume {webhook}"),
+    "webhook.status": _why("the endpoint responded with {status}"),
+    "webhook.redirect": _why("the endpoint responded with {status}, and redirects are not followed"),
+    "webhook.gone": _why("the endpoint responded with 410, which means that it wants no more events"),
+    "webhook.timeout": _why("the endpoint did not respond within {seconds} s"),
+    "webhook.unreachable": _why("the endpoint cannot be reached: {error}"),
+    "webhook.broken": _why("the connection broke: {error}"),
+    "webhook.tls": _why("the TLS connection failed: {error}"),
+    "webhook.forbidden": _why("the address is not allowed: {error}"),
+    "webhook.no_secret": _why("its signing secret cannot be read; rotate the secret"),
     # ── domains ──
     "domain.unknown": _unknown(
         "There is no domain {domain} in workspace {workspace}.", "fairpost domain list {workspace}"
     ),
-    "domain.invalid": _invalid("domain", "must be a domain of your own, like example.com, got {domain}"),
+    "domain.invalid": _invalid("domain", "must be your own domain, such as example.com, got {domain}"),
+    "domain.spf_good": _state("The SPF record of {domain} includes the servers that send its mail."),
+    "domain.spf_missing": _state("{domain} has no SPF record, so receivers reject its bulk mail."),
+    "domain.spf_many": _state("{domain} has {count} SPF records. Receivers ignore all of them. Merge them into one."),
+    "domain.spf_allows_all": _state("The SPF record of {domain} allows every server on the internet (+all)."),
+    "domain.spf_lookups": _state(
+        "The SPF record of {domain} needs {count} lookups, but receivers stop at {most}. Remove some includes."
+    ),
+    "domain.spf_without_host": _state(
+        "The SPF record of {domain} does not seem to include {hosts}, which sends its mail."
+    ),
+    "domain.dkim_good": _state("Mail from {domain} is signed with DKIM, and the key's DNS record is published."),
+    "domain.dkim_by_provider": _state("Mail from {domain} is signed by the providers that send it."),
+    "domain.dkim_unpublished": _state(
+        "Mail from {domain} is signed with {selector}, but the key's DNS record is not published."
+    ),
+    "domain.dkim_pending": _state(
+        "The DKIM key {selector} for {domain} is waiting for its DNS record. Mail is not signed yet."
+    ),
+    "domain.dkim_missing": _state("Mail from {domain} is not signed with DKIM.", "fairpost domain add-key --help"),
+    "domain.key_locked": Meaning(
+        sentence="The DKIM key {selector} for {domain} cannot be decrypted by an engine, so mail from {domain} is not being sent.",
+        brief="the DKIM key {selector} for {domain} cannot be decrypted",
+        command="fairpost doctor",
+        is_kept=True,
+    ),
+    "domain.dmarc_good": _state("{domain} has a DMARC policy ({policy}), and its mail is aligned."),
+    "domain.dmarc_missing": _state("{domain} has no DMARC record, so receivers reject its bulk mail."),
+    "domain.dmarc_broken": _state(
+        "The DMARC record of {domain} is not valid. Publish exactly one record, with a policy."
+    ),
+    "domain.mx_good": _state("{domain} accepts mail, so replies and bounces arrive."),
+    "domain.mx_missing": _state("{domain} has no MX record, so replies and bounces are lost."),
+    "domain.spf_relayed": _state(
+        "{domain} has an SPF record. {hosts} has a private address, so check that the record includes its public one."
+    ),
+    "domain.ptr_good": _state("The servers that send mail from {domain} have names that resolve to their addresses."),
+    "domain.ptr_missing": _state(
+        "{address} sends mail from {domain} but has no PTR record. Ask its network provider to set the record shown."
+    ),
+    "domain.ptr_unconfirmed": _state(
+        "{address} sends mail from {domain}. Its PTR record says {name}, but that name does not resolve to {address}."
+    ),
+    "domain.tls_good": _state("Mail from {domain} goes to {hosts} over TLS, with a valid certificate."),
+    "domain.tls_none": _state(
+        "{hosts} sends mail from {domain} but does not offer TLS, so mail goes there unencrypted."
+    ),
+    "domain.tls_untrusted": _state("{hosts} sends mail from {domain}, but its TLS certificate is not valid."),
+    "domain.tls_unknown": _state(
+        "{hosts} sends mail from {domain}, but could not be reached, so its TLS was not checked."
+    ),
+    "domain.dns_silent": _state("The DNS lookup for {domain} failed ({error}). Try again later."),
+    "campaign.domain_unhealthy": _state(
+        "Campaign {name} sends from {domain}, which failed its {what} check. Receivers may reject it.",
+        "fairpost domain check {workspace} {domain}",
+    ),
+    "campaign.content_faulty": _state(
+        "Step {step} of campaign {name}: {finding}",
+        "fairpost campaign preview {name} --workspace {workspace} --step {step}",
+    ),
+    "campaign.domain_refused": _conflict(
+        "Campaign {name} would send from {domain}, which failed its {what} check. Workspace {workspace} refuses such launches.",
+        "fairpost domain check {workspace} {domain}",
+    ),
+    "domain.key_unknown": _unknown("Domain {domain} has no key {selector}.", "fairpost domain keys --help"),
     "domain.too_many": _conflict(
-        "Workspace {workspace} has {most} domains already, and cannot have more.", "fairpost domain list {workspace}"
+        "Workspace {workspace} already has {most} domains, the maximum.", "fairpost domain list {workspace}"
     ),
     # ── members and admins ──
     "member.unknown": _unknown("Workspace {workspace} has no member {address}.", "fairpost member list {workspace}"),
-    "member.known": _conflict("{address} is a member already.", "fairpost member reset {workspace} {address}"),
+    "member.known": _conflict("{address} is already a member.", "fairpost member reset {workspace} {address}"),
     "member.disabled": _conflict(
         "{address} is disabled. Enable this member first.", "fairpost member enable {workspace} {address}"
     ),
@@ -449,36 +598,36 @@ CATALOGUE: Mapping[str, Meaning] = {
         "At most {a_day} invitations and password resets are sent per day, and {an_hour} per hour to one address."
     ),
     "admin.unknown": _unknown("There is no admin {address}.", "fairpost admin list"),
-    "admin.known": _conflict("{address} is an admin already.", "fairpost admin reset {address}"),
+    "admin.known": _conflict("{address} is already an admin.", "fairpost admin reset {address}"),
     "admin.disabled": _conflict("{address} is disabled. Enable this admin first.", "fairpost admin enable {address}"),
     "session.unknown": _unknown("You have no session {session}."),
     "sign_in.none_waits": _unknown(
-        "No sign-in of {address} waits for a code. Enter the password in the browser, then try again."
+        "No sign-in for {address} is waiting for a code. Enter the password in the browser, then try again."
     ),
-    "inbox.unknown_mail": _unknown("There is no mail {mail} in the inbox.", "fairpost inbox list"),
+    "inbox.unknown_mail": _unknown("There is no message {mail} in the inbox.", "fairpost inbox list"),
     "admin.last_admin": _conflict(
-        "{address} is the last admin who can sign in. Invite another one first.", "fairpost admin invite --help"
+        "{address} is the last admin who can sign in. Invite another admin first.", "fairpost admin invite --help"
     ),
-    "person.bad_name": _invalid("name", "must be at most {most} characters on one line, without an address in it"),
+    "person.bad_name": _invalid("name", "must be at most {most} characters on one line, without an address"),
     "person.bad_role": _invalid("role", "must be manager, sender or viewer for a member"),
     "person.bad_workspace": _invalid(
         "workspace",
-        "must be 1 to 100 small letters, digits, dots, dashes or underscores, and not the service's own, got {workspace}",
+        "must be 1 to 100 lowercase letters, digits, dots, dashes or underscores, and not reserved, got {workspace}",
     ),
     # ── logins of applications ──
-    "login.unknown": _unknown("Role {login} acts for no workspace.", "fairpost db logins"),
+    "login.unknown": _unknown("Role {login} has no access to any workspace.", "fairpost db logins"),
     "login.no_role": _unknown(
-        "There is no role {login} on this server. Create it first, as an administrator of the database: "
+        "There is no role {login} on this server. Create it first, as a database administrator: "
         "CREATE ROLE \"{login}\" LOGIN PASSWORD '…'.",
         "fairpost db grant {login}",
     ),
     "login.is_owner": _conflict(
-        "Role {login} owns Fairpost's schema, or is a superuser. It can do everything already.", "fairpost db logins"
+        "Role {login} owns Fairpost's schema, or is a superuser. It already has all rights.", "fairpost db logins"
     ),
     # ── portals ──
-    "portal.unknown": _unknown("There is no template {type} of portal {portal}.", "fairpost portal list"),
+    "portal.unknown": _unknown("Portal {portal} has no template {type}.", "fairpost portal list"),
     "portal.not_overridden": _conflict(
-        "Workspace {workspace} has no words of its own for {portal}/{type}.",
+        "Workspace {workspace} has no custom content for {portal}/{type}.",
         "fairpost portal list --workspace {workspace}",
     ),
     "portal.broken": _mistakes("The template is not valid."),
@@ -487,27 +636,36 @@ CATALOGUE: Mapping[str, Meaning] = {
     "schedule.too_many_holidays": _invalid("holidays", "must be at most {most} days, got {count}"),
     "schedule.ramp_up_without_quota": _invalid(
         "daily_max",
-        "must be set for a ramp-up, which grows to it",
+        "is required for a ramp-up",
         "fairpost schedule set --quota none --ramp-up none --workspace {workspace}",
     ),
     # ── accounts ──
     "account.not_found": _unknown("There is no account {account}.", "fairpost account list"),
-    "account.exists": _conflict("There is an account {account} already.", "fairpost account show {account}"),
+    "account.exists": _conflict("Account {account} already exists.", "fairpost account show {account}"),
     "account.too_many": _conflict(
-        "A workspace has at most {most} accounts.", "fairpost account list --workspace {workspace}"
+        "A workspace can have at most {most} accounts.", "fairpost account list --workspace {workspace}"
     ),
     "account.has_mail": _conflict(
-        "Account {account} still has e-mails: {in_hand} in hand, {in_doubt} in doubt, {pinned} waiting for it alone.",
+        "Account {account} still has e-mails: {in_hand} claimed, {in_doubt} in doubt, {pinned} that only it may send.",
         "fairpost email list --account {account}",
     ),
     "mailbox.taken": _conflict(
         "The mailbox of {address} is used by another account, perhaps in another workspace.", "fairpost account list"
     ),
     # ── senders ──
-    "pause.end_in_past": _invalid("until", "must lie in the future, got {until}"),
+    "pause.end_in_past": _invalid("until", "must be in the future, got {until}"),
     "hold.unknown": _unknown("There is no hold on {subject}.", "fairpost status"),
     "throttle.unknown": _unknown("There is no throttle on {subject}.", "fairpost user show {workspace} {user}"),
-    "user.since_in_future": _invalid("since", "must not lie in the future, got {since}"),
+    "user.since_in_future": _invalid("since", "must not be in the future, got {since}"),
+    # ── conversations ──
+    "conversation.unknown": _unknown("There is no conversation {conversation}.", "fairpost conversation list"),
+    "conversation.account_removed": _conflict(
+        "The account that wrote to this person was removed, so you cannot answer from it.",
+        "fairpost email send --help",
+    ),
+    "conversation.sender_forbidden": _forbidden("This workspace may no longer write as {sender}."),
+    "conversation.bad_label": _invalid("labels", "must be 1 to 50 of a-z, 0-9 and _ . : -, got {label}"),
+    "conversation.too_many_labels": _invalid("labels", "must have at most {most} entries"),
     # ── suppressions ──
     "suppression.unknown": _unknown(
         "{address} is not suppressed in workspace {workspace}.", "fairpost suppress show {address}"
@@ -523,10 +681,10 @@ CATALOGUE: Mapping[str, Meaning] = {
     "prospect.unknown": _unknown(
         "There is no prospect {address} in workspace {workspace}.", "fairpost prospects list --workspace {workspace}"
     ),
-    "prospect.id_taken": _conflict("The id {external_id} belongs to another prospect."),
+    "prospect.id_taken": _conflict("The ID {external_id} belongs to another prospect."),
     "prospect.bad_id": _invalid("external_id", 'must be on one line, without ":"'),
-    "prospect.bad_timezone": _invalid("timezone", "must be a name like Europe/Berlin, got {timezone}"),
-    "prospect.too_many_fields": _invalid("fields", "must have at most {most} bytes together"),
+    "prospect.bad_timezone": _invalid("timezone", "must be a name such as Europe/Berlin, got {timezone}"),
+    "prospect.too_many_fields": _invalid("fields", "must have at most {most} bytes in total"),
     "prospects.bad_lines": _mistakes(
         "{count} lines are not valid. Correct them, or import the list without them.",
         "fairpost prospects import --help",
@@ -535,10 +693,10 @@ CATALOGUE: Mapping[str, Meaning] = {
         "There is no list {name} in workspace {workspace}.", "fairpost prospects lists --workspace {workspace}"
     ),
     "list.in_use": _conflict("List {name} is used by {campaigns}.", "fairpost campaign list --workspace {workspace}"),
-    # ── what to do about errors ──
-    "step.begin_empty": _step("To begin with an empty database instead, start it", "fairpost db start"),
+    # ── next steps after errors ──
+    "step.begin_empty": _step("To start with an empty database instead, run", "fairpost db start"),
     "step.start_database": _step("Start it again", "fairpost db start"),
-    "step.migrate": _step("Then migrate", "fairpost db migrate"),
-    "step.doctor": _step("See what to do", "fairpost doctor"),
-    "step.list_regions": _step("Look at all regions", "fairpost region list"),
+    "step.migrate": _step("Then run", "fairpost db migrate"),
+    "step.doctor": _step("For details, run", "fairpost doctor"),
+    "step.list_regions": _step("To list all regions, run", "fairpost region list"),
 }

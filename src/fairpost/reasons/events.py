@@ -1,7 +1,7 @@
-"""What long-running commands write into their log: every event with its level and sentence.
+"""Log events of long-running commands, each with its level and sentence.
 
-Codes of the catalogue are events as well: an account that reaches its daily limit logs `account.daily_limit`. Where a code
-stands in both, the log uses the sentence from here, which names what it is about.
+Catalogue codes are also events: an account that reaches its daily limit logs `account.daily_limit`. If a code is
+in both places, the log uses the sentence from this file, which names the subject.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,21 +39,23 @@ def _error(sentence: str) -> Event:
 
 EVENTS: Mapping[str, Event] = {
     # ── engines and their workers ──
-    "engine.started": _info("Ready: engine {engine} drives the accounts of {region}."),
+    "engine.started": _info("Ready: engine {engine} sends for {region}."),
     "engine.stopped": _info("Engine {engine} has stopped."),
-    "engine.off": _info("FAIRPOST_ENGINE is off: nothing is sent from here. Stop it with Ctrl-C or SIGTERM."),
+    "engine.off": _info("FAIRPOST_ENGINE is off: nothing is sent. Stop with Ctrl-C or SIGTERM."),
     "engine.failed": _error("{why}"),
-    "engine.found_dead": _warning("Engine {engine} was killed. Its {accounts} accounts are free."),
-    "engine.polls": _info("The database is behind a pooler. The engine looks every {every_s} s, without LISTEN."),
+    "engine.found_dead": _warning("Engine {engine} was killed. Its {accounts} accounts were released."),
+    "engine.polls": _info(
+        "The database is behind a pooler. The engine polls every {every_s} s instead of using LISTEN."
+    ),
     "engine.redirects": _warning("FAIRPOST_REDIRECT_ALL is set: every e-mail goes to {address} only."),
-    "orchestrator.ended": _warning("The orchestrator ended ({how}). It starts again in {again_in_s} s."),
-    "worker.failed": _error("The worker of account {account} failed: {why}"),
+    "orchestrator.ended": _warning("The orchestrator ended ({how}). Restarting in {again_in_s} s."),
+    "worker.failed": _error("Account {account}'s worker failed: {why}"),
     "worker.ended": _warning("Worker process {pid} ended with code {code}."),
-    "worker.silent": _warning("Worker process {pid} has said nothing for {silent_s} s and is killed."),
-    "worker.stuck": _warning("Worker process {pid} makes no progress on account {account} and is killed."),
-    "email.put_back": _info("Dead workers left {emails} e-mails incomplete. They are tried again."),
+    "worker.silent": _warning("Worker process {pid} has not responded for {silent_s} s. Killing it."),
+    "worker.stuck": _warning("Worker process {pid} made no progress on account {account}. Killing it."),
+    "email.put_back": _info("Dead workers left {emails} e-mails incomplete. They will be retried."),
     "email.given_up": _warning(
-        "{emails} e-mails were given up. The only account that may send them has been suspended too long."
+        "{emails} e-mails failed. The only account that may send them was suspended for too long."
     ),
     # ── accounts, campaigns and senders ──
     "account.active": _info("Account {account} can send again."),
@@ -63,7 +65,7 @@ EVENTS: Mapping[str, Event] = {
     "account.server_unreachable": _warning(
         "Account {account} cannot reach its server {server}[: {why}].[ Next attempt: {until}.]"
     ),
-    "account.server_forbidden": _warning("Account {account} may not use its server {server}[: {why}]."),
+    "account.server_forbidden": _warning("Account {account} is not allowed to use its server {server}[: {why}]."),
     "account.provider_pause": _warning("The provider of account {account} asked for a pause[ until {until}][: {why}]."),
     "account.hourly_limit": _info("Account {account} has reached its hourly limit. It resumes at {until}."),
     "account.daily_limit": _info("Account {account} has reached its daily limit. It resumes at {until}."),
@@ -71,38 +73,42 @@ EVENTS: Mapping[str, Event] = {
         "Account {account} has reached its warm-up limit for the day. It resumes at {until}."
     ),
     "account.provided": _info("{what}"),
-    "account.not_provided": _warning("The account of the environment stays as it is: {why}"),
-    "campaign.running": _info("Campaign {name} of workspace {workspace} is running[: {why}]."),
-    "campaign.paused": _warning("Campaign {name} of workspace {workspace} is paused[: {why}]."),
-    "campaign.failed": _error("Campaign {name} of workspace {workspace} has failed[: {why}]."),
-    "campaign.completed": _info("Campaign {name} of workspace {workspace} is completed[: {why}]."),
-    "campaign.cancelled": _info("Campaign {name} of workspace {workspace} is cancelled[: {why}]."),
+    "account.not_provided": _warning("The account from the environment was not changed: {why}"),
+    "campaign.running": _info("Campaign {name} in workspace {workspace} is running[: {why}]."),
+    "campaign.paused": _warning("Campaign {name} in workspace {workspace} is paused[: {why}]."),
+    "campaign.failed": _error("Campaign {name} in workspace {workspace} has failed[: {why}]."),
+    "campaign.completed": _info("Campaign {name} in workspace {workspace} is completed[: {why}]."),
+    "campaign.cancelled": _info("Campaign {name} in workspace {workspace} is cancelled[: {why}]."),
     "sender.throttled": _warning("{sender} is throttled until {until}: {why}"),
     "sender.suspicious": _info("{sender} would be throttled until {until}: {why}"),
     "fairness.set": _info("The fair queue is {fairness}."),
+    "webhook.disabled": _warning("Webhook {webhook} was disabled[: {why}]. Its URL is {url}."),
+    "webhook.skipped": _warning(
+        "Webhook {webhook} is skipping events that were dropped before delivery. Its URL is {url}."
+    ),
     "history.dropped": _info("The history of {month} was dropped: {megabytes} MB."),
     # ── the database ──
     "database.away": _error("{why}[ {then}.]"),
-    "database.answers_again": _info("The database answers again."),
-    "database.restarted": _info("The database was restarted. Sending continues without an answer from {engines}."),
+    "database.answers_again": _info("The database is responding again."),
+    "database.restarted": _info("The database was restarted. Sending continues without confirmation from {engines}."),
     "database.unconfirmed": _warning(
-        "The database is another server, or was restarted. Waiting for {engines} to confirm it."
+        "The database was restarted or failed over. Waiting for {engines} to confirm that no data is missing."
     ),
-    "database.behind": _error("Everything is paused: {why}"),
-    "database.engines_missing": _error("Everything is paused: {why}"),
+    "database.behind": _error("All sending is paused: {why}"),
+    "database.engines_missing": _error("All sending is paused: {why}"),
     "database.restored": _error("{why}"),
     "database.not_remembered": _warning("{why}"),
-    "postgres.died": _warning("The embedded PostgreSQL has died. It is started again."),
+    "postgres.died": _warning("The embedded PostgreSQL died. Restarting it."),
     "postgres.away": _error("{why}[ {then}.]"),
-    "postgres.runs_again": _info("The embedded PostgreSQL runs again."),
+    "postgres.runs_again": _info("The embedded PostgreSQL is running again."),
     "postgres.frozen": _warning(
-        "The embedded PostgreSQL (process {pid}) was stopped by a signal. Continue it: kill -CONT {pid}"
+        "The embedded PostgreSQL (process {pid}) was stopped by a signal. To continue it, run: kill -CONT {pid}"
     ),
     "region.away": _error("{why}"),
-    "region.answers_again": _info("Region {region} answers again."),
+    "region.answers_again": _info("Region {region} is responding again."),
     "region.not_served": _error("Region {region} is not served until this is fixed: {why}[ {then}.]"),
     # ── the service ──
-    "service.started": _info("Ready: the service answers at {url} (see /docs)."),
+    "service.started": _info("Ready: the service is available at {url} (see /docs)."),
     "service.failed": _error("{why}"),
     "request.answered": _info("{method} {route}: {status} in {duration_ms} ms[, {actor}][ of {workspace}]."),
     "request.failed": _error("Request {request_id} failed: {error}"),
@@ -121,7 +127,7 @@ def message(event: Reason) -> str:
 
 
 def table() -> str:
-    """For docs/logs.md."""
+    """Returns the table in docs/logs.md."""
     return "\n".join(_rows())
 
 

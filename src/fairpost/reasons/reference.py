@@ -1,18 +1,18 @@
-"""The catalogue as the tables of docs/conditions.md: `python -m fairpost.reasons.reference` prints them."""
+"""Prints the catalogue as the tables of docs/conditions.md: `python -m fairpost.reasons.reference`."""
 
 from collections.abc import Callable, Iterator
 
 from fairpost.reasons.catalogue import CATALOGUE, Meaning
 
-COLUMNS = ("code", "what it says", "next step")
+COLUMNS = ("Code", "Text", "Next step")
 
 
 def tables() -> str:
     parts: tuple[tuple[str, Callable[[Meaning], bool]], ...] = (
-        ("What is going on", lambda meaning: meaning.kind is None and not meaning.is_kept and not meaning.is_step),
-        ("Why it is so", lambda meaning: meaning.is_kept),
+        ("Conditions", lambda meaning: meaning.kind is None and not meaning.is_kept and not meaning.is_step),
+        ("Stored reasons", lambda meaning: meaning.is_kept),
         ("Refusals", lambda meaning: meaning.kind is not None),
-        ("What to do about errors", lambda meaning: meaning.is_step),
+        ("Next steps after errors", lambda meaning: meaning.is_step),
     )
     return "\n".join(line for title, belongs in parts for line in (f"## {title}", "", *_table(belongs), ""))
 

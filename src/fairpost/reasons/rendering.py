@@ -1,4 +1,4 @@
-"""Reasons as people read them."""
+"""Renders reasons as text for people."""
 
 import re
 import shlex
@@ -15,12 +15,12 @@ from fairpost.reasons.catalogue import CATALOGUE, Meaning
 
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _NAME = re.compile(r"\{(\w+)\}")
-_LAST = re.compile(r"\{(\w+)\}\.(?=\s|$)")  # of a sentence
+_LAST = re.compile(r"\{(\w+)\}\.(?=\s|$)")  # parameter at the end of a sentence
 _STOPS = (".", "!", "?", "…")
 
 
 def sentence(reason: Reason, zone: str | None = None) -> str:
-    """`zone`: on whose clock moments are read; None: in UTC."""
+    """Returns the reason as a sentence. Times are in `zone`, or in UTC if it is None."""
     return filled(CATALOGUE[reason.code].sentence, reason, zone)
 
 
@@ -29,10 +29,8 @@ def filled(template: str, reason: Reason, zone: str | None = None) -> str:
 
 
 def brief(reason: Reason, zone: str | None = None) -> str:
-    """As the end of a sentence: after a colon, or in a column of its own."""
-    meaning = CATALOGUE.get(
-        reason.code, Meaning(sentence=reason.code)
-    )  # of a newer version, or of a scorer of one's own
+    """Returns the reason as the end of a sentence, for use after a colon or in a column."""
+    meaning = CATALOGUE.get(reason.code, Meaning(sentence=reason.code))  # from a newer version, or from a custom scorer
     words = {name: _shown(value, zone) for name, value in reason.params.items()}
     return _filled(meaning.brief or meaning.sentence, words)
 
@@ -42,19 +40,19 @@ def brief_or_none(reason: Reason | None) -> str | None:
 
 
 def coded(reason: Reason | None, name: str = "reason") -> dict[str, Any]:
-    """As it is answered: in words under its old name, and beside it as a code with parameters."""
+    """Returns the reason for responses: as text under its old name, and as a code with parameters."""
     if reason is None:
         return {name: None, f"{name}_code": None, f"{name}_params": None}
     return {name: brief(reason), f"{name}_code": reason.code, f"{name}_params": as_json(reason)}
 
 
 def field(reason: Reason) -> str:
-    """Which part of the request is wrong; empty: none in particular."""
+    """Returns the invalid part of the request, or an empty string if no single part is to blame."""
     return CATALOGUE[reason.code].field.format_map(reason.params)
 
 
 def mistakes(reason: Reason) -> list[dict[str, Any]]:
-    """Each with a message, and where it is: a field, or a line."""
+    """Returns the mistakes, each with a message and its place: a field or a line."""
     return cast("list[dict[str, Any]]", reason.params.get("mistakes", []))
 
 
@@ -65,18 +63,18 @@ def mistake_in_words(mistake: Mapping[str, Any]) -> str:
 
 
 def command(reason: Reason) -> str | None:
-    """What to type next; None: there is nothing."""
+    """Returns the command to run next, or None."""
     words = {name: shlex.quote(text) if (text := _shown(value)) else "" for name, value in reason.params.items()}
     return _filled(CATALOGUE[reason.code].command, words).strip() or None
 
 
 def error_in_words(error: FairpostError) -> str:
-    """For those who have a command line: with what to type next."""
+    """Returns the error with the next command, for the command line."""
     return str(error) if error.next_step is None else f"{error} {brief(error.next_step)}"
 
 
 def told(condition: Condition, zone: str | None = None) -> str:
-    """A condition with the e-mails that it is about: `status` and pages say it so."""
+    """Describes a condition with the number of e-mails it affects, as in `status` and on pages."""
     words = sentence(condition.reason, zone)
     if condition.code == "mail.sending":
         return _sending(condition.reason.params)
@@ -89,7 +87,7 @@ def told(condition: Condition, zone: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A condition as it is answered. `code` is stable, `text` may change. `then`: the command that comes next."""
+    """A condition in responses. `code` is stable, while `text` may change. `then` is the next command."""
 
     code: str
     tone: Tone
@@ -134,21 +132,21 @@ def _filled(template: str, words: Mapping[str, str]) -> str:
         return found[1] if all(words.get(name) for name in _NAME.findall(found[1])) else ""
 
     def stopped(found: re.Match[str]) -> str:
-        """Somebody's own words may have a full stop already."""
+        """Avoids a second full stop: parameters may contain text that ends with one."""
         return found[0].removesuffix(".") if words.get(found[1], "").endswith(_STOPS) else found[0]
 
     return _LAST.sub(stopped, _OPTIONAL.sub(kept, template)).format_map(_Words(words))
 
 
 class _Words(dict[str, str]):
-    """What a reason lacks, because it was kept by an earlier version, is left out."""
+    """Leaves out parameters that are missing from a reason stored by an earlier version."""
 
     def __missing__(self, name: str) -> str:
         return ""
 
 
 def local(moment: datetime, zone: str) -> str:
-    """As people say it: Monday 2030-01-07 09:00 (Europe/Berlin)."""
+    """Formats the time as people write it: Monday 2030-01-07 09:00 (Europe/Berlin)."""
     return f"{moment.astimezone(ZoneInfo(zone)):%A %Y-%m-%d %H:%M} ({zone})"
 
 

@@ -1,6 +1,6 @@
-"""Which regions there are, and where the database of each is. Looks up, and opens nothing.
+"""The regions and their database URLs. This module opens no connection.
 
-Written as `eu=postgresql://…,us=postgresql://…`, or in a TOML file with a table `[regions]`.
+They are written as `eu=postgresql://…,us=postgresql://…`, or as a table `[regions]` in a TOML file.
 """
 
 import re
@@ -11,26 +11,26 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fairpost.model.errors import NotFound
 
-MAIN = "main"  # the only region, where none are set
-HOME = "home"  # the database that knows the regions, and those who run the service: no region has its name
+MAIN = "main"  # the only region, if none are set
+HOME = "home"  # the database of regions and admins; no region may have this name
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 REGIONS_MAX = 100
 
 _SCHEMES = ("postgresql://", "postgres://")
-# A comma may also stand between the hosts of one URL, or in a password.
+# A comma may also separate the hosts of one URL, or be part of a password.
 _BETWEEN = re.compile(r",\s*(?=[^,=/@]*=postgres(?:ql)?://)")
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
     name: str
-    url: str = field(repr=False)  # with its password
+    url: str = field(repr=False)  # includes its password
 
     @property
     def place(self) -> str:
-        """Host and database, for people: never the user's password, nor anything else that might hold one."""
+        """The host and database for display, without the password or anything else that might contain one."""
         try:
-            parts = urlsplit(re.sub("//.*@", "//", self.url))  # to the last @: a password may hold others, and a /
+            parts = urlsplit(re.sub("//.*@", "//", self.url))  # up to the last @: a password may contain other @ and /
             options = dict(parse_qsl(parts.query))
             host = parts.netloc or options.get("host", "localhost")
             database = parts.path.strip("/") or options.get("dbname") or options.get("database") or ""
@@ -40,7 +40,7 @@ class Region:
 
 
 class Directory:
-    """The regions in the order in which they are written."""
+    """The regions in the order they are written."""
 
     def __init__(self, regions: Iterable[Region]) -> None:
         self._regions = {region.name: region for region in regions}
@@ -67,7 +67,7 @@ class Directory:
     def region(self, name: str) -> Region:
         if name not in self._regions:
             raise NotFound(
-                f"There is no region {name!r}; there is {', '.join(self.names)}. Name one of them, or add it to "
+                f"There is no region {name!r}. Known regions: {', '.join(self.names)}. Use one of them, or add it to "
                 "FAIRPOST_REGIONS"
             )
         return self._regions[name]
@@ -77,19 +77,19 @@ class Directory:
 
 
 def parse_regions(text: str) -> Directory | None:
-    """From `eu=postgresql://…,us=postgresql://…`; None where that is not what it says."""
+    """Parses `eu=postgresql://…,us=postgresql://…`. Returns None if the text is anything else."""
     parts = [part.partition("=") for part in _BETWEEN.split(text.strip())]
     return _directory([(name.strip(), url.strip()) for name, _, url in parts])
 
 
 def regions_of_table(table: Mapping[str, Any]) -> Directory | None:
-    """From what a TOML file says; None where that is not regions."""
+    """Reads the regions from a TOML table. Returns None if it has no valid regions."""
     regions = table.get("regions")
     return _directory(list(regions.items())) if isinstance(regions, Mapping) else None
 
 
 def hidden(text: str) -> str:
-    """What was written, for messages: the names as far as they are names, and nothing of the URLs but their places."""
+    """Returns the setting for error messages: the names if valid, and only the places of the URLs."""
     if not set("=@") & set(text):
         return text  # the path of a file
     found = parse_regions(text)

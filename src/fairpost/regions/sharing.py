@@ -1,7 +1,7 @@
-"""One account used in several regions: a row in each, with a part of its limits.
+"""One account used in several regions: a row in each, with a share of its limits.
 
-The regions never ask each other anything while they send. So that all of them together send no more than the account
-may, parts that shrink are written before parts that grow.
+Regions do not communicate while sending. To keep the total within the account's limits, shares that shrink are
+written before shares that grow.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ WRITE_S_MAX = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The part that a region's row has of the whole limits."""
+    """A region's share of the account's total limits."""
 
     percent: int
     whole: Limits
@@ -33,7 +33,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """What a region is to have, and what that is to the row which is there."""
+    """What a region should have, compared with its current row."""
 
     region: str
     percent: int
@@ -50,7 +50,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Slices in the order in which they are written."""
+    """Slices in the order they are written."""
 
     name: str
     whole: Limits
@@ -61,27 +61,32 @@ class Plan:
 Record = Callable[[Store, Slice], Awaitable[None]]
 
 
-async def plan(stores: RegionStores, name: str, percents: Mapping[str, int], *, here: str, anew: bool = False) -> Plan:
-    """Reads every region and writes nothing. `anew`: the limits that the account has here are the whole ones."""
+async def plan(
+    stores: RegionStores, name: str, percents: Mapping[str, int], *, here: str, current_limits: bool = False
+) -> Plan:
+    """Reads every region and writes nothing. `current_limits` treats the account's current limits here as the total."""
     _require_percents(percents, here, stores)
     rows = await _rows(stores, name)
     mine = rows[here]
     if mine is None:
         raise NotFound(f"There is no account {name} in {here}. See: FAIRPOST_REGION={here} fairpost account list")
     _require_no_others(name, mine.account, rows, percents)
-    whole = _whole(mine, here, anew=anew)
+    whole = _whole(mine, here, current_limits=current_limits)
     try:
         slices = [
             _slice(region, percent, sliced(whole, percent), rows[region], mine) for region, percent in percents.items()
         ]
     except ValueError as error:
-        raise FairpostError(f"{name} cannot be shared like this: {error}. Give fewer or larger slices") from error
+        raise FairpostError(f"{name} cannot be shared this way: {error}. Use fewer or larger slices") from error
     slices.sort(key=lambda each: each.percent - each.percent_before)
     return Plan(name=name, whole=whole, slices=tuple(slices), source=mine.account)
 
 
 async def carry_out(stores: RegionStores, shared: Plan, vault: Vault, *, record: Record | None = None) -> None:
-    """Each region in a commit of its own. Ended midway, it is run again. `record`: what is written, in its commit."""
+    """Commits each region separately. If it stops midway, run it again.
+
+    `record` is called in the commit of each region that is written.
+    """
     secret = _opened(shared.source, vault)
     for each in shared.slices:
         async with stores.at(each.region, answer_s_max=WRITE_S_MAX) as store:
@@ -107,9 +112,9 @@ def _require_percents(percents: Mapping[str, int], here: str, stores: RegionStor
         if not 1 <= percent <= 100:
             raise FairpostError(f"A slice must be a whole number from 1 to 100, got {region}={percent}")
     if sum(percents.values()) > 100:
-        raise FairpostError(f"The slices make {sum(percents.values())} %: all together must be 100 at most")
+        raise FairpostError(f"The slices add up to {sum(percents.values())} %; the maximum is 100")
     if here not in percents:
-        raise FairpostError(f"{here}, where the account is, needs a slice too. Add: --slice {here}=PERCENT")
+        raise FairpostError(f"{here}, the account's own region, also needs a slice. Add: --slice {here}=PERCENT")
 
 
 async def _rows(stores: RegionStores, name: str) -> dict[str, _Row | None]:
@@ -131,23 +136,22 @@ def _require_no_others(name: str, mine: Account, rows: Mapping[str, _Row | None]
             continue
         if row.account.address != mine.address:
             raise FairpostError(
-                f"{region} has another account called {name}, which sends from {row.account.address}. Remove it there: "
+                f"{region} has a different account named {name}, which sends from {row.account.address}. To remove it there, run: "
                 f"FAIRPOST_REGION={region} fairpost account remove {name}"
             )
         if region not in percents:
             raise FairpostError(
-                f"{region} has the account {name} as well, and would have no slice. Add --slice {region}=PERCENT, or remove "
+                f"{region} also has account {name}, but gets no slice. Add --slice {region}=PERCENT, or remove "
                 f"it there: FAIRPOST_REGION={region} fairpost account remove {name}"
             )
 
 
-def _whole(mine: _Row, here: str, *, anew: bool) -> Limits:
-    if mine.share is None or anew:
+def _whole(mine: _Row, here: str, *, current_limits: bool) -> Limits:
+    if mine.share is None or current_limits:
         return mine.account.limits
     if mine.account.limits != sliced(mine.share.whole, mine.share.percent):
         raise FairpostError(
-            f"The limits of {mine.account.name} were changed in {here} since it was shared. Set the whole limits "
-            f"(fairpost account set {mine.account.name} …), then share them with: --anew"
+            f"The limits for {mine.account.name} have changed in {here} since the account was shared. Set the total limits (fairpost account set {mine.account.name} …), then share them with: --current-limits"
         )
     return mine.share.whole
 
@@ -161,7 +165,7 @@ def _slice(region: str, percent: int, limits: Limits, row: _Row | None, mine: _R
 
 
 def _facts(account: Account) -> dict[str, Any]:
-    """What all rows have in common."""
+    """Returns what all rows have in common."""
     return {
         "address": account.address,
         "display_name": account.display_name,
@@ -175,7 +179,7 @@ def _without_secret(account: Account) -> dict[str, Any]:
     transport = account.transport
     if isinstance(transport, UnknownTransport):
         raise FairpostError(
-            f"The server of {account.name} is of a kind that this Fairpost does not know ({transport.kind}). Upgrade it"
+            f"The server for {account.name} is of a kind that this version does not support ({transport.kind}). Upgrade Fairpost"
         )
     return write_transport(transport and replace(transport, secret=None))
 
@@ -199,7 +203,7 @@ async def _write(
         return
     id_ = there.id if there else await store.next_account_id()
     changes: dict[str, Any] = {**_facts(shared.source), **asdict(each.limits)}
-    if there is None:  # later, what is decided about a region's row is decided there
+    if there is None:  # later, each region manages its own row
         changes |= {"status": shared.source.status, "status_reason": shared.source.status_reason}
 
     async def write(sealed: str | None, keys: Sequence[str] | None) -> None:
@@ -219,7 +223,7 @@ async def _write(
 
 
 def _is_sealed(account: Account, secret: str | None, vault: Vault) -> bool:
-    """Whether this row has the same secret."""
+    """Returns whether this row has the same secret."""
     try:
         return _opened(account, vault) == secret
     except Unopenable:

@@ -1,4 +1,4 @@
-"""A store for each region, opened when it is first needed. What happens in one region is no other's business.
+"""A store for each region, opened on first use. A failure in one region does not affect others.
 
 For programs that serve several regions at once; an engine has only its own.
 """
@@ -21,8 +21,8 @@ from fairpost.store.trouble import DRIVER_ERRORS, in_a_line, is_away
 from fairpost.system import clock
 
 ANSWER_S_MAX = 3.0
-COOL_DOWN_S = 1.0  # so long nobody asks again: waiting requests would only pile up
-CONNECTIONS_MAX = 2  # for each region
+COOL_DOWN_S = 1.0  # no request retries for this long, because requests would pile up
+CONNECTIONS_MAX = 2  # per region
 
 
 class RegionStores:
@@ -35,7 +35,10 @@ class RegionStores:
         is_for_tenants: bool = False,
         log: Log = lambda _: None,
     ) -> None:
-        """`is_for_tenants`: a region without the tenants' role is not ready. `log` gets a line when a region fails, and when it is back."""
+        """Creates the stores. `log` gets a line when a region fails and when it recovers.
+
+        With `is_for_tenants`, a region without the tenants' role is not ready.
+        """
         self.directory = directory
         self._answer_s_max = answer_s_max
         self._doors = {region.name: _Door(region, connections_max, is_for_tenants, log) for region in directory}
@@ -48,8 +51,11 @@ class RegionStores:
 
     @asynccontextmanager
     async def at(self, name: str, *, answer_s_max: float | None = None) -> AsyncIterator[Store]:
-        """The store of a region, for work that is done within this time. Raises RegionUnavailable when it does not answer,
-        MigrationError when it is not ready; the next one who asks later tries again."""
+        """Yields a region's store, for work that finishes within this time.
+
+        Raises RegionUnavailable if the region is not responding, MigrationError if it is not ready. A later call tries
+        again.
+        """
         self.directory.region(name)
         async with self._doors[name].opened(self._answer_s_max if answer_s_max is None else answer_s_max) as store:
             yield store
@@ -65,7 +71,7 @@ class _Door:
         self._is_closed = False
         self._opening = asyncio.Lock()
         self._shut_until_s = 0.0  # by the monotonic clock
-        self._refusal: Callable[[], FairpostError] | None = None  # None: nothing is wrong, as far as anybody knows
+        self._refusal: Callable[[], FairpostError] | None = None  # None: no known problem
 
     @asynccontextmanager
     async def opened(self, answer_s_max: float) -> AsyncIterator[Store]:
@@ -77,10 +83,10 @@ class _Door:
             self._is_well()
         except RegionUnavailable:
             raise
-        except TimeoutError as error:  # an OSError, too
+        except TimeoutError as error:  # also an OSError
             if not limit.expired() and error.errno is None:
-                raise  # the caller's own
-            raise self._away(f"nothing came back for {answer_s_max:g} s") from error
+                raise  # the caller's own time-out
+            raise self._away(f"no response for {answer_s_max:g} s") from error
         except DatabaseUnavailable as error:
             raise self._away(in_a_line(error.__cause__ or error)) from error
         except DRIVER_ERRORS as error:
@@ -89,7 +95,7 @@ class _Door:
             raise self._away(in_a_line(error)) from error
 
     async def _ready(self) -> Store:
-        async with self._opening:  # one knocks, the others wait for what comes of it
+        async with self._opening:  # one caller connects, the others wait for the result
             self._refuse_while_shut()
             if self._store is None:
                 try:
@@ -104,12 +110,12 @@ class _Door:
         try:
             async with connections.acquire() as conn:
                 await self._require_ready(conn)
-        except ValueError:  # whose words may have a password in them
-            raise DatabaseUnavailable("its URL cannot be read") from None
+        except ValueError:  # its text may contain a password
+            raise DatabaseUnavailable("its URL is not valid") from None
         except BaseException:
             await connections.close()
             raise
-        if self._is_closed:  # in the meantime, by those who did not wait for it
+        if self._is_closed:  # closed in the meantime
             await connections.close()
             raise asyncpg.InterfaceError("the connections are closed")
         return Store(connections)
@@ -121,13 +127,13 @@ class _Door:
                 await require_tenant(conn, region=self._region.name)
         except asyncpg.InsufficientPrivilegeError as error:
             raise MigrationError(
-                f"The schema of the region {self._region.name} is not ours to read ({error}). Name a login in FAIRPOST_REGIONS "
+                f"Region {self._region.name}'s schema cannot be read ({error}). Use a login in FAIRPOST_REGIONS "
                 "that owns the schema fairpost"
             ) from error
         if todo:
             raise MigrationError(
-                f"The schema of the region {self._region.name} is not the one this Fairpost needs "
-                f"(to do: {', '.join(todo)}). Run: fairpost db migrate --region {self._region.name}"
+                f"Region {self._region.name}'s schema does not match this version of Fairpost "
+                f"(pending: {', '.join(todo)}). Run: fairpost db migrate --region {self._region.name}"
             )
 
     def _refuse_while_shut(self) -> None:
@@ -153,6 +159,6 @@ class _Door:
     async def close(self) -> None:
         self._is_closed = True
         if self._store is not None:
-            with suppress(*DRIVER_ERRORS):  # it is gone, and so are its connections
+            with suppress(*DRIVER_ERRORS):  # the database is gone, and so are its connections
                 async with asyncio.timeout(ANSWER_S_MAX):
                     await self._store.close()

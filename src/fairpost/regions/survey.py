@@ -1,4 +1,4 @@
-"""How each region is: whether it answers, its schema, who works there, what waits. Asks all of them at once."""
+"""The state of each region: availability, schema, engines and queue. Queries all of them at once."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ ENGINE_AGE_MAX = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What can be seen of a region; None: that cannot be seen."""
+    """The known state of a region. None means unknown."""
 
     name: str
     place: str
@@ -42,9 +42,9 @@ async def _look(region: Region) -> Sight:
             finally:
                 conn.terminate()
     except TimeoutError:
-        trouble = f"nothing came back for {ANSWER_S_MAX:g} s"
+        trouble = f"no response for {ANSWER_S_MAX:g} s"
     except ValueError:
-        trouble = "its URL cannot be read"
+        trouble = "its URL is not valid"
     except DRIVER_ERRORS as error:
         found = trouble_of(error)
         if found is None:

@@ -1,4 +1,4 @@
-"""How to log in: SASL exchanges as values, without I/O. Nothing here is ever printed."""
+"""Logins: SASL exchanges as values, without I/O. Nothing in this module is ever printed."""
 
 import re
 from base64 import b64encode
@@ -10,7 +10,7 @@ from fairpost.model.report import Step
 from fairpost.model.secrets import MASK, masked
 from fairpost.smtp.wire import Command
 
-ECHO_CHARS = 8  # so many of an encoded secret give it away
+ECHO_CHARS = 8  # this many characters of an encoded secret reveal it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +31,13 @@ Login = Password | Token
 
 
 class LoginSource(Protocol):
-    """Where logins do not last, as tokens do not: it is asked again for each connection."""
+    """A source of logins that expire, such as tokens. It is called for each connection."""
 
     async def login(self) -> Login:
-        """Raises Unready, at the step AUTH, when there is none to be had."""
+        """Returns a login. Raises Unready at the step AUTH if none is available."""
 
     def refused(self) -> None:
-        """The server did not take the last one: the next must be another."""
+        """Records that the server refused the last login, so that the next one must be different."""
 
 
 async def current(login: Login | LoginSource | None) -> Login | None:
@@ -45,13 +45,13 @@ async def current(login: Login | LoginSource | None) -> Login | None:
 
 
 def mechanism(login: Login, offered: frozenset[str]) -> str | None:
-    """The best of what the server offers, None when it offers nothing we speak."""
+    """Returns the best mechanism that the server offers, or None if it offers none that we support."""
     spoken = ("XOAUTH2",) if isinstance(login, Token) else ("PLAIN", "LOGIN")
     return next((name for name in spoken if name in offered), None)
 
 
 def exchange(login: Login, name: str) -> Iterator[Command]:
-    """What to say, one after the other, as long as the server goes on asking (334)."""
+    """Yields the responses to send, one for each challenge (334)."""
     user, secret = login.user.encode(), login.secret.encode()
     match name:
         case "PLAIN":
@@ -62,13 +62,13 @@ def exchange(login: Login, name: str) -> Iterator[Command]:
             yield _say(b64encode(secret))
         case "XOAUTH2":
             yield _say(b"AUTH XOAUTH2 " + b64encode(b"user=" + user + b"\1auth=Bearer " + secret + b"\1\1"))
-            yield _say(b"")  # the server has put its error into a question: an empty answer fetches the refusal
+            yield _say(b"")  # the server sent its error as a challenge: an empty response makes it send the refusal
         case _:
-            raise ValueError(f"unknown way to log in: {name}")
+            raise ValueError(f"unknown login method: {name}")
 
 
 def without_secret(text: str, login: Login) -> str:
-    """For what a server answers to a login: some repeat the line that they did not like, whole or cut short."""
+    """Masks the secret in a server's answer to a login, because some servers repeat the rejected line."""
     names = ("XOAUTH2",) if isinstance(login, Token) else ("PLAIN", "LOGIN")
     lines = [command.line.rpartition(b" ")[2].decode() for name in names for command in exchange(login, name)]
     for encoded in set(lines) - {"", "LOGIN"}:

@@ -1,34 +1,35 @@
-"""An SMTP connection over asyncio: carries messages one after the other and reports exactly how far each came.
+"""An SMTP connection over asyncio that sends messages one after the other and reports exactly how far each got.
 
-What is said and what an answer means is decided without I/O, in wire.py and transaction.py; here bytes are moved
-and waited for, each phase with its own patience.
+wire.py and transaction.py choose the commands and interpret the replies without I/O. This module moves bytes and waits
+for them, with a timeout for each phase.
 """
 
 import asyncio
 import socket
-import ssl
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from fairpost.model.message import Message
-from fairpost.model.report import Reached, Reply, Report, Step
+from fairpost.model.report import Reply, Report, Step
 from fairpost.smtp import auth
-from fairpost.smtp.guard import NetworkGuard, NotAllowed
+from fairpost.smtp.connecting import Unready, connected, must_be_checked, tls_complaint
 from fairpost.smtp.replies import Garbage
 from fairpost.smtp.server import Security, Server, Timeouts, tls_context
 from fairpost.smtp.transaction import Deliver, Done, EndEmpty, Say, Transaction
 from fairpost.smtp.wire import QUIT, STARTTLS, Answer, Command, State, Wire, hello, old_hello, stuffed
 
-LOGIN_REFUSED = 535
-CHUNK_BYTES = 65_536  # a message up to this size goes out in one write, dot and all
+if TYPE_CHECKING:
+    import ssl
+
+CHUNK_BYTES = 65_536  # a message up to this size goes out in one write, including the final dot
 
 
 def patience(timeouts: Timeouts) -> dict[Step, float]:
-    """How long to wait at each step."""
+    """Returns how long to wait at each step."""
     return {
         Step.GREETING: timeouts.greeting_s,
         Step.HELLO: timeouts.hello_s,
@@ -45,44 +46,21 @@ def patience(timeouts: Timeouts) -> dict[Step, float]:
 
 
 class Broken(Exception):
-    """The connection is of no use any more."""
+    """The connection is no longer usable."""
 
 
 class Silent(Broken):
-    """It stands, but nothing moved in time."""
-
-
-class Unready(Exception):
-    """The connection never became ready for mail: at which step, and what the server said to it."""
-
-    def __init__(self, step: Step, error: str, reply: Reply | None = None) -> None:
-        super().__init__(error)
-        self.step = step
-        self.reply = reply
-
-    @property
-    def is_refused_login(self) -> bool:
-        return self.step is Step.AUTH and self.reply is not None and self.reply.code == LOGIN_REFUSED
-
-    def report(self) -> Report:
-        return Report(reached=Reached.UNTOUCHED, step=self.step, reply=self.reply, error=str(self))
-
-
-class Barred(Unready):
-    """The operator does not allow the server's network or port."""
-
-    def report(self) -> Report:
-        return replace(super().report(), is_barred=True)
+    """The connection is open, but the server did not read or answer in time."""
 
 
 class Pipe(asyncio.Protocol):
-    """Bytes to and from the socket. One waits at a time, for something to read or for room to write."""
+    """Moves bytes to and from the socket. One task at a time waits, for data to read or for room to write."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._transport: asyncio.Transport | None = None
         self._lost: str | None = None
-        self.is_full = False  # what was written waits for the server to read on
+        self.is_full = False  # written data waits until the server continues reading
         self._waiter: asyncio.Future[bool] | None = None
         self._loop = asyncio.get_running_loop()
         self._until = 0.0
@@ -101,7 +79,7 @@ class Pipe(asyncio.Protocol):
         self.take_over(cast("asyncio.Transport", transport))
 
     def take_over(self, transport: asyncio.Transport) -> None:
-        transport.set_write_buffer_limits(high=1)  # room to write means: all written before is on its way
+        transport.set_write_buffer_limits(high=1)  # room to write then means that everything written before has left
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
@@ -123,13 +101,13 @@ class Pipe(asyncio.Protocol):
         self._wake()
 
     def write(self, data: bytes) -> None:
-        """Raises Broken when nothing of it can have left."""
+        """Writes data. Raises Broken if none of it can have left."""
         if self._lost is not None or self.transport.is_closing():
             raise Broken(self._lost or "the connection was closed")
         self.transport.write(data)
 
     async def moved(self, until: float, step: Step) -> None:
-        """Until something has come, or all that was written has left. Raises Broken."""
+        """Waits until data has arrived, or everything written has left. Raises Broken."""
         if self._lost is not None:
             raise Broken(self._lost)
         self._waiter = self._loop.create_future()
@@ -141,10 +119,12 @@ class Pipe(asyncio.Protocol):
         finally:
             self._waiter = None
         if not moved:
-            raise Silent("the server does not read on" if step is Step.BODY else f"no answer to {step} in time")
+            raise Silent(
+                "the server stopped reading" if step is Step.BODY else f"no reply to {step} within the time limit"
+            )
 
     def _set_alarm(self) -> None:
-        """One timer serves many waits: setting and cancelling one for each costs more than a late look at the clock."""
+        """Uses one timer for many waits, because setting and cancelling a timer for each costs more than checking late."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = self._loop.call_at(self._until, self._ring)
@@ -157,7 +137,7 @@ class Pipe(asyncio.Protocol):
             self._wake(moved=False)
 
     def abort(self, why: str) -> None:
-        """Nothing more leaves, not even what was written and waits."""
+        """Closes the connection at once. Data that is written but still buffered is not sent."""
         self._lose(why)
         if self._transport is not None:
             self._transport.abort()
@@ -176,7 +156,7 @@ class Pipe(asyncio.Protocol):
 
 
 class Connection:
-    """Ready for mail from `open` on, until `is_usable` is no more."""
+    """A connection that is ready for mail after `open`, for as long as `is_usable` is true."""
 
     def __init__(self, server: Server, wire: Wire, pipe: Pipe) -> None:
         self._server = server
@@ -186,40 +166,42 @@ class Connection:
         self._patience = patience(server.timeouts)
         self._is_in_step = True
         self._must_reset = False
-        self._step = Step.GREETING  # the last thing waited for
-        self.messages = 0  # carried so far
+        self._step = Step.GREETING  # the last step waited for
+        self.messages = 0  # sent so far
 
     @classmethod
     async def open(cls, server: Server, login: auth.Login | None = None) -> Self:
-        """Connected, under TLS as the server's security asks, logged in. Raises Unready."""
+        """Connects, starts TLS if the server's security requires it, and logs in. Raises Unready."""
         wire = Wire()
-        pipe = await _connected(server, wire)
+        pipe = await connected(server, lambda: Pipe(wire))
         connection = cls(server, wire, pipe)
         try:
             await connection._become_ready(login)
         except BaseException:
-            pipe.abort("it did not become ready")
+            pipe.abort("the connection did not become ready")
             raise
         return connection
 
     @property
     def is_usable(self) -> bool:
-        """Nothing is known that speaks against another message. The server may still have hung up unseen."""
+        """Whether another message can be sent, as far as we know. The server may have hung up unnoticed."""
         is_open = self._pipe.lost is None and self._wire.state is State.READY
         return is_open and self._is_in_step and self._wire.is_quiet
 
     @property
     def tls(self) -> str | None:
-        """The version it is under, like TLSv1.3; None: in the clear."""
+        """The TLS version, such as TLSv1.3, or None if the connection is not encrypted."""
         secured: ssl.SSLObject | None = self._pipe.transport.get_extra_info("ssl_object")
         return secured.version() if secured is not None else None
 
     async def send(self, message: Message, *, permission: Callable[[], bool]) -> tuple[Report, bool]:
-        """How far the message came; and whether the server had hung up before it heard of it (an old connection:
-        try a new one)."""
+        """Returns how far the message got, and whether the server hung up before it saw the message.
+
+        The latter happens on an old connection and calls for a new one.
+        """
         talk = Transaction(message, self._wire.features, reset_first=self._must_reset)
         if not self.is_usable:
-            return talk.broken(self._pipe.lost or "the server spoke out of turn"), True
+            return talk.broken(self._pipe.lost or "the server sent a reply out of turn"), True
         self.messages += 1
         self._is_in_step = False
         try:
@@ -230,10 +212,10 @@ class Connection:
             return replace(talk.broken(str(error)), is_silent=is_silent), talk.is_unheard and not is_silent
         finally:
             if not self._is_in_step:
-                self._pipe.abort("it was left in the middle of a message")
+                self._pipe.abort("the connection was left in the middle of a message")
 
     async def quit(self) -> None:
-        """Says goodbye where that is possible, and closes."""
+        """Sends QUIT if possible, and closes the connection."""
         if self.is_usable:
             with suppress(Broken, Garbage):
                 await self._ask(QUIT)
@@ -260,7 +242,7 @@ class Connection:
                     return done
 
     async def _deliver(self, talk: Transaction, data: bytes, permission: Callable[[], bool]) -> bool:
-        """False: permission was denied."""
+        """Writes the message. Returns False if permission was denied."""
         at = 0
         while len(data) - at > CHUNK_BYTES and not self._is_stopped(talk):
             self._pipe.write(self._wire.write_body(data[at : at + CHUNK_BYTES]))
@@ -278,7 +260,7 @@ class Connection:
         return True
 
     def _is_stopped(self, talk: Transaction) -> bool:
-        """Whether the server has spoken in the middle of the message."""
+        """Returns whether the server replied before the message was complete."""
         if not talk.is_ended:
             early = self._wire.next_answer()
             if early is not None:
@@ -290,9 +272,9 @@ class Connection:
         return (await self._answer(command.step)).reply
 
     async def _answer(self, step: Step) -> Answer:
-        """The next answer. What came before the connection was lost is still heard."""
+        """Returns the next answer. Answers that arrived before the connection was lost still count."""
         self._step = step
-        until = self._deadline(step)  # for the whole answer: a byte now and then buys no time
+        until = self._deadline(step)  # for the whole answer: sending a byte now and then does not extend it
         while (answer := self._wire.next_answer()) is None:
             await self._pipe.moved(until, step)
         return answer
@@ -301,21 +283,21 @@ class Connection:
         return self._loop.time() + self._patience[step]
 
     async def _become_ready(self, login: auth.Login | None) -> None:
-        """Raises Unready."""
+        """Makes the connection ready for mail. Raises Unready."""
         security = self._server.security
         try:
             if security is Security.IMPLICIT:
                 await self._wrap(checked=True)
             greeting = (await self._answer(Step.GREETING)).reply
             if greeting.code != 220:
-                raise Unready(Step.GREETING, "the server does not want to talk", greeting)
+                raise Unready(Step.GREETING, "the server rejected the connection", greeting)
             await self._say_hello()
             if security in (Security.STARTTLS, Security.OFFERED):
                 await self._start_tls(login)
             if login is not None:
                 await self._log_in(login)
             if not self.is_usable:
-                raise Unready(self._step, "the server spoke out of turn")
+                raise Unready(self._step, "the server sent a reply out of turn")
         except (Broken, Garbage) as error:
             said = auth.without_secret(str(error), login) if login is not None else str(error)
             raise Unready(self._step, said) from None
@@ -326,19 +308,21 @@ class Connection:
         if reply.code >= 500 and self._wire.state is State.GREETED:
             reply = await self._ask(old_hello(name))
         if self._wire.state is not State.READY:
-            raise Unready(Step.HELLO, "the server refused our greeting", reply)
+            raise Unready(Step.HELLO, "the server rejected our greeting", reply)
 
     async def _start_tls(self, login: auth.Login | None) -> None:
         is_required = self._server.security is Security.STARTTLS
         if self._wire.features.starttls:
             reply = await self._ask(STARTTLS)
             if self._wire.state is State.UPGRADE:
-                await self._wrap(checked=is_required or _must_be_checked(self._server, login))
+                await self._wrap(checked=is_required or must_be_checked(self._server, login))
                 await self._say_hello()
             elif is_required or self._wire.state is State.CLOSED:
-                raise Unready(Step.STARTTLS, "the server offers STARTTLS and then refuses it", reply)
+                raise Unready(Step.STARTTLS, "the server offers STARTTLS but rejects it", reply)
         elif is_required:
-            raise Unready(Step.STARTTLS, "the server does not offer STARTTLS, and nothing may go out unencrypted")
+            raise Unready(
+                Step.STARTTLS, "the server does not offer STARTTLS, and unencrypted connections are not allowed"
+            )
 
     async def _wrap(self, *, checked: bool) -> None:
         self._step = Step.TLS
@@ -352,21 +336,21 @@ class Connection:
                 ssl_handshake_timeout=self._server.timeouts.tls_s,
             )
         except OSError as error:
-            raise Unready(Step.TLS, _tls_complaint(error)) from error
+            raise Unready(Step.TLS, tls_complaint(error)) from error
         if transport is None:
-            raise Unready(Step.TLS, "the server closed the connection while TLS began")
+            raise Unready(Step.TLS, "the server closed the connection during the TLS handshake")
         self._pipe.take_over(transport)
         self._wire.under_tls()
 
     async def _log_in(self, login: auth.Login) -> None:
-        if _must_be_checked(self._server, login) and self._pipe.transport.get_extra_info("ssl_object") is None:
-            raise Unready(Step.AUTH, "the server offers no encryption, and a password must not go out without it")
+        if must_be_checked(self._server, login) and self._pipe.transport.get_extra_info("ssl_object") is None:
+            raise Unready(Step.AUTH, "the server offers no encryption, and a password must not be sent without it")
         offered = self._wire.features.auth
         mechanism = auth.mechanism(login, offered)
         if mechanism is None:
             raise Unready(
                 Step.AUTH,
-                f"the server offers no way to log in that we know (it offers: {' '.join(sorted(offered)) or 'none'})",
+                f"the server offers no supported login method (it offers: {' '.join(sorted(offered)) or 'none'})",
             )
         asked = ""
         for command in auth.exchange(login, mechanism):
@@ -377,56 +361,7 @@ class Connection:
                 break
             asked = reply.text
         said = auth.without_secret(reply.text + _explained(asked), login)
-        raise Unready(Step.AUTH, "the server refused our login", Reply(reply.code, said))
-
-
-async def _connected(server: Server, wire: Wire) -> Pipe:
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(server.timeouts.connect_s):
-            if server.guard is not None:
-                return await _connected_as_judged(server, server.guard, wire)
-            _, pipe = await loop.create_connection(
-                lambda: Pipe(wire), server.host, server.port, happy_eyeballs_delay=0.25
-            )
-    except NotAllowed as error:
-        raise Barred(Step.CONNECT, str(error)) from error
-    except TimeoutError as error:
-        raise Unready(Step.CONNECT, f"no connection within {server.timeouts.connect_s:g} s") from error
-    except (OSError, ValueError) as error:  # a name that cannot be written in IDNA is of the second kind
-        raise Unready(Step.CONNECT, f"no connection: {error}") from error
-    return pipe
-
-
-async def _connected_as_judged(server: Server, guard: NetworkGuard, wire: Wire) -> Pipe:
-    """To the addresses that the guard has judged, one after the other, each with its share of the time. Nothing is
-    looked up again. TLS still asks for the host by its name."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + server.timeouts.connect_s
-    addresses = await guard.addresses(server.host, server.port)
-    failed: OSError | None = None
-    for tried, address in enumerate(addresses):
-        try:
-            async with asyncio.timeout((until - loop.time()) / (len(addresses) - tried)):
-                _, pipe = await loop.create_connection(
-                    lambda: Pipe(wire), str(address), server.port, flags=socket.AI_NUMERICHOST
-                )
-                return pipe
-        except OSError as error:
-            failed = error
-    assert failed is not None, "a guard gives at least one address"
-    raise failed
-
-
-def _must_be_checked(server: Server, login: auth.Login | None) -> bool:
-    """A password goes to a server that has proven who it is, or does not leave this machine."""
-    return login is not None and not server.is_local
-
-
-def _tls_complaint(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the server's certificate was refused: {error.verify_message}"
-    return f"TLS did not come about: {error or type(error).__name__}"
+        raise Unready(Step.AUTH, "the server rejected the login", Reply(reply.code, said))
 
 
 def _address_literal(transport: asyncio.Transport) -> str:
@@ -436,7 +371,7 @@ def _address_literal(transport: asyncio.Transport) -> str:
 
 
 def _explained(question: str) -> str:
-    """Microsoft and Google put the reason of a refused token into the question before the refusal."""
+    """Returns the reason in a challenge. Microsoft and Google put it there before they refuse a token."""
     with suppress(NotBase64, UnicodeDecodeError):
         words = b64decode(question, validate=True).decode()
         return f" ({words})" if words.isprintable() and words else ""

@@ -1,4 +1,4 @@
-"""Carries message after message to one server, over a connection that is kept as long as that is polite."""
+"""Sends messages to one server over a connection that is reused within limits."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from fairpost.model.message import Message
 from fairpost.model.report import Report
 from fairpost.smtp.auth import Login, LoginSource, Password, Token, current
-from fairpost.smtp.client import Connection, Unready
+from fairpost.smtp.client import Connection
+from fairpost.smtp.connecting import Unready
 from fairpost.smtp.server import Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reuse:
-    """When a connection has carried enough, rested too long or grown too old, the next message gets a new one."""
+    """Limits on reusing a connection: number of messages, idle time and age."""
 
     messages_max: int = 100
     idle_s_max: float = 20
@@ -21,7 +22,7 @@ class Reuse:
 
 
 class Courier:
-    """One message at a time."""
+    """Sends one message at a time."""
 
     def __init__(self, server: Server, login: Login | LoginSource | None = None, *, reuse: Reuse | None = None) -> None:
         self._server = server
@@ -40,7 +41,7 @@ class Courier:
         try:
             connection = await self._ready()
             report, hung_up = await connection.send(message, permission=permission)
-            if hung_up and connection.messages > 1:  # an old connection that had died in its sleep, nothing more
+            if hung_up and connection.messages > 1:  # the server had merely closed an idle connection
                 connection = await self._ready()
                 report, _ = await connection.send(message, permission=permission)
         except Unready as unready:
@@ -61,7 +62,7 @@ class Courier:
         await self._hang_up()
 
     async def _ready(self) -> Connection:
-        """Raises Unready."""
+        """Returns a connection that is ready for mail. Raises Unready."""
         if self._connection is not None and not self._is_good(self._connection):
             await self._hang_up()
         if self._connection is None:
@@ -70,7 +71,10 @@ class Courier:
         return self._connection
 
     async def _opened(self) -> Connection:
-        """Raises Unready. A token may have been withdrawn before its time: a refused one gets one successor."""
+        """Opens a connection. Raises Unready.
+
+        A token may be revoked before it expires, so a refused login is tried once more with a new one.
+        """
         login = await current(self._login)
         try:
             return await Connection.open(self._server, login)
@@ -90,11 +94,11 @@ class Courier:
             await connection.quit()
 
     def _look(self) -> None:
-        """Whether the connection has rested too long. One timer for many messages, not one for each."""
+        """Closes the connection if it has been idle for too long. One timer serves many messages."""
         self._rest = None
         rested_s = self._loop.time() - self._rested_at
         if self._is_busy:
-            return  # the message under way sets the timer again
+            return  # the current message sets the timer again
         if rested_s < self._reuse.idle_s_max:
             self._rest = self._loop.call_later(self._reuse.idle_s_max - rested_s, self._look)
         else:

@@ -1,7 +1,7 @@
-"""Keeps the servers that others choose out of the operator's own networks.
+"""Keeps servers chosen by workspaces out of the operator's networks.
 
-A name is looked up once, every address of it is judged, and those that were judged are connected to: a name that
-answers otherwise the next time gains nothing. What is forbidden is decided in policy/networks.py.
+A name is resolved once, all of its addresses are checked, and connections are only made to checked addresses. A name
+that resolves differently the next time gains nothing. policy/networks.py decides what is forbidden.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from ipaddress import ip_address
 
 from fairpost.policy.networks import SMTP_PORTS, Address, Network, objection, port_refusal, refusal
 
-ADDRESSES_MAX = 8  # of one name are tried; all are judged
-LOOK_UP_S_MAX = 10.0  # while a person waits
+ADDRESSES_MAX = 8  # addresses tried per name; all are checked
+LOOK_UP_S_MAX = 10.0  # a user is waiting
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""A host's addresses, as text. Raises OSError or ValueError where there are none."""
+"""Returns a host's addresses as text. Raises OSError or ValueError if there are none."""
 
 
-_look_ups = ThreadPoolExecutor(16, thread_name_prefix="look-up")  # names that take long hold up only one another
+_look_ups = ThreadPoolExecutor(16, thread_name_prefix="look-up")  # slow lookups only delay each other
 
 
 async def look_up(host: str, port: int) -> list[str]:
@@ -31,29 +31,31 @@ async def look_up(host: str, port: int) -> list[str]:
 
 
 class NotAllowed(Exception):
-    """The operator does not let accounts of others go there."""
+    """The operator does not allow workspaces' accounts to connect there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkGuard:
-    allowed: tuple[Network, ...] = ()  # beside the public internet
+    allowed: tuple[Network, ...] = ()  # in addition to the public internet
     ports: frozenset[int] = SMTP_PORTS
     resolve: Resolve = look_up
 
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """Those to connect to, and nowhere else. Raises NotAllowed; OSError or ValueError where the host is unknown."""
+        """Returns the only addresses to connect to. Raises NotAllowed, or OSError or ValueError if the host is unknown."""
         words = port_refusal(port, self.ports)
         if words is not None:
             raise NotAllowed(words)
         found = [ip_address(text) for text in await self.resolve(host, port)]
-        if not found:
-            raise OSError(f"{host} has no address")
         for ip in found:
             self._judge(host, ip)
-        return found[:ADDRESSES_MAX]
+        return _some(host, found)
+
+    async def unchecked(self, host: str, port: int) -> list[Address]:
+        """Returns the addresses of a host that the operator has chosen. Raises OSError or ValueError if it is unknown."""
+        return _some(host, [ip_address(text) for text in await self.resolve(host, port)])
 
     async def refusal(self, host: str, port: int) -> str | None:
-        """Why an account may not have this server. None: it may."""
+        """Returns why an account may not use this server, or None if it may."""
         try:
             async with asyncio.timeout(LOOK_UP_S_MAX):
                 await self.addresses(host, port)
@@ -62,14 +64,20 @@ class NetworkGuard:
         except TimeoutError:
             return f"{host} was not found within {LOOK_UP_S_MAX:g} s"
         except (OSError, ValueError):
-            return f"{host} was not found: there is no such host, or the DNS does not answer"
+            return f"{host} was not found: there is no such host, or the DNS does not respond"
         return None
 
     def _judge(self, host: str, ip: Address) -> None:
-        """A name's address is not told: it would show strangers what the operator's own DNS knows."""
+        """Raises an error that does not name the address, which would reveal what the operator's own DNS knows."""
         kind = objection(ip, self.allowed)
         if kind is None:
             return
         if host == str(ip):
             raise NotAllowed(refusal(ip, self.allowed))
-        raise NotAllowed(f"{host} leads to {kind}, and the operator does not allow it")
+        raise NotAllowed(f"{host} resolves to {kind}, which the operator does not allow")
+
+
+def _some(host: str, found: list[Address]) -> list[Address]:
+    if not found:
+        raise OSError(f"{host} has no address")
+    return found[:ADDRESSES_MAX]

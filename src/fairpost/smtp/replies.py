@@ -1,41 +1,41 @@
-"""What a server says, out of its bytes: bounded, and with nothing in it that could hurt who stores or shows it."""
+"""Parses a server's replies: bounded in size, and safe to store and show."""
 
 import re
 from collections import deque
 
 from fairpost.model.report import Reply
 
-LINE_BYTES_MAX = 2_048  # RFC 5321 promises 512; some write more
-REPLY_BYTES_MAX = 32_768  # an EHLO reply has a few KB at most
-UNREAD_BYTES_MAX = 65_536  # replies to a pipelined group of 50 recipients fit twice
+LINE_BYTES_MAX = 2_048  # RFC 5321 guarantees 512; some servers send more
+REPLY_BYTES_MAX = 32_768  # an EHLO reply is a few KB at most
+UNREAD_BYTES_MAX = 65_536  # twice the replies to a pipelined group of 50 recipients
 
 _LINE = re.compile(rb"([2-5][0-9]{2})(?:([ -])(.*))?", re.DOTALL)
 _UNSEEN = dict.fromkeys((*range(9), *range(11, 32), 127), "\ufffd")
 
 
 class Garbage(Exception):
-    """The server does not speak SMTP, or not any more."""
+    """The server does not speak SMTP, or no longer does."""
 
 
 class ReplyReader:
-    """Takes bytes as they come, gives whole replies. What was said before the garbage is still heard."""
+    """Takes bytes as they arrive and returns complete replies. Replies before garbage still count."""
 
     def __init__(self) -> None:
-        self._lines: deque[bytes] = deque()  # whole, not read yet
-        self._rest = b""  # of a line that is not whole yet
+        self._lines: deque[bytes] = deque()  # complete lines, not parsed yet
+        self._rest = b""  # the incomplete last line
         self._unread = 0  # bytes in both
         self._is_flooded = False
-        self._code = b""  # of the reply that is not complete yet
+        self._code = b""  # of the incomplete reply
         self._texts: list[bytes] = []
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was sent that is not read yet."""
+        """Whether everything received has been parsed."""
         return not self._unread and not self._code
 
     @property
     def unread_bytes(self) -> int:
-        """Kept in memory until they are read: at most UNREAD_BYTES_MAX."""
+        """The number of bytes held in memory until they are parsed, at most UNREAD_BYTES_MAX."""
         return sum(len(line) + 1 for line in self._lines) + len(self._rest)
 
     def feed(self, data: bytes) -> None:
@@ -47,7 +47,7 @@ class ReplyReader:
         self._lines.extend(lines)
 
     def next(self) -> Reply | None:
-        """The next reply, None when it is not complete yet. Raises Garbage."""
+        """Returns the next reply, or None if it is not complete yet. Raises Garbage."""
         while self._lines:
             line = self._lines.popleft()
             self._unread -= len(line) + 1
@@ -55,13 +55,13 @@ class ReplyReader:
             if reply is not None:
                 return reply
         if self._is_flooded:
-            raise Garbage(f"the server sent more than {UNREAD_BYTES_MAX} bytes that nobody asked for")
+            raise Garbage(f"the server sent more than {UNREAD_BYTES_MAX} unexpected bytes")
         if len(self._rest) > LINE_BYTES_MAX:
             raise _no_reply(self._rest)
         return None
 
     def _read(self, line: bytes) -> Reply | None:
-        """The reply that this line completes."""
+        """Returns the reply that this line completes."""
         match = _LINE.fullmatch(line)
         if match is None or len(line) > LINE_BYTES_MAX:
             raise _no_reply(line)
@@ -76,7 +76,7 @@ class ReplyReader:
 
     def _go_on(self, code: bytes, more: bytes, text: bytes) -> Reply | None:
         if code != self._code:
-            raise Garbage(f"the server began a reply with {_text(self._code)} and went on with {_text(code)}")
+            raise Garbage(f"the server began a reply with {_text(self._code)} and continued it with {_text(code)}")
         self._texts.append(text)
         if sum(map(len, self._texts)) + len(self._texts) > REPLY_BYTES_MAX:
             raise Garbage(f"the server sent a reply of more than {REPLY_BYTES_MAX} bytes")
@@ -89,7 +89,7 @@ class ReplyReader:
 
 
 def _no_reply(line: bytes) -> Garbage:
-    return Garbage(f"the server sent no reply but {_text(line[:80])!r}")
+    return Garbage(f"the server did not send a valid reply, but {_text(line[:80])!r}")
 
 
 def _text(raw: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Where to send and how: a server's address, its security, the patience with it. Values only."""
+"""A server's address, security and timeouts, as values."""
 
 import ipaddress
 import ssl
@@ -10,7 +10,7 @@ from fairpost.smtp.guard import NetworkGuard
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Seconds to wait for the server, by phase: what RFC 5321 (4.5.3.2) asks for, where it asks."""
+    """Seconds to wait for the server in each phase. The values are from RFC 5321 (4.5.3.2), if it gives any."""
 
     connect_s: float = 30
     tls_s: float = 60
@@ -30,10 +30,10 @@ class Server:
     host: str
     port: int
     security: Security = Security.STARTTLS
-    ca_file: str | None = None  # trusted instead of the system's authorities
-    hello_name: str | None = None  # None: the address we connect from, as RFC 5321 (4.1.3) writes it
+    ca_file: str | None = None  # trusted instead of the system's certificate authorities
+    hello_name: str | None = None  # None: the local address as a literal, as in RFC 5321 (4.1.3)
     timeouts: Timeouts = field(default_factory=Timeouts)
-    guard: NetworkGuard | None = None  # None: the operator chose it, and it may be anywhere
+    guard: NetworkGuard | None = None  # None: chosen by the operator, so it may be anywhere
 
     @property
     def is_local(self) -> bool:
@@ -46,8 +46,10 @@ class Server:
 
 
 def tls_context(server: Server, *, checked: bool) -> ssl.SSLContext:
-    """`checked`: the certificate must be valid, trusted and the server's own. Unchecked hides the mail from
-    passive listeners only, and never carries a password."""
+    """Returns a TLS context. `checked` means that the certificate must be valid, trusted and the server's own.
+
+    An unchecked connection only protects the mail from passive listeners, and never carries a password.
+    """
     context = ssl.create_default_context(cafile=server.ca_file)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if not checked:

@@ -1,8 +1,8 @@
-"""One message over a ready connection, without I/O: what to do next, and, at any moment, how far it came.
+"""One message over a ready connection, without I/O: what to do next and, at any moment, how far it got.
 
-The server has the message from the instant the final dot is handed to the network, not before: until then every
-break is safe to repeat, from then on only an answer tells. Where the answers already settle the matter (the sender
-refused, every recipient refused), a break afterwards changes nothing.
+The server may have the message from the moment the final dot is handed to the network, not before. Until then, it is
+safe to repeat after any break; from then on, only an answer tells. If the answers already decide the outcome (the
+sender or every recipient was refused), a dropped connection changes nothing.
 """
 
 from collections import deque
@@ -14,31 +14,31 @@ from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.smtp.replies import Garbage
 from fairpost.smtp.wire import CLOSING, DATA, RESET, Answer, Command, Features, mail_from, rcpt_to
 
-# Looked up once: in Python 3.11 each look at a member of an enum costs as much as a call.
+# Looked up once, because each access to an enum member costs as much as a call in Python 3.11.
 MAIL, RCPT, BODY, DOT = Step.MAIL, Step.RCPT, Step.BODY, Step.DOT
 DATA_SENT = Step.DATA
 
 
 class Say(NamedTuple):
-    """Write these, and hand in an answer for each."""
+    """Write these commands, and pass in an answer for each."""
 
     commands: tuple[Command, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Write the message; ask for permission; write the dot, and say so; hand in the answer."""
+    """Write the message, check the permission, write the dot, call `dot_written`, and pass in the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndEmpty:
-    """The server waits for a message although nobody is to get it: a lone dot ends that."""
+    """No recipient is left, but the server waits for a message: end it with a lone dot."""
 
 
 class Done(NamedTuple):
     report: Report
     usable: bool = True  # whether the connection can carry another message
-    must_reset: bool = False  # before that
+    must_reset: bool = False  # before the next message
 
 
 Next = Say | Deliver | EndEmpty | Done
@@ -55,25 +55,25 @@ class Transaction:
             self._todo.extend(_commands(message, features, reset_first=reset_first))
         self._mail: Reply | None = None
         self._rcpt: list[Reply] = []
-        self._accepted = 0  # of them
+        self._accepted = 0  # number of accepted recipients
         self._data: Reply | None = None
-        self._end: Answer | None = None  # after which nothing follows: to the dot, amid the message, or a goodbye
-        self._pending: deque[Step] = deque()  # said and not answered
+        self._end: Answer | None = None  # the final answer: to the dot, during the message, or a goodbye
+        self._pending: deque[Step] = deque()  # commands without an answer yet
         self._said = False
         self._dot_written = False
 
     @property
     def is_unheard(self) -> bool:
-        """The server has not answered, or only with its goodbye: on an old connection, it had hung up before."""
+        """Whether there is no answer yet, or only a goodbye. On an old connection, the server had then already hung up."""
         return self._said and self._mail is None
 
     @property
     def is_ended(self) -> bool:
-        """The last answer has come."""
+        """Whether the final answer has arrived."""
         return self._end is not None
 
     def next(self) -> Next:
-        """Raises Garbage where the answers make no sense."""
+        """Returns what to do next. Raises Garbage if the answers make no sense."""
         if self._unsendable is not None:
             return Done(self._report(Reached.UNSENDABLE, MAIL, self._unsendable))
         if self._end is not None:
@@ -86,12 +86,12 @@ class Transaction:
         return DELIVER
 
     def answered(self, answer: Answer) -> None:
-        """Raises Garbage for an answer that its command cannot have."""
+        """Processes an answer. Raises Garbage if it is invalid for its command."""
         step, reply = answer
         code = reply.code
         makes_sense = code == 354 or code >= 400 if step is DATA_SENT else not 300 <= code < 400
         if not makes_sense:
-            raise Garbage(f"the server answered {step} with {code}")
+            raise Garbage(f"the server replied to {step} with {code}")
         if step is not BODY:
             self._pending.popleft()
         if step is DOT or step is BODY or code == CLOSING:
@@ -109,15 +109,15 @@ class Transaction:
         self._dot_written = True
 
     def end_written(self) -> None:
-        """The lone dot of EndEmpty, which sends nothing to anybody."""
+        """Records the lone dot of EndEmpty, which sends nothing."""
         self._pending.append(DOT)
 
     def denied(self) -> Report:
-        """Permission was refused: the message was not completed."""
+        """Reports that permission was denied, so the message was not completed."""
         return self._report(Reached.UNTOUCHED, BODY, error="the lease ran out before the message was complete")
 
     def broken(self, error: str) -> Report:
-        """The connection is gone, or nothing sensible came over it in time. What is certain now?"""
+        """Reports the certain outcome when the connection is lost, or nothing sensible arrived in time."""
         refusal = self._refusal()
         if refusal is not None:
             return self._report(Reached.REPLIED, refusal.step, refusal.reply)
@@ -137,7 +137,7 @@ class Transaction:
         return Say(group)
 
     def _refusal(self) -> Answer | None:
-        """What has settled already, before any message was written, that nobody gets it."""
+        """Returns the result if no recipient is left before the message is written."""
         if self._mail is not None and self._mail.code >= 400:
             return Answer(MAIL, self._mail)
         if not self._accepted and len(self._rcpt) == len(self._message.recipients):
@@ -150,13 +150,13 @@ class Transaction:
         report = self._report(Reached.REPLIED, refusal.step, refusal.reply)
         if self._data is None or self._data.code >= 400:
             return Done(report, must_reset=True)
-        if self._accepted:  # the sender refused, a recipient taken: a dot would send him an empty message
+        if self._accepted:  # sender refused, a recipient accepted: a dot would send an empty message
             return Done(report, usable=False)
         return END_EMPTY
 
     def _ended(self, end: Answer) -> Done:
         if end.step is BODY and end.reply.code < 400:
-            raise Garbage(f"the server answered {end.reply.code} before the message was complete")
+            raise Garbage(f"the server replied {end.reply.code} before the message was complete")
         final = self._refusal() or end
         is_over = end.reply.code == CLOSING or end.step is not DOT
         return Done(self._report(Reached.REPLIED, final.step, final.reply), usable=not is_over)
@@ -166,7 +166,7 @@ class Transaction:
             reached=reached,
             step=step,
             reply=reply,
-            # of a refused sender's recipients nothing true is said
+            # if the sender was refused, replies about the recipients mean nothing
             recipients={} if step is MAIL else dict(zip(self._message.recipients, self._rcpt, strict=False)),
             error=error,
             message_id=self._message.message_id,
@@ -174,14 +174,14 @@ class Transaction:
 
 
 def _unsendable(message: Message, features: Features) -> Reply | None:
-    """What RFC 6531, 1870 and 6152 would have us say to ourselves, in place of a server that cannot take it."""
+    """Returns the reply that RFC 6531, 1870 or 6152 prescribes if the server cannot accept this message."""
     size = len(message.data)
     if message.needs_smtputf8 and not features.smtputf8:
-        return Reply(553, "5.6.7 the server does not offer SMTPUTF8, which an address of this e-mail needs")
+        return Reply(553, "5.6.7 the server does not offer SMTPUTF8, which an address in this e-mail requires")
     if not message.data.isascii() and not features.eight_bit:
-        return Reply(554, "5.6.3 the server does not offer 8BITMIME, which this message needs")
+        return Reply(554, "5.6.3 the server does not offer 8BITMIME, which this message requires")
     if features.size_max is not None and size > features.size_max:
-        return Reply(552, f"5.3.4 the message has {size} bytes, the server takes {features.size_max}")
+        return Reply(552, f"5.3.4 the message has {size} bytes, but the server accepts at most {features.size_max}")
     return None
 
 
@@ -191,6 +191,7 @@ def _commands(message: Message, features: Features, *, reset_first: bool) -> lis
         size=len(message.data) if features.takes_size else None,
         eight_bit=not message.data.isascii(),
         smtputf8=message.needs_smtputf8,
+        envelope_id=message.message_id.strip("<>") if features.dsn else None,
     )
     reset = [RESET] if reset_first else []
-    return [*reset, mail, *[rcpt_to(address) for address in message.recipients], DATA]
+    return [*reset, mail, *[rcpt_to(each, only_failures=features.dsn) for each in message.recipients], DATA]

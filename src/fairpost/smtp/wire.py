@@ -1,10 +1,10 @@
-"""SMTP without I/O, one side of one connection: commands become bytes, bytes become answers to what was asked.
+"""SMTP without I/O, the client side of one connection: commands become bytes, and bytes become answers to commands.
 
 The rules of the file:
-- What may be said in which state stands in MAY_SAY, and nowhere else. Saying anything else is a bug of ours.
-- Every reply answers the oldest command that is not answered yet. A reply that nobody asked for is garbage,
-  except a 421 (the server is going away) and what comes while a message is being written.
-- After a STARTTLS nothing the server said in the clear is believed: not its features, not a byte sent ahead.
+- MAY_SAY alone defines which commands are allowed in which state. Sending any other command is a bug.
+- Every reply answers the oldest unanswered command. An unexpected reply is garbage,
+  except a 421 (the server is closing) and replies that arrive while a message is being written.
+- After STARTTLS, nothing the server sent unencrypted is trusted: neither its features nor bytes sent ahead.
 """
 
 import re
@@ -40,8 +40,8 @@ MAY_SAY: Mapping[State, tuple[Step, ...]] = {
     State.CLOSED: (),
 }
 
-CHANGES_NOTHING = (Step.RCPT, Step.MAIL, Step.DOT)  # whatever is answered
-TOGETHER = (Step.MAIL, Step.RCPT, Step.DATA, Step.RESET)  # RFC 2920: these may travel in one group
+CHANGES_NOTHING = (Step.RCPT, Step.MAIL, Step.DOT)  # whatever the reply
+TOGETHER = (Step.MAIL, Step.RCPT, Step.DATA, Step.RESET)  # RFC 2920: these may be pipelined
 
 
 class Command(NamedTuple):
@@ -49,7 +49,7 @@ class Command(NamedTuple):
     line: bytes
 
     def __repr__(self) -> str:
-        return f"Command({self.step})"  # the line may be a password
+        return f"Command({self.step})"  # the line may contain a password
 
 
 class Answer(NamedTuple):
@@ -59,7 +59,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """What the server said it can do."""
+    """What the server says it supports."""
 
     pipelining: bool = False
     eight_bit: bool = False
@@ -67,6 +67,7 @@ class Features:
     starttls: bool = False
     size_max: int | None = None
     takes_size: bool = False
+    dsn: bool = False
     auth: frozenset[str] = frozenset()
 
 
@@ -79,7 +80,7 @@ class Wire:
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing is asked and not answered, nothing was said and not read."""
+        """Whether every command is answered and every reply is read."""
         return not self._asked and self._reader.is_empty
 
     @property
@@ -87,25 +88,28 @@ class Wire:
         return self._reader.unread_bytes
 
     def say(self, *commands: Command) -> bytes:
-        """The bytes of these commands; several only where the server offers PIPELINING. Raises Garbage when the
-        server has spoken meanwhile: its answers would be taken for answers to what is asked now."""
+        """Returns the bytes of these commands. There may be several only if the server offers PIPELINING.
+
+        Raises Garbage if the server has already sent something, which would be mistaken for the answer to these
+        commands.
+        """
         steps = [command.step for command in commands]
         allowed = MAY_SAY[self.state] if len(steps) == 1 else TOGETHER if self.features.pipelining else ()
         assert not self._asked, f"{steps[0]} before {self._asked[0]} was answered"
         assert steps[0] in MAY_SAY[self.state], f"{steps[0]} while {self.state.value}"
         assert all([step in allowed for step in steps]), f"{steps} do not travel together"  # noqa: C419 - quicker
         if not self._reader.is_empty:
-            raise Garbage("the server answered before it was asked")
+            raise Garbage("the server replied before a command was sent")
         self._asked.extend(steps)
         if steps[0] is Step.AUTH:
             self.state = State.AUTH
         return b"".join([command.line + b"\r\n" for command in commands])
 
     def under_tls(self) -> None:
-        """TLS has begun: what was said before counts no more. Raises Garbage when it came unasked, in the clear."""
+        """Discards everything the server said before TLS began. Raises Garbage if it sent unrequested data unencrypted."""
         assert Step.TLS in MAY_SAY[self.state]
         if not self._reader.is_empty:
-            raise Garbage("the server sent something in the clear, just before TLS began")
+            raise Garbage("the server sent unencrypted data just before TLS started")
         if self.state is State.UPGRADE:
             self.state = State.GREETED
         self.features = Features()
@@ -115,7 +119,7 @@ class Wire:
         return stuffed
 
     def write_end(self, stuffed: bytes) -> bytes:
-        """The last of the message and the dot that completes it: from here on the server may have taken it."""
+        """Returns the end of the message and its final dot, after which the server may have accepted it."""
         assert Step.DOT in MAY_SAY[self.state]
         assert not self._asked
         self._asked.append(Step.DOT)
@@ -129,7 +133,7 @@ class Wire:
         self._reader.feed(data)
 
     def next_answer(self) -> Answer | None:
-        """The next answer, None when there is none yet. Raises Garbage."""
+        """Returns the next answer, or None if there is none yet. Raises Garbage."""
         reply = self._reader.next()
         if reply is None:
             return None
@@ -144,7 +148,7 @@ class Wire:
             return Step.BODY
         if reply.code == CLOSING:
             return Step.QUIT
-        raise Garbage(f"the server said {reply.code} although nothing was asked")
+        raise Garbage(f"the server sent {reply.code} without a command")
 
     def _move(self, answer: Answer) -> None:
         code = answer.reply.code
@@ -172,10 +176,10 @@ class Wire:
 
 
 def read_features(text: str) -> Features:
-    """Of the answer to EHLO: its first line is a greeting, each other one a keyword with its parameters."""
+    """Parses the answer to EHLO: its first line is a greeting, and each other line is a keyword with its parameters."""
     offered: dict[str, list[str]] = {}
     for line in text.split("\n")[1:]:
-        keyword, *parameters = line.replace("=", " ", 1).upper().split() or [""]  # AUTH=LOGIN is old, and lives
+        keyword, *parameters = line.replace("=", " ", 1).upper().split() or [""]  # AUTH=LOGIN is old, but used
         offered.setdefault(keyword, []).extend(parameters)
     size = offered.get("SIZE", ["0"])
     limit = int(size[0]) if size and re.fullmatch(r"[0-9]{1,20}", size[0], re.ASCII) else 0
@@ -186,6 +190,7 @@ def read_features(text: str) -> Features:
         starttls="STARTTLS" in offered,
         size_max=limit or None,
         takes_size="SIZE" in offered,
+        dsn="DSN" in offered,
         auth=frozenset(offered.get("AUTH", ())),
     )
 
@@ -198,7 +203,13 @@ def old_hello(name: str) -> Command:
     return Command(Step.HELLO, b"HELO " + _word(name))
 
 
-def mail_from(address: str, *, size: int | None, eight_bit: bool, smtputf8: bool) -> Command:
+ENVID_CHARS_MAX = 100  # RFC 3461, 4.4
+
+
+def mail_from(
+    address: str, *, size: int | None, eight_bit: bool, smtputf8: bool, envelope_id: str | None = None
+) -> Command:
+    """`envelope_id` comes back in a report, which then has only the headers of the message (RFC 3461)."""
     line = b"MAIL FROM:<" + _word(address) + b">"
     if size is not None:
         line += b" SIZE=%d" % size
@@ -206,11 +217,22 @@ def mail_from(address: str, *, size: int | None, eight_bit: bool, smtputf8: bool
         line += b" BODY=8BITMIME"
     if smtputf8:
         line += b" SMTPUTF8"
+    if envelope_id is not None:
+        written = _xtext(envelope_id)
+        line += b" RET=HDRS" + (b" ENVID=" + written if len(written) <= ENVID_CHARS_MAX else b"")
     return Command(Step.MAIL, line)
 
 
-def rcpt_to(address: str) -> Command:
-    return Command(Step.RCPT, b"RCPT TO:<" + _word(address) + b">")
+def rcpt_to(address: str, *, only_failures: bool = False) -> Command:
+    """`only_failures`: the server is to report if it cannot deliver, and not if it takes longer."""
+    notify = b" NOTIFY=FAILURE" if only_failures else b""
+    return Command(Step.RCPT, b"RCPT TO:<" + _word(address) + b">" + notify)
+
+
+def _xtext(text: str) -> bytes:
+    return b"".join(
+        [b"+%02X" % byte if byte in b"+=" or not 33 <= byte <= 126 else bytes([byte]) for byte in text.encode()]
+    )
 
 
 STARTTLS = Command(Step.STARTTLS, b"STARTTLS")
@@ -228,10 +250,12 @@ def _word(text: str) -> bytes:
 
 
 def stuffed(data: bytes) -> bytes:
-    """The message with its dots doubled where they begin a line. Lines must end with CRLF, all of them, or a
-    server that takes a lone LF for a line end could be made to see a second message (smuggling)."""
+    """Doubles the dots at the start of lines. Every line must end with CRLF.
+
+    A server that accepts a lone LF as a line ending could otherwise see a second message (smuggling).
+    """
     ends = data.count(b"\r\n")
     if not data.endswith(b"\r\n") or ends != data.count(b"\n") or ends != data.count(b"\r"):
-        raise ValueError("every line of a message must end with CRLF, and nothing else may hold CR or LF")
+        raise ValueError("every line of a message must end with CRLF, and CR and LF must not occur anywhere else")
     doubled = data.replace(b"\r\n.", b"\r\n..")
     return b"." + doubled if data.startswith(b".") else doubled

@@ -1,19 +1,22 @@
-"""Puts an engine together: the parent that forks, the orchestrator that decides, the workers that send.
+"""Assembles an engine: the parent that forks, the orchestrator that decides, and the workers that send.
 
-`run_engine` is called before anything is opened: no loop, no thread, no connection. What each process needs it opens
-for itself, after the fork.
+Call `run_engine` before a loop, thread or connection exists. Each process opens what it needs after the fork.
 """
 
 import asyncio
 import os
+import resource
 import secrets
 import socket
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from fairpost.engine.channel import Message
+from fairpost.actions import domains
+from fairpost.actions.acting import Actor
+from fairpost.engine.channel import Message, encode
 from fairpost.engine.handover import clear_doubts, folders
 from fairpost.engine.lease import LEASE_S
 from fairpost.engine.orchestrator import Orchestrator
@@ -22,28 +25,45 @@ from fairpost.engine.steps import FOLDER as STEPS
 from fairpost.engine.supervisor import Supervisor
 from fairpost.engine.worker import IDLE_S_MAX
 from fairpost.maintenance.campaigns import CampaignWatch
+from fairpost.maintenance.domains import DomainWatch
+from fairpost.maintenance.events import EventWatch
+from fairpost.maintenance.mailboxes import MailboxCall, MailboxWatch, ReaderOptions
 from fairpost.maintenance.patience import PatienceWatch
 from fairpost.maintenance.progress import CourseWatch
 from fairpost.maintenance.retention import HistoryWatch
+from fairpost.maintenance.returns import ReturnsWatch
 from fairpost.maintenance.senders import SenderOptions, SenderWatch
+from fairpost.maintenance.webhooks import WebhookOptions, WebhookWatch
 from fairpost.model.account import Account
 from fairpost.model.errors import FairpostError
 from fairpost.model.reason import Log, Reason
 from fairpost.observe.guard import remember
 from fairpost.settings import Settings
+from fairpost.smtp.guard import NetworkGuard
 from fairpost.startup.environment import bring_in_line, given_account
-from fairpost.startup.parts import fairness_of, kept, network_guard, open_store, sender_policy, server_url, vault_of
+from fairpost.startup.parts import (
+    fairness_of,
+    host_name,
+    kept,
+    network_guard,
+    open_store,
+    sender_policy,
+    server_url,
+    vault_of,
+)
 from fairpost.store.outage import patiently
 from fairpost.store.store import Store
 from fairpost.store.trouble import is_trouble
 from fairpost.system.presence import Presence, announced, if_gone
-from fairpost.transports.factory import transport_of
+from fairpost.transports.factory import reader_of, transport_of
 from fairpost.transports.port import ClosableTransport
+from fairpost.transports.reading import MailboxReader
 from fairpost.transports.redirect import Redirected
 from fairpost.transports.registry import preload
+from fairpost.transports.verify import offered_tls
 
 STDIN = 0
-RUNNING = "running"  # the folder in Fairpost's home where engines of this machine are announced, by region; what they remember is not here
+RUNNING = "running"  # in Fairpost's home: announces this machine's engines by region. Their memory is elsewhere.
 WATCH_EVERY_S = 10.0
 
 
@@ -58,16 +78,14 @@ class EngineOptions:
 
 
 def run_engine(settings: Settings, options: EngineOptions, *, log: Log) -> bool:
-    """Until a signal ends it; the second signal ends it at once. False: it saw that it cannot go on, and said why."""
+    """Runs until a signal; a second signal ends it at once. Returns False if the engine failed, which it has logged."""
     name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
     def orchestrator(sock: socket.socket, lifeline: int, message: Message) -> None:
         has_said_goodbye = asyncio.run(
             _orchestrate(sock, lifeline, settings, options, name, log, is_again=message["again"])
         )
-        if (
-            presence is not None and has_said_goodbye
-        ):  # else the next engine here tells the database that this one is gone
+        if presence is not None and has_said_goodbye:  # otherwise the next engine here reports this one as gone
             presence.withdraw()
 
     def worker(sock: socket.socket, lifeline: int, message: Message) -> None:
@@ -75,24 +93,38 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Log) -> bool:
             work(sock, lifeline, _worker_options(message["url"], settings, options, name), _transports(settings))
         )
 
+    def reader(sock: socket.socket, lifeline: int, message: Message) -> None:
+        asyncio.run(_read_mailboxes(lifeline, settings, options, name, log))
+
     preload()
+    host_name(settings)  # may ask the DNS: once, before workers are forked
     presence = _announce(settings, name)
     supervisor = Supervisor(
-        orchestrator=orchestrator, worker=worker, log=log, ends_with=STDIN if options.ends_with_stdin else None
+        orchestrator=orchestrator,
+        worker=worker,
+        reader=reader,
+        log=log,
+        ends_with=STDIN if options.ends_with_stdin else None,
     )
     return supervisor.run()
 
 
 def engines_folder(settings: Settings) -> Path:
-    """Of this region alone: whoever finds a dead engine of another cannot free what it held, and would forget it."""
+    """Returns the folder for this region.
+
+    Dead engines of other regions cannot be cleaned up from here, and would be forgotten.
+    """
     return settings.home / RUNNING / settings.region_name
 
 
 def _announce(settings: Settings, name: str) -> Presence | None:
-    """So that the next engine on this machine sees at once if this one was killed, and need not wait for its leases."""
+    """Announces this engine.
+
+    If it is killed, the next engine on this machine notices immediately, without waiting for leases.
+    """
     try:
         return Presence.announce(engines_folder(settings), name)
-    except OSError:  # a home that cannot be written to: then the leases decide alone
+    except OSError:  # the home is not writable: then only leases decide
         return None
 
 
@@ -106,13 +138,13 @@ async def _orchestrate(
     *,
     is_again: bool,
 ) -> bool:
-    """Whether the database knows in the end that this engine is gone."""
-    asyncio.get_running_loop().add_reader(lifeline, os._exit, 1)  # readable means: the parent is gone
+    """Runs the orchestrator. Returns whether the database knows at the end that this engine is gone."""
+    asyncio.get_running_loop().add_reader(lifeline, os._exit, 1)  # readable when the parent is gone
     async with AsyncExitStack() as opened:
 
         async def open_it() -> Store:
             return await opened.enter_async_context(
-                open_store(settings, connections_max=3, behind_pooler=options.poll_only, is_again=is_again)
+                open_store(settings, connections_max=4, behind_pooler=options.poll_only, is_again=is_again)
             )
 
         store = await patiently(open_it, log, is_again=is_again)
@@ -137,9 +169,10 @@ async def _orchestrate(
             log=log,
         )
         await sender_watch.start()
-        whose = f"the region {settings.region}" if settings.regions else "this database"
+        whose = f"region {settings.region}" if settings.regions else "this database"
         log(Reason("engine.started", engine=name, region=whose))
-        watching = [asyncio.create_task(each.run()) for each in watches]
+        call = MailboxCall(store, lambda: sock.sendall(encode({"read": True})), log)
+        watching = [asyncio.create_task(each.run()) for each in (*watches, call)]
         await orchestrator.run()
         for task in watching:
             task.cancel()
@@ -147,22 +180,74 @@ async def _orchestrate(
         return orchestrator.has_said_goodbye
 
 
+async def _read_mailboxes(lifeline: int, settings: Settings, options: EngineOptions, name: str, log: Log) -> None:
+    """Runs until it is killed: its findings are committed, and the next reader continues from there."""
+    asyncio.get_running_loop().add_reader(lifeline, os._exit, 1)
+    _allow_files()
+    vault, guard = vault_of(settings), network_guard(settings)
+
+    def reader(account: Account) -> MailboxReader | None:
+        return reader_of(account, vault, guard=guard if account.workspace is not None else None)
+
+    async with open_store(settings, connections_max=3, behind_pooler=options.poll_only, is_again=True) as store:
+        await MailboxWatch(store, reader, ReaderOptions(owner=name, reply_stops=settings.reply_stops), log).run()
+
+
+def _allow_files() -> None:
+    """A connection for each mailbox: many systems allow 1,024 files unless a process asks for more."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def watches_of(
     store: Store, settings: Settings, log: Log, *, engine: str | None = None
-) -> tuple["Watch", SenderWatch, CampaignWatch, CourseWatch, HistoryWatch, PatienceWatch]:
-    """What an engine runs beside the orchestrator."""
+) -> tuple[
+    "Watch",
+    SenderWatch,
+    CampaignWatch,
+    CourseWatch,
+    HistoryWatch,
+    EventWatch,
+    PatienceWatch,
+    ReturnsWatch,
+    DomainWatch,
+    WebhookWatch,
+]:
+    """Returns the watches that an engine runs next to the orchestrator."""
     return (
         Watch(store, settings, log, engine=engine),
         SenderWatch(store, _sender_options(settings), log),
         CampaignWatch(store, log),
         CourseWatch(store, log),
-        HistoryWatch(store, settings.retention, log),
+        HistoryWatch(store, settings.retention, log, keep_events=settings.events_kept),
+        EventWatch(store, log),
         PatienceWatch(store, urgent=settings.patience_urgent, bulk=settings.patience_bulk, log=log),
+        ReturnsWatch(store, log),
+        DomainWatch(store, partial(_check_domain, store, network_guard(settings)), log),
+        WebhookWatch(store, webhook_options(settings, engine=engine or "engine"), log),
     )
 
 
+def webhook_options(settings: Settings, *, engine: str) -> WebhookOptions:
+    vault = vault_of(settings)
+    return WebhookOptions(
+        engine=engine,
+        open_secret=vault.open_secret,
+        guard=network_guard(settings),
+        operators=settings.operators,
+        pool=settings.service_pool,
+        public_url=settings.public_url,
+    )
+
+
+async def _check_domain(store: Store, guard: NetworkGuard, workspace: str, domain: str) -> None:
+    request = domains.CheckDomain(workspace=workspace, domain=domain, ask_tls=partial(offered_tls, guard=guard))
+    await domains.check(Actor(who="engine"), request, store)
+
+
 async def _provide_account(store: Store, settings: Settings, log: Log) -> None:
-    """What is wrong with the one account of the environment is no reason for the others not to send."""
+    """Creates or updates the account of the environment. If that fails, the other accounts still send."""
     try:
         given = given_account(settings)
         if given is not None and (said := await bring_in_line(store, given, vault_of(settings), home=settings.home)):
@@ -172,10 +257,10 @@ async def _provide_account(store: Store, settings: Settings, log: Log) -> None:
 
 
 class Watch:
-    """Sees, now and then, whether this is still the database that it was: one restored from a backup is paused."""
+    """Checks every few seconds whether this is still the same database. One restored from a backup is paused."""
 
     def __init__(self, store: Store, settings: Settings, log: Log, *, engine: str | None = None) -> None:
-        """`engine`: the name of the one that watches."""
+        """Creates the watch. `engine` is the name of the engine that runs it."""
         self._store = store
         self._engine = engine
         self._settings = settings
@@ -192,7 +277,7 @@ class Watch:
                     self._log(Reason(code, why=why))
 
     async def reclaim_dead_engines(self) -> None:
-        """What engines of this machine that were killed still hold is free at once."""
+        """Frees at once what killed engines on this machine still hold."""
         folder = engines_folder(self._settings)
         for name in announced(folder):
             with if_gone(folder, name) as is_gone:
@@ -202,14 +287,14 @@ class Watch:
             self._log(Reason("email.put_back", emails=cut))
 
     async def run(self) -> None:
-        """Whatever goes wrong with one look, the next one comes: nobody else watches."""
+        """Runs the checks. A failed check does not stop the loop, because nothing else would restart it."""
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             try:
                 await self.look()
                 await self.reclaim_dead_engines()
             except Exception as error:
-                if not is_trouble(error):  # of which the orchestrator tells
+                if not is_trouble(error):  # the orchestrator reports trouble
                     self._log(Reason("task.failed", task="database watch", error=f"{type(error).__name__}: {error}"))
 
 
@@ -240,15 +325,18 @@ def _worker_options(url: str, settings: Settings, options: EngineOptions, name: 
         poll_only=options.poll_only,
         notes=notes_of(settings),
         steps=steps_of(settings),
+        public_url=settings.public_url,
+        region=settings.region_name,
     )
 
 
 def _transports(settings: Settings) -> Callable[[Account], ClosableTransport]:
     vault = vault_of(settings)
     guard = network_guard(settings)
+    host = host_name(settings)
 
     def transport(account: Account) -> ClosableTransport:
-        real = transport_of(account, vault, guard=guard if account.workspace is not None else None)
+        real = transport_of(account, vault, guard=guard if account.workspace is not None else None, host=host)
         return Redirected(real, settings.redirect_all) if settings.redirect_all else real
 
     return transport

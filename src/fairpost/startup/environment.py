@@ -1,8 +1,8 @@
-"""The account that the environment gives (FAIRPOST_SMTP_HOST and its neighbours): made, or brought in line, when an engine starts.
+"""The account described by the environment: FAIRPOST_SMTP_HOST and related variables.
 
-The variables own its server, its password, its sender, and its batch where that is set. Its limits, pool and status
-are data like those of every account: people change them, and no start of an engine changes them back. Limits that
-nobody changed are those of its provider, also when the address moves to another.
+An engine creates or updates it when it starts. The variables own its server, password and sender, and its batch size if
+that is set. Its limits, pool and status are stored like those of any account: you can change them, and no engine
+changes them back. Limits that were not changed follow the provider, even if the address moves to another one.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ from fairpost.vault.vault import Vault
 
 POOL = "default"
 TRIES = 5
-SERVER = ("transport", "secret")  # of an account's changes
+SERVER = ("transport", "secret")  # columns of the server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenAccount:
-    """What the variables say, all of it checked. `regions`: how many share the account's limits."""
+    """The values of the variables, checked. `regions` is the number of regions that share the account's limits."""
 
     name: str
     address: str
@@ -46,7 +46,7 @@ class GivenAccount:
 
 
 def given_account(settings: Settings) -> GivenAccount | None:
-    """None: the environment gives none. Raises SettingsError where the variables do not go together."""
+    """Returns the account in the environment, or None. Raises SettingsError if the variables contradict each other."""
     if settings.smtp_host is None:
         return None
     if settings.smtp_from_address is None:
@@ -68,7 +68,7 @@ def given_account(settings: Settings) -> GivenAccount | None:
 
 def _missing(name: str, *, beside: str) -> SettingsError:
     return SettingsError(
-        f"FAIRPOST_SMTP_{beside} (or SMTP_{beside}) is set, so FAIRPOST_SMTP_{name} (or SMTP_{name}) must be, too"
+        f"FAIRPOST_SMTP_{beside} (or SMTP_{beside}) is set, so FAIRPOST_SMTP_{name} (or SMTP_{name}) is required as well"
     )
 
 
@@ -90,8 +90,11 @@ def is_of_environment(account: Account) -> bool:
 
 
 def changes_to(account: Account, given: GivenAccount, vault: Vault, *, home: Path) -> dict[str, Any]:
-    """What the variables say otherwise, by columns; a `secret` is the password, not sealed yet. Empty: nothing.
-    Raises VaultError where the stored password cannot be opened: another key here is a mistake, and no reason to seal with it."""
+    """Returns the differences from the variables by column, with a `secret` that is not sealed yet.
+
+    Raises VaultError if the stored password cannot be opened: a different key is a mistake, so nothing is sealed with
+    it.
+    """
     old = account.transport
     assert isinstance(old, SmtpSettings)
     said: dict[str, Any] = {"address": given.address, "display_name": given.display_name}
@@ -105,12 +108,15 @@ def changes_to(account: Account, given: GivenAccount, vault: Vault, *, home: Pat
     if stored != given.password:
         changes["secret"] = given.password
     if account.status is AccountStatus.SUSPENDED and any(name in changes for name in SERVER):
-        changes |= {"status": AccountStatus.ACTIVE, "status_reason": None}  # what it was refused for has changed
+        changes |= {"status": AccountStatus.ACTIVE, "status_reason": None}  # the cause of the refusal has changed
     return changes
 
 
 def _other_terms(account: Account, given: GivenAccount, home: Path) -> dict[str, Any]:
-    """Of the provider that the address moves to. Empty: it is the same one, or people have set the limits."""
+    """Returns the limits of the provider that the address moves to.
+
+    Empty if the provider is the same, or the limits were changed manually.
+    """
     (before, begun), (after, limits) = (_terms(address, home) for address in (account.address, given.address))
     if (
         before == after
@@ -122,19 +128,25 @@ def _other_terms(account: Account, given: GivenAccount, home: Path) -> dict[str,
 
 
 def _terms(address: str, home: Path) -> tuple[str | None, Limits]:
-    """The provider that an address is known to be at, and the limits that an account there begins with; none where nobody
-    knows: such a server is rented or run for this, and says itself when it has enough."""
+    """Returns the known provider of an address, and its initial limits.
+
+    An unknown provider has no limits: such a server is rented or run for this purpose, and refuses mail when it has had
+    enough.
+    """
     preset = by_domain(read_presets(home / "providers.toml"), address.rpartition("@")[2])
     return (preset.name, preset.limits) if preset else (None, Limits())
 
 
 async def bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -> str | None:
-    """What was done, or is to be done about it; None: everything is as the variables say, and nothing was written."""
+    """Updates the stored account to match the variables. Returns what was done, or what you should do.
+
+    Returns None if everything matches and nothing was written.
+    """
     given = await as_stored(store, given)
     for _ in range(TRIES):
-        with suppress(ChangedMeanwhile):  # by another engine, or by people: they count, too
+        with suppress(ChangedMeanwhile):  # by another engine or by hand: their changes count, too
             return await _bring_in_line(store, given, vault, home=home)
-    raise FairpostError("others are changing it all the time")
+    raise FairpostError("conflicting updates")
 
 
 async def _bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -> str | None:
@@ -142,22 +154,22 @@ async def _bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, hom
     if account is None:
         try:
             return await _add(store, given, vault, home=home)
-        except asyncpg.UniqueViolationError:  # another engine has just made it
+        except asyncpg.UniqueViolationError:  # another engine has just created it
             account = await store.account_named(given.name)
     if not is_of_environment(account):
         return (
-            f"there is an account {given.name} that people look after: the environment's is not made. Remove that one "
-            f"(fairpost account remove {given.name}), or call this one otherwise: FAIRPOST_SMTP_ACCOUNT"
+            f"account {given.name} is managed manually, so none was created from the environment. Remove it "
+            f"(fairpost account remove {given.name}), or choose a different name in FAIRPOST_SMTP_ACCOUNT"
         )
     changes = changes_to(account, given, vault, home=home)
     if not changes:
         return None
     await _change(store, account, changes, vault)
-    return f"account {given.name}: brought in line with the environment ({in_words(changes)})"
+    return f"account {given.name}: updated from the environment ({in_words(changes)})"
 
 
 async def as_stored(store: Store, given: GivenAccount) -> GivenAccount:
-    """With its address in the form in which addresses are stored."""
+    """Returns the account with its address in the stored form."""
     address = await store.parse_address(given.address)
     if address is None:
         raise SettingsError(f"FAIRPOST_SMTP_FROM_ADDRESS must be an e-mail address, got {given.address}")
@@ -176,7 +188,7 @@ def in_words(changes: dict[str, Any]) -> str:
         "address": "address",
         "display_name": "name",
         "batch_max": "batch",
-        "provider": "limits of its provider",
+        "provider": "its provider's limits",
         "transport": "server",
         "secret": "password",
         "status": "active again",
@@ -211,14 +223,14 @@ async def _add(store: Store, given: GivenAccount, vault: Vault, *, home: Path) -
         await write(None, None)
     else:
         await write_sealed(store, vault, given.password, account_id=id_, write=write)
-    return f"account {given.name}: made from the environment ({url_of(given.server)}, from {given.address})"
+    return f"account {given.name}: created from the environment ({url_of(given.server)}, from {given.address})"
 
 
 def _part(whole: Limits, percent: int) -> Limits:
     try:
         return sliced(whole, percent)
     except ValueError as error:
-        raise FairpostError(f"its limits are too small to be divided among the regions: {error}") from error
+        raise FairpostError(f"its limits are too small to divide among the regions: {error}") from error
 
 
 async def _change(store: Store, account: Account, changes: dict[str, Any], vault: Vault) -> None:

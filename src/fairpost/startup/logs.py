@@ -1,5 +1,8 @@
-"""The log of a long-running command: one event a line, on stderr. On a terminal it is for people; elsewhere each line has its
-time, level and event, as text or as JSON. Other libraries' warnings go the same way. No secret of the settings is written."""
+"""The log of a long-running command on stderr, one event per line.
+
+On a terminal it is formatted for people. Elsewhere, each line has its time, level and event, as text or JSON. Warnings
+of other libraries are included. Secrets of the settings are never logged.
+"""
 
 import json
 import logging
@@ -44,7 +47,7 @@ class EventFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         event: Reason | None = getattr(record, "event", None)
-        if event is None:  # another library's
+        if event is None:  # from another library
             event = Reason("server.message", message=super().format(record), logger=record.name)
         found = NAMES.get(record.levelno, Level.ERROR if record.levelno > logging.ERROR else Level.INFO)
         return self._line(self._masked(event), found, clock.now())
@@ -67,7 +70,7 @@ class EventFormatter(logging.Formatter):
 
 
 def start_logging(settings: Settings, *, log_format: LogFormat | None = None, stream: TextIO | None = None) -> Log:
-    """From here on, whatever is logged in this process goes to `stream`: stderr, where none is given."""
+    """Sends everything logged in this process to `stream`, by default stderr."""
     stream = stream or sys.stderr
     chosen = log_format or settings.log_format
     handler = logging.StreamHandler(stream)
@@ -79,7 +82,7 @@ def start_logging(settings: Settings, *, log_format: LogFormat | None = None, st
     root.setLevel(logging.WARNING)
     logger = logging.getLogger("fairpost")
     logger.setLevel(logging.INFO)
-    logging.raiseExceptions = False  # whoever read our log is gone: no reason to end
+    logging.raiseExceptions = False  # keep running if the reader of our log is gone
     return log_with(logger)
 
 

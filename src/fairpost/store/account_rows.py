@@ -1,6 +1,7 @@
-"""Accounts as rows: the columns that are read, and the account that is made of them.
+"""Convert account rows to accounts: which columns to select, and how to parse them.
 
-Limits and transports are kept once read: who looks at all accounts each second finds nearly all of them as they were.
+Parsed limits and transports are cached, because callers that list all accounts every second find most of them
+unchanged.
 """
 
 import json
@@ -26,7 +27,7 @@ from fairpost.system import clock
 from fairpost.transports.registry import read_transport
 
 LIMITS_KEPT, TRANSPORTS_KEPT = 1_024, 16_384
-KEPT_CHARS_MAX = 4_000  # of a transport: a key within can make it long
+KEPT_CHARS_MAX = 4_000  # applies to transports: an embedded key can make one long
 
 _LIMITS = tuple(each.name for each in LIMITS)
 _SETTINGS = (
@@ -35,7 +36,7 @@ _SETTINGS = (
 _PATIENCE = """l.suspended_at + (SELECT p.urgent FROM fairpost.patience p) AS patience_urgent,
     l.suspended_at + (SELECT p.bulk FROM fairpost.patience p) AS patience_bulk"""
 _DRIVEN = "CASE WHEN isfinite(l.until) THEN l.until END AS driven_until, clock_timestamp() AS seen_at"
-# Without `transport` as it is stored: a request sees that of its own workspace's accounts alone.
+# Leaves out the stored `transport`: a request may only see the transports of its own workspace's accounts.
 COLUMNS = f"l.*, {_SETTINGS}, {', '.join(f'a.{name}' for name in _LIMITS)}, a.revision AS account_revision, {_PATIENCE}, {_DRIVEN}"
 
 
@@ -88,7 +89,7 @@ def read_runtime(row: Any) -> AccountRuntime:
 
 
 def write_troubles(troubles: Troubles) -> str | None:
-    """None: there are none."""
+    """Serialize the troubles. Return None if there are none."""
     if troubles == NO_TROUBLES:
         return None
     return json.dumps(
@@ -112,7 +113,7 @@ def _troubles(text: str | None) -> Troubles:
     return Troubles(
         throttle_count=stored["throttle_count"],
         unreachable=stored["unreachable"],
-        is_barred=stored.get("is_barred", False),  # an engine of an older version does not write it
+        is_barred=stored.get("is_barred", False),  # engines of older versions do not write this field
         answer=stored["answer"],
         refused=tuple(map(EmailId, stored["refused"])),
         last=EmailId(stored["last"]) if stored["last"] is not None else None,

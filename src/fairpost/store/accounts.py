@@ -1,6 +1,6 @@
-"""Accounts: added, changed, removed, found by name or id, and their sealed secrets.
+"""Add, change, remove and look up accounts; read and replace their sealed secrets.
 
-How one is read from its row is in account_rows.py; what the worker that drives one writes about it, in leases.py.
+Rows are converted to accounts in account_rows.py. Writes by the worker that holds an account are in leases.py.
 """
 
 import json
@@ -38,7 +38,10 @@ class AccountStore(Database):
         id_: AccountId | None = None,
         keys: Sequence[str] | None = None,
     ) -> AccountId:
-        """With a sealed secret: the id it was sealed for, and the keys that were in use then. Raises KeysChanged."""
+        """Add an account. Raises KeysChanged.
+
+        A sealed secret requires the ID that it was sealed for and the keys that were in use at that time.
+        """
         settings = {**asdict(limits), "display_name": display_name, "provider": provider}
         with _changed_meanwhile():
             id_ = await self.value(
@@ -59,8 +62,11 @@ class AccountStore(Database):
         keys: Sequence[str] | None = None,
         revision: int | None = None,
     ) -> AccountId | None:
-        """By columns; `status_reason` is a Reason. A `secret` goes with the keys that were in use (raises KeysChanged). `revision`: only while it is this one (raises
-        ChangedMeanwhile). None: no such account."""
+        """Change columns by name. Return None if the account does not exist.
+
+        `status_reason` is a Reason. A `secret` requires the keys that were in use when it was sealed (raises
+        KeysChanged). If `revision` is given, the account must still have that revision (raises ChangedMeanwhile).
+        """
         if isinstance(reason := changes.get("status_reason"), Reason):
             changes = {**changes, "status_reason": reason.code, "status_params": as_json(reason)}
         with _changed_meanwhile():
@@ -72,21 +78,20 @@ class AccountStore(Database):
     async def remove_account(self, name: str) -> Removal:
         return Removal(**await self.row("SELECT * FROM fairpost.remove_account($1)", name))
 
-    async def keys_in_use(self, account_id: AccountId) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """By all accounts, and by all but this one."""
+    async def keys_in_use(self, account_id: AccountId | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the IDs of the keys used by all secrets, and of those used by the secrets of other accounts."""
         row = await self.row("SELECT fairpost.keys_in_use(), fairpost.keys_in_use($1) AS others", account_id)
         return tuple(row["keys_in_use"]), tuple(row["others"])
 
     async def secrets(self) -> list[SealedSecret]:
-        sql = "SELECT id, name, transport ->> 'secret' AS secret FROM fairpost.accounts WHERE transport ? 'secret' ORDER BY name"
-        return [
-            SealedSecret(account_id=AccountId(row["id"]), account_name=row["name"], sealed=row["secret"])
-            for row in await self.fetch(sql)
-        ]
+        rows = await self.fetch("SELECT * FROM fairpost.sealed_secrets() s ORDER BY s.name")
+        return [SealedSecret(owner=row["owner"], name=row["name"], sealed=row["sealed"]) for row in rows]
 
-    async def replace_secrets(self, before: Sequence[SealedSecret], after: Mapping[AccountId, str | None]) -> bool:
-        """All in one commit; None removes one. False: they are no longer what they were, and nothing was written."""
-        known = json.dumps({each.account_id: each.sealed for each in before})
+    async def replace_secrets(self, before: Sequence[SealedSecret], after: Mapping[str, str | None]) -> bool:
+        """Replace secrets by owner in one commit; None removes a secret. If `before` is outdated, write nothing and
+        return False.
+        """
+        known = json.dumps({each.owner: each.sealed for each in before})
         return bool(await self.value("SELECT fairpost.replace_secrets($1, $2)", known, json.dumps(dict(after))))
 
     async def account(self, account_id: AccountId) -> Account:
@@ -112,7 +117,9 @@ class AccountStore(Database):
         after: str = "",
         most: int | None = None,
     ) -> list[Account]:
-        """By name: all of them, or those that belong to a workspace or take mail of one of these routes."""
+        """Return accounts sorted by name: all of them, or those that belong to `workspace` or serve one of these
+        routes.
+        """
         found = await self.runtimes(workspace=workspace, serving=serving, after=after, most=most)
         return [each.account for each in found]
 
@@ -124,7 +131,7 @@ class AccountStore(Database):
         after: str = "",
         most: int | None = None,
     ) -> list[AccountRuntime]:
-        """The same accounts, and the engines that drive them."""
+        """Return the same accounts as `accounts`, each with the engine that drives it."""
         rows = await self.fetch(
             f"""WITH seen AS MATERIALIZED (
                    SELECT {COLUMNS} FROM fairpost.accounts a JOIN fairpost.leases_now() l ON l.account_id = a.id
@@ -143,7 +150,9 @@ def _changed_meanwhile() -> Iterator[None]:
         yield
     except asyncpg.PostgresError as error:
         if error.sqlstate == "FP003":
-            raise KeysChanged("The keys of the secrets were changed at the same moment. Try again.") from error
+            raise KeysChanged("The encryption key was changed at the same time. Try again.") from error
         if error.sqlstate == "FP006":
-            raise ChangedMeanwhile("It was changed meanwhile. Nothing was changed by this.") from error
+            raise ChangedMeanwhile(
+                "Conflicting update: the account was changed in the meantime. Nothing was written. Try again."
+            ) from error
         raise

@@ -1,6 +1,6 @@
-"""Applications that enqueue over SQL with a login of their own, and which workspaces each of them acts for.
+"""Applications that enqueue over SQL with a login of their own, and the workspaces that each may act for.
 
-The rights themselves are described and granted in sql/rights/.
+The privileges are defined and granted in sql/rights/.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,10 @@ _EXISTS = "SELECT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = $1)"
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """`workspaces`: `*` for all of them. `is_let_in`: it has the rights; a login that is gone has none."""
+    """An application's login and the workspaces it may act for.
+
+    `workspaces` is `*` for all of them. `is_let_in` is True if the login exists and has its privileges.
+    """
 
     login: str
     workspaces: tuple[str, ...]
@@ -23,7 +26,7 @@ class Application:
 
 
 async def grant(store: Store, login: str, workspaces: Sequence[str]) -> None:
-    """Lets this login in, for these workspaces and no others. Raises Refusal."""
+    """Grant this login access to exactly these workspaces. Raises Refusal."""
     if not await store.value(_EXISTS, login):
         raise Refusal("login.no_role", login=login)
     if await store.value("SELECT pg_has_role($1, current_user, 'MEMBER')", login):
@@ -39,14 +42,17 @@ async def grant(store: Store, login: str, workspaces: Sequence[str]) -> None:
 
 
 async def revoke(store: Store, login: str) -> None:
-    """From now on it can do nothing here. Raises Refusal where it acted for no workspace."""
+    """Revoke all access from this login. Raises Refusal if it had none."""
     if not await store.fetch("DELETE FROM fairpost.applications a WHERE a.role_name = $1 RETURNING 1", login):
         raise Refusal("login.unknown", login=login)
     await store.value("SELECT fairpost.keep_out($1)::text", login)
 
 
 async def create_login(store: Store, login: str) -> bool:
-    """Without a password: whoever reaches the embedded server's socket is this machine's user. False: there is one already."""
+    """Create a login without a password. Return False if it already exists.
+
+    No password is needed because only this machine's user can reach the embedded server's socket.
+    """
     if await store.value(_EXISTS, login):
         return False
     await store.value(f"CREATE ROLE {login} LOGIN")

@@ -1,7 +1,7 @@
-"""People, their links, sign-ins and sessions: stored and read. What they may do is decided elsewhere.
+"""Store and read users, their links, sign-ins and sessions. Permissions are decided elsewhere.
 
-Whoever changes something of a person locks its row first: so of two who try at once, the second sees what the first did.
-`now` is for tests and simulations; without it the database's own clock counts.
+Changes to a user lock the row first, so that the second of two concurrent changes sees the first. `now` is for tests
+and simulations; by default, the database's clock applies.
 """
 
 from collections.abc import Collection
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 SESSION_ID_CHARS = 16
-OF_ADDRESS_MAX = 50  # workspaces of one address that are looked at when it names none
+OF_ADDRESS_MAX = 50  # the number of workspaces to check for an address if the sign-in does not name one
 
 Purpose = Literal["invite", "reset", "setup", "enter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """`id`: None where there were too many. `person` is whom the address belongs to, if anybody."""
+    """A sign-in attempt. `id` is None if there were too many; `person` is the owner of the address, if there is one."""
 
     id: int | None
     free_at: datetime | None
@@ -35,7 +35,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
-    """A person nobody else changes until the end of the transaction."""
+    """A user whose row is locked until the end of the transaction."""
 
     person: Person
     password_hash: str | None
@@ -55,16 +55,16 @@ class PendingSignIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """So many failures in so long."""
+    """The maximum number of failures in a period."""
 
     address_max: int
     client_max: int
     length: timedelta
 
 
-# ── people ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── users ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-# The index knows a null as an empty name, and a workspace of that name is not those who run the service: both are asked for.
+# The index stores null as an empty name, and admins of the service have no workspace, so both are queried.
 
 
 async def find(store: "Store", *, workspace: str | None, address: str) -> Person | None:
@@ -75,14 +75,17 @@ async def find(store: "Store", *, workspace: str | None, address: str) -> Person
 
 
 async def hashes_of(store: "Store", address: str, *, of_members: bool | None = None) -> list[tuple[Person, str]]:
-    """Those of this address who could sign in, and the hashes of their passwords. `of_members`: of members alone, or of admins alone."""
+    """Return the users with this address who can sign in, with their password hashes.
+
+    `of_members` restricts the result: True to members, False to admins.
+    """
     sql = """SELECT p.* FROM fairpost.people p WHERE p.folded = fairpost.normalize_address($1) AND p.password_hash IS NOT NULL AND p.disabled_at IS NULL
         AND ($2::boolean IS NULL OR $2 = (p.workspace IS NOT NULL)) ORDER BY p.id LIMIT $3"""
     return [(_person(row), row["password_hash"]) for row in await store.fetch(sql, address, of_members, OF_ADDRESS_MAX)]
 
 
 async def can_be_sent(store: "Store", pool: str) -> bool:
-    """Whether an e-mail for this pool would go out now: an active account with a server, an engine, and no pause."""
+    """Return whether this pool can send e-mail now: it has an active account with a server and an engine, and no pause."""
     sql = """SELECT EXISTS (SELECT FROM fairpost.accounts a JOIN fairpost.leases l ON l.account_id = a.id
                 WHERE a.pool = $1 AND a.status = 'active' AND a.transport <> '{}'
                     AND (l.rest_until IS NULL OR l.rest_until <= clock_timestamp() + interval '1 minute'))
@@ -100,7 +103,10 @@ async def listed(store: "Store", workspace: str | None) -> list[Person]:
 async def add_invited(
     store: "Store", *, workspace: str | None, address: str, name: str, role: Role, now: datetime | None
 ) -> Person | None:
-    """New, or known and not yet come: then name and role are changed. None: somebody who has come already, or is disabled."""
+    """Add a user, or change the name and role of one who has not accepted the invitation yet.
+
+    Returns None if the user has already accepted or is disabled.
+    """
     sql = """
         INSERT INTO fairpost.people AS p (workspace, address, folded, name, role, created_at)
         VALUES ($1, $2, fairpost.normalize_address($2), $3, $4, coalesce($5, clock_timestamp()))
@@ -123,7 +129,7 @@ async def lock_admins(store: "Store") -> list[Person]:
 
 
 async def has_admin(store: "Store") -> bool:
-    """Who could sign in."""
+    """Return whether there is an admin who can sign in."""
     sql = """SELECT EXISTS (SELECT FROM fairpost.people
         WHERE workspace IS NULL AND password_hash IS NOT NULL AND disabled_at IS NULL)"""
     return bool(await store.value(sql))
@@ -149,7 +155,7 @@ async def set_disabled(store: "Store", person_id: PersonId, disabled_at: datetim
 async def take_attempt(
     store: "Store", *, workspace: str | None, address: str, client: str | None, window: Window, now: datetime | None
 ) -> Attempt:
-    """Counts as a failure until it is taken back."""
+    """Record an attempt. It counts as a failure until it is taken back."""
     sql = """SELECT a.attempt_id, a.free_at, coalesce($7, clock_timestamp()) AS now, p.*
         FROM fairpost.take_attempt(
             fairpost.address_key($1, fairpost.normalize_address($2)), sha256(convert_to($3, 'UTF8')), $4, $5, $6, $7) a
@@ -180,14 +186,17 @@ async def forget_attempts(store: "Store", person_id: PersonId) -> None:
 
 
 async def lock_signing_in(store: "Store", token_hash: bytes, *, now: datetime | None) -> Locked | None:
-    """Whoever began this sign-in."""
+    """Lock the user who started this sign-in."""
     sql = """SELECT p.*, coalesce($2, clock_timestamp()) AS now FROM fairpost.people p
         WHERE p.id = (SELECT s.person_id FROM fairpost.sign_ins s WHERE s.token_hash = $1) FOR UPDATE"""
     return _locked(await store.row(sql, token_hash, _at(now)))
 
 
 async def pending_sign_in(store: "Store", token_hash: bytes, *, tries_max: int, now: datetime) -> PendingSignIn | None:
-    """None: used, expired, or tried too often. For those who have locked its person."""
+    """Return the pending sign-in, or None if it was used, has expired, or was tried too often.
+
+    The caller must have locked the user.
+    """
     sql = """SELECT s.* FROM fairpost.sign_ins s
         WHERE s.token_hash = $1 AND s.used_at IS NULL AND s.expires_at > $2 AND s.tries < $3"""
     row = await store.row(sql, token_hash, now, tries_max)
@@ -202,7 +211,7 @@ async def newest_pending(store: "Store", person_id: PersonId, *, tries_max: int,
 
 
 async def codes_sent(store: "Store", person_id: PersonId, *, since: datetime) -> tuple[int, datetime | None]:
-    """How many, and when the oldest of those sign-ins began."""
+    """Return how many codes were sent, and when the oldest of those sign-ins started."""
     sql = """SELECT coalesce(sum(s.codes), 0) AS codes, min(s.created_at) AS oldest FROM fairpost.sign_ins s
         WHERE s.person_id = $1 AND s.created_at > $2"""
     row = await store.row(sql, person_id, since)
@@ -224,7 +233,7 @@ async def add_sign_in(
 
 
 async def replace_code(store: "Store", token_hash: bytes, *, code_hash: bytes, expires_at: datetime) -> None:
-    """No code before this one works any more."""
+    """Replace the code. Earlier codes stop working."""
     sql = """UPDATE fairpost.sign_ins SET code_hash = $2, expires_at = $3, codes = codes + 1, local_code_hash = NULL
         WHERE token_hash = $1"""
     await store.value(sql, token_hash, code_hash, expires_at)
@@ -269,7 +278,7 @@ async def add_session(
 async def open_session(
     store: "Store", token_hash: bytes, *, idle: timedelta, noted_every: timedelta, now: datetime | None
 ) -> Session | None:
-    """And notes that it was seen, unless that was done a moment ago."""
+    """Return the session and record when it was last seen, but no more often than `noted_every`."""
     sql = """
         WITH clock AS MATERIALIZED (SELECT coalesce($4, clock_timestamp()) AS now), found AS MATERIALIZED (
             SELECT s.token_hash, s.created_at AS began_at, s.seen_at, s.expires_at, s.agent, p.*
@@ -288,7 +297,7 @@ async def open_session(
 async def still_open(
     store: "Store", token_hashes: Collection[bytes], *, idle: timedelta, now: datetime | None
 ) -> set[bytes]:
-    """Of these sessions, those that work, of people whose workspace is not suspended. Nothing is noted."""
+    """Return those sessions that are still valid and whose workspace is not suspended, without marking them as seen."""
     sql = """
         SELECT s.token_hash FROM (SELECT coalesce($3, clock_timestamp()) AS now) c, fairpost.sessions s JOIN fairpost.people p ON p.id = s.person_id
         WHERE s.token_hash = ANY ($1) AND s.revoked_at IS NULL AND s.expires_at > c.now AND s.seen_at > c.now - $2::interval AND p.disabled_at IS NULL
@@ -319,7 +328,7 @@ async def revoke_named(store: "Store", person_id: PersonId, session_id: str, *, 
 
 
 async def revoke_all(store: "Store", person_id: PersonId, *, but: bytes | None = None, now: datetime | None) -> int:
-    """What was begun and not finished ends too."""
+    """End all sessions except `but`, and all unfinished sign-ins. Return how many sessions ended."""
     await store.value("DELETE FROM fairpost.sign_ins WHERE person_id = $1 AND used_at IS NULL", person_id)
     sql = """WITH ended AS (
             UPDATE fairpost.sessions SET revoked_at = coalesce($3, clock_timestamp())
@@ -328,13 +337,16 @@ async def revoke_all(store: "Store", person_id: PersonId, *, but: bytes | None =
     return int(await store.value(sql, person_id, but, _at(now)))
 
 
-# ── links that work once ──────────────────────────────────────────────────────────────────────────────────
+# ── one-time links ────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def offer(
     store: "Store", person_id: PersonId, purpose: Purpose, *, token_hash: bytes, life: timedelta, now: datetime | None
 ) -> datetime:
-    """The only one of this person from now on; when it ends. Signing in and choosing a password are in nobody's way."""
+    """Create a link that replaces the user's earlier ones, and return when it expires.
+
+    Sign-in links and password links do not replace each other.
+    """
     await store.value(
         """DELETE FROM fairpost.invitations
            WHERE person_id = $1 AND used_at IS NULL AND (purpose = 'enter') = ($2::text = 'enter')""",
@@ -348,7 +360,7 @@ async def offer(
 
 
 async def offer_setup(store: "Store", *, token_hash: bytes, life: timedelta, now: datetime | None) -> None:
-    """The only one from now on."""
+    """Create the setup link, replacing any earlier one."""
     sql = """INSERT INTO fairpost.invitations (token_hash, purpose, expires_at)
         VALUES ($1, 'setup', coalesce($3, clock_timestamp()) + $2::interval)
         ON CONFLICT (purpose) WHERE purpose = 'setup'
@@ -361,7 +373,7 @@ async def end_offers(store: "Store", person_id: PersonId) -> None:
 
 
 async def offered(store: "Store", token_hash: bytes, *, now: datetime | None) -> tuple[Purpose, Person | None] | None:
-    """What a link is for, while it works."""
+    """Return the purpose and the user of a link, or None if the link no longer works."""
     sql = """SELECT i.purpose, p.* FROM fairpost.invitations i LEFT JOIN fairpost.people p ON p.id = i.person_id
         WHERE i.token_hash = $1 AND i.used_at IS NULL AND i.expires_at > coalesce($2, clock_timestamp()) AND p.disabled_at IS NULL"""
     row = await store.row(sql, token_hash, _at(now))

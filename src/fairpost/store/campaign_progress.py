@@ -1,4 +1,4 @@
-"""The courses of campaigns in the database: how they stood when they were counted last, and what was sent by when."""
+"""The progress of campaigns in the database: the latest snapshot of each, and the number of e-mails sent over time."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["sent", "missed", "waiting"]
 
-# Time for the launch to make its own forecast, before an engine does it instead.
+# Leaves the launch time to make its own forecast before an engine does it instead.
 _LAUNCHED_S = 60
 
 
@@ -27,27 +27,30 @@ class ProgressPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """`waiting`: all that is neither sent nor missed, also what is in hand, in doubt or parked."""
+    """The counts of a campaign at one moment.
+
+    `waiting` is everything that is neither `sent` nor `missed`, including e-mails that are claimed, in doubt or parked.
+    """
 
     at: datetime
     sent: int
     missed: int
     waiting: int
-    by_step: Mapping[int, Mapping[str, int]]  # step: state: how many
-    by_account: Mapping[int | None, Mapping[Kind, int]]  # None: nobody's yet, or never anybody's
-    revised_forecast: str | None  # as it was written
+    by_step: Mapping[int, Mapping[str, int]]  # step -> state -> number of e-mails
+    by_account: Mapping[int | None, Mapping[Kind, int]]  # None if there is no account yet, or there never was one
+    revised_forecast: str | None  # as serialized
 
     def count(self, *states: str) -> int:
         return sum(counts.get(state, 0) for counts in self.by_step.values() for state in states)
 
 
 async def count(store: "Store", *, seconds_max: float) -> int:
-    """Those whose turn it is. How many were counted; none, where another engine counts just now."""
+    """Count the campaigns that are due, and return how many were counted: 0 if another engine is already counting."""
     return int(await store.value("SELECT fairpost.count_campaigns($1, $2)", seconds_max, clock.stated()))
 
 
 async def snapshot(store: "Store", campaign: Campaign) -> Snapshot | None:
-    """None: it has not been counted yet."""
+    """Return the latest snapshot, or None if the campaign has not been counted yet."""
     row = await store.row(
         "SELECT at, sent, missed, waiting, steps, accounts, revised_forecast FROM fairpost.campaign_snapshots WHERE campaign_id = $1",
         campaign.id,
@@ -56,7 +59,7 @@ async def snapshot(store: "Store", campaign: Campaign) -> Snapshot | None:
 
 
 async def snapshot_now(store: "Store", campaign: Campaign, *, emails_max: int) -> Snapshot | None:
-    """Counted at this moment. None: it has more e-mails than so many, or is not launched."""
+    """Count the campaign now. Return None if it has more than `emails_max` e-mails or has not been launched."""
     row = await store.row(
         """SELECT t.at, greatest(n.sent, s.sent) AS sent, n.missed, n.waiting, n.steps, n.accounts, s.revised_forecast
            FROM fairpost.campaigns c LEFT JOIN fairpost.campaign_snapshots s ON s.campaign_id = c.id
@@ -93,7 +96,7 @@ async def points(store: "Store", campaign: Campaign) -> list[ProgressPoint]:
 
 
 async def launched_unforeseen(store: "Store", *, now: datetime) -> list[int]:
-    """Those whose launch was cut off before it made its forecast."""
+    """Return the campaigns whose launch was interrupted before it made a forecast."""
     rows = await store.fetch(
         """SELECT c.id FROM fairpost.campaigns c WHERE c.state IN ('scheduled', 'running') AND c.forecast IS NULL
            AND c.launched_at <= $1::timestamptz - make_interval(secs => $2) ORDER BY c.id""",
@@ -103,7 +106,7 @@ async def launched_unforeseen(store: "Store", *, now: datetime) -> list[int]:
 
 
 async def take_turn(store: "Store", *, now: datetime, turn_s: float) -> int | None:
-    """A campaign under way that is to be foreseen anew; nobody else takes it for so long. None: there is none."""
+    """Reserve one running campaign whose forecast is due for revision, for `turn_s`. Return None if there is none."""
     found: int | None = await store.value(
         """UPDATE fairpost.campaign_snapshots s SET revised_next_at = $1::timestamptz + make_interval(secs => $2) WHERE s.campaign_id = (
                SELECT o.campaign_id FROM fairpost.campaign_snapshots o

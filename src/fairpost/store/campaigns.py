@@ -1,16 +1,18 @@
-"""Campaigns in the database: drafted, launched, moved from state to state, and asked how they stand."""
+"""Store, launch and query campaigns, and change their states."""
 
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fairpost.model.campaign import Campaign, CampaignState, Gap, Step
 from fairpost.model.errors import NotFound, Refusal, Unknown
 from fairpost.model.ids import EmailId
+from fairpost.model.mailbox import HeaderFields
 from fairpost.model.reason import Reason, write_params
+from fairpost.store.header_fields import as_json, parsed, read, written
 from fairpost.store.reasons import stored_reason
 from fairpost.system import clock
 
@@ -29,13 +31,16 @@ class Draft:
     route: str = "default"
     gap: Gap | None = None
     by_recipients_clock: bool = False
+    has_footer: bool = True
     user: str = ""
     starts_at: datetime | None = None
+    labels: Mapping[str, Any] = field(default_factory=dict)  # for its e-mails: type, tags and metadata
+    header_fields: Mapping[str, Any] = field(default_factory=dict)  # for its e-mails: headers and reply_to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchStep:
-    """What a step says from now on."""
+    """The content of a step at the time of the launch."""
 
     step: int
     template: str
@@ -45,11 +50,12 @@ class LaunchStep:
     text: str | None
     html: str | None
     is_template: bool
+    header_fields: HeaderFields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """One batch of prospects. `left_out` are those that lack a field."""
+    """The result of planning one batch of prospects. `left_out` counts those that lack a field."""
 
     done: bool
     prospects: int
@@ -60,7 +66,10 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planning:
-    """How far it has come, whoever did it. `scheduled`: e-mails, of all times; the others of the last time alone."""
+    """The progress of planning, across all processes.
+
+    `scheduled` counts the e-mails of all runs; the other counts only cover the last run.
+    """
 
     steps: int
     scheduled: int
@@ -71,7 +80,9 @@ class Planning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """`scheduled`, `skipped`, `left_out`: e-mails and prospects, as the planning has counted them."""
+    """The progress of a campaign. `scheduled`, `skipped` and `left_out` are e-mails and prospects as counted by
+    planning.
+    """
 
     scheduled: int
     skipped: int
@@ -79,7 +90,7 @@ class Progress:
     members: int
     by_step: Mapping[
         int, Mapping[str, int]
-    ]  # step: state: how many; `waiting for the step before` and `parked` are apart
+    ]  # step -> state -> count; `waiting for the step before` and `parked` are counted separately
 
     def count(self, *states: str) -> int:
         return sum(counts.get(state, 0) for counts in self.by_step.values() for state in states)
@@ -87,7 +98,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSteps:
-    """Follow-ups of one account that become due within the same ten minutes."""
+    """Follow-ups of one account that fall due within the same ten minutes."""
 
     account: str
     step: int
@@ -97,13 +108,13 @@ class PendingSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StillToSend:
-    recipients: int  # who have not had the first step
+    recipients: int  # have not received the first step yet
     pending: tuple[PendingSteps, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What became of one e-mail of a campaign."""
+    """The outcome of one e-mail of a campaign."""
 
     email_id: int
     step: int
@@ -133,17 +144,21 @@ _CAMPAIGN = """
 
 
 async def put_draft(store: "Store", draft: Draft) -> Campaign:
-    """Made, or changed as long as it is a draft. Raises NotFound for a list or sequence that is not there."""
+    """Create a draft, or change an existing one. Raises NotFound for an unknown list or sequence, and Refusal."""
+    labels = json.dumps(draft.labels) if draft.labels else None
+    if labels and (wrong := await store.value("SELECT fairpost.check_words($1)", labels)):
+        raise Refusal("campaign.invalid_label", **json.loads(wrong))
+    header_fields = written(await parsed(store, draft.header_fields))
     lists = await list_ids(store, draft.workspace, draft.lists)
     row = await store.row(
-        """INSERT INTO fairpost.campaigns AS c (workspace, name, sequence_id, lists, route, user_name, gap_min_s, gap_max_s, by_recipients_clock, starts_at, created_at)
-           SELECT $1, $2, s.id, $4, $5, fairpost.normalize_user($6), $7, $8, $9, $10, coalesce($11::timestamptz, clock_timestamp()) FROM fairpost.sequences s WHERE s.workspace = $1 AND s.name = $3
+        """INSERT INTO fairpost.campaigns AS c (workspace, name, sequence_id, lists, route, user_name, gap_min_s, gap_max_s, by_recipients_clock, has_footer, starts_at, created_at, labels, header_fields)
+           SELECT $1, $2, s.id, $4, $5, fairpost.normalize_user($6), $7, $8, $9, $10, $11, coalesce($12::timestamptz, clock_timestamp()), $13, $14 FROM fairpost.sequences s WHERE s.workspace = $1 AND s.name = $3
            ON CONFLICT (workspace, name) DO UPDATE SET sequence_id = excluded.sequence_id, lists = excluded.lists, route = excluded.route, user_name = excluded.user_name,
-               gap_min_s = excluded.gap_min_s, gap_max_s = excluded.gap_max_s, by_recipients_clock = excluded.by_recipients_clock, starts_at = excluded.starts_at
+               gap_min_s = excluded.gap_min_s, gap_max_s = excluded.gap_max_s, by_recipients_clock = excluded.by_recipients_clock, has_footer = excluded.has_footer, starts_at = excluded.starts_at, labels = excluded.labels, header_fields = excluded.header_fields
            WHERE c.state = 'draft' RETURNING c.id""",
         *(draft.workspace, draft.name, draft.sequence, lists, draft.route, draft.user),
         *((draft.gap.min_s, draft.gap.max_s) if draft.gap else (None, None)),
-        *(draft.by_recipients_clock, draft.starts_at, clock.stated()),
+        *(draft.by_recipients_clock, draft.has_footer, draft.starts_at, clock.stated(), labels, header_fields),
     )
     if row is not None:
         return await campaign_by_id(store, row["id"])
@@ -162,7 +177,7 @@ async def list_ids(store: "Store", workspace: str, names: Sequence[str]) -> list
 
 
 async def known_lists(store: "Store", workspace: str, names: Sequence[str]) -> dict[str, int]:
-    """Of these, the ids of those that are there."""
+    """Return the IDs of those lists that exist."""
     rows = await store.fetch(
         "SELECT id, name FROM fairpost.lists WHERE workspace = $1 AND name = ANY ($2)", workspace, list(names)
     )
@@ -188,7 +203,7 @@ async def campaign_by_id(store: "Store", campaign_id: int) -> Campaign:
 async def campaigns(
     store: "Store", workspace: str | None = None, *, before: int | None = None, most: int = 1000
 ) -> list[Campaign]:
-    """The newest first; `before` an id, for the next page."""
+    """Return campaigns, newest first. For the next page, pass the last ID as `before`."""
     sql = f"""{_CAMPAIGN} WHERE ($1::text IS NULL OR c.workspace = $1) AND ($2::bigint IS NULL OR c.id < $2)
         ORDER BY c.id DESC LIMIT $3"""
     rows = await store.fetch(sql, workspace, before, most)
@@ -198,7 +213,7 @@ async def campaigns(
 async def campaigns_before(
     store: "Store", workspace: str, before: tuple[datetime, str] | None, *, most: int
 ) -> list[Campaign]:
-    """The newest first, those made before a moment, and of the moment itself those before a name."""
+    """Return campaigns created before this moment, or at this moment with a smaller name, newest first."""
     made_at, name = before or (None, None)
     rows = await store.fetch(
         f"""{_CAMPAIGN} WHERE c.workspace = $1 AND ($2::timestamptz IS NULL OR (c.created_at, c.name) < ($2, $3))
@@ -209,7 +224,10 @@ async def campaigns_before(
 
 
 async def remove_draft(store: "Store", campaign: Campaign) -> bool:
-    """With what was its own alone. False: it is no draft any more, and what it sent is kept."""
+    """Remove a draft and everything that belongs only to it.
+
+    Returns False if it is no longer a draft: a campaign that was launched is kept.
+    """
     async with store.together() as one:
         sql = "DELETE FROM fairpost.campaigns WHERE id = $1 AND state = 'draft' RETURNING true"
         is_gone = bool(await one.value(sql, campaign.id))
@@ -219,7 +237,7 @@ async def remove_draft(store: "Store", campaign: Campaign) -> bool:
 
 
 async def _remove_own(store: "Store", campaign: Campaign) -> None:
-    """The sequence that was made for it, and the words that were written for that."""
+    """Remove the sequence that was created for this campaign, and the templates that were written for that sequence."""
     rows = await store.fetch(
         """SELECT s.id, x.template_id FROM fairpost.sequences s JOIN fairpost.sequence_steps x ON x.sequence_id = s.id
            WHERE s.workspace = $1 AND s.name = $2 AND s.is_own AND NOT EXISTS (SELECT FROM fairpost.campaigns c WHERE c.sequence_id = s.id)""",
@@ -233,7 +251,7 @@ async def _remove_own(store: "Store", campaign: Campaign) -> None:
     )
 
 
-# ── launched ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── launch and states ─────────────────────────────────────────────────────────────────────────────────────
 
 
 async def launch(
@@ -246,7 +264,7 @@ async def launch(
     skip_incomplete: bool,
     by: str,
 ) -> bool:
-    """False: it was no draft any more. Its prospects are planned next."""
+    """Launch the campaign. Return False if it is no longer a draft. Planning its prospects is the next step."""
     written = json.dumps(
         [
             {
@@ -258,6 +276,8 @@ async def launch(
                 "text": s.text,
                 "html": s.html,
                 "is_template": s.is_template,
+                "headers": s.header_fields.headers or None,
+                "reply_to": as_json(s.header_fields.reply_to),
             }
             for s in steps
         ]
@@ -285,7 +305,7 @@ async def planning(store: "Store", campaign: Campaign) -> Planning:
 
 
 async def plan_anew(store: "Store", campaign_id: int, zones: Sequence[str] = ()) -> bool:
-    """From the first prospect on: whoever has come onto its lists meanwhile gets it, too. False: it is not under way."""
+    """Restart planning with the first prospect, to include recipients added since. Return False if it is not running."""
     return bool(await store.value("SELECT fairpost.plan_anew($1, $2)", campaign_id, list(zones)))
 
 
@@ -302,18 +322,18 @@ async def to_clear(store: "Store") -> list[int]:
 
 
 async def clear(store: "Store", campaign_id: int, *, most: int) -> bool:
-    """Takes away so many e-mails of a cancelled campaign. True: nothing is left."""
+    """Remove up to `most` e-mails of a cancelled campaign. Return True once none are left."""
     return bool(await store.value("SELECT fairpost.clear_campaign($1, $2, $3)", campaign_id, most, clock.stated()))
 
 
 async def advance(store: "Store") -> list[tuple[str, str, CampaignState, Reason | None]]:
-    """Those that have come to a moment of their own: workspace, name, the state they are in now, and why."""
+    """Move campaigns to their next state if it is time. Return the workspace, name, new state and reason of each."""
     rows = await store.fetch("SELECT * FROM fairpost.advance_campaigns($1)", clock.stated())
     return [(row["workspace"], row["name"], CampaignState(row["state"]), _reason(row)) for row in rows]
 
 
 async def wrong_gates(store: "Store") -> list[str]:
-    """Workspaces in which something is shut that should be open, or open that should be shut."""
+    """Return the workspaces that have a gate in the wrong position."""
     return [
         row["workspace"]
         for row in await store.fetch("SELECT * FROM fairpost.wrong_gates($1) AS workspace", clock.stated())
@@ -321,7 +341,7 @@ async def wrong_gates(store: "Store") -> list[str]:
 
 
 async def fail_stranded(store: "Store", *, most: int) -> int:
-    """Follow-ups whose account will not send them. How many there were, of so many looked at."""
+    """Fail follow-ups whose account will not send them. Return how many were failed."""
     return int(await store.value("SELECT fairpost.fail_stranded($1, $2)", most, clock.stated()))
 
 
@@ -332,29 +352,32 @@ async def fail_planning(store: "Store", campaign_id: int, reason: str) -> None:
 
 
 async def pause(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
-    """False: it was not under way."""
+    """Pause the campaign. Return False if it was not in progress."""
     return bool(
         await store.value("SELECT fairpost.pause_campaign($1, $2, $3, $4)", campaign.id, reason, by, clock.stated())
     )
 
 
 async def resume(store: "Store", campaign: Campaign, *, by: str) -> bool:
-    """False: it was neither paused nor failed."""
+    """Resume the campaign. Return False if it was neither paused nor failed."""
     return bool(await store.value("SELECT fairpost.resume_campaign($1, $2, $3)", campaign.id, by, clock.stated()))
 
 
 async def cancel(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
-    """False: it was over."""
+    """Cancel the campaign. Return False if it was already over."""
     return bool(
         await store.value("SELECT fairpost.cancel_campaign($1, $2, $3, $4)", campaign.id, reason, by, clock.stated())
     )
 
 
-# ── asked ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── queries ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def words_of_step(store: "Store", campaign: Campaign, number: int) -> tuple[str, str | None, str | None]:
-    """Subject, text and html: as launched, or as the template is now. A follow-up that does not insist has the first step's subject."""
+    """Return the subject, text and HTML of a step: as launched, or before the launch as in the template now.
+
+    A follow-up without a subject uses that of the first step.
+    """
     row = await store.row(
         """SELECT o.subject, o.text_body, o.html_body FROM fairpost.campaign_steps x JOIN fairpost.contents o ON o.id = x.content_id
            WHERE x.campaign_id = $1 AND x.step = $2
@@ -365,12 +388,26 @@ async def words_of_step(store: "Store", campaign: Campaign, number: int) -> tupl
         *(campaign.id, number),
     )
     if row is None:
-        raise NotFound(f"Campaign {campaign.name} has {len(campaign.steps)} steps, and no step {number}.")
+        raise NotFound(f"Campaign {campaign.name} has no step {number}, only {len(campaign.steps)} steps.")
     return row["subject"], row["text_body"], row["html_body"]
 
 
+async def header_fields_of_step(store: "Store", campaign: Campaign, number: int) -> HeaderFields:
+    """Return the headers as launched, or for a draft those of the campaign and the template."""
+    row = await store.row(
+        """SELECT true AS is_launched, jsonb_build_object('headers', o.headers, 'reply_to', o.reply_to) AS fields
+           FROM fairpost.campaign_steps x JOIN fairpost.contents o ON o.id = x.content_id WHERE x.campaign_id = $1 AND x.step = $2
+           UNION ALL
+           SELECT false, t.header_fields FROM fairpost.campaigns c JOIN fairpost.sequence_steps x ON x.sequence_id = c.sequence_id
+           JOIN fairpost.templates t ON t.id = x.template_id WHERE c.id = $1 AND x.step = $2 AND c.launched_at IS NULL""",
+        *(campaign.id, number),
+    )
+    fields = read(row["fields"]) if row else HeaderFields()
+    return fields if row and row["is_launched"] else campaign.header_fields.over(fields)
+
+
 async def first_member(store: "Store", campaign: Campaign) -> str | None:
-    """The address of the first on its lists."""
+    """Return the address of the first prospect on the campaign's lists."""
     sql = """SELECT p.address FROM fairpost.prospects p JOIN fairpost.list_members m ON m.prospect_id = p.id
              WHERE m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]) ORDER BY p.id LIMIT 1"""
     address: str | None = await store.value(sql, campaign.id)
@@ -378,7 +415,7 @@ async def first_member(store: "Store", campaign: Campaign) -> str | None:
 
 
 async def members(store: "Store", campaign: Campaign) -> int:
-    """How many people are on its lists now, each counted once."""
+    """Return the number of prospects on the campaign's lists, each counted once."""
     sql = """SELECT count(DISTINCT m.prospect_id) FROM fairpost.list_members m
              WHERE m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[])"""
     return int(await store.value(sql, campaign.id))
@@ -390,14 +427,14 @@ async def addresses(store: "Store", prospect_ids: Sequence[int]) -> list[str]:
 
 
 async def next_due(store: "Store", campaign: Campaign) -> datetime | None:
-    """When the next of what waits is due, or was; None: nothing waits for a moment of its own."""
+    """Return when the next waiting e-mail is due, or None if no waiting e-mail has a due time. It may be in the past."""
     sql = "SELECT min(q.due_at) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at < 'infinity'"
     due_at: datetime | None = await store.value(sql, campaign.id)
     return due_at
 
 
 async def zones(store: "Store", campaign: Campaign) -> list[str]:
-    """The timezones of those on its lists."""
+    """Return the time zones of the prospects on the campaign's lists."""
     sql = """SELECT DISTINCT p.timezone FROM fairpost.list_members m JOIN fairpost.prospects p ON p.id = m.prospect_id
              WHERE m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]) AND p.timezone IS NOT NULL ORDER BY 1"""
     return [row["timezone"] for row in await store.fetch(sql, campaign.id)]
@@ -406,7 +443,7 @@ async def zones(store: "Store", campaign: Campaign) -> list[str]:
 async def incomplete(
     store: "Store", campaign: Campaign, required: Sequence[str], *, most: int
 ) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
-    """How many on its lists lack one of these fields, and the first of them: address and fields."""
+    """Return how many prospects on its lists lack one of these fields, and the first of them with their fields."""
     chosen = """FROM fairpost.prospects p WHERE EXISTS (
                     SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id
                     AND m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]))
@@ -415,9 +452,21 @@ async def incomplete(
         f"SELECT p.address, p.fields {chosen} ORDER BY p.id LIMIT $3", campaign.id, list(required), most
     )
     count = len(rows)
-    if count == most:  # there may be more: only then it is worth counting them
+    if count == most:  # there may be more; otherwise the count is exact
         count = int(await store.value(f"SELECT count(*) {chosen}", campaign.id, list(required)))
     return count, [(row["address"], json.loads(row["fields"])) for row in rows]
+
+
+async def lacking(store: "Store", campaign: Campaign, required: Sequence[str]) -> dict[str, int]:
+    """Return how many prospects on its lists lack each of these fields, for those that are lacked."""
+    rows = await store.fetch(
+        """SELECT w.name, count(*) AS n FROM unnest($2::text[]) w(name) JOIN fairpost.prospects p ON fairpost.lacks(p.fields, ARRAY[w.name])
+           WHERE EXISTS (SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id
+               AND m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]))
+           GROUP BY w.name ORDER BY n DESC, w.name""",
+        *(campaign.id, list(required)),
+    )
+    return {row["name"]: row["n"] for row in rows}
 
 
 async def progress(store: "Store", campaign: Campaign) -> Progress:
@@ -451,7 +500,10 @@ async def receipts(
     after: int = 0,
     most: int | None = None,
 ) -> AsyncIterator[Receipt]:
-    """What became of its e-mails, those in these states, of all or one of its prospects, by their ids. `most` None: all, page by page."""
+    """Yield the outcomes of e-mails in these states, ordered by ID, for all prospects or one of them.
+
+    If `most` is None, all pages are read.
+    """
     sql = "SELECT * FROM fairpost.receipts($1, $2, $3, $4, $5, $6)"
     left = most
     while left is None or left > 0:
@@ -466,7 +518,7 @@ async def receipts(
 
 
 async def still_to_send(store: "Store", campaign: Campaign) -> StillToSend:
-    """What waits, and everybody on its lists who has no e-mails yet; nothing of paused prospects."""
+    """Return the waiting e-mails, and the prospects on its lists that have none yet. Paused prospects are left out."""
     rows = await store.fetch(
         """SELECT substr(q.route, 2) AS account, q.step::integer, to_timestamp(floor(extract(epoch FROM min(q.due_at)) / 600) * 600) AS due_at, count(*)::integer AS count
            FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at < 'infinity' AND q.step > 1
@@ -504,13 +556,13 @@ async def kept_forecast(store: "Store", campaign: Campaign) -> str | None:
 
 
 async def retry(store: "Store", ids: Sequence[EmailId]) -> int:
-    """Those that were given up are tried again, and those that were never begun are begun after all. How many."""
+    """Retry e-mails that failed, and start those that never started. Return how many are waiting now."""
     sql = """SELECT count(*) FROM (SELECT fairpost.retry(w.id, $2, true) AS state FROM unnest($1::bigint[]) w(id)) r WHERE r.state = 'waiting'"""
     return int(await store.value(sql, list(ids), clock.stated()))
 
 
 async def stop(store: "Store", prospect_id: int, campaign: Campaign | None, *, reason: str) -> int:
-    """A prospect gets nothing more, of this campaign or of any. How many e-mails were cancelled."""
+    """Stop sending to a prospect, in one campaign or in all. Return how many e-mails were cancelled."""
     sql = "SELECT fairpost.stop_prospect($1, $2, $3, $4)"
     return int(await store.value(sql, prospect_id, campaign.id if campaign else None, reason, clock.stated()))
 
@@ -534,7 +586,10 @@ def _campaign(row: Any) -> Campaign:
         route=row["route"],
         gap=Gap(min_s=row["gap_min_s"], max_s=row["gap_max_s"]) if row["gap_max_s"] is not None else None,
         by_recipients_clock=row["by_recipients_clock"],
+        has_footer=row["has_footer"],
         user=row["user_name"],
+        labels=json.loads(row["labels"] or "{}"),
+        header_fields=read(row["header_fields"]),
         created_at=row["created_at"],
         starts_at=row["starts_at"],
         launched_at=row["launched_at"],

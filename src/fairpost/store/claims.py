@@ -1,6 +1,6 @@
-"""What a lease claims before it sends: e-mails in fair order, given back or failed while nothing of them has begun.
+"""What a lease holder does with e-mails before sending: claim them in fair order, return them, or fail them.
 
-The order itself is decided in sql/release/.
+sql/release/ decides the order.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class ClaimStore(Database):
     async def claim_together(
         self, pool: str, leases: Sequence[Lease], limits: Sequence[int], *, now: datetime | None = None
     ) -> dict[AccountId, Claim]:
-        """One claim for accounts of one pool. Who is not in the answer claims alone: something about it is not ordinary."""
+        """Claim for several accounts of a pool at once. Accounts missing from the result must claim on their own."""
         sql = "SELECT * FROM fairpost.claim_group($1, $2, $3, $4, $5)"
         accounts, epochs = [lease.account_id for lease in leases], [lease.epoch for lease in leases]
         return {
@@ -40,7 +40,10 @@ class ClaimStore(Database):
         }
 
     async def held(self, lease: Lease, *, now: datetime | None = None) -> tuple[EmailId, ...] | None:
-        """What this lease has claimed and not begun; None when it is gone. For after an answer that was lost."""
+        """Return the e-mails that this lease has claimed but not begun, or None if the lease is gone.
+
+        Used after the answer to a claim was lost.
+        """
         sql = "SELECT fairpost.held($1, $2, $3)"
         ids = await self.value(sql, lease.account_id, lease.epoch, at(now))
         return None if ids is None else tuple(ids)
@@ -49,17 +52,20 @@ class ClaimStore(Database):
         await self.value("SELECT fairpost.await_turn($1)", lease.account_id)
 
     async def give_back(self, lease: Lease, ids: Sequence[EmailId]) -> tuple[EmailId, ...]:
-        """Those that wait again; what somebody was cancelling just now is not among them."""
+        """Return e-mails to the queue. The result leaves out those that are being cancelled."""
         sql = "SELECT fairpost.give_back($1, $2, $3)"
         return tuple(await self.value(sql, lease.account_id, lease.epoch, list(ids)))
 
     async def fail_claimed(self, lease: Lease, email_id: EmailId, reason: Reason) -> bool:
-        """One that can never be sent as it is ends before it is begun, and costs the account nothing. False: it is not ours any more."""
+        """Fail an e-mail that can never be sent, before it begins and at no cost to the account.
+
+        Returns False if the lease no longer holds it.
+        """
         sql = "SELECT fairpost.fail_claimed($1, $2, $3, $4, $5, $6)"
         why = (reason.code, write_params(reason))
         return bool(await self.value(sql, lease.account_id, lease.epoch, email_id, *why, clock.stated()))
 
     async def next_urgent(self, lease: Lease, *, before: datetime) -> datetime | None:
-        """When the next urgent e-mail becomes due that this account might send."""
+        """Return when the next urgent e-mail that this account might send becomes due."""
         moment: datetime | None = await self.value("SELECT fairpost.next_urgent($1, $2)", lease.account_id, before)
         return moment

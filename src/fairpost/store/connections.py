@@ -1,19 +1,23 @@
-"""How every connection of ours is made, and a few of them for one process, opened when they are needed.
+"""Open connections, and keep a small pool of them per process, filled on demand.
 
 A pooler (PgBouncer in transaction mode) lends a session to one transaction and then to another client. A statement
-prepared in one session is unknown in the next, or known by a name that another client has given. `connect` notices a
-pooler by itself and keeps no statement prepared there; straight to PostgreSQL, statements stay prepared.
+prepared in one session is unknown in the next, or its name belongs to another client's statement. `connect` detects a
+pooler and keeps no prepared statements there; on a direct connection to PostgreSQL, statements stay prepared.
 
-asyncpg's own pool resets a session after each use and releases it in a task of its own: a round trip and six turns of
-the event loop more for every statement, twice the time of a short one. No statement of ours leaves anything behind
-in its session, so a connection goes back as it is; one that was cut off in the middle of a statement is thrown away.
+asyncpg's own pool resets a session after each use and releases it in a separate task. That costs every statement a
+round trip and six turns of the event loop, and doubles the time of a short one. Our statements leave nothing behind in
+their session, so a connection is returned as it is; one that was interrupted in the middle of a statement is discarded.
+
+Every statement has a timeout on the client side. A server that vanishes never answers, and a proxy or pooler in between
+hides that from the kernel's own probes. A connection that stays silent for too long is closed, together with the idle
+ones, and the next statement reconnects.
 """
 
 import asyncio
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator  # noqa: TC003 - read at run time by asynccontextmanager
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -22,60 +26,119 @@ import asyncpg
 from fairpost.model.errors import DatabaseUnavailable, FairpostError
 from fairpost.system import clock
 
-PLACE_S_MAX = 30.0  # for a connection that others have
-PLANS_S_MAX = 60.0  # then statements are planned anew: the tables may have been empty when they were
-CONNECT_S_MAX = 60.0
+PLACE_S_MAX = 30.0  # to wait for a free connection
+PLANS_S_MAX = 60.0  # after which statements are planned again, because the tables may have been empty before
+CONNECT_S_MAX = 15.0
+ANSWER_S_MAX = 30.0  # per statement
+BULK_S_MAX = 600.0  # per statement that reads or writes a lot: imports, months of history, searches for a person's data
+LEAVE_S_MAX = 3.0  # to tell the server that we have given up
 SILENCE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}  # s, s, probes, ms
 
-_poolers: set[str] = set()  # URLs that are known to lead through one
+SILENT = (
+    TimeoutError,
+    ConnectionError,
+    asyncpg.InterfaceError,
+)  # raised by the driver if a server does not respond
+
+_poolers: set[str] = set()  # URLs known to lead through a pooler
 
 
-class PooledConnection(asyncpg.Connection):  # type: ignore[misc]
-    """Leads through a pooler: what it leaves in a session, it leaves to another client."""
+class LimitedConnection(asyncpg.Connection):  # type: ignore[misc]
+    """A connection that limits how long each statement waits for an answer."""
+
+    _config: Any  # the driver's configuration, with the limit
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.is_given_up = False  # in the middle of a statement
+
+    @property
+    def answer_s_max(self) -> float | None:
+        limit_s: float | None = self._config.command_timeout
+        return limit_s
+
+    def allow(self, answer_s_max: float | None) -> None:
+        """Set the limit for the statements that follow. None removes it."""
+        if answer_s_max != self.answer_s_max:
+            self._config = self._config._replace(command_timeout=answer_s_max)
+
+    def _cancel_current_command(self, *waiters: Any) -> None:
+        """Limit how long the driver waits after it gives up a statement and asks the server to cancel it.
+
+        Neither that request nor a rollback may wait as long as the statement itself.
+        """
+        self.is_given_up = True
+        self.allow(LEAVE_S_MAX if self.answer_s_max is None else min(LEAVE_S_MAX, self.answer_s_max))
+        super()._cancel_current_command(*waiters)
+
+
+class PooledConnection(LimitedConnection):
+    """A connection through a pooler. Any state left in its session passes to another client."""
 
     async def _introspect_types(self, *args: Any) -> Any:
-        """To read the catalogue for a type that it does not know, the driver turns `jit` off and on again for the session.
-        In one transaction that is one session, and afterwards it is as before."""
+        """Look up types in a transaction.
+
+        To look up an unknown type, the driver turns `jit` off and on again for the session. A transaction keeps both on
+        the same session and restores the setting.
+        """
         async with self.transaction():
             return await super()._introspect_types(*args)
 
 
-async def connect(url: str, *, behind_pooler: bool = False, timeout_s: float = CONNECT_S_MAX) -> "asyncpg.Connection":
-    """`behind_pooler`: it is known to be so. Else the connection is asked, which takes a round trip."""
+async def connect(
+    url: str,
+    *,
+    behind_pooler: bool = False,
+    timeout_s: float = CONNECT_S_MAX,
+    answer_s_max: float | None = ANSWER_S_MAX,
+) -> LimitedConnection:
+    """Open a connection. `behind_pooler` says that it leads through a pooler; otherwise this is detected with a round
+    trip.
+    """
     async with asyncio.timeout(timeout_s):
         if not (behind_pooler or url in _poolers):
-            conn = await asyncpg.connect(url)
+            conn = await _connected(url, LimitedConnection, answer_s_max=answer_s_max)
             try:
                 if not await leads_through_pooler(conn):
-                    return _noticing(conn)
+                    return conn
             except BaseException:
                 conn.terminate()
                 raise
             await conn.close()
             _poolers.add(url)
-        return _noticing(await asyncpg.connect(url, statement_cache_size=0, connection_class=PooledConnection))
+        return await _connected(url, PooledConnection, answer_s_max=answer_s_max, statement_cache_size=0)
 
 
-def _noticing(conn: "asyncpg.Connection") -> "asyncpg.Connection":
-    """A server that vanishes without a word (its machine lost power, or the network) is noticed after some ten seconds."""
+async def _connected(
+    url: str, kind: type[LimitedConnection], *, answer_s_max: float | None, **options: int
+) -> LimitedConnection:
+    conn: LimitedConnection = await asyncpg.connect(url, connection_class=kind, command_timeout=answer_s_max, **options)
+    _probe(conn)
+    return conn
+
+
+def _probe(conn: "asyncpg.Connection") -> None:
+    """Let the kernel notice within about ten seconds that the machine or the network is gone."""
     sock = conn._transport.get_extra_info("socket")
     if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in SILENCE.items():
-            if hasattr(socket, option):  # each system has others
+            if hasattr(socket, option):  # the available options differ between systems
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return conn
 
 
 async def leads_through_pooler(conn: "asyncpg.Connection") -> bool:
-    """At the start of a connection PostgreSQL names the process that serves it; a pooler makes up a number. The count of
-    rows is answer enough, so nothing has to be prepared for the question."""
+    """Return whether the connection leads through a pooler.
+
+    PostgreSQL reports its process ID when a connection starts; a pooler makes one up. The row count alone is the
+    answer, so nothing has to be prepared for this query.
+    """
     rows: str = await conn.execute(f"SELECT WHERE pg_backend_pid() = {conn.get_server_pid()}")
     return rows == "SELECT 0"
 
 
 class Statements(ABC):
-    """Each on a connection that is taken for it alone."""
+    """Runs each statement on a connection acquired just for it."""
 
     @abstractmethod
     def acquire(self) -> "AbstractAsyncContextManager[asyncpg.Connection]": ...
@@ -96,26 +159,52 @@ class Statements(ABC):
             return await conn.fetchval(sql, *args)
 
 
+class BulkStatements(Statements):
+    """The same connections with a longer limit, for bulk work."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+
+    @asynccontextmanager
+    async def acquire(self) -> "AsyncIterator[asyncpg.Connection]":
+        async with self._statements.acquire() as conn:
+            allow(conn, BULK_S_MAX)
+            yield conn
+
+    async def close(self) -> None:
+        await self._statements.close()
+
+
+def allow(conn: "asyncpg.Connection", answer_s_max: float | None) -> None:
+    """Set the limit for each statement that follows. A connection owned by the caller keeps its own limits."""
+    if type(conn) in (LimitedConnection, PooledConnection):  # the driver's classes are all instances of one another
+        conn.allow(answer_s_max)
+
+
 class Connections(Statements):
-    def __init__(self, url: str, *, most: int, behind_pooler: bool = False) -> None:
+    def __init__(self, url: str, *, most: int, behind_pooler: bool = False, answer_s_max: float = ANSWER_S_MAX) -> None:
         self.behind_pooler = behind_pooler
         self._url = url
-        self._free: list[asyncpg.Connection] = []
+        self._answer_s_max = answer_s_max
+        self._free: list[LimitedConnection] = []
+        self._leaving: set[asyncio.Task[None]] = set()
         self._planned_s: WeakKeyDictionary[asyncpg.Connection, float] = WeakKeyDictionary()
         self._places = asyncio.Semaphore(most)
         self._is_closed = False
 
     @classmethod
-    async def open(cls, url: str, *, most: int, behind_pooler: bool = False) -> Self:
-        """With a first connection made: a database that is not there is noticed here."""
-        connections = cls(url, most=most, behind_pooler=behind_pooler)
+    async def open(
+        cls, url: str, *, most: int, behind_pooler: bool = False, answer_s_max: float = ANSWER_S_MAX
+    ) -> Self:
+        """Open the pool and its first connection, so that an unreachable database is noticed at once."""
+        connections = cls(url, most=most, behind_pooler=behind_pooler, answer_s_max=answer_s_max)
         connections._free.append(await connections._connected())
         return connections
 
     async def close(self) -> None:
         self._is_closed = True
-        while self._free:
-            await self._free.pop().close()
+        free, self._free = self._free, []
+        await asyncio.gather(*map(_leave, free), *self._leaving)
 
     @asynccontextmanager
     async def acquire(self) -> "AsyncIterator[asyncpg.Connection]":
@@ -125,36 +214,56 @@ class Connections(Statements):
             try:
                 await self._plan_anew(conn)
                 yield conn
-            except (asyncpg.PostgresError, FairpostError):  # no statement was cut off
-                self._give_back(conn)
-                raise
-            except BaseException:
-                conn.terminate()
+            except BaseException as error:
+                if conn.is_given_up and isinstance(error, SILENT):  # otherwise the caller failed during a COPY
+                    self._give_up(conn)
+                    raise DatabaseUnavailable("PostgreSQL did not respond in time.") from error
+                if isinstance(error, (asyncpg.PostgresError, FairpostError)):  # no statement was interrupted
+                    self._give_back(conn)
+                else:
+                    conn.terminate()
                 raise
             else:
                 self._give_back(conn)
         finally:
             self._places.release()
 
+    def _give_up(self, conn: LimitedConnection) -> None:
+        """Close the connection and all idle ones, which lead to the same server.
+
+        Statements in progress on other connections have their own limits.
+        """
+        task = asyncio.create_task(_leave(conn))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+        while self._free:
+            self._free.pop().terminate()
+
     async def _take_place(self) -> None:
+        if not self._places.locked():
+            await self._places.acquire()  # at once, without a timer
+            return
         try:
             async with asyncio.timeout(PLACE_S_MAX):
                 await self._places.acquire()
         except TimeoutError:
-            raise DatabaseUnavailable(f"No connection of this process became free within {PLACE_S_MAX:g} s.") from None
+            raise DatabaseUnavailable(
+                f"None of this process's database connections became free within {PLACE_S_MAX:g} s."
+            ) from None
 
-    async def _taken(self) -> "asyncpg.Connection":
+    async def _taken(self) -> LimitedConnection:
         if self._is_closed:
             raise asyncpg.InterfaceError("the connections are closed")
         while self._free:
             conn = self._free.pop()
             if not conn.is_closed():
+                conn.allow(self._answer_s_max)
                 return conn
         return await self._connected()
 
-    async def _connected(self) -> "asyncpg.Connection":
-        conn = await connect(self._url, behind_pooler=self.behind_pooler)
-        self.behind_pooler = type(conn) is PooledConnection  # the driver's classes are all instances of each other
+    async def _connected(self) -> LimitedConnection:
+        conn = await connect(self._url, behind_pooler=self.behind_pooler, answer_s_max=self._answer_s_max)
+        self.behind_pooler = type(conn) is PooledConnection  # the driver's classes are all instances of one another
         self._planned_s[conn] = clock.steady()
         return conn
 
@@ -164,8 +273,14 @@ class Connections(Statements):
             self._planned_s[conn] = now_s
             await conn.execute("DISCARD PLANS")
 
-    def _give_back(self, conn: "asyncpg.Connection") -> None:
-        if self._is_closed:
+    def _give_back(self, conn: LimitedConnection) -> None:
+        if self._is_closed or conn.is_given_up:
             conn.terminate()
         elif not conn.is_closed():
             self._free.append(conn)
+
+
+async def _leave(conn: LimitedConnection) -> None:
+    """Ask the server to end the statement in progress, if it can still be reached."""
+    with suppress(TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.PostgresError):
+        await conn.close(timeout=LEAVE_S_MAX)

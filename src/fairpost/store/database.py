@@ -1,6 +1,6 @@
-"""The connections to the database, and what can be asked on them: statements, a commit of several, the view of a tenant.
+"""The database connections and the operations on them: statements, transactions, and the view of a tenant.
 
-The parts of the store build on it, each in a file of its own. No table is named here.
+The parts of the store build on this class, each in its own file. This file names no tables.
 """
 
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from fairpost.store.connections import Connections, Statements
+from fairpost.store.connections import ANSWER_S_MAX, BULK_S_MAX, BulkStatements, Connections, Statements, allow
 from fairpost.store.tenants import TenantConnections
 from fairpost.store.trouble import in_plain_words
 from fairpost.system import clock
@@ -23,15 +23,29 @@ class Database:
         self._pool = pool
 
     @classmethod
-    async def connect(cls, url: str, *, connections_max: int = 4, behind_pooler: bool = False) -> Self:
-        """`behind_pooler`: it is known to be so, and need not be found out."""
+    async def connect(
+        cls, url: str, *, connections_max: int = 4, behind_pooler: bool = False, answer_s_max: float = ANSWER_S_MAX
+    ) -> Self:
+        """Connect to the database.
+
+        `behind_pooler` says that the URL leads through a pooler and skips detection. `answer_s_max` is the limit per
+        statement.
+        """
         with in_plain_words(url):
-            return cls(await Connections.open(url, most=connections_max, behind_pooler=behind_pooler))
+            return cls(
+                await Connections.open(
+                    url, most=connections_max, behind_pooler=behind_pooler, answer_s_max=answer_s_max
+                )
+            )
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, url: str, *, connections_max: int = 4, behind_pooler: bool = False) -> AsyncIterator[Self]:
-        store = await cls.connect(url, connections_max=connections_max, behind_pooler=behind_pooler)
+    async def open(
+        cls, url: str, *, connections_max: int = 4, behind_pooler: bool = False, answer_s_max: float = ANSWER_S_MAX
+    ) -> AsyncIterator[Self]:
+        store = await cls.connect(
+            url, connections_max=connections_max, behind_pooler=behind_pooler, answer_s_max=answer_s_max
+        )
         try:
             yield store
         finally:
@@ -40,7 +54,7 @@ class Database:
     @classmethod
     @asynccontextmanager
     async def unopened(cls, url: str, *, connections_max: int = 4, behind_pooler: bool = False) -> AsyncIterator[Self]:
-        """The first statement connects."""
+        """Yield a store that connects with its first statement."""
         store = cls(Connections(url, most=connections_max, behind_pooler=behind_pooler))
         try:
             yield store
@@ -64,13 +78,13 @@ class Database:
         return await self._pool.fetchval(sql, *args)
 
     async def now(self) -> datetime:
-        """The database's own clock, as everywhere; ours only where somebody has stopped it."""
+        """Return the time on the database's clock, or ours if a test has stopped it."""
         moment: datetime = clock.stated() or await self.value("SELECT clock_timestamp()")
         return moment
 
     @asynccontextmanager
     async def together(self) -> AsyncIterator[Self]:
-        """Everything that is done with the store given is one commit, or nothing."""
+        """Yield a store whose statements all belong to one commit."""
         if isinstance(self._pool, Statements):
             async with self._pool.acquire() as conn, conn.transaction():
                 yield type(self)(conn)
@@ -81,13 +95,20 @@ class Database:
                 yield self
 
     def of_tenant(self, workspace: str) -> Self:
-        """The same database as one workspace may see it."""
+        """Return a store for the same database, restricted to what one workspace may see."""
         assert isinstance(self._pool, Connections)
         return type(self)(TenantConnections(self._pool, workspace))
 
+    def in_bulk(self) -> Self:
+        """Return a store for the same database whose statements may take long because they read or write a lot."""
+        if isinstance(self._pool, Statements):
+            return type(self)(BulkStatements(self._pool))
+        allow(self._pool, BULK_S_MAX)
+        return self
+
     @asynccontextmanager
     async def connection(self) -> "AsyncIterator[asyncpg.Connection]":
-        """For what needs one of its own, like a list that is copied in."""
+        """Yield a separate connection, for work such as copying in a list."""
         if isinstance(self._pool, Statements):
             async with self._pool.acquire() as conn:
                 yield conn
@@ -96,5 +117,5 @@ class Database:
 
 
 def at(now: datetime | None) -> datetime | None:
-    """None: the database's own clock counts, unless somebody has stopped ours."""
+    """Return None for the database's clock, unless a test has stopped ours."""
     return now or clock.stated()

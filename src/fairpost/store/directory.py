@@ -1,4 +1,4 @@
-"""Which workspace lives in which region, as the home database knows it. It holds names, and nothing of any e-mail."""
+"""The region of each workspace, as stored in the home database. It only holds names, and no e-mail data."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from fairpost.model.names import WORKSPACE_NAME
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-PLACEMENTS_MAX = 1_000  # in one answer
+PLACEMENTS_MAX = 1_000  # per answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,10 @@ class Placement:
 
 
 async def place(home: Store, workspace: str, *, region: str) -> None:
-    """For good: what it has queued and sent is there, and moving is not offered. Placing it again in the same is nothing. Raises Refusal."""
+    """Place a workspace in a region permanently: its queue and history are stored there and cannot be moved.
+
+    Placing it in the same region again has no effect. Raises Refusal.
+    """
     if not WORKSPACE_NAME.fullmatch(workspace):
         raise Refusal("workspace.bad_name", name=workspace)
     sql = "SELECT fairpost.place_workspace($1, $2, $3)"
@@ -43,7 +46,7 @@ async def region_of(home: Store, workspace: str) -> str:
 async def placements(
     home: Store, *, region: str | None = None, after: str = "", most: int = PLACEMENTS_MAX
 ) -> list[Placement]:
-    """By name, those after this one."""
+    """Return placements sorted by name, starting after `after`."""
     rows = await home.fetch(
         """SELECT d.workspace, d.region, d.created_at FROM fairpost.directory d
            WHERE d.workspace > $1 AND ($2::text IS NULL OR d.region = $2) ORDER BY d.workspace LIMIT $3""",

@@ -1,6 +1,6 @@
-"""E-mails in doubt: which there are, and what providers, engines and people decide about them.
+"""E-mails in doubt: find them, and record what providers, engines and people decide about them.
 
-That an e-mail is in doubt is an outcome like others: see steps.py.
+Being in doubt is an outcome like any other: see steps.py.
 """
 
 import json
@@ -19,11 +19,11 @@ from fairpost.system import clock
 
 class DoubtStore(OutgoingStore):
     async def accounts_in_doubt(self) -> list[AccountId]:
-        """Those with an e-mail in doubt that its own policy wants sent again."""
+        """Return the accounts that have an e-mail in doubt and a policy of sending it again."""
         return [AccountId(row["id"]) for row in await self.fetch("SELECT * FROM fairpost.accounts_in_doubt() AS id")]
 
     async def accounts_to_ask(self) -> list[AccountId]:
-        """Those with an e-mail in doubt about which their provider can be asked."""
+        """Return the accounts that have an e-mail in doubt which their provider can be asked about."""
         return [AccountId(row["id"]) for row in await self.fetch("SELECT * FROM fairpost.accounts_to_ask() AS id")]
 
     async def doubts(self, account_id: AccountId, *, most: int = 100) -> list[Outgoing]:
@@ -36,8 +36,10 @@ class DoubtStore(OutgoingStore):
     async def cut(
         self, account_id: AccountId, epoch: Epoch, email_id: EmailId, *, attempt: int, due_at: datetime
     ) -> str | None:
-        """Its worker is dead for certain, and did not complete this attempt. The state it has now; None: it is another
-        attempt's by now, or settled."""
+        """Record that the worker of this attempt died before completing it.
+
+        Returns the e-mail's new state, or None if it has been settled or belongs to another attempt.
+        """
         sql = "SELECT fairpost.cut($1, $2, $3, $4, $5, $6)"
         state: str | None = await self.value(sql, account_id, epoch, email_id, attempt, due_at, clock.stated())
         return state
@@ -52,17 +54,23 @@ class DoubtStore(OutgoingStore):
         report: Report | None = None,
         now: datetime | None = None,
     ) -> str | None:
-        """The stored state it has now; None when it was not in doubt. `report`: what the provider said of it."""
+        """Resolve an e-mail in doubt. Return its new state, or None if it was not in doubt.
+
+        `report` is what the provider said about it.
+        """
         sql = "SELECT fairpost.resolve($1, $2, $3, $4, $5, $6)"
         detail = json.dumps(write_report(report) if report else {})
         state: str | None = await self.value(sql, email_id, decision, by, due_at, detail, at(now))
         return state
 
     async def recheck(self, email_id: EmailId) -> Begun:
-        """Whether an e-mail in doubt might still be sent now, and to whom not; as `begin` says it, and nothing changes."""
+        """Return whether an e-mail in doubt could be sent now, and which recipients to skip.
+
+        Gives the same answer as `begin` but changes nothing.
+        """
         row = await self.row("SELECT * FROM fairpost.recheck($1, $2)", email_id, clock.stated())
         return Begun(verdict=row["verdict"], skip=tuple(row["skip"] or ()), attempt=None, now=row["now"])
 
     async def leave_in_doubt(self, email_id: EmailId, why: str | None) -> None:
-        """The provider was asked and cannot say: now its policy decides, or a person."""
+        """Record that the provider was asked but does not know, so that the policy or a person has to decide."""
         await self.value("SELECT fairpost.leave_in_doubt($1, $2)", email_id, why)

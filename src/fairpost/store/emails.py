@@ -1,6 +1,6 @@
-"""E-mails one by one, as people and programs handle them: enqueued, cancelled, retried, and their addresses.
+"""Operations on single e-mails by users and programs: enqueue, cancel, retry, and parse addresses.
 
-What engines do with them is in claims.py, steps.py and doubts.py.
+The operations of engines are in claims.py, steps.py and doubts.py.
 """
 
 import json
@@ -21,13 +21,22 @@ class EmailStore(Database):
         waiting_max: int | None = None,
         workspace_max: int | None = None,
         now: datetime | None = None,
+        requests: Sequence[Any] | None = None,
     ) -> list[Any]:
-        """`daily_max` and `waiting_max`: for each user, of what others hand in; `workspace_max`: for each workspace in 24 hours."""
-        sql = "SELECT * FROM fairpost.enqueue_many($1, $2, $3, $4, $5)"
-        return await self.fetch(sql, json.dumps(emails), at(now), daily_max, waiting_max, workspace_max)
+        """Enqueue e-mails for services that submit their users' mail.
+
+        `daily_max` and `waiting_max` are limits per user; `workspace_max` is a limit per workspace in 24 hours.
+        `requests` has one for each e-mail; a known key that came with another request is an error.
+        """
+        return await self.fetch(
+            """SELECT * FROM fairpost.enqueue_many($1, $2, $3, $4, $5, CASE WHEN $6::jsonb IS NOT NULL THEN
+                   ARRAY(SELECT fairpost.fingerprint(r.value) FROM jsonb_array_elements($6::jsonb) WITH ORDINALITY r ORDER BY r.ordinality) END)""",
+            *(json.dumps(emails), at(now), daily_max, waiting_max, workspace_max),
+            json.dumps(requests) if requests is not None else None,
+        )
 
     async def cancel(self, email_id: EmailId, *, reason: str | None = None, now: datetime | None = None) -> str | None:
-        """`reason`: in the words of who asks. The state it is in afterwards; None when there is no such e-mail."""
+        """Cancel an e-mail. Return the resulting state, or None if the e-mail does not exist. `reason` is free text."""
         state: str | None = await self.value("SELECT fairpost.cancel($1, $2, $3)", email_id, reason, at(now))
         return state
 
@@ -36,7 +45,7 @@ class EmailStore(Database):
         return state
 
     async def parse_address(self, text: str) -> str | None:
-        """As it is stored; None: it is no e-mail address."""
+        """Return the address in its stored form, or None if it is not an e-mail address."""
         parsed: str | None = await self.value("SELECT fairpost.parse_address(to_jsonb($1::text)) ->> 'address'", text)
         return parsed
 

@@ -1,7 +1,7 @@
-"""Supervises the embedded PostgreSQL: makes it, starts it, stops it, and takes over after a crash.
+"""Supervise the embedded PostgreSQL server: create, start and stop it, and recover after a crash.
 
-One home, one server, any number of processes that share it. Connections, migrations and queries do not
-belong here; the server's files are in folder.py, its processes in postmaster.py, its user in identity.py.
+There is one server per home directory, shared by any number of processes. Its files are handled in folder.py, its
+processes in postmaster.py, and its user in identity.py. Connections, migrations and queries do not belong here.
 """
 
 import os
@@ -36,7 +36,7 @@ from fairpost.store.postmaster import (
     wait_until,
 )
 
-NAME = "fairpost"  # of the superuser and of the database
+NAME = "fairpost"  # the name of the superuser and of the database
 
 INIT_S_MAX = 120.0
 READY_S_MAX = 300.0  # crash recovery replays up to max_wal_size
@@ -46,9 +46,9 @@ ORPHANS_END_S = 3.0
 LINES_SHOWN_MAX = 15
 PANIC = " PANIC: "  # in the log
 TELLING = re.compile(r"\b(FATAL|PANIC|ERROR|error):")
-MORE = re.compile(r"\b(DETAIL|HINT|hint):")  # of the line before
+MORE = re.compile(r"\b(DETAIL|HINT|hint):")  # marks a continuation of the previous line
 
-# For a queue on a laptop: durable, modest in memory, quick to vacuum tables whose rows change often.
+# Tuned for a queue on a laptop: durable, modest in memory, quick to vacuum tables whose rows change often.
 DEFAULTS: Mapping[str, str] = {
     "fsync": "on",
     "synchronous_commit": "on",
@@ -69,7 +69,7 @@ DEFAULTS: Mapping[str, str] = {
     "log_min_messages": "warning",
     "log_checkpoints": "off",
     "listen_addresses": "",
-    # After a crash, the file system is synchronised by one call instead of one for each of a thousand files.
+    # After a crash, one call synchronizes the file system instead of one call for each of a thousand files.
     **({"recovery_init_sync_method": "syncfs"} if sys.platform == "linux" else {}),
 }
 
@@ -80,16 +80,16 @@ STOP_SIGNALS: Mapping[StopMode, signal.Signals] = {
     "immediate": signal.SIGQUIT,
 }
 
-# The shell ends at once, so the server is no child of ours: it cannot become our zombie.
+# The shell exits at once, so the server is not our child and cannot become our zombie.
 LAUNCHER = '"$@" >&2 & echo $!'
 
 ADVICE = (
-    ("No space left on device", "The disk is full: free some space, then start again."),
-    ("Disk quota exceeded", "The disk quota is used up: free some space, then start again."),
-    ("Permission denied", "Check who owns that directory, or set FAIRPOST_HOME to one of your own."),
-    ("Read-only file system", "Set FAIRPOST_HOME to a directory that can be written to."),
-    ("Not a directory", "Set FAIRPOST_HOME to a directory that can be written to."),
-    ("could not look up effective user ID", "Give this user a name in /etc/passwd, or run as another one."),
+    ("No space left on device", "The disk is full. Free some space, then start again."),
+    ("Disk quota exceeded", "The disk quota is exceeded. Free some space, then start again."),
+    ("Permission denied", "Check the owner of that directory, or set FAIRPOST_HOME to one of your own."),
+    ("Read-only file system", "Set FAIRPOST_HOME to a writable directory."),
+    ("Not a directory", "Set FAIRPOST_HOME to a writable directory."),
+    ("could not look up effective user ID", "Add this user to /etc/passwd, or run as a different user."),
     ("unrecognized configuration parameter", "Correct the settings given to the embedded server."),
     ("invalid value for parameter", "Correct the settings given to the embedded server."),
 )
@@ -115,17 +115,17 @@ class EmbeddedServer:
     ) -> None:
         self._folder = ServerFolder(home)
         self._settings = {**DEFAULTS, **(settings or {})}
-        self._given_binaries = binaries  # None: the newest that are found here
+        self._given_binaries = binaries  # None to use the newest ones found on this machine
 
     @property
     def url(self) -> str:
         return self._url(self._running())
 
     def start(self, *, is_again: bool = False) -> str:
-        """Starts the server unless it runs already, waits until it is ready, and returns its URL.
+        """Start the server unless it is running, wait until it is ready, and return its URL.
 
-        The settings apply when this call starts the server; one that runs already keeps its own. `is_again`: only one that
-        has died. Raises ServerStopped where it was stopped on purpose, and makes no data where they are gone.
+        The settings only apply if this call starts the server. With `is_again`, only restart a server that has died:
+        raise ServerStopped if it was stopped on purpose, and do not create new data if the data are gone.
         """
         with self._in_plain_words("start"):
             if not self.is_ready() or (self._folder.was_stopped and not is_again):
@@ -141,9 +141,9 @@ class EmbeddedServer:
             return self.url
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stops the server and waits until none of its processes is left. No server is no error.
+        """Stop the server and wait until all of its processes have ended. Do nothing if there is no server.
 
-        From here on it counts as stopped on purpose: nothing starts it again by itself.
+        From then on it counts as stopped on purpose, so it is not restarted automatically.
         """
         with self._in_plain_words("stop"):
             if not self._folder.path.is_dir():
@@ -174,24 +174,24 @@ class EmbeddedServer:
 
     @property
     def was_stopped(self) -> bool:
-        """On purpose, and not started since."""
+        """Whether the server was stopped on purpose and has not been started since."""
         return self._folder.was_stopped
 
     def wait_for_end(self, s_max: float) -> None:
-        """Returns when the postmaster dies, at the latest after so long."""
+        """Return when the postmaster dies, or after `s_max`."""
         running = self._running()
         if running is not None:
             wait_for_end(running.pid, s_max=s_max)
 
     def frozen_pid(self) -> int | None:
-        """Of a postmaster that was stopped by a signal, and lives."""
+        """Return the pid of a postmaster that is alive but suspended by a signal."""
         running = self._running()
         return running.pid if running is not None and is_frozen(running.pid) else None
 
     def _require_data(self) -> None:
         if self._folder.major_version() is None:
             raise EmbeddedServerError(
-                f"The data of the embedded PostgreSQL are gone from {self._folder.data}. Put them back from a backup.",
+                f"The embedded PostgreSQL's data is missing from {self._folder.data}. Restore it from a backup.",
                 next_step=Reason("step.begin_empty"),
             )
 
@@ -242,15 +242,15 @@ class EmbeddedServer:
         wait_until(lambda: self.is_ready() or not is_alive(pid) or has_panicked(), s_max=READY_S_MAX)
         if self.is_ready():
             return
-        if has_panicked():  # on a full disk it would recover and panic again and again
+        if has_panicked():  # on a full disk, it would keep recovering and panicking
             self._end(pid, "immediate")
         elif is_alive(pid):
             raise EmbeddedServerError(
                 f"PostgreSQL (process {pid}) is not ready after {READY_S_MAX:.0f} s; it may still be "
                 f"recovering from a crash. Follow {self._folder.log}, and start again when it is ready."
             )
-        last_words = self._folder.log_since(log_offset) or "nothing (so it was killed)"
-        raise _failure(f"PostgreSQL stopped while starting; {self._folder.log} says", last_words)
+        last_words = self._folder.log_since(log_offset) or "nothing (it was killed)"
+        raise _failure(f"PostgreSQL stopped while starting. From {self._folder.log}", last_words)
 
     def _make_data(self, binaries: Binaries, identity: Identity) -> None:
         self._folder.begin_data(identity)
@@ -297,9 +297,9 @@ class EmbeddedServer:
             )
 
     def _evict_orphans(self) -> PidFile | None:
-        """Waits until no process of a dead server is left, and ends those that stay.
+        """Wait for the processes of a dead server to end, and kill those that remain.
 
-        Returns the server if it turns out that one is just coming up.
+        Returns the server if one turns out to be starting up.
         """
         for patience_s, then in (
             (ORPHANS_LEAVE_S, signal.SIGQUIT),
@@ -311,7 +311,7 @@ class EmbeddedServer:
             if then:
                 self._signal_orphans(then)
         raise EmbeddedServerError(
-            f"Something still uses {self._folder.data}, but it is no server that can be seen from here. "
+            f"Another process uses {self._folder.data}, but no server is visible from here. "
             f"Stop it (it may run in another container; or try: lsof {self._folder.alive}), then start again."
         )
 
@@ -324,13 +324,13 @@ class EmbeddedServer:
                 send(signum, pid, if_it=partial(belongs_to, data_dir=data_dir))
 
     def _running(self) -> PidFile | None:
-        """The pid file, if it speaks of a postmaster that lives and is ours."""
+        """Return the pid file if it names a live postmaster that belongs to us."""
         found = read_pid_file(self._folder.data)
         if found is None or not belongs_to(found.pid, data_dir=self._folder.data):
             return None
         if found.single_user:
             raise EmbeddedServerError(
-                f"A single-user PostgreSQL (process {found.pid}) works on {self._folder.data}. "
+                f"A single-user PostgreSQL (process {found.pid}) is using {self._folder.data}. "
                 "Let it finish, then start again."
             )
         return found
@@ -345,7 +345,7 @@ class EmbeddedServer:
             return find_binaries(major)
         except EmbeddedServerError as error:
             raise EmbeddedServerError(
-                f"The data in {self._folder.data} was made by PostgreSQL {major}, and the programs here are "
+                f"The data in {self._folder.data} was created by PostgreSQL {major}, but the installed version is "
                 f"PostgreSQL {find_binaries().version}. Nothing was changed. To move to the newer one: dump "
                 f"the data with the old programs (pg_dump), move {self._folder.data} away, start again, and "
                 f"load the dump. To keep the old one: {error}"
@@ -358,9 +358,9 @@ class EmbeddedServer:
             return None
 
     def _url(self, running: PidFile | None) -> str:
-        # TMPDIR may differ between processes: what the server wrote down counts more than our own guess.
+        # TMPDIR may differ between processes: the server's own record takes precedence over our guess.
         socket_dir = (running and running.socket_dir) or self._folder.socket_dir()
-        # The port is spelled out because clients would otherwise take a PGPORT from their environment.
+        # The port is explicit because clients would otherwise use PGPORT from their environment.
         return f"postgresql://{NAME}@/{NAME}?host={quote(str(socket_dir), safe='')}&port={PORT}"
 
     @contextmanager
@@ -378,7 +378,7 @@ def _is_ready(running: PidFile | None) -> bool:
 
 
 def _is_useless(running: PidFile) -> bool:
-    """On its way out, or cut off because somebody emptied the temporary directory."""
+    """Return whether the server is stopping, or is unreachable because the temporary directory was emptied."""
     return running.state == "stopping" or (running.state == "ready" and not _has_socket(running))
 
 
@@ -387,24 +387,32 @@ def _has_socket(running: PidFile) -> bool:
 
 
 def server_environment() -> dict[str, str]:
-    """Ours without what would steer PostgreSQL, and without the key of our secrets, which it has no business to know;
-    a fixed TZ spares initdb a search through all time zones."""
+    """Return our environment without variables that affect PostgreSQL, and without the key to our secrets.
+
+    A fixed TZ saves initdb a search through all time zones.
+    """
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "LANG", "FAIRPOST_"))}
     return {**kept, "LC_ALL": "C", "TZ": "UTC"}
 
 
 def _failure(what: str, output: str) -> EmbeddedServerError:
-    """With the lines that tell why, each once: how often a server panics before it is ended is chance."""
+    """Return an error with the log lines that explain the failure.
+
+    Each line is included once, because the number of panics before a server ends is random.
+    """
     said = output.strip().splitlines()
     telling = list(_telling(said)) or said
-    distinct = {re.sub(r"\d+", "", line): line for line in telling}  # apart from times and processes
+    distinct = {re.sub(r"\d+", "", line): line for line in telling}  # apart from times and pids
     lines = [f"  {line}" for line in distinct.values()][-LINES_SHOWN_MAX:]
-    advice = next((advice for sign, advice in ADVICE if sign in output), "Correct that, then start again.")
+    advice = next((advice for sign, advice in ADVICE if sign in output), "Fix this, then start again.")
     return EmbeddedServerError("\n".join([f"{what}:", *lines, advice]))
 
 
 def _telling(said: Sequence[str]) -> Iterator[str]:
-    """Errors, each with its details and hints. Those of other lines are left out: after a start that was cut off, a server hints at damaged data."""
+    """Yield error lines, each with its details and hints.
+
+    Details and hints of other lines are skipped: after an interrupted start, a server hints at damaged data.
+    """
     is_telling = False
     for line in said:
         is_telling = bool(TELLING.search(line) or (is_telling and MORE.search(line)))

@@ -1,6 +1,6 @@
-"""Engines: which there are, what became of their workers, and whether they know the server that answers.
+"""Engines: which exist, what became of their workers, and whether they recognize the server that answers.
 
-What a single worker does is in leases.py, claims.py and steps.py.
+The operations of a single worker are in leases.py, claims.py and steps.py.
 """
 
 import json
@@ -18,12 +18,12 @@ from fairpost.system.vitals import Vitals
 
 class EngineStore(Database):
     async def engine_here(self, engine: str, *, asleep: bool) -> int:
-        """How many engines there are, this one among them."""
+        """Register this engine, and return how many engines there are, including this one."""
         sql = "SELECT fairpost.engine_here($1, $2, $3)"
         return int(await self.value(sql, engine, asleep, clock.stated()))
 
     async def engine_uses(self, engine: str, vitals: Vitals | None) -> None:
-        """What its processes use; None: nobody knows."""
+        """Record the resources that the engine's processes use, or None if they are unknown."""
         sql = "UPDATE fairpost.engines SET vitals = $2 WHERE id = $1"
         await self.value(sql, engine, json.dumps(asdict(vitals)) if vitals else None)
 
@@ -31,38 +31,44 @@ class EngineStore(Database):
         await self.value("SELECT fairpost.engine_gone($1)", engine)
 
     async def bury_engine(self, engine: str, *, heir: str | None = None) -> int:
-        """All its processes are gone: what it drove is free at once. How many accounts. `heir`: has what it remembered."""
+        """Free the accounts of an engine whose processes are all gone, and return how many there were.
+
+        `heir` is the engine that has taken over its state.
+        """
         return int(await self.value("SELECT fairpost.bury_engine($1, $2)", engine, heir))
 
     async def worker_died(self, account_id: AccountId, *, deaths_max: int) -> int:
-        """How many died in a row, alone in their processes, over all engines; at `deaths_max` the account is suspended."""
+        """Record that a worker died alone in its process, and return how many did so in a row, across all engines.
+
+        At `deaths_max`, the account is suspended.
+        """
         sql = "SELECT fairpost.worker_died($1, $2, $3)"
         return int(await self.value(sql, account_id, deaths_max, clock.stated()))
 
     async def accounts_of_engines(self, engines: Sequence[str]) -> list[str]:
-        """The names of the accounts that they hold."""
+        """Return the names of the accounts that these engines hold."""
         sql = """SELECT a.name FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id
                  WHERE l.owner = ANY ($1) ORDER BY a.name"""
         return [row["name"] for row in await self.fetch(sql, list(engines))]
 
     async def handover_key(self) -> UUID:
-        """By what notes about this database are known."""
+        """Return the key that identifies handover notes for this database."""
         return UUID(str(await self.value("SELECT fairpost.handover_key()")))
 
     async def newest_migration(self) -> int:
         return int(await self.value("SELECT max(version) FROM fairpost.migrations"))
 
     async def current_life(self) -> UUID | None:
-        """Of the database. None: no engine has ever worked on it."""
+        """Return the current life of the database, or None if no engine has worked on it yet."""
         life: UUID | None = await self.value("SELECT fairpost.current_life()")
         return life
 
     async def ask_about_server(self) -> bool:
-        """Whether the engines have confirmed this server. If not, they are asked."""
+        """Return whether the engines have confirmed this server. If not, ask them."""
         return bool(await self.value("SELECT fairpost.ask_about_server($1)", clock.stated()))
 
     async def confirm_server(self, engine: str, *, life: UUID | None, steps: Mapping[AccountId, int]) -> Confirmation:
-        """This engine's word: the last step it knows of each account."""
+        """Report the last step of each account that this engine knows of."""
         sql = "SELECT * FROM fairpost.confirm_server($1, $2, $3, $4, $5)"
         row = await self.row(sql, engine, life, list(steps), list(steps.values()), clock.stated())
         return Confirmation(
@@ -72,11 +78,11 @@ class EngineStore(Database):
         )
 
     async def pause_restored(self, reason: Reason, by: str, *, life: UUID | None) -> None:
-        """Nothing is sent until a person resumes: commits were missing here, in this life of the database."""
+        """Pause all sending until it is resumed manually, because commits from this life of the database are missing."""
         sql = "SELECT fairpost.pause_restored($1, $2, $3, $4, $5)"
         await self.value(sql, reason.code, write_params(reason), by, life, clock.stated())
 
     async def pause_for_engines(self, reason: Reason, by: str, engines: Sequence[str]) -> None:
-        """Nothing is sent until these engines have answered, or a person resumes."""
+        """Pause all sending until these engines have answered or sending is resumed manually."""
         sql = "SELECT fairpost.pause_for_engines($1, $2, $3, $4, $5)"
         await self.value(sql, reason.code, write_params(reason), by, list(engines), clock.stated())

@@ -1,14 +1,14 @@
-"""The files of one embedded server: where they are, who may touch them, and the locks among them.
+"""The files of one embedded server: their locations, permissions and locks.
 
-    home/postgres/data             the data directory; data.incomplete while it is being made
+    home/postgres/data             the data directory; data.incomplete while it is being created
     home/postgres/run              the socket, unless its path would be too long
-    home/postgres/postgres.log     what the server says
-    home/postgres/lock             held by whoever makes, starts or stops the server
-    home/postgres/alive            held by every process of the server, as long as it lives
-    home/postgres/stopped          there after a stop on purpose, and gone with the next start
-    home/postgres/programs-18.6    a copy of the programs, only where the server's user cannot reach ours
+    home/postgres/postgres.log     the server's log
+    home/postgres/lock             held while the server is created, started or stopped
+    home/postgres/alive            held by every process of the server for as long as it lives
+    home/postgres/stopped          exists after a stop on purpose, until the next start
+    home/postgres/programs-18.6    a copy of the programs, only if the server's user cannot reach ours
 
-What runs and why is the business of embedded.py.
+What runs, and why, is decided in embedded.py.
 """
 
 import fcntl
@@ -28,8 +28,8 @@ from fairpost.store.postmaster import pid_exists, read_pid_file, wait_until
 
 PORT = 5432  # part of the socket's file name; nothing listens on the network
 SOCKET = f".s.PGSQL.{PORT}"
-SOCKET_PATH_BYTES_MAX = 100  # Linux allows 108, macOS 104, both with a zero at the end
-LOCK_S_MAX = 300.0  # somebody else's start may include a long crash recovery
+SOCKET_PATH_BYTES_MAX = 100  # Linux allows 108, macOS 104, both including the final zero
+LOCK_S_MAX = 300.0  # another process may be starting the server, with a long crash recovery
 LOG_BYTES_MAX = 10_000_000
 
 
@@ -44,16 +44,16 @@ class ServerFolder:
         self._stopped = self.path / "stopped"
 
     def make(self, identity: Identity) -> None:
-        # Another user than us has to pass through to the data, but must not command the files beside it.
+        # A different user must be able to reach the data, but must not control the files next to it.
         mode = 0o700 if identity.uid == os.getuid() else 0o711
         for path in (self.home, self.path):
             if not path.is_dir():
                 path.mkdir(parents=True, exist_ok=True)
-                path.chmod(mode)  # whatever the umask
+                path.chmod(mode)  # regardless of the umask
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """One process at a time makes, starts or stops the server."""
+        """Let only one process at a time create, start or stop the server."""
         with self.open(self.path / "lock") as file:
             if not wait_until(lambda: _try_lock(file), s_max=LOCK_S_MAX):
                 raise EmbeddedServerError(
@@ -63,14 +63,14 @@ class ServerFolder:
             try:
                 yield
             finally:
-                # By hand, since a fork in another thread may hold a copy of the file.
+                # Unlock explicitly, because a fork in another thread may hold a copy of the file descriptor.
                 fcntl.flock(file, fcntl.LOCK_UN)
 
     @contextmanager
     def guard(self) -> Iterator[int]:
-        """A locked file to hand down: while any process that inherited it lives, it keeps the lock.
+        """Yield a locked file descriptor; every process that inherits it keeps the lock for as long as it lives.
 
-        So the kernel tells whether somebody is left, even where pids cannot be seen (another container).
+        This lets the kernel tell whether a process is left, even if its pid is not visible (in another container).
         """
         with self.open(self.alive) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -90,8 +90,8 @@ class ServerFolder:
         try:
             found, folder = os.fstat(file), self.path.stat()
             if found.st_uid != folder.st_uid and found.st_nlink == 1:
-                # Root made it in somebody's folder, and must not lock that somebody out (nor be tricked,
-                # by a link, into giving away a file that was there before).
+                # If root creates it in a user's folder, it must not lock that user out. A link must not trick root into
+                # giving away an existing file, either.
                 os.fchown(file, folder.st_uid, folder.st_gid)
             yield file
         finally:
@@ -99,32 +99,32 @@ class ServerFolder:
 
     @property
     def was_stopped(self) -> bool:
-        """On purpose, and not started since."""
+        """Whether the server was stopped on purpose and has not been started since."""
         return self._stopped.exists()
 
     def note_stop(self) -> None:
-        with suppress(OSError), self.open(self._stopped):  # a disk that is full must not keep anybody from stopping it
+        with suppress(OSError), self.open(self._stopped):  # a full disk must not prevent a stop
             pass
 
     def forget_stop(self) -> None:
         self._stopped.unlink(missing_ok=True)
 
     def major_version(self) -> int | None:
-        """Of the data; None when there is none yet."""
+        """Return the major version of the data, or None if there are no data yet."""
         try:
             return int((self.data / "PG_VERSION").read_text())
         except FileNotFoundError:
             return None
         except ValueError:
             raise EmbeddedServerError(
-                f"{self.data / 'PG_VERSION'} is damaged. Put the data back from a backup, then start again."
+                f"{self.data / 'PG_VERSION'} is damaged. Restore the data from a backup, then start again."
             ) from None
 
     def data_dirs(self) -> list[Path]:
         return [path for path in (self.data, self.data_incomplete) if path.is_dir()]
 
     def begin_data(self, identity: Identity) -> None:
-        """An empty directory to make the data in: a kill half-way leaves nothing that looks like data."""
+        """Create an empty directory to build the data in, so that an interruption leaves nothing that looks like data."""
         if self.data.is_dir() and any(self.data.iterdir()):
             raise EmbeddedServerError(
                 f"{self.data} is not empty, and not a PostgreSQL data directory. Move it away, then start again."
@@ -149,7 +149,9 @@ class ServerFolder:
             )
 
     def socket_dir(self) -> Path:
-        """In the folder if that makes a valid socket address, else in the temporary directory."""
+        """Return the socket's directory: in this folder if the resulting path is valid, otherwise in the temporary
+        directory.
+        """
         name = hashlib.sha256(b"%d %s" % (os.getuid(), os.fsencode(self.home))).hexdigest()[:16]
         places = (tempfile.gettempdir(), "/tmp")  # noqa: S108 (TMPDIR may be too long as well)
         paths = [self.path / "run", *(Path(place) / f"fairpost-{name}" for place in places)]
@@ -164,7 +166,7 @@ class ServerFolder:
         if not private or found.st_uid != identity.uid:
             raise EmbeddedServerError(
                 f"{path} is not a private directory of the server's user, so it cannot hold its socket. "
-                "Find out who made it, remove it, then start again."
+                "Check where it comes from and remove it, then start again."
             )
         return path
 
@@ -175,16 +177,16 @@ class ServerFolder:
                 path.rmdir()
 
     def clear_stale_files(self) -> None:
-        """Removes what PostgreSQL would stumble over; only while no process of the server is left."""
+        """Remove files that would make PostgreSQL fail. Call this only while no process of the server is left."""
         for name in (SOCKET, f"{SOCKET}.lock"):
             (self.socket_dir() / name).unlink(missing_ok=True)
-        # A pid file with a dead pid stays: PostgreSQL then looks for leftover shared memory once more itself.
+        # Keep a pid file with a dead pid: it makes PostgreSQL check for leftover shared memory once more.
         found = read_pid_file(self.data)
         if found is None or pid_exists(found.pid):
             (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def turn_log(self) -> None:
-        """Sets a long log aside; only while no server writes to it."""
+        """Rotate the log if it is long. Call this only while no server writes to it."""
         if self.log_bytes() > LOG_BYTES_MAX:
             self.log.replace(self.path / "postgres.log.1")
 
@@ -198,7 +200,7 @@ class ServerFolder:
 
 
 def _fits(socket_dir: Path) -> bool:
-    # Besides the length: libpq and PostgreSQL read these paths as lists, with commas and quotes.
+    # Besides the length limit: libpq and PostgreSQL parse these paths as lists, with commas and quotes.
     plain = re.fullmatch(r"[\w/.+-]+", str(socket_dir), re.ASCII)
     return bool(plain) and len(os.fsencode(socket_dir / SOCKET)) <= SOCKET_PATH_BYTES_MAX
 

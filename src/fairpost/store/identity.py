@@ -1,7 +1,7 @@
-"""Decides as whom the embedded server runs, and with which copy of the programs.
+"""Decide which user the embedded server runs as, and which copy of the programs it uses.
 
-PostgreSQL refuses root, and initdb refuses users without a name: both get a user namespace where the kernel
-allows one. The switch itself happens in unrooted.py.
+PostgreSQL refuses to run as root, and initdb refuses users without a name. In both cases they run in a user namespace
+if the kernel allows it. The switch itself is in unrooted.py.
 """
 
 import os
@@ -21,7 +21,7 @@ PROBE_S_MAX = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who owns the server's files, and what goes before its commands to run them as that user."""
+    """The owner of the server's files, and the command prefix that runs programs as that user."""
 
     uid: int
     gid: int
@@ -38,11 +38,11 @@ class Identity:
 
 
 def choose_identity(folder: Path, data_dir: Path) -> Identity:
-    """The identity for a server whose data is, or will be, in that directory of that folder."""
+    """Return the identity for a server whose data is, or will be, in `data_dir` inside `folder`."""
     me, found = os.getuid(), _stat(data_dir) or _stat(folder)
     if found and me not in (0, found.st_uid):
         raise EmbeddedServerError(
-            f"{folder} belongs to {_name_of(found.st_uid)}, and you are {_name_of(me)}. "
+            f"{folder} belongs to {_name_of(found.st_uid)}, but you are {_name_of(me)}. "
             "Run as that user, or set FAIRPOST_HOME to a directory of your own."
         )
     if me != 0:
@@ -53,7 +53,7 @@ def choose_identity(folder: Path, data_dir: Path) -> Identity:
 
 
 def reachable_binaries(binaries: Binaries, identity: Identity, *, folder: Path) -> Binaries:
-    """These programs, or a copy of them in the folder when that user cannot enter where they are."""
+    """Return these programs, or a copy in the folder if that user cannot access the originals."""
     if not identity.prefix or identity.can_run(binaries.postgres, "--version"):
         return binaries
     package = binaries.directory.parent.parent
@@ -64,18 +64,17 @@ def reachable_binaries(binaries: Binaries, identity: Identity, *, folder: Path) 
     if not identity.can_run(copy.initdb, "--version"):
         raise EmbeddedServerError(
             f"{_name_of(identity.uid)} cannot run {binaries.postgres}. Install PostgreSQL where every user "
-            "can reach it, run Fairpost as another user than root, or set FAIRPOST_DATABASE_URL."
+            "can reach it, run Fairpost as a user other than root, or set FAIRPOST_DATABASE_URL."
         )
     return copy
 
 
 def require_access(directory: Path, identity: Identity) -> None:
-    """Raises when that user cannot get to its own directory through those above it."""
+    """Raise an error if that user cannot reach its own directory through the parent directories."""
     if identity.prefix and not identity.can_run("/bin/sh", "-c", 'cd "$0" && test -w .', directory):
         raise EmbeddedServerError(
             f"PostgreSQL cannot run as root, and {_name_of(identity.uid)} cannot enter {directory}. Set "
-            "FAIRPOST_HOME to a place that user can enter (for example /var/lib/fairpost), run Fairpost as "
-            "another user than root, or set FAIRPOST_DATABASE_URL to a server you already run."
+            "FAIRPOST_HOME to a directory that this user can enter (for example /var/lib/fairpost), run Fairpost as a user other than root, or set FAIRPOST_DATABASE_URL to a server you already run."
         )
 
 
@@ -99,8 +98,8 @@ def _nobody() -> Identity:
         entry = pwd.getpwnam("nobody")
     except KeyError:
         raise EmbeddedServerError(
-            "PostgreSQL cannot run as root, user namespaces are refused here, and there is no user `nobody`. "
-            "Run Fairpost as another user than root, or set FAIRPOST_DATABASE_URL."
+            "PostgreSQL cannot run as root, user namespaces are not available here, and there is no user `nobody`. "
+            "Run Fairpost as a user other than root, or set FAIRPOST_DATABASE_URL."
         ) from None
     return as_user(entry.pw_uid, entry.pw_gid)
 
@@ -110,14 +109,14 @@ def as_user(uid: int, gid: int) -> Identity:
 
 
 def _unrooted(identity: str) -> tuple[str, ...]:
-    # By path and isolated, so that it starts fast and imports nothing of ours.
+    # Run it by path and isolated, so that it starts fast and imports none of our modules.
     return (sys.executable, "-I", "-S", str(Path(__file__).with_name("unrooted.py")), identity)
 
 
 def _stat(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
-    except (FileNotFoundError, PermissionError):  # not there, or behind the door of a folder that is
+    except (FileNotFoundError, PermissionError):  # missing, or in a directory we cannot enter
         return None
 
 
@@ -129,10 +128,10 @@ def _name_of(uid: int) -> str:
 
 
 def _copy_package(package: Path, target: Path) -> None:
-    """All or nothing: a copy cut short keeps its temporary name and is made anew."""
+    """Copy the package completely or not at all: an interrupted copy keeps its temporary name and is made again."""
     unfinished = target.with_name(f"{target.name}.incomplete")
     shutil.rmtree(unfinished, ignore_errors=True)
-    # Wheels for Linux keep their libraries beside the package, and its programs look for them there.
+    # Linux wheels keep their libraries beside the package, and the programs look for them there.
     for source in (package, package.with_name(f"{package.name}.libs")):
         if source.is_dir():
             unneeded = shutil.ignore_patterns("include", "__pycache__")

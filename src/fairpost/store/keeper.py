@@ -1,7 +1,7 @@
-"""Keeps the embedded server running: started again when it has died, left alone when it was stopped on purpose.
+"""Keep the embedded server running: restart it if it dies, but not if it was stopped on purpose.
 
-Every long-running program has a keeper. Of several that watch one server, the start lock lets exactly one start it.
-Which stop counts as one on purpose is decided in embedded.py.
+Every long-running program has a keeper. If several watch the same server, the start lock lets exactly one start it.
+embedded.py decides what counts as a stop on purpose.
 """
 
 import threading
@@ -13,7 +13,7 @@ from fairpost.model.reason import Log, Reason
 from fairpost.store.embedded import EmbeddedServer
 from fairpost.store.outage import Outage
 
-LOOK_S = 1.0  # a death is told at once; a lost socket or a frozen server is seen by then
+LOOK_S = 1.0  # a death is reported at once; a lost socket or a frozen server is noticed after this time
 BETWEEN_STARTS_S = 1.0
 
 
@@ -25,7 +25,7 @@ class Keeper:
         self._frozen_pid: int | None = None
 
     def step(self) -> float:
-        """One look, and a start if it has died; how long to rest before the next."""
+        """Check once, and start the server if it has died. Return how long to wait before the next check."""
         try:
             has_died = not self._server.is_ready()
             if has_died:
@@ -51,7 +51,9 @@ class Keeper:
 
 @contextmanager
 def keeping(server: EmbeddedServer, log: Log) -> Iterator[None]:
-    """Keeps it running while this lasts, in a thread that nothing waits for in the end: a start may take minutes."""
+    """Keep the server running inside this context. The thread is not joined at the end, because a start may take
+    minutes.
+    """
     over = threading.Event()
 
     def say(event: Reason) -> None:

@@ -1,6 +1,6 @@
-"""Leases on accounts: taken, renewed, given back; and what the holder of one writes about its account.
+"""Take, renew and drop leases on accounts, and write what a lease holder reports about its account.
 
-What it does with e-mails is in claims.py and steps.py.
+Its operations on e-mails are in claims.py and steps.py.
 """
 
 import json
@@ -25,7 +25,9 @@ class LeaseStore(Database):
     async def take_lease(
         self, account_id: AccountId, *, owner: str, seconds: float, again: bool = False, now: datetime | None = None
     ) -> Lease | None:
-        """None: another holds it. `again`: asked for before by the same worker, which got no answer."""
+        """Take a lease. Return None if another worker holds it. `again` means that the worker's first request got no
+        answer.
+        """
         sql = "SELECT * FROM fairpost.take_lease($1, $2, $3, $4, $5)"
         row = await self.row(sql, account_id, owner, seconds, at(now), again)
         if not row["taken"]:
@@ -33,13 +35,15 @@ class LeaseStore(Database):
         return Lease(account_id=account_id, epoch=Epoch(row["epoch"]), until=row["until"], step=row["step"])
 
     async def take_up(self, lease: Lease, *, seconds: float, life: UUID | None, now: datetime | None = None) -> TakenUp:
-        """Where the lease was when the database went away, as long as no other has taken it. What it had claimed waits again."""
+        """Resume the lease after a database outage, unless another worker has taken it. Claimed e-mails return to the
+        queue.
+        """
         sql = "SELECT * FROM fairpost.take_up($1, $2, $3, $4, $5, $6)"
         row = await self.row(sql, lease.account_id, lease.epoch, seconds, life, lease.step, at(now))
         return TakenUp(**row)
 
     async def renew_lease(self, lease: Lease, *, seconds: float, now: datetime | None = None) -> Lease | None:
-        """None: it is gone; stop."""
+        """Renew the lease. Return None if it is gone, in which case the holder must stop."""
         until = await self.value(
             "SELECT fairpost.renew_lease($1, $2, $3, $4)", lease.account_id, lease.epoch, seconds, at(now)
         )
@@ -55,31 +59,39 @@ class LeaseStore(Database):
     async def set_status(
         self, lease: Lease, status: AccountStatus, *, reason: Reason, until: datetime | None = None
     ) -> bool:
-        """Until then it is active again by itself; None: until a person says so. False: the lease is gone."""
+        """Set the account's status. Return False if the lease is gone.
+
+        The account becomes active again at `until`; if that is None, it must be reactivated manually.
+        """
         sql = "SELECT fairpost.set_status($1, $2, $3, $4, $5, $6, $7)"
         whose, why = (lease.account_id, lease.epoch), (reason.code, write_params(reason))
         return bool(await self.value(sql, *whose, status, *why, until, clock.stated()))
 
     async def rest(self, lease: Lease, rest: Rest) -> bool:
-        """The account sends nothing until then. False: the lease is gone."""
+        """Stop the account from sending until `rest.until`. Return False if the lease is gone."""
         sql = "SELECT fairpost.rest($1, $2, $3, $4, $5)"
         return bool(await self.value(sql, lease.account_id, lease.epoch, rest.until, rest.reason, rest.detail))
 
     async def set_troubles(self, lease: Lease, troubles: Troubles, *, forgiven: Sequence[EmailId] = ()) -> bool:
-        """Remembers them with the account, and gives a try back to the e-mails forgiven. False: the lease is gone."""
+        """Store the account's troubles, and give the forgiven e-mails one attempt back. Return False if the lease is
+        gone.
+        """
         stored = write_troubles(troubles)
         sql = "SELECT fairpost.set_troubles($1, $2, $3, $4, $5)"
         return bool(await self.value(sql, lease.account_id, lease.epoch, stored, list(forgiven), clock.stated()))
 
     async def charges(self, account_id: AccountId) -> tuple[Charge, ...]:
-        """The single sends of the last day, where the account's limits need them; oldest first."""
+        """Return the sends of the last day, oldest first, if the account's limits need them."""
         rows = await self.fetch("SELECT at, units FROM fairpost.charges_of($1)", account_id)
         return tuple(Charge(row["at"], row["units"]) for row in rows)
 
     async def book(
         self, lease: Lease, outcomes: Sequence[Mapping[str, Any]], measures: Sequence[Mapping[str, Any]]
     ) -> Sample | None:
-        """Writes down what the account did, and says what somebody may be blamed for; None: nothing bounced or was refused."""
+        """Record the account's outcomes. Return a sample for deciding whether a sender or the account is to blame.
+
+        Returns None if nothing bounced or was refused.
+        """
         sql = "SELECT * FROM fairpost.book($1, $2, $3, $4, $5)"
         written = json.dumps(outcomes), json.dumps(measures)
         row = await self.row(sql, lease.account_id, lease.epoch, *written, clock.stated())

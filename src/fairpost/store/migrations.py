@@ -1,7 +1,7 @@
-"""Lays the schema: numbered migrations once each, then the functions whenever their text changes.
+"""Install the schema: apply each numbered migration once, and replace the functions whenever their text changes.
 
-A migration that was applied is never edited (its checksum is kept); what is wrong with it is put right by
-the next one. Functions are files beside, one operation each, and always replaced as a whole set.
+An applied migration is never edited (its checksum is kept); errors are corrected in a later migration. Functions live
+in separate files, one per operation, and are always replaced as a complete set.
 """
 
 import asyncio
@@ -18,21 +18,22 @@ import asyncpg
 from fairpost.model.errors import MigrationError, Outgrown
 from fairpost.model.reason import Reason
 from fairpost.model.rights import MissingRight
+from fairpost.store.connections import allow
 from fairpost.store.rights import missing_of_tenant, right_to_lay, ungranted, ungranted_to_applications
 from fairpost.system import clock
 
 SQL = files("fairpost.store") / "sql"
 FUNCTION_FOLDERS = (
-    *("base", "accept", "release", "settle", "campaigns", "observe", "people", "forget", "service"),
-    "rights",  # after all that they are about
+    *("base", "events", "accept", "release", "settle", "campaigns", "observe", "people", "forget", "service"),
+    "rights",  # after everything that they refer to
 )
 OLDEST_SERVER = 14
 
-TAKE_S_MAX = 0.4  # so long others wait behind us for the tables, and then for the changes themselves, which are quick
+TAKE_S_MAX = 0.4  # how long other transactions wait behind us for the tables; the changes themselves are quick
 LET_THROUGH_S = 0.6
 PATIENCE_S = 120.0
 
-_LOCK = 0x66616972706F7374  # "fairpost": one migrates, the others wait
+_LOCK = 0x66616972706F7374  # "fairpost": one process migrates, the others wait
 
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS fairpost.migrations (
@@ -43,7 +44,7 @@ CREATE TABLE IF NOT EXISTS fairpost.migrations (
 );
 """
 
-# Corrected before it was released: what it dropped by mistake is needed only by sessions that are there while it runs.
+# Corrected before its release: only sessions that exist while it runs need what it dropped by mistake.
 CORRECTED = {36: "100a1157eb675969353e83a3688e24399ea720a35b562988864e98e7ffa89583"}
 
 
@@ -60,7 +61,10 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What one call of `migrate` did. `missing`: what only an administrator can grant; until then, `fairpost api` does not start."""
+    """The result of one call of `migrate`.
+
+    `missing` lists privileges that only an administrator can grant; until then, `fairpost api` does not start.
+    """
 
     migrations: tuple[str, ...]
     functions: bool
@@ -87,12 +91,13 @@ def _sql_files(folder: str) -> Iterator[Traversable]:
 
 
 async def migrate(conn: asyncpg.Connection, *, up_to: int | None = None, patience_s: float = PATIENCE_S) -> Applied:
-    """Brings the schema up to date, all of it or nothing. Running it again does nothing. The functions need the newest.
+    """Bring the schema up to date, completely or not at all. Idempotent. The functions require the newest schema.
 
-    Nobody who enqueues meanwhile waits longer than a moment: where somebody's transaction holds the tables, everybody
-    behind us is let through before we try again.
+    Applications that enqueue in the meantime only wait a moment: if a transaction holds the tables, we let everything
+    behind us through before we try again.
     """
     _require_version(conn.get_server_version().major)
+    allow(conn, None)  # tables can be of any size, and the caller can see that it is running
     deadline_s = clock.monotonic() + patience_s
     while True:
         try:
@@ -130,10 +135,13 @@ async def _is_ungranted(conn: asyncpg.Connection) -> bool:
 
 
 async def _lay_ledger(conn: asyncpg.Connection) -> None:
-    """CREATE SCHEMA IF NOT EXISTS would ask for a right to the whole database even where the schema is there."""
+    """Create the schema and its ledger if they are missing.
+
+    CREATE SCHEMA IF NOT EXISTS needs a privilege on the whole database even if the schema exists.
+    """
     if missing := await right_to_lay(conn):
         raise MigrationError(
-            f"This login may not make the schema fairpost. Nothing was changed. As an administrator of the database, run: {missing.sql}.",
+            f"This login may not create the schema fairpost. Nothing was changed. As an administrator of the database, run: {missing.sql}.",
             next_step=Reason("step.migrate"),
         )
     if await conn.fetchval("SELECT to_regnamespace('fairpost') IS NULL"):
@@ -142,14 +150,14 @@ async def _lay_ledger(conn: asyncpg.Connection) -> None:
 
 
 def _altered(new: Sequence[Migration]) -> list[str]:
-    """The tables that are there and have to be held alone."""
+    """Return the existing tables that need an exclusive lock."""
     text = "\n".join(migration.sql for migration in new)
     made = set(re.findall(r"CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(fairpost\.\w+)", text))
     return sorted(set(re.findall(r"ALTER TABLE (?:ONLY )?(fairpost\.\w+)", text)) - made)
 
 
 async def _take(conn: asyncpg.Connection, tables: Sequence[str]) -> None:
-    """All at once or none: the time in which others wait for us has a bound."""
+    """Lock all tables or none, which bounds the time that others wait for us."""
     await conn.execute(f"SET LOCAL statement_timeout = {round(TAKE_S_MAX * 1000)}")
     await conn.execute(f"LOCK TABLE {', '.join(tables)}")
     await conn.execute("SET LOCAL statement_timeout = 0")
@@ -163,13 +171,13 @@ async def _who_holds_it(conn: asyncpg.Connection) -> str:
     whose = (
         f"the transaction of {held['usename']} (process {held['pid']}), open since {held['xact_start']:%H:%M:%S},"
         if held
-        else "Somebody's transaction"
+        else "A transaction"
     )
-    return f"{whose[0].upper()}{whose[1:]} holds the tables that have to be changed. Nothing was changed. End it."
+    return f"{whose[0].upper()}{whose[1:]} locks tables that must be changed. Nothing was changed. End the transaction, then try again."
 
 
 async def pending(conn: asyncpg.Connection) -> list[str]:
-    """What `migrate` would do, in words; empty when the schema is up to date."""
+    """Describe what `migrate` would do. The list is empty if the schema is up to date."""
     if await conn.fetchval("SELECT to_regclass('fairpost.migrations')") is None:
         return [f"{m.version:04} {m.name}" for m in known_migrations()]
     ledger = await _ledger(conn)
@@ -179,14 +187,14 @@ async def pending(conn: asyncpg.Connection) -> list[str]:
 
 
 def require_known(newest: int) -> None:
-    """Raises where the schema was made by a newer version than this one: to go on would be to guess."""
+    """Raise an error if a newer version created the schema, rather than guess its meaning."""
     if newest > known_migrations()[-1].version:
         raise unknown(newest)
 
 
 def unknown(version: int) -> Outgrown:
     return Outgrown(
-        f"The database has migration {version:04}, which this Fairpost does not know: it was made by a "
+        f"The database has migration {version:04}, which this Fairpost does not know. It was created by a "
         "newer version. Nothing was changed. Upgrade Fairpost: pip install --upgrade fairpost"
     )
 
@@ -210,7 +218,7 @@ def _check(ledger: dict[int, str], wanted: Sequence[Migration]) -> None:
             raise unknown(version)
         if version in by_version and checksum not in (by_version[version].checksum, CORRECTED.get(version)):
             raise MigrationError(
-                f"Migration {version:04} {by_version[version].name} is not the one that was applied to this "
+                f"Migration {version:04} {by_version[version].name} differs from the one applied to this "
                 "database. Nothing was changed. Reinstall Fairpost: pip install --force-reinstall fairpost"
             )
 

@@ -1,6 +1,6 @@
-"""The tree of senders by which mail is released: which of its nodes are held, how much each weighs, which campaigns are shut.
+"""The tree of senders that determines the order of release: held nodes, weights, and campaign gates.
 
-What is known of senders is in senders.py; the pause of everything, in pauses.py.
+Senders are in senders.py, the global pause in pauses.py.
 """
 
 from datetime import datetime
@@ -22,7 +22,7 @@ class NodeStore(Database):
         reason: str,
         now: datetime | None = None,
     ) -> None:
-        """Nothing below this name goes out until then; without a moment, until released."""
+        """Hold everything below this node until `until`, or until it is released if that is None."""
         sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
         why = Reason("hold.by_hand", note=reason)
         await self.value(sql, workspace, level, key, until, why.code, write_params(why), at(now))
@@ -34,5 +34,5 @@ class NodeStore(Database):
         await self.value("SELECT fairpost.set_weight($1, $2, $3, $4)", workspace, level, key, weight)
 
     async def set_gates(self, workspace: str, stream: str | None = None) -> None:
-        """Shuts or opens the campaigns of a workspace as their hours and their quota say now."""
+        """Open or shut the gates of a workspace's campaigns according to their current hours and quota."""
         await self.value("SELECT fairpost.set_gates($1, $2, $3)", workspace, stream, clock.stated())

@@ -1,4 +1,4 @@
-"""A database that is away for a while: what is said of it, once, and how long to rest before the next try."""
+"""Report each database outage once, and decide how long to wait before the next try."""
 
 import asyncio
 import re
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Outage:
-    """Says what is wrong whenever that changes, and in the end that it is over."""
+    """Reports a problem whenever it changes, and when it ends."""
 
     def __init__(self, log: Log, *, of: str = "database", over: str = "answers_again") -> None:
         self._log = log
@@ -28,12 +28,12 @@ class Outage:
         return self._said is not None
 
     def met(self, error: BaseException) -> float:
-        """How long to rest."""
+        """Report the error, and return how long to wait."""
         trouble = trouble_of(error)
         words = " ".join(str(trouble.as_error() if trouble else error).split())
         trouble = trouble or (trouble_of(error.__cause__) if error.__cause__ else None)
         kind = _sign(trouble.kind) if trouble else None
-        sign = kind or re.sub(r"\d+", "", words)  # the same with another time or pid is no news
+        sign = kind or re.sub(r"\d+", "", words)  # the same message with another time or pid is not a new problem
         step = error.next_step if isinstance(error, FairpostError) else None
         self.say(Reason(f"{self._of}.away", why=words, kind=kind, then=step), sign=sign)
         return self._pause.next_s()
@@ -51,13 +51,13 @@ class Outage:
 
 
 def _sign(kind: Kind) -> str:
-    return Kind.AWAY if kind is Kind.STARTING else kind  # a server that comes back is first one, then the other
+    return Kind.AWAY if kind is Kind.STARTING else kind  # a restarting server passes through both
 
 
 async def patiently(opened: Callable[[], Awaitable[T]], log: Log, *, is_again: bool = False) -> T:
-    """What `opened` gives, tried again for as long as waiting can help; where it cannot, the error.
+    """Return the result of `opened`, retrying for as long as waiting can help. Otherwise raise the error.
 
-    `is_again`: it has worked before. Then whatever is wrong is waited for, until somebody has put it right.
+    `is_again` means that it has worked before, so any problem is waited out.
     """
     outage = Outage(log)
     while True:

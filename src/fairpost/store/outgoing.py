@@ -1,6 +1,6 @@
-"""E-mails as they go out: with their content, attachments, conversation, and the id by which they are known outside.
+"""Load e-mails that are ready to send, with their content, attachments, conversation and public ID.
 
-Nothing is changed here.
+This module only reads.
 """
 
 import json
@@ -9,19 +9,25 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairpost.model.campaign import Gap
-from fairpost.model.email import Attachment, Content, Earlier, Mailbox, Outgoing, Recipient
+from fairpost.model.dkim import Algorithm, SealedKey
+from fairpost.model.email import Attachment, Bulk, Content, Earlier, Mailbox, Outgoing, Recipient
 from fairpost.model.ids import EmailId
-from fairpost.model.public_ids import PublicIds
+from fairpost.model.public_ids import Kind, PublicIds
 from fairpost.model.sender import Tier
 from fairpost.model.states import DoubtPolicy, EmailClass
+from fairpost.model.unsubscribe import UnsubscribeLinks, base_of
+from fairpost.model.workspace import SERVICE_WORKSPACE
 from fairpost.store.database import Database
+from fairpost.system import clock
 
 if TYPE_CHECKING:
     import asyncpg
 
     from fairpost.store.connections import Statements
 
-CONTENTS_WITH_FILES_KEPT = 4  # of at most 25 MiB each
+CONTENTS_WITH_FILES_KEPT = 4  # up to 25 MiB each
+WORKSPACES_KEPT = 256
+SIGNING_KEPT_S = 30.0  # a new key starts to sign within this time
 
 
 class OutgoingStore(Database):
@@ -29,32 +35,90 @@ class OutgoingStore(Database):
         super().__init__(pool)
         self._files: OrderedDict[int, tuple[Attachment, ...]] = OrderedDict()
         self._public_ids: PublicIds | None = None
+        self.links: UnsubscribeLinks | None = None  # None if campaign mail carries no links
+        self._signing: OrderedDict[str, tuple[float, tuple[SealedKey, ...]]] = (
+            OrderedDict()
+        )  # by workspace, with their expiry
 
     async def public_ids(self) -> PublicIds:
-        """By what e-mails are known outside. Read once: the key never changes. Only the owner may."""
+        """Return the converter between e-mail IDs and public IDs.
+
+        It is read once, because the key never changes. Only the owner may read it.
+        """
         if self._public_ids is None:
             row = await self.row("SELECT k.key, k.since FROM fairpost.public_ids k")
             self._public_ids = PublicIds(row["key"], EmailId(row["since"]))
         return self._public_ids
 
     async def load(self, ids: Sequence[EmailId]) -> list[Outgoing]:
-        """The e-mails with their content, in the order asked for; those that are gone are left out."""
+        """Return the e-mails with their content, in the order requested. Those that no longer exist are left out."""
         public_ids = await self.public_ids()
         rows = await self.fetch("SELECT * FROM fairpost.load($1)", list(ids))
         with_files = {row["content_id"] for row in rows if row["has_attachments"]}
         attachments = {content_id: await self._attachments(content_id) for content_id in with_files}
+        signing = {name: await self._signing_keys(name) for name in {row["workspace"] for row in rows}}
         return [
             _outgoing(
                 row,
                 attachments.get(row["content_id"], ()),
                 await self._earlier(row["follows"], row["account_id"]) if row["follows"] else None,
                 public_ids,
+                signing[row["workspace"]],
+                self._bulk(row, public_ids),
             )
             for row in rows
         ]
 
+    def _bulk(self, row: Any, public_ids: PublicIds) -> Bulk | None:
+        if row["campaign"] is None:
+            return None
+        url = None
+        if self.links is not None and row["prospect_id"] is not None:
+            url = self.links.url(row["workspace"], public_ids.public(Kind.PROSPECT, row["prospect_id"]))
+        return Bulk(campaign=row["campaign"], unsubscribe_url=url, is_one_to_one=not row["has_footer"])
+
+    async def link_back(self, public_url: str, region: str) -> None:
+        """Add unsubscribe links to campaign mail loaded from now on, if they can be served."""
+        base = base_of(public_url)
+        if base is not None:
+            key = (await self.public_ids()).key
+            self.links = UnsubscribeLinks(base=base, region=region, database_key=key)
+
+    async def _signing_keys(self, workspace: str) -> tuple[SealedKey, ...]:
+        """Return the active signing keys. The result is cached, because most workspaces have none.
+
+        The service has no domains: its own e-mails are signed with the keys of the domains of the operator's accounts,
+        in any workspace.
+        """
+        now_s = clock.monotonic()
+        known = self._signing.get(workspace)
+        if known is not None and known[0] > now_s:
+            return known[1]
+        rows = await self.fetch(
+            """SELECT k.id, k.domain, k.selector, k.algorithm, k.secret FROM fairpost.dkim_keys k
+               WHERE k.active_at IS NOT NULL AND k.retired_at IS NULL AND (k.workspace = $1 OR $2 AND EXISTS (
+                   SELECT FROM fairpost.accounts a
+                   WHERE a.workspace IS NULL AND right('.' || lower(split_part(a.address, '@', 2)), length(k.domain) + 1) = '.' || k.domain))
+               ORDER BY k.id""",
+            *(workspace, workspace == SERVICE_WORKSPACE),
+        )
+        keys = tuple(
+            SealedKey(
+                id=row["id"],
+                domain=row["domain"],
+                selector=row["selector"],
+                algorithm=Algorithm(row["algorithm"]),
+                sealed=row["secret"],
+            )
+            for row in rows
+        )
+        while len(self._signing) >= WORKSPACES_KEPT:
+            self._signing.popitem(last=False)
+        self._signing[workspace] = (now_s + SIGNING_KEPT_S, keys)
+        return keys
+
     async def _earlier(self, email_id: int, account_id: int | None) -> Earlier | None:
-        """What was sent before it in the same conversation; None when that was not sent."""
+        """Return the previous e-mail of the same conversation, or None if it was not sent."""
         rows = await self.fetch("SELECT * FROM fairpost.conversation($1)", email_id)
         if not rows:
             return None
@@ -66,7 +130,10 @@ class OutgoingStore(Database):
         )
 
     async def _attachments(self, content_id: int) -> tuple[Attachment, ...]:
-        """The last ones read are kept: they never change, and e-mails of one campaign share them."""
+        """Return the attachments of a content.
+
+        The latest ones are cached: they never change, and the e-mails of a campaign share them.
+        """
         if content_id not in self._files:
             rows = await self.fetch(
                 """SELECT a.filename, a.content_type, a.inline_id, a.data
@@ -81,17 +148,26 @@ class OutgoingStore(Database):
 
 
 def _outgoing(
-    row: Any, attachments: tuple[Attachment, ...], follows: Earlier | None, public_ids: PublicIds
+    row: Any,
+    attachments: tuple[Attachment, ...],
+    follows: Earlier | None,
+    public_ids: PublicIds,
+    signing: tuple[SealedKey, ...],
+    bulk: Bulk | None,
 ) -> Outgoing:
     return Outgoing(
+        bulk=bulk,
+        signing=signing,
         id=EmailId(row["id"]),
-        public_id=public_ids.in_headers(EmailId(row["id"])),
+        public_id=(public_id := public_ids.in_headers(EmailId(row["id"]))),
+        return_token=public_ids.sealed(public_id) if public_id else public_ids.return_token(EmailId(row["id"])),
         workspace=row["workspace"],
         email_class=EmailClass(row["class"]),
         on_doubt=DoubtPolicy(row["on_doubt"]),
         attempts=row["attempts"],
         attempts_max=row["attempts_max"],
         sender=_mailbox(row["sender"]),
+        sender_name=_name_alone(row["sender"]),
         recipients=tuple(Recipient(**recipient) for recipient in json.loads(row["recipients"])),
         envelope=tuple(row["addresses"]),
         fields=json.loads(row["fields"] or "{}"),
@@ -119,4 +195,10 @@ def _outgoing(
 
 
 def _mailbox(text: str | None) -> Mailbox | None:
-    return Mailbox(**json.loads(text)) if text else None
+    given = json.loads(text) if text else {}
+    return Mailbox(**given) if "address" in given else None
+
+
+def _name_alone(sender: str | None) -> str | None:
+    given = json.loads(sender) if sender else {}
+    return None if "address" in given else given.get("name")

@@ -1,4 +1,4 @@
-"""The pause of everything: begun, ended, looked at."""
+"""Start, end and read the global pause."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -10,24 +10,30 @@ if TYPE_CHECKING:
 
 
 async def pause_everything(store: "Store", *, reason: str, by: str, until: datetime | None) -> bool:
-    """`reason`: in the words of who asks. Whether it was paused before. When this has been committed, nothing is begun any more."""
+    """Pause all sending. Return whether it was already paused. `reason` is free text from the caller.
+
+    Once this is committed, no send begins.
+    """
     sql = "SELECT fairpost.pause($1, $2, coalesce($3, 'infinity'::timestamptz))"
     return bool(await store.value(sql, reason, by, until))
 
 
 async def resume_everything(store: "Store", *, by: str) -> dict[str, Any] | None:
-    """The pause that has ended; None: nothing was paused. After a restore, the database is from now on what it is now."""
+    """Resume all sending. Return the pause that ended, or None if nothing was paused.
+
+    After a restore, this accepts the database as it is.
+    """
     ended = await store.row("SELECT * FROM fairpost.resume($1)", by)
     return with_reason(ended) if ended else None
 
 
 async def pause_now(store: "Store", *, now: datetime | None = None) -> dict[str, Any] | None:
-    """None: nothing is paused."""
+    """Return the current pause, or None if nothing is paused."""
     found = await store.row("SELECT * FROM fairpost.pause_now($1)", now)
     return with_reason(found) if found else None
 
 
 async def pause_workspace(store: "Store", workspace: str, *, reason: str, until: datetime | None) -> bool:
-    """Whether it was paused before. When this has been committed, nothing of it is begun any more."""
+    """Pause a workspace. Return whether it was already paused. Once this is committed, none of its e-mails begin."""
     sql = "SELECT fairpost.pause_workspace($1, $2, coalesce($3, 'infinity'::timestamptz))"
     return bool(await store.value(sql, workspace, reason, until))

@@ -1,4 +1,4 @@
-"""Mail that only one account may send, while that account is suspended: given up after a while, and brought back."""
+"""Fail and retry mail that is pinned to a suspended account, which no other account may send."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,11 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retried:
-    """Of a batch: how many wait again, and how many cannot while their account is suspended, or gone."""
+    """The result of one batch.
+
+    Counts the e-mails that are waiting again, and those that cannot because their account is suspended or gone.
+    """
 
     retried: int
     still_suspended: int
-    last: int | None  # where the next batch begins; None: this was the last one
+    last: int | None  # where the next batch begins, or None after the last batch
 
 
 async def set_patience(store: "Store", *, urgent: timedelta, bulk: timedelta) -> None:
@@ -26,7 +29,7 @@ async def set_patience(store: "Store", *, urgent: timedelta, bulk: timedelta) ->
 
 
 async def give_up(store: "Store", *, most: int) -> int:
-    """How many."""
+    """Fail pinned mail that has waited too long. Return the number of e-mails that failed."""
     return int(await store.value("SELECT fairpost.give_up_pinned($1, $2)", most, clock.stated()))
 
 
@@ -37,7 +40,7 @@ async def workspaces_with_failed(store: "Store") -> list[str]:
 async def retry_failed(
     store: "Store", workspace: str, reason: str, *, account: str | None, after: int, is_dry: bool, most: int
 ) -> Retried:
-    """The next batch of those that failed for this reason. With `is_dry`, nothing is changed."""
+    """Retry the next batch of e-mails that failed for this reason. With `is_dry`, nothing changes."""
     row = await store.row(
         "SELECT * FROM fairpost.retry_failed($1, $2, $3, $4, $5, $6, $7)",
         *(

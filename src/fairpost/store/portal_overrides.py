@@ -1,4 +1,4 @@
-"""A workspace's own words for the product's own e-mails, as rows. Whether the words can be used is asked before: fairpost.portals."""
+"""Store a workspace's overrides for the product's system e-mails. fairpost.portals validates them beforehand."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWords:
-    """`preheader`: None is that of the files."""
+    """The content of an override. If `preheader` is None, the built-in one is used."""
 
     subject: str
     preheader: str | None
@@ -32,13 +32,13 @@ class StoredOverride(StoredWords):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newest:
-    """`words`: None where the caller has that revision already."""
+    """The newest revision. `words` is None if the caller already has that revision."""
 
     revision: int
     words: StoredWords | None
 
 
-# One look at the primary key; the words travel only to those who do not have them.
+# One lookup by primary key. The content is only sent to processes that do not have it.
 _NEWEST = """
     SELECT o.revision, w.* FROM fairpost.portal_overrides o
     LEFT JOIN LATERAL (SELECT o.subject, o.preheader, o.text_body AS text, o.html_body AS html
@@ -63,7 +63,7 @@ async def put_row(
     html: str,
     by: str | None,
 ) -> bool:
-    """True: there was none."""
+    """Store an override. Return True if there was none before."""
     return bool(
         await store.value(
             """INSERT INTO fairpost.portal_overrides AS o
@@ -81,7 +81,7 @@ async def put_row(
 async def newest(
     store: "Store", workspace: str, portal: str, mail_type: str, *, known: int | None = None
 ) -> Newest | None:
-    """None: the workspace has no words of its own. `known`: the revision that the caller has."""
+    """Return the newest override, or None if the workspace has none. `known` is the revision that the caller has."""
     row = await store.row(_NEWEST, workspace, portal, mail_type, known)
     if row is None:
         return None
@@ -95,6 +95,6 @@ async def rows(store: "Store", workspace: str) -> list[StoredOverride]:
 
 
 async def remove_row(store: "Store", workspace: str, portal: str, mail_type: str) -> bool:
-    """False: there was none."""
+    """Remove an override. Return False if there was none."""
     sql = "DELETE FROM fairpost.portal_overrides WHERE workspace = $1 AND portal = $2 AND type = $3 RETURNING true"
     return bool(await store.value(sql, workspace, portal, mail_type))

@@ -1,7 +1,7 @@
-"""What the operating system knows about one server: its pid file, its processes, and signals to them.
+"""What the operating system knows about a server: its pid file, its processes, and how to signal them.
 
-A pid may have been handed to another program since it was written down, so nothing here signals a process
-before it has proved to work in the data directory in question.
+A pid may have been reused by another program since it was written, so nothing here signals a process before verifying
+that it works in the given data directory.
 """
 
 import hashlib
@@ -18,25 +18,25 @@ from pathlib import Path
 from fairpost.system import clock
 
 POLL_S = 0.01
-LOOK_S = 0.25  # where nothing tells of a process's end
+LOOK_S = 0.25  # polling interval if the system does not report the end of a process
 PS_S_MAX = 10.0
 HAS_PROC = Path("/proc/self/cwd").exists()
 
 
 @dataclass(frozen=True, slots=True)
 class PidFile:
-    """postmaster.pid, line by line as src/include/utils/pidfile.h of PostgreSQL describes it."""
+    """The contents of postmaster.pid, as described in PostgreSQL's src/include/utils/pidfile.h."""
 
     pid: int
     started_at: datetime | None
     socket_dir: Path | None
     state: str
-    # A `postgres --single` announces itself with a negative pid.
+    # `postgres --single` announces itself with a negative pid.
     single_user: bool
 
 
 def read_pid_file(data_dir: Path) -> PidFile | None:
-    """None when there is none, or when a crash left it empty or garbled."""
+    """Read the pid file. Return None if it is missing, or if a crash left it empty or garbled."""
     try:
         lines = (data_dir / "postmaster.pid").read_text(errors="replace").splitlines()
         pid = int(lines[0])
@@ -54,12 +54,12 @@ def read_pid_file(data_dir: Path) -> PidFile | None:
 
 
 def cluster_tag(data_dir: Path) -> str:
-    """The cluster_name of this data directory: PostgreSQL puts it in the title of all its processes."""
+    """Return the cluster_name of this data directory, which PostgreSQL puts in the title of all its processes."""
     return f"fairpost-{hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:12]}"
 
 
 def belongs_to(pid: int, *, data_dir: Path) -> bool:
-    """Whether it is a living process of the server in this data directory, postmaster or child."""
+    """Return whether this is a live process, postmaster or child, of the server in this data directory."""
     if HAS_PROC:
         return _works_in(pid, data_dir)
     return _is_titled(_ps("-p", str(pid)).get(pid, ""), data_dir)
@@ -73,7 +73,7 @@ def processes_of(data_dir: Path) -> list[int]:
 
 
 def _works_in(pid: int, data_dir: Path) -> bool:
-    # PostgreSQL's processes live in their data directory; a zombie has no directory any more.
+    # PostgreSQL's processes run in their data directory; a zombie no longer has a directory.
     try:
         comm = Path(f"/proc/{pid}/comm").read_text().strip()
         return comm == "postgres" and os.path.samefile(f"/proc/{pid}/cwd", data_dir)
@@ -82,14 +82,14 @@ def _works_in(pid: int, data_dir: Path) -> bool:
 
 
 def _is_titled(command: str, data_dir: Path) -> bool:
-    # Children rewrite their command line into a title, the postmaster keeps the one it was started with.
+    # Children rewrite their command line into a title; the postmaster keeps its original command line.
     tag = cluster_tag(data_dir)
     started_here = "/postgres -D " in command and f" -c cluster_name={tag}" in command
     return started_here or command.startswith(f"postgres: {tag}: ")
 
 
 def _ps(*selection: str) -> dict[int, str]:
-    """Command lines of living processes by pid, in full length (-ww); for systems without /proc."""
+    """Return the full command lines (-ww) of live processes by pid, for systems without /proc."""
     command = ["ps", "-ww", *selection, "-o", "pid=", "-o", "stat=", "-o", "command="]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PS_S_MAX, check=False)
     rows = [line.split(None, 2) for line in done.stdout.splitlines()]
@@ -97,7 +97,7 @@ def _ps(*selection: str) -> dict[int, str]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process still runs; a zombie does not."""
+    """Return whether the process is running. Zombies do not count."""
     if not HAS_PROC:
         return pid in _ps("-p", str(pid))
     try:
@@ -107,7 +107,7 @@ def is_alive(pid: int) -> bool:
 
 
 def is_frozen(pid: int) -> bool:
-    """Whether it was stopped by a signal, and could go on."""
+    """Return whether the process is suspended by a signal and could be resumed."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
     except OSError:
@@ -115,7 +115,10 @@ def is_frozen(pid: int) -> bool:
 
 
 def pid_exists(pid: int) -> bool:
-    """What PostgreSQL asks before it believes a pid file: zombies and strangers count."""
+    """Return whether the pid exists, as PostgreSQL checks before it trusts a pid file.
+
+    Zombies and unrelated processes count.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -126,7 +129,7 @@ def pid_exists(pid: int) -> bool:
 
 
 def send(signum: signal.Signals, pid: int, *, if_it: Callable[[int], bool]) -> None:
-    """Signals the process if the check holds; a handle keeps the pid from changing hands in between."""
+    """Signal the process if the check passes. A handle keeps the pid from being reused in between."""
     handle = _handle(pid)
     try:
         if not if_it(pid):
@@ -143,7 +146,7 @@ def send(signum: signal.Signals, pid: int, *, if_it: Callable[[int], bool]) -> N
 
 
 def _handle(pid: int) -> int | None:
-    """None for a process that is gone, and on systems without such handles (macOS, Linux before 5.3)."""
+    """Return a handle, or None if the process is gone or the system has no such handles (macOS, Linux before 5.3)."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -151,7 +154,7 @@ def _handle(pid: int) -> int | None:
 
 
 def wait_for_end(pid: int, *, s_max: float) -> None:
-    """Returns when the process has ended, at the latest after so long; where nothing tells of its end, soon."""
+    """Return when the process ends, or after `s_max`. If the system cannot report the end, return soon."""
     handle = _handle(pid)
     if handle is None:
         time.sleep(min(s_max, LOOK_S))

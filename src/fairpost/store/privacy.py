@@ -1,8 +1,8 @@
-"""All that is stored about one person, by address: handed out, or erased. Prospects as such are in prospects.py.
+"""Export or erase everything stored about one person, by address. Prospects as such are in prospects.py.
 
-With a workspace, only what is that workspace's own is touched; None is all of them, and what belongs to none. History has
-no index of addresses, so it is read from end to end: partition by partition, and changed in small commits. Whoever is cut off begins
-anew, and finds less to do.
+If a workspace is given, only its data is touched; None covers all workspaces and data that belongs to none of them.
+History has no index of addresses, so it is scanned partition by partition and changed in small commits. After an
+interruption, run it again: it continues with what remains.
 """
 
 import json
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 EMAILS_AT_ONCE = 200
-Reach = Callable[[int], None]  # told how many bytes of history were read
+Reach = Callable[[int], None]  # receives the number of bytes of history read
 
 
 async def parsed(store: "Store", address: str) -> str:
@@ -36,7 +36,7 @@ async def parsed(store: "Store", address: str) -> str:
 
 
 async def history_bytes(store: "Store") -> int:
-    """How much there is to read."""
+    """Return the size of the history to read."""
     return sum([size for _, size in await _partitions(store)])
 
 
@@ -49,7 +49,7 @@ async def _partitions(store: "Store") -> list[tuple[str, int]]:
 
 
 async def _finished(store: "Store", address: str, workspace: str | None, reach: Reach) -> AsyncIterator[list[int]]:
-    """The ids of the e-mails to this person, by the batch."""
+    """Yield the IDs of the e-mails to this person, in batches."""
     done = 0
     for name, size in await _partitions(store):
         try:
@@ -58,7 +58,7 @@ async def _finished(store: "Store", address: str, workspace: str | None, reach: 
                     AND fairpost.is_for(e.recipients, fairpost.normalize_address($1)) ORDER BY e.id""",  # noqa: S608 - from the catalog
                 *(address, workspace),
             )
-        except asyncpg.UndefinedTableError:  # dropped meanwhile
+        except asyncpg.UndefinedTableError:  # dropped in the meantime
             rows = []
         ids = [row["id"] for row in rows]
         for start in range(0, len(ids), EMAILS_AT_ONCE):
@@ -67,7 +67,7 @@ async def _finished(store: "Store", address: str, workspace: str | None, reach: 
         reach(done)
 
 
-# ── erased ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── erasure ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def erase(
@@ -79,8 +79,12 @@ async def erase(
     reach: Reach = lambda done: None,
     record: "Callable[[Store, str], Awaitable[None]] | None" = None,
 ) -> Erasure:
-    """Raises FairpostError where it is no address. What is `in_hand` needs another call, later. `record`: in the first commit, with the hash
-    of the address."""
+    """Erase a person's data. Raises FairpostError if this is not an address.
+
+    E-mails that are `in_hand` (being sent or in doubt) need another call later. `record` runs in the first commit and
+    receives the hash of the address.
+    """
+    store = store.in_bulk()
     address = await parsed(store, address)
     now = clock.stated()
     async with store.together() as one:
@@ -116,6 +120,9 @@ async def erase(
         done = replace(done, emails=done.emails + n)
     after = 0
     while after is not None:
+        after = await store.value("SELECT fairpost.erase_replies($1, $2, $3)", workspace, written, after)
+    after = 0
+    while after is not None:
         batch = await store.row("SELECT * FROM fairpost.erase_events($1, $2, $3)", workspace, written, after)
         done = replace(done, events=done.events + batch["erased"])
         after = batch["last"]
@@ -131,7 +138,8 @@ def _counts(done: Erasure) -> dict[str, int]:
 
 
 async def foresee(store: "Store", address: str, *, workspace: str | None, reach: Reach = lambda done: None) -> Erasure:
-    """What `erase` would do now. Changes nothing."""
+    """Return what `erase` would do now, without changing anything."""
+    store = store.in_bulk()
     address = await parsed(store, address)
     row = await store.row(_FORESEEN, workspace, address)
     emails = 0
@@ -157,14 +165,17 @@ _FORESEEN = """
         (SELECT count(*) FROM fairpost.events e, words w WHERE ($1 IS NULL OR e.workspace = $1) AND (e.subject ~* w.pattern OR e.detail::text ~* w.pattern)) AS events"""
 
 
-# ── handed out ────────────────────────────────────────────────────────────────────────────────────────────
+# ── export ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def export(
     store: "Store", address: str, *, workspace: str | None, reach: Reach = lambda done: None
 ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-    """Everything, piece by piece, each with the section it belongs to; in the order of SECTIONS. Other recipients are left out, and ids are public:
-    it is given to the person."""
+    """Yield everything stored about a person piece by piece, each with its section, in the order of SECTIONS.
+
+    Because the result goes to that person, other recipients are left out and IDs are public.
+    """
+    store = store.in_bulk()
     address = await parsed(store, address)
     public_ids = await store.public_ids()
     for section, sql in _SMALL.items():
@@ -196,7 +207,7 @@ async def _exported(store: "Store", ids: list[int], address: str) -> AsyncIterat
 
 
 async def as_json(pieces: AsyncIterator[tuple[str, dict[str, Any]]]) -> AsyncIterator[str]:
-    """What `export` gives, as the members of a JSON object: every section is there, also an empty one."""
+    """Yield the output of `export` as the members of a JSON object. Every section is present, even if it is empty."""
     left = list(SECTIONS)
     opened: str | None = None
     async for section, piece in pieces:
@@ -212,7 +223,7 @@ async def as_json(pieces: AsyncIterator[tuple[str, dict[str, Any]]]) -> AsyncIte
         yield f'{"" if opened is None and section == SECTIONS[0] else ","}\n"{section}": []'
 
 
-SECTIONS = ("prospects", "suppressions", "soft_bounces", "inbox_mails", "events", "emails")
+SECTIONS = ("prospects", "suppressions", "soft_bounces", "returned", "replies", "inbox_mails", "events", "emails")
 
 _SMALL = {
     "prospects": """
@@ -233,13 +244,24 @@ _SMALL = {
     "soft_bounces": """
         SELECT to_jsonb(b) - 'address' AS piece FROM fairpost.soft_bounces b
         WHERE b.address = fairpost.normalize_address($2) AND ($1::text IS NULL OR b.workspace = $1) ORDER BY b.workspace""",
+    "returned": """
+        SELECT jsonb_build_object('workspace', r.workspace, 'email', fairpost.public_id(r.email_id), 'effect', r.effect, 'reason', r.reason, 'reason_params', r.params, 'back_on', r.back_on, 'at', r.at) AS piece
+        FROM fairpost.returned r WHERE r.address = fairpost.normalize_address($2) AND ($1::text IS NULL OR r.workspace = $1) ORDER BY r.id""",
+    "replies": """
+        SELECT jsonb_build_object('workspace', r.workspace, 'email', fairpost.public_id(r.email_id), 'kind', r.kind, 'at', r.at, 'sent_at', r.sent_at, 'from_name', r.from_name, 'from_address', r.from_address,
+            'subject', r.subject, 'message_id', r.message_id, 'text', r.text_body, 'html', r.html_body, 'labels', c.labels) AS piece
+        FROM fairpost.replies r JOIN fairpost.conversations c ON c.id = r.conversation_id
+        WHERE fairpost.normalize_address($2) IN (c.address, r.author) AND ($1::text IS NULL OR r.workspace = $1) ORDER BY r.id""",
     "inbox_mails": """
         SELECT jsonb_build_object('received_at', i.received_at, 'sender', i.sender, 'subject', i.subject, 'raw', encode(i.raw, 'base64')) AS piece
         FROM fairpost.inbox i WHERE $1::text IS NULL AND EXISTS (SELECT FROM unnest(i.recipients) r WHERE fairpost.normalize_address(r) = fairpost.normalize_address($2)) ORDER BY i.id""",
     "events": """
         SELECT jsonb_build_object('at', e.at, 'kind', e.kind, 'workspace', e.workspace, 'subject', e.subject, 'detail', e.detail) AS piece
         FROM fairpost.events e, fairpost.address_pattern(ARRAY[$2::text, fairpost.normalize_address($2)]) pattern
-        WHERE ($1::text IS NULL OR e.workspace = $1) AND (e.subject ~* pattern OR e.detail::text ~* pattern) ORDER BY e.id""",
+        WHERE ($1::text IS NULL OR e.workspace = $1) AND (e.subject ~* pattern OR e.detail::text ~* pattern)
+        UNION ALL
+        SELECT jsonb_build_object('at', o.at, 'kind', o.kind, 'workspace', o.workspace, 'subject', o.address, 'detail', jsonb_build_object('reason', o.reason, 'params', o.params))
+        FROM fairpost.outbox o WHERE o.address = fairpost.normalize_address($2) AND o.email_id IS NULL AND ($1::text IS NULL OR o.workspace = $1) ORDER BY 1""",
 }
 
 _WAITING = """
@@ -247,15 +269,18 @@ _WAITING = """
 
 _EMAIL = """
     SELECT x.content_id, jsonb_build_object('id', fairpost.public_id(x.id), 'workspace', x.workspace, 'state', x.state, 'reason', x.reason, 'reason_params', x.reason_params, 'created_at', x.created_at,
-        'finished_at', x.finished_at, 'user', x.user_name, 'stream', x.stream, 'sender', x.sender, 'fields', x.fields, 'message_id', x.message_id,
+        'finished_at', x.finished_at, 'user', x.user_name, 'stream', x.stream, 'sender', x.sender, 'fields', x.fields, 'message_id', x.message_id, 'type', l.type, 'tags', l.tags, 'metadata', l.metadata,
         'recipients', (SELECT jsonb_agg(r) FROM jsonb_array_elements(x.recipients) r WHERE fairpost.normalize_address(r ->> 'address') = fairpost.normalize_address($2)),
         'subject', c.subject, 'text', c.text_body, 'html', c.html_body, 'reply_to', c.reply_to, 'headers', c.headers,
         'attempts', (SELECT jsonb_agg(jsonb_build_object('n', t.n, 'begun_at', t.begun_at, 'ended_at', t.ended_at, 'outcome', t.outcome, 'code', t.code, 'reply', t.reply,
                          'reply_to_recipient', (SELECT r.value FROM jsonb_each(nullif(t.recipients, 'null')) r WHERE fairpost.normalize_address(r.key) = fairpost.normalize_address($2) LIMIT 1)) ORDER BY t.n)
-                     FROM fairpost.attempts t WHERE t.email_id = x.id)) AS piece
+                     FROM fairpost.attempts t WHERE t.email_id = x.id),
+        'events', (SELECT jsonb_agg(jsonb_build_object('type', o.kind, 'at', o.at, 'reason', o.reason, 'reason_params', o.params) ORDER BY o.id) FROM fairpost.outbox o
+                   WHERE o.email_id = x.id AND (o.address IS NULL OR o.address = fairpost.normalize_address($2)))) AS piece
     FROM (SELECT q.id, q.workspace, q.state, fairpost.code_in(q.last_error) AS reason, fairpost.params_in(q.last_error) AS reason_params, q.created_at, NULL::timestamptz AS finished_at, q.user_name, q.stream, q.sender, q.fields,
                  NULL::text AS message_id, q.recipients, q.content_id FROM fairpost.queue q WHERE q.id = $1
           UNION ALL
           SELECT e.id, e.workspace, e.state, e.reason, e.reason_params, e.created_at, e.finished_at, e.user_name, e.stream, e.sender, e.fields, e.message_id, e.recipients, e.content_id
           FROM fairpost.emails e WHERE e.id = $1) x
-    LEFT JOIN fairpost.contents c ON c.id = x.content_id"""
+    LEFT JOIN fairpost.contents c ON c.id = x.content_id
+    LEFT JOIN fairpost.labels l ON l.email_id = x.id"""

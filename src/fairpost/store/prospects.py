@@ -1,7 +1,7 @@
-"""Prospects in the database: brought in by lists of any length, asked, paused and removed.
+"""Import lists of prospects of any length; query, pause and remove prospects.
 
-A list comes in as one transaction: it is read to its end and written, or nothing is changed. Its lines go into a table of
-their own first, so memory does not grow with them and nobody waits for us while we read.
+A list is imported in one transaction: it is read to its end and written, or nothing changes. Its lines go into a
+temporary table first, so memory does not grow with them, and reading blocks no other transaction.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairpost.model.errors import FairpostError, Unknown
 from fairpost.model.prospect import BadProspectLine, ImportedProspects, Prospect, ProspectLine
+from fairpost.store.connections import BULK_S_MAX, allow
 from fairpost.system import clock
 
 if TYPE_CHECKING:
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 BAD_LINES_KEPT = 100
-FIELDS_BYTES_MAX = 65_536  # of an e-mail, too: what does not fit there could never be sent
+FIELDS_BYTES_MAX = 65_536  # same as the limit for an e-mail: larger fields could never be sent
 
 
 class BadProspects(FairpostError):
-    """A list with bad lines, of which nothing was taken."""
+    """Raised for a list with bad lines. Nothing was imported."""
 
     def __init__(self, imported: ImportedProspects) -> None:
         self.imported = imported
-        super().__init__(f"{imported.bad:,} bad lines")
+        super().__init__(f"{imported.bad:,} invalid lines")
 
 
 class ListInUse(FairpostError):
-    """A list that campaigns still need."""
+    """Raised when a list is still needed by campaigns."""
 
     def __init__(self, campaigns: tuple[str, ...]) -> None:
         self.campaigns = campaigns
@@ -40,10 +41,10 @@ class ListInUse(FairpostError):
 
 
 class TooManyFields(FairpostError):
-    """More than an e-mail could carry. Whoever began the transaction ends it."""
+    """Raised for more fields than an e-mail can contain. The caller ends the transaction."""
 
 
-# ── brought in ────────────────────────────────────────────────────────────────────────────────────────────
+# ── import ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True)
@@ -66,10 +67,11 @@ async def import_prospects(
     skip_bad: bool,
     now: datetime | None = None,
 ) -> ImportedProspects:
-    """Into a list, which is made if there is none. Who is known gets the fields of the line beside those he has.
+    """Import prospects into a list, creating it if necessary. A known prospect keeps its other fields.
 
-    Raises BadProspects where lines are bad, unless those are to be left out.
+    Raises BadProspects if there are bad lines, unless `skip_bad` is set.
     """
+    allow(conn, BULK_S_MAX)
     async with conn.transaction():
         await conn.execute(_INCOMING)
         bad = _BadLines()
@@ -129,7 +131,7 @@ def _record(each: ProspectLine | BadProspectLine, bad: _BadLines) -> tuple[objec
         return None
     fields = _encode(each.fields)
     if len(fields) * 4 > FIELDS_BYTES_MAX and len(fields.encode()) > FIELDS_BYTES_MAX:
-        why = f"has fields of more than {FIELDS_BYTES_MAX:,} bytes together"
+        why = f"has fields of more than {FIELDS_BYTES_MAX:,} bytes in total"
         bad.note(BadProspectLine(line=each.line, text=each.address, why=why))
         return None
     folded = each.address.lower() if each.address.isascii() else None
@@ -137,7 +139,7 @@ def _record(each: ProspectLine | BadProspectLine, bad: _BadLines) -> tuple[objec
 
 
 def _taken(row: Any) -> str:
-    return f"the id {row['external_id']!r} belongs to {row['other']}"
+    return f"the ID {row['external_id']!r} belongs to {row['other']}"
 
 
 _INCOMING = """
@@ -147,14 +149,14 @@ _INCOMING = """
         line integer, address text, folded text, external_id text, fields jsonb, timezone text
     ) ON COMMIT DROP"""
 
-# What is ASCII was folded on the way; the rest by the one who has the rules.
+# ASCII addresses are already normalized; the database has the rules for the rest.
 _FOLD = """
     UPDATE incoming SET folded = fairpost.normalize_address(address) WHERE folded IS NULL;
     CREATE TEMP TABLE chosen ON COMMIT DROP AS
     SELECT DISTINCT ON (i.folded) i.* FROM incoming i ORDER BY i.folded, i.line;
     ANALYZE chosen"""
 
-# An id stands for one person: not for two of the list, nor for one of the list and another who is known.
+# An id identifies one person: no two prospects of the list, nor one of the list and another known prospect.
 _TAKEN_IDS = """
     WITH known AS (
         SELECT c.line, o.address AS other FROM chosen c
@@ -178,7 +180,7 @@ _LIST = """
     INSERT INTO fairpost.lists (workspace, name, created_at) VALUES ($1, $2, coalesce($3::timestamptz, statement_timestamp()))
     ON CONFLICT (workspace, name) DO UPDATE SET name = excluded.name RETURNING id"""
 
-# By the alphabet: two lists that come in at once may wait for each other, but never in a circle.
+# Written in alphabetical order, so that two concurrent imports may wait for each other but cannot deadlock.
 _UPSERT = """
     WITH written AS (
         INSERT INTO fairpost.prospects AS p (workspace, address, folded, external_id, fields, timezone, created_at, changed_at)
@@ -195,14 +197,14 @@ _UPSERT = """
            count(*) FILTER (WHERE w.is_new)::integer AS added, count(*) FILTER (WHERE NOT w.is_new)::integer AS changed
     FROM written w"""
 
-# A statement of its own: it sees those whom another list brought in while this one waited for it.
+# A separate statement, so that it sees the prospects that a concurrent import added while this one was waiting.
 _MEMBERS = """
     INSERT INTO fairpost.list_members (list_id, prospect_id)
     SELECT $2, p.id FROM chosen c JOIN fairpost.prospects p ON p.workspace = $1 AND p.folded = c.folded
     ON CONFLICT DO NOTHING"""
 
 
-# ── asked and changed ─────────────────────────────────────────────────────────────────────────────────────
+# ── queries and changes ───────────────────────────────────────────────────────────────────────────────────
 
 _SHOWN = """
     SELECT p.id, p.workspace, p.address, p.external_id, p.fields, p.timezone, p.is_paused, p.created_at,
@@ -219,7 +221,7 @@ async def listed(
     after: int = 0,
     most: int,
 ) -> list[Prospect]:
-    """In the order in which they came. `search` is a part of the address or of a field."""
+    """Return prospects in the order in which they were added. `search` matches part of the address or of a field."""
     rows = await store.fetch(
         f"""{_SHOWN} WHERE p.workspace = $1 AND p.id > $4
             AND ($2::text IS NULL OR EXISTS (SELECT FROM fairpost.list_members m JOIN fairpost.lists l ON l.id = m.list_id
@@ -243,7 +245,7 @@ async def known_by(store: "Store", workspace: str, address: str) -> Prospect:
 async def lists(
     store: "Store", workspace: str, *, after: str = "", most: int | None = None
 ) -> list[tuple[str, int, datetime]]:
-    """Their names, how many are on each, and since when there is one."""
+    """Return the name, number of members and creation time of each list."""
     rows = await store.fetch(
         """SELECT l.name, l.created_at, (SELECT count(*) FROM fairpost.list_members m WHERE m.list_id = l.id) AS n
            FROM (SELECT * FROM fairpost.lists l WHERE l.workspace = $1 AND l.name > $2 ORDER BY l.name LIMIT $3) l ORDER BY l.name""",
@@ -255,7 +257,10 @@ async def lists(
 async def members(
     store: "Store", *, workspace: str, list_name: str, after: int = 0, most: int
 ) -> list[Prospect] | None:
-    """Of a list, in the order in which they came, along its own index. None: there is no such list."""
+    """Return the members of a list in the order in which they were added, or None if there is no such list.
+
+    Reads along the index of the list.
+    """
     list_id = await store.value(
         "SELECT l.id FROM fairpost.lists l WHERE l.workspace = $1 AND l.name = $2", workspace, list_name
     )
@@ -271,7 +276,10 @@ async def members(
 
 
 async def remove_list(store: "Store", workspace: str, list_name: str) -> bool:
-    """Who is on it stays known. False: there is none. Raises ListInUse while a campaign that is not over needs it."""
+    """Remove a list; its members remain as prospects. Return False if there is no such list.
+
+    Raises ListInUse if an unfinished campaign needs it.
+    """
     row = await store.row(
         """SELECT l.id, ARRAY(SELECT c.name FROM fairpost.campaigns c WHERE c.workspace = $1 AND l.id = ANY (c.lists)
                               AND c.state NOT IN ('completed', 'failed', 'cancelled') ORDER BY 1 LIMIT 10) AS campaigns
@@ -290,9 +298,11 @@ async def remove_list(store: "Store", workspace: str, list_name: str) -> bool:
 async def change(
     store: "Store", prospect: Prospect, *, fields: Mapping[str, str | None], **columns: str | None
 ) -> None:
-    """`fields` beside those he has, null for one that goes; `columns`: timezone and external_id, where given.
+    """Change a prospect.
 
-    Raises TooManyFields, and asyncpg's UniqueViolationError where the id belongs to another.
+    `fields` are merged into the existing ones; null removes a field. `columns` are timezone and external_id, if given.
+
+    Raises TooManyFields, and asyncpg's UniqueViolationError if the ID belongs to another prospect.
     """
     given = {name: value for name, value in fields.items() if value is not None}
     gone = [name for name, value in fields.items() if value is None]
@@ -308,14 +318,21 @@ async def change(
 
 
 async def pause(store: "Store", prospect: Prospect, *, is_paused: bool) -> None:
-    """What waits for one who is paused waits for the end of that, too; nothing is cancelled, and nothing repeated."""
+    """Pause or resume a prospect. Its e-mails wait until the pause ends; none are cancelled or repeated."""
     await store.value("SELECT fairpost.pause_prospect($1, $2, $3)", prospect.id, is_paused, clock.stated())
 
 
 async def remove(store: "Store", prospects: Sequence[Prospect]) -> None:
-    """From all lists, and for good. What waits for them is cancelled; what was sent to them stays in history."""
+    """Remove prospects from all lists permanently. Their waiting e-mails are cancelled; sent e-mails stay in history."""
     await store.value("SELECT fairpost.remove_prospects($1, $2)", [each.id for each in prospects], clock.stated())
 
 
 def _prospect(row: Any) -> Prospect:
     return Prospect(**{**row, "fields": json.loads(row["fields"]), "lists": tuple(row["lists"])})
+
+
+async def address_of(store: "Store", workspace: str, prospect_id: int) -> str | None:
+    """Return a prospect's address, or None if this workspace does not have it."""
+    sql = "SELECT p.address FROM fairpost.prospects p WHERE p.id = $1 AND p.workspace = $2"
+    address: str | None = await store.value(sql, prospect_id, workspace)
+    return address

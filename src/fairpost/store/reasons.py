@@ -1,6 +1,7 @@
-"""Reasons as the database has them: a code, and its parameters beside it.
+"""Reasons as stored in the database: a code with its parameters.
 
-History was never rewritten: an e-mail that ended before there were codes has a sentence and no parameters, and is translated here.
+History is never rewritten: an e-mail that ended before codes existed has a sentence and no parameters, and is
+translated here.
 """
 
 import json
@@ -32,14 +33,14 @@ _KNOWN = [(re.compile(sentence, re.DOTALL), code) for sentence, code in _SENTENC
 
 
 def stored_reason(code: str | None, params: str | None) -> Reason | None:
-    """None: there is none."""
+    """Parse a stored reason. Return None if there is none."""
     if code is None:
         return None
     return _translated(code) if params is None else read_reason(code, params)
 
 
 def with_reason(row: Any) -> dict[str, Any]:
-    """A row with `reason` and `params`, which become one."""
+    """Replace the `reason` and `params` columns of a row with one Reason."""
     return {
         **{name: value for name, value in row.items() if name != "params"},
         "reason": stored_reason(row["reason"], row["params"]),
@@ -47,14 +48,14 @@ def with_reason(row: Any) -> dict[str, Any]:
 
 
 def stored_forms(code: str) -> list[str]:
-    """What may stand for a code in history; a text that is no code stands for itself."""
+    """Return all texts that may represent a code in history. A text that is not a code represents itself."""
     translated = _translated(code)
     known = translated.code if translated.code != "legacy.text" else code
     return list({code, known, *(sentence.split("|")[0] for sentence, other in _SENTENCES if other == known)})
 
 
 def stored_reasons(reasons: Sequence[str]) -> tuple[Reason, ...]:
-    """Each with its code and parameters in one text, as `fairpost.in_one` writes it."""
+    """Parse reasons whose code and parameters are combined in one text, as written by `fairpost.in_one`."""
     return tuple(map(_in_one, reasons))
 
 

@@ -1,7 +1,7 @@
-"""History that is old enough goes, month by month; and the months to come are made. Each step is a commit of its own.
+"""Drop old history month by month, and prepare the months ahead. Each step is a separate commit.
 
-Which month may go is said in sql/forget/retention.sql. Whoever cannot have the tables at once gets LockNotAvailableError
-and tries again later: nobody else is to wait for us.
+sql/forget/retention.sql defines which months may be dropped. If the tables are locked, these functions raise
+LockNotAvailableError and the caller tries again later, so that no other transaction waits for them.
 """
 
 from collections.abc import AsyncIterator
@@ -19,12 +19,12 @@ STRAYS_AT_ONCE = 1_000
 
 
 async def prepare_months(store: "Store") -> None:
-    """This month and the two that follow have their partitions."""
+    """Create the partitions for this month and the next two."""
     await store.value("SELECT fairpost.prepare_months($1)", clock.stated())
 
 
 async def old_months(store: "Store", *, before: datetime) -> list[OldMonth]:
-    """Those that lie before the moment as a whole, the oldest first."""
+    """Return the months that are entirely before this moment, oldest first."""
     rows = await store.fetch(
         """SELECT h.month, h.partitions, h.bytes, fairpost.why_kept(h.low, h.high, $1) AS kept
            FROM fairpost.months_of_history() h WHERE h.high <= fairpost.first_id_at($1) ORDER BY h.month""",
@@ -39,15 +39,22 @@ async def drop_months(store: "Store", *, before: datetime) -> AsyncIterator[Drop
 
 
 async def drop_month(store: "Store", *, before: datetime) -> DroppedMonth | None:
-    """The oldest that may go. None: there is none."""
-    row = await store.row("SELECT * FROM fairpost.drop_history($1, $2)", before, clock.stated())
+    """Drop the oldest month that may be dropped. Return None if there is none."""
+    row = await store.in_bulk().row("SELECT * FROM fairpost.drop_history($1, $2)", before, clock.stated())
     if row["month"] is None:
         return None
     return DroppedMonth(**{**row, "partitions": tuple(row["partitions"])})
 
 
+async def drop_event_days(store: "Store", *, before: datetime) -> int:
+    """Drop the events of whole days before this moment, and return how many days."""
+    days: int = await store.in_bulk().value("SELECT fairpost.drop_event_days($1, $2)", before, clock.stated())
+    return days
+
+
 async def drop_rows(store: "Store", *, before: datetime) -> None:
-    """What is not kept by the month: events, mails of the development inbox, and strays in no month."""
+    """Drop data that is not partitioned by month: the log, mail in the development inbox, and rows outside any month."""
+    store = store.in_bulk()
     while await store.value("SELECT fairpost.drop_events($1, $2)", before, ROWS_AT_ONCE) >= ROWS_AT_ONCE:
         pass
     while await store.value("SELECT fairpost.sweep_rest($1, $2)", before, STRAYS_AT_ONCE) >= STRAYS_AT_ONCE:

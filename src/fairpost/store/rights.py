@@ -1,6 +1,6 @@
-"""Looks which rights this login and the tenants' role lack, and says what grants each.
+"""Find out which privileges this login and the tenants' role lack, and which statements grant them.
 
-Changes nothing. What a tenant may do is described, and granted, in sql/rights/. The roles are explained in docs/deployment.md.
+This module changes nothing. sql/rights/ defines and grants what a tenant may do. docs/deployment.md explains the roles.
 """
 
 import asyncpg
@@ -13,7 +13,7 @@ _OWNER = """
 SELECT quote_ident(pg_get_userbyid(n.nspowner)) FROM pg_namespace n WHERE n.nspname = 'fairpost' AND NOT pg_has_role(n.nspowner, 'USAGE')
 """
 
-# What it takes to alter a table, and to see all rows of it.
+# The privileges to alter a table and to see all of its rows.
 _OF_OTHERS = """
 SELECT format('TABLE fairpost.%I', c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'fairpost' AND c.relkind IN ('r', 'p') AND NOT pg_has_role(c.relowner, 'USAGE')
@@ -22,7 +22,7 @@ SELECT format('FUNCTION fairpost.%I(%s)', p.proname, pg_get_function_identity_ar
 WHERE n.nspname = 'fairpost' AND NOT pg_has_role(p.proowner, 'USAGE')
 """
 
-# Names and rights are asked of the catalogs alone: a login that may not use the schema can ask all the same.
+# Only reads names and privileges from the catalogs, so that a login without access to the schema can ask, too.
 _OF_LOGIN = """
 WITH schema AS (SELECT n.oid FROM pg_namespace n WHERE n.nspname = 'fairpost')
 SELECT format('%s ON SCHEMA fairpost', asked) FROM schema s, unnest('{USAGE,CREATE}'::text[]) asked WHERE NOT has_schema_privilege(s.oid, asked)
@@ -51,14 +51,14 @@ JOIN pg_roles p ON p.rolname = a.name, fairpost.app_rights(a.name) r WHERE NOT r
 
 
 async def missing_rights(conn: "asyncpg.Connection") -> list[MissingRight]:
-    """All that keeps engine, service and commands from their work."""
+    """Return everything that prevents the engine, the service and commands from working."""
     if of_login := await _of_login(conn):
         return [*of_login, *await _membership(conn)]
     return await missing_of_tenant(conn)
 
 
 async def missing_of_tenant(conn: "asyncpg.Connection") -> list[MissingRight]:
-    """For a login that may use the schema."""
+    """Return what the tenants' role lacks. Requires a login that may use the schema."""
     if not await _has_role(conn, TENANT):
         return await _membership(conn)
     by_others = [_tenant(row[0], sql=f"GRANT {row[0]} TO {TENANT}") for row in await conn.fetch(_OF_TENANT, TENANT)]
@@ -67,21 +67,21 @@ async def missing_of_tenant(conn: "asyncpg.Connection") -> list[MissingRight]:
 
 
 async def ungranted(conn: "asyncpg.Connection") -> list[str]:
-    """What `migrate` would grant to the tenants' role once more; nothing where the schema is older than its description."""
+    """Return what `migrate` would grant to the tenants' role again. Empty if the schema is older than its description."""
     if not await _is_described(conn, "tenant_rights()") or not await _has_role(conn, TENANT):
         return []
     return [row[0] for row in await conn.fetch("SELECT r.what FROM fairpost.tenant_rights() r WHERE NOT r.is_granted")]
 
 
 async def ungranted_to_applications(conn: "asyncpg.Connection") -> list[str]:
-    """The same of the applications' role, and of every login that acts for a workspace."""
+    """Return the same for the applications' role, and for every login that acts for a workspace."""
     if not await _is_described(conn, "app_rights(text)"):
         return []
     return [row[0] for row in await conn.fetch(_OF_APPLICATIONS)]
 
 
 async def right_to_lay(conn: "asyncpg.Connection") -> MissingRight | None:
-    """The one without which a schema that is not there yet cannot be made."""
+    """Return the privilege that is needed to create a schema that does not exist yet."""
     if await conn.fetchval(
         "SELECT to_regnamespace('fairpost') IS NOT NULL OR has_database_privilege(current_database(), 'CREATE')"
     ):
@@ -114,13 +114,13 @@ async def _membership(conn: "asyncpg.Connection") -> list[MissingRight]:
         return [_tenant(f"the role {TENANT}", sql=f"CREATE ROLE {TENANT} NOLOGIN; GRANT {TENANT} TO {me}")]
     if await _can_become_tenant(conn):
         return []
-    # From PostgreSQL 16 on, a member may be one that cannot become the role.
+    # Since PostgreSQL 16, a member of a role may lack the privilege to become it.
     is_member = await conn.fetchval("SELECT pg_has_role($1, 'MEMBER')", TENANT)
     return [_tenant(f"SET ROLE {TENANT}", sql=f"GRANT {TENANT} TO {me}{' WITH SET TRUE' if is_member else ''}")]
 
 
 async def _can_become_tenant(conn: "asyncpg.Connection") -> bool:
-    """By trying: what it takes is another right in each version of PostgreSQL."""
+    """Return whether this login can become the tenants' role, by trying: the required privilege depends on the version."""
     trial = conn.transaction()
     await trial.start()
     try:
@@ -138,7 +138,7 @@ async def _has_role(conn: "asyncpg.Connection", name: str) -> bool:
 
 
 async def _is_described(conn: "asyncpg.Connection", function: str) -> bool:
-    """To this login: others than the owner may not ask."""
+    """Return whether this login may call the function that describes the privileges. Only the owner may."""
     sql = "SELECT coalesce(has_function_privilege(to_regprocedure($1), 'EXECUTE'), false)"
     found: bool = await conn.fetchval(sql, f"fairpost.{function}")
     return found

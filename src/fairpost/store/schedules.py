@@ -1,4 +1,4 @@
-"""When and how much a workspace sends in campaigns, as it was set, and as it was worked out for weeks ahead."""
+"""When and how much a workspace sends in campaigns: the settings, and the calendar computed weeks ahead."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,9 @@ class StoredSchedule:
     first_day: date | None = None
     known_until: datetime | None = None
     revision: int = 0
-    is_stored: bool = False  # False: nobody has set one, and mail goes out at any time
-    zones: tuple[str, ...] = ()  # of recipients by whose clocks campaigns go
-    is_sending: bool = False  # campaigns are under way
+    is_stored: bool = False  # if False, none is set, and mail goes out at any time
+    zones: tuple[str, ...] = ()  # time zones of recipients whose local time campaigns follow
+    is_sending: bool = False  # campaigns are in progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ async def schedule_of(store: "Store", workspace: str) -> StoredSchedule:
 
 
 async def write_schedule(store: "Store", workspace: str, schedule: Schedule) -> None:
-    """What it means for single moments is to be laid next. A new ramp-up begins anew."""
+    """Store a schedule. The caller then materializes the calendar. A new ramp-up starts with its first day."""
     window, quota = schedule.window, schedule.quota
     await store.value(
         """INSERT INTO fairpost.schedules AS w (workspace, timezone, days, opens, closes, holidays, daily_max, ramp_up_days, ramp_up_percents)
@@ -78,7 +78,7 @@ async def write_schedule(store: "Store", workspace: str, schedule: Schedule) -> 
 
 
 async def begin_ramp_up(store: "Store", workspace: str, day: date) -> None:
-    """Counts from this local day, unless it has begun before."""
+    """Start the ramp-up on this local day, unless it has already begun."""
     await store.value(
         """INSERT INTO fairpost.schedules AS w (workspace, first_day) VALUES ($1, $2)
            ON CONFLICT (workspace) DO UPDATE SET first_day = excluded.first_day, revision = w.revision + 1 WHERE w.first_day IS NULL""",
@@ -96,7 +96,7 @@ async def materialize_calendar(
     days: Sequence[Any] | None,
     known_until: datetime,
 ) -> bool:
-    """False: the schedule has changed since it was read, or there are other timezones by now."""
+    """Store the calendar. Return False if the schedule or the time zones in use have changed since they were read."""
     spans = {zone: None if each is None else _multirange(each) for zone, each in open_spans.items()}
     written = None if days is None else json.dumps([asdict(day) for day in days], default=str)
     return bool(
@@ -108,7 +108,7 @@ async def materialize_calendar(
 
 
 async def to_lay(store: "Store", *, before: datetime) -> list[str]:
-    """Workspaces with campaigns under way whose calendar ends before this moment."""
+    """Return the workspaces with campaigns in progress whose calendar ends before this moment."""
     rows = await store.fetch(
         """SELECT DISTINCT w.workspace FROM fairpost.schedules w JOIN fairpost.campaigns c ON c.workspace = w.workspace
            WHERE c.state IN ('scheduled', 'running', 'paused') AND w.known_until < $1""",

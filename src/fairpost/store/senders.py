@@ -1,4 +1,4 @@
-"""Senders in the database: what is known of them, what they did, and what was decided. The decisions are made elsewhere."""
+"""Store senders: their records, activity and the decisions about them, which are made elsewhere."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 DIRTY_AT_ONCE = 5_000
 HOMES_AT_ONCE = 100
-TRIES_MAX = 10  # an engine may decide on the same sender just now
+TRIES_MAX = 10  # an engine may be deciding on the same sender
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Active:
-    """A sender, the last hours of it and those planned, and the volume of each day before."""
+    """A sender with its recent and planned hours, and its volume on each previous day."""
 
     sender: Sender
     hours: Mapping[datetime, Counts]
@@ -40,37 +40,42 @@ class Decision(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DirtySenders:
-    """Users whose counters have changed, each with when the first of it happened, and the workspaces of all that has changed; `marks` are given back
-    when all of them were looked at."""
+    """Users whose counters have changed, each with the time of the first change, and the workspaces of all changes.
+
+    Pass it to `settled` once all of them have been checked.
+    """
 
     users: Mapping[SenderId, datetime]
     workspaces: frozenset[str]
     marks: tuple[int, ...]
 
 
-# ── what is known ─────────────────────────────────────────────────────────────────────────────────────────
+# ── records ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def named(store: "Store", id_: SenderId) -> SenderId:
-    """As the database has it, for somebody at the command line."""
+    """Return the sender under its stored name, for the command line."""
     return replace(id_, name=await store.value("SELECT fairpost.user_named($1, $2)", id_.workspace, id_.name))
 
 
 async def folded(store: "Store", id_: SenderId) -> SenderId:
-    """The same for a request, which cannot see what waits."""
+    """Return the sender under its stored name, for a request that cannot see waiting mail."""
     return replace(id_, name=await store.value("SELECT fairpost.normalize_user($1)", id_.name))
 
 
 async def set_sender(
     store: "Store", id_: SenderId, *, plan: str | None, since: datetime | None, home: str | None = None
 ) -> None:
-    """Its tier is decided by the next engine that looks, or by whoever does it now. `home` None: it stays."""
+    """Store a sender. The next engine, or the caller, decides its tier. If `home` is None, the home stays the same."""
     user = id_.name if id_.level is SenderLevel.USER else None
     await store.value("SELECT fairpost.set_sender($1, $2, $3, $4, $5)", id_.workspace, user, plan, since, home)
 
 
 async def home_of(store: "Store", id_: SenderId) -> str | None:
-    """The domain below which a user's mail is queued; None: nothing of theirs was. '' is the account's own."""
+    """Return the domain under which a user's mail is queued.
+
+    None means that the user has never queued any; '' is the account's own domain.
+    """
     home: str | None = await store.value(
         "SELECT h.domain FROM fairpost.homes h WHERE h.workspace = $1 AND h.user_name = $2 ORDER BY h.is_given DESC LIMIT 1",
         *(id_.workspace, id_.name),
@@ -79,7 +84,7 @@ async def home_of(store: "Store", id_: SenderId) -> str | None:
 
 
 async def settle_homes(store: "Store", *, now: datetime | None = None) -> int:
-    """Brings the mail of users to the homes they have now. Each in a commit of its own: nobody holds the locks of many."""
+    """Move users' mail to their current homes, one commit per user, so that no transaction holds many locks."""
     for settled in range(HOMES_AT_ONCE):
         if not await store.value("SELECT fairpost.settle_home($1)", now or clock.stated()):
             return settled
@@ -87,14 +92,14 @@ async def settle_homes(store: "Store", *, now: datetime | None = None) -> int:
 
 
 async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, waiting_max: int | None) -> None:
-    """For whatever this user, or all users of a workspace together, hand in, on any way. None: no limit of its own."""
+    """Limit what this user, or all users of a workspace together, can submit by any route. None removes the limit."""
     async with store.together() as one:
         await one.value(
             """INSERT INTO fairpost.senders AS s (workspace, level, name, daily_max, waiting_max) VALUES ($1, $5, fairpost.normalize_user($2), $3, $4)
                ON CONFLICT (workspace, level, name) DO UPDATE SET daily_max = $3, waiting_max = $4""",
             *(id_.workspace, id_.name, daily_max, waiting_max, id_.level),
         )
-        if id_.level is SenderLevel.WORKSPACE:  # what its users handed in before counts
+        if id_.level is SenderLevel.WORKSPACE:  # what its users submitted before counts as well
             await one.value(
                 """INSERT INTO fairpost.submissions (workspace, user_name, hour, n)
                    SELECT s.workspace, '', s.hour, sum(s.n) FROM fairpost.submissions s WHERE s.workspace = $1 AND s.user_name <> '' GROUP BY 1, 3
@@ -104,7 +109,7 @@ async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, wa
 
 
 async def with_activity(store: "Store", ids: Sequence[SenderId]) -> list[Active]:
-    """In the order asked for. One that nobody registered is there as well, as far as it is known."""
+    """Return the senders in the requested order, including unregistered ones with what is known about them."""
     rows = await store.fetch(
         "SELECT * FROM fairpost.senders_with_activity($1, $2, $3, $4)", *_columns(ids), clock.stated()
     )
@@ -115,7 +120,7 @@ async def with_activity(store: "Store", ids: Sequence[SenderId]) -> list[Active]
 async def known(
     store: "Store", *, workspace: str | None = None, throttled: bool = False, most: int = 100
 ) -> list[Sender]:
-    """Those that were registered or decided on; the throttled first."""
+    """Return senders that are registered or have a decision, throttled ones first."""
     rows = await store.fetch(
         """SELECT s.* FROM fairpost.senders s
            WHERE ($1::text IS NULL OR s.workspace = $1) AND (s.throttled_since IS NOT NULL OR NOT $2)
@@ -126,7 +131,7 @@ async def known(
 
 
 async def users(store: "Store", workspace: str, *, throttled: bool = False, after: str = "", most: int) -> list[Sender]:
-    """Of a workspace, by name. `throttled`: only those of whom a throttle counts."""
+    """Return a workspace's users by name. `throttled` restricts the result to those with an enforced throttle."""
     rows = await store.fetch(
         """SELECT s.* FROM fairpost.senders s
            WHERE s.workspace = $1 AND s.level = 'user' AND s.name > $2 AND (s.throttled_since IS NOT NULL AND s.is_enforced OR NOT $3)
@@ -136,16 +141,16 @@ async def users(store: "Store", workspace: str, *, throttled: bool = False, afte
     return [_sender(row) for row in rows]
 
 
-# ── what is to be decided, and what was ───────────────────────────────────────────────────────────────────
+# ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def dirty_senders(store: "Store", *, after: int = 0) -> DirtySenders:
-    """`after`: the number of a mark up to which all were settled, as far as is known."""
+    """Return the senders that have changed. All marks up to `after` are known to be settled."""
     sql = "SELECT s.id, s.workspace, s.user_name, s.at FROM fairpost.dirty_senders s WHERE s.id > $1 ORDER BY s.id LIMIT $2"
     rows = await store.fetch(sql, after, DIRTY_AT_ONCE)
     users: dict[SenderId, datetime] = {}
     for row in rows:
-        if row["user_name"]:  # else it is the workspace's alone
+        if row["user_name"]:  # otherwise the change only concerns the workspace
             id_ = SenderId(workspace=row["workspace"], name=row["user_name"])
             users[id_] = min(users.get(id_, row["at"]), row["at"])
     return DirtySenders(users, frozenset(row["workspace"] for row in rows), tuple(row["id"] for row in rows))
@@ -156,19 +161,21 @@ async def settled(store: "Store", dirty: DirtySenders) -> None:
 
 
 async def to_look_at(store: "Store", *, now: datetime, most: int = 1_000) -> list[SenderId]:
-    """Those whose moment has come: grown up, or at the end of a throttle, or registered just now."""
+    """Return senders that are due for a check: new ones that have matured, throttles about to end, recent
+    registrations.
+    """
     sql = "SELECT s.workspace, s.level::text, s.name FROM fairpost.senders_to_look_at($1, $2) s"
     rows = await store.fetch(sql, most, now)
     return [_id(row) for row in rows]
 
 
 async def look_at_throttled(store: "Store") -> None:
-    """All of them, with the next look."""
+    """Include all throttled senders in the next check."""
     await store.value("UPDATE fairpost.senders SET look_at = '-infinity' WHERE throttled_since IS NOT NULL")
 
 
 async def last_look(store: "Store") -> datetime | None:
-    """When an engine last saw how the queue is; None: never."""
+    """Return when an engine last checked the state of the queue, or None if it never has."""
     moment: datetime | None = await store.value("SELECT f.looked_at FROM fairpost.fairness f")
     return moment
 
@@ -178,17 +185,18 @@ async def stir_hour(store: "Store", hour: datetime) -> None:
 
 
 async def fold(store: "Store", *, now: datetime | None = None) -> bool:
-    """Hours become days, and what is too old is forgotten. False: another is at it."""
+    """Combine hours into days, and delete old ones. Return False if another process is doing this."""
     return bool(await store.value("SELECT fairpost.fold_activity($1)", now or clock.stated()))
 
 
 async def decide(
     store: "Store", after: Sender, *, is_new: bool, offended_at: datetime | None = None, now: datetime | None = None
 ) -> bool | None:
-    """Writes what was decided on the sender as it was at `after.revision`, and lets it count. False: it has changed meanwhile.
-    None: somebody has it locked, so later.
+    """Write a decision on the sender as of `after.revision`, and apply it.
 
-    `is_new`: a throttle begins, and the operators are to be told; `offended_at` is when it happened that began it.
+    Returns False if the sender has changed in the meantime, or None if it is locked and the caller should try again
+    later. `is_new` means that a throttle begins, of which operators must be notified; `offended_at` is when the event
+    that caused it happened.
     """
     throttle = after.throttle
     with suppress(asyncpg.LockNotAvailableError):
@@ -223,7 +231,7 @@ async def decide_now(
     id_: SenderId,
     decision: Callable[[Active, datetime], Decision | None],
 ) -> Sender:
-    """Decides on what is known now, and again if somebody else was quicker."""
+    """Decide on current data, and decide again after a conflicting update."""
     for _ in range(TRIES_MAX):
         async with store.together() as one:
             now = await one.value("SELECT clock_timestamp()")
@@ -233,11 +241,11 @@ async def decide_now(
                 return active.sender
             if await decide(one, decided.after, is_new=decided.is_new):
                 return decided.after
-    raise FairpostError(f"Others keep changing {id_}. Try again.")
+    raise FairpostError(f"Conflicting updates to {id_}. Try again.")
 
 
 async def untold(store: "Store", *, most: int = 50) -> list[Sender]:
-    """Those with a throttle of which the operators have not been told."""
+    """Return throttled senders that the operators have not been notified of."""
     rows = await store.fetch("SELECT * FROM fairpost.untold($1)", most)
     return [_sender(row) for row in rows]
 
@@ -245,7 +253,7 @@ async def untold(store: "Store", *, most: int = 50) -> list[Sender]:
 async def tell(
     store: "Store", about: Sequence[SenderId], emails: Sequence[Mapping[str, Any]], *, now: datetime | None = None
 ) -> bool:
-    """Enqueues the e-mails, and remembers it, in one commit. False: somebody else told them."""
+    """Enqueue and record the notices in one commit. Return False if another engine already did."""
     written = json.dumps(list(emails))
     return bool(
         await store.value("SELECT fairpost.tell($1, $2, $3, $4, $5)", *_columns(about), written, now or clock.stated())
@@ -256,7 +264,9 @@ async def tell(
 
 
 async def lay_fairness(store: "Store", fairness: Fairness) -> bool:
-    """True: it was another before, and everybody has been moved and weighed anew."""
+    """Store the fairness settings. Return True if they changed, in which case all senders were moved and weighted
+    again.
+    """
     return bool(
         await store.value(
             "SELECT fairpost.lay_fairness($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -286,7 +296,7 @@ async def fairness_now(store: "Store") -> Fairness:
 
 
 async def queue_now(store: "Store", *, now: datetime | None = None) -> tuple[int, datetime | None]:
-    """How much is queued, and since when the oldest that is due and not held has been waiting."""
+    """Return the number of queued e-mails, and since when the oldest one that is due and not held has been waiting."""
     row = await store.row("SELECT * FROM fairpost.queue_now($1)", now or clock.stated())
     return row["queued"], row["oldest_at"]
 

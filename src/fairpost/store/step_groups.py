@@ -1,4 +1,7 @@
-"""The ordinary steps of many accounts in one commit: see settle/group.sql. Everything else is `Store.take_step`, one by one."""
+"""Take the ordinary steps of many accounts in one commit: see settle/group.sql.
+
+All other steps go through `Store.take_step`, one by one.
+"""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +20,10 @@ _NO_USAGE = None, 0, None, 0, 0.0, None, None
 
 
 def is_ordinary(request: StepRequest) -> bool:
-    """It settles nothing but an e-mail that was sent to all, and begins one of which the provider keeps no draft."""
+    """Return whether a step can be grouped.
+
+    It may only settle an e-mail that was sent to all recipients, and only begin one without a draft at the provider.
+    """
     settles, begins = request.settles, request.begins
     if settles is not None and not (settles.verdict == Sent() and settles.report and not settles.soft_bounced):
         return False
@@ -25,7 +31,10 @@ def is_ordinary(request: StepRequest) -> bool:
 
 
 async def take_steps(store: Store, requests: Sequence[StepRequest]) -> list[StepAnswer | None]:
-    """In their order. None: nothing was changed, because something about it is not ordinary or locked by another."""
+    """Take the steps and return results in the order of the requests.
+
+    A result is None if nothing changed, because the step is not ordinary or something is locked.
+    """
     columns = zip(*(_row(request) for request in requests), strict=True)
     row = await store.row(_STEP, *columns, clock.stated())
     begun_as = dict(zip(row["stepped"] or (), row["attempt"] or (), strict=True))

@@ -1,6 +1,6 @@
-"""Steps of accounts: the beginning of an e-mail, its outcome, or the outcome of one and the beginning of the next in one commit.
+"""Take an account's steps: begin an e-mail, settle one, or do both in one commit.
 
-What becomes of e-mails whose outcome is unknown is in doubts.py.
+E-mails whose outcome is unknown are in doubts.py.
 """
 
 import json
@@ -19,7 +19,7 @@ from fairpost.store.database import Database, at
 
 class StepStore(Database):
     async def take_step(self, request: StepRequest) -> StepAnswer:
-        """Settles one, begins one, or both, in one commit."""
+        """Settle an e-mail, begin one, or both, in one commit."""
         lease, step, settles, begins = request.lease, request.number, request.settles, request.begins
         if settles is None:
             assert begins is not None
@@ -31,7 +31,7 @@ class StepStore(Database):
                 *settled_as, reason=settles.reason, soft_bounced=settles.soft_bounced, step=step
             )
             return StepAnswer(settled=settled)
-        assert begins.evidence is None, "what is drafted first is begun alone"
+        assert begins.evidence is None, "an e-mail with a draft is begun alone"
         settled, begun = await self.settle_and_begin(
             *settled_as,
             follower=begins.email_id,
@@ -52,7 +52,11 @@ class StepStore(Database):
         step: int | None = None,
         now: datetime | None = None,
     ) -> Begun:
-        """`evidence`: by what the provider can be asked about it later. `step`: the number of this step of the lease."""
+        """Begin an e-mail.
+
+        `evidence` identifies the e-mail when the provider is asked about it later. `step` is the number of this step
+        within the lease.
+        """
         sql = "SELECT * FROM fairpost.begin_send($1, $2, $3, $4, $5, $6, $7)"
         written = json.dumps(dict(evidence)) if evidence is not None else None
         row = await self.row(sql, lease.account_id, lease.epoch, email_id, _usage_json(usage), written, at(now), step)
@@ -70,7 +74,11 @@ class StepStore(Database):
         step: int | None = None,
         now: datetime | None = None,
     ) -> SettleVerdict:
-        """`reason`: why it was not sent. `soft_bounced`: those given up because their mailbox took nothing."""
+        """Settle an e-mail.
+
+        `reason` is why it was not sent. `soft_bounced` lists recipients that were given up on because their mailbox
+        accepted nothing.
+        """
         outcome, detail = _outcome(verdict, report, reason, soft_bounced)
         sql = "SELECT fairpost.settle($1, $2, $3, $4, $5, $6, $7)"
         result: SettleVerdict = await self.value(
@@ -92,7 +100,7 @@ class StepStore(Database):
         step: int | None = None,
         now: datetime | None = None,
     ) -> tuple[SettleVerdict, Begun]:
-        """Settles one and begins the next, in one commit."""
+        """Settle one e-mail and begin the next, in one commit."""
         outcome, detail = _outcome(verdict, report, reason, soft_bounced)
         row = await self.row(
             "SELECT * FROM fairpost.settle_and_begin($1, $2, $3, $4, $5, $6, $7, $8, $9)",
@@ -156,8 +164,8 @@ def _outcome(
             return "failed", detail
         case InDoubt():
             return "in_doubt", detail
-        case Untouched():
-            return "untouched", detail
+        case Untouched(due_at):
+            return "untouched", {**detail, "due_at": due_at and due_at.isoformat()}
         case Deferred(_, due_at):
             return "deferred", {**detail, "due_at": due_at and due_at.isoformat()}
         case _:

@@ -1,7 +1,7 @@
-"""The one typed door to the database. Stores and reads; decides nothing. Put together from a part for each noun.
+"""The only typed interface to the database, composed of one part per kind of object. It makes no decisions.
 
-Every method is one round trip and one commit. `now` is for tests and simulations: without it the database's own
-clock counts.
+Every method is one round trip and one commit. `now` is for tests and simulations; by default, the database's clock
+applies.
 """
 
 from fairpost.store.accounts import AccountStore
@@ -18,4 +18,4 @@ from fairpost.store.steps import StepStore
 class Store(
     AccountStore, LeaseStore, ClaimStore, NodeStore, EmailStore, DoubtStore, OutgoingStore, StepStore, EngineStore
 ):
-    """Everything that is kept."""
+    """The complete store."""

@@ -1,7 +1,7 @@
-"""The suppression list as a whole: asked, brought in and taken out. What a single address means is in sql/settle/suppress.sql.
+"""Query, import and export the suppression list. sql/settle/suppress.sql defines the effect of a single address.
 
-A list comes in as one transaction: it is read to its end, checked, and written, or nothing is changed. Its lines go
-into a table of their own first, so memory does not grow with them and nobody waits for us while we read.
+A list is imported in one transaction: it is read to its end, checked, and written, or nothing changes. Its lines go
+into a temporary table first, so memory does not grow with them, and reading blocks no other transaction.
 """
 
 import re
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from fairpost.model.errors import FairpostError
 from fairpost.model.suppression import BadLine, Entry, Imported, SoftBounces, Stops, Suppression, SuppressionKind
+from fairpost.store.connections import BULK_S_MAX, allow
+from fairpost.system import clock
 
 if TYPE_CHECKING:
     import asyncpg
@@ -20,19 +22,19 @@ if TYPE_CHECKING:
 
 BAD_LINES_KEPT = 100
 ROWS_AT_ONCE = 5_000
-ERASED = "erased on request"  # the reason of those of whom only a hash is left
-PLAIN_CHARS_MAX = 64  # of the part before the @, which is shorter, that is the most
+ERASED = "erased on request"  # the reason of entries that only consist of a hash
+PLAIN_CHARS_MAX = 64  # limit for the part before the @; an address this short is always within it
 
 
 class BadList(FairpostError):
-    """A list with bad lines, of which nothing was taken."""
+    """Raised for a list with bad lines. Nothing was imported."""
 
     def __init__(self, imported: Imported) -> None:
         self.imported = imported
-        super().__init__(f"{imported.bad:,} bad lines")
+        super().__init__(f"{imported.bad:,} invalid lines")
 
 
-# ── asked ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── queries ───────────────────────────────────────────────────────────────────────────────────────────────
 
 _MATCHING = """
     FROM fairpost.suppressions s
@@ -65,13 +67,16 @@ async def listed(
     after: str = "",
     most: int,
 ) -> list[Suppression]:
-    """By the alphabet. Of a workspace: what counts for it. `search` is a part of the address or the reason."""
+    """Return entries in alphabetical order: all of them, or those that apply to a workspace.
+
+    `search` matches part of the address or the reason.
+    """
     rows = await store.fetch(_LISTED, workspace, kind, search, after, most)
     return [_suppression(row) for row in rows]
 
 
 async def known_of(store: "Store", address: str) -> tuple[list[Suppression], list[SoftBounces]]:
-    """Everything about one address: where it is suppressed, and where it bounced softly."""
+    """Return everything about one address: where it is suppressed, and where it soft-bounced."""
     where = await store.fetch(
         _KNOWN_OF,
         *(address, ERASED),
@@ -85,13 +90,13 @@ async def known_of(store: "Store", address: str) -> tuple[list[Suppression], lis
 
 
 async def erased(store: "Store", *, workspace: str | None = None, kind: SuppressionKind | None = None) -> int:
-    """How many more are on the list of whom nothing but a hash is known."""
+    """Return how many entries only consist of a hash."""
     sql = f"SELECT count(*) {_MATCHING.replace('fairpost.suppressions', 'fairpost.suppression_hashes')}"
     return int(await store.value(sql, workspace, kind))
 
 
 async def soft_bounces_max(store: "Store") -> int:
-    """After how many an address is suppressed, 0 being never."""
+    """Return the number of soft bounces after which an address is suppressed; 0 means never."""
     return int(await store.value("SELECT soft_bounces_max FROM fairpost.suppression_rule"))
 
 
@@ -105,23 +110,29 @@ def _suppression(row: "asyncpg.Record") -> Suppression:
 async def suppress(
     store: "Store", workspace: str, address: str, *, reason: str, kind: SuppressionKind, now: datetime | None = None
 ) -> bool:
-    """True: it was not on the list. If it was, the weightier kind stays."""
+    """Suppress an address. Return True if it was not on the list; if it was, the more serious kind is kept."""
     sql = "SELECT fairpost.suppress($1, $2, $3, $4, $5)"
     return bool(await store.value(sql, workspace, address, reason, now, kind))
 
 
+async def tell_of_unsubscribe(store: "Store", workspace: str, prospect_id: int, address: str) -> None:
+    """Write the event, in the commit of the suppression."""
+    sql = "SELECT fairpost.tell_of_unsubscribe($1, $2, $3, $4)"
+    await store.value(sql, workspace, prospect_id, address, clock.stated())
+
+
 async def unsuppress(store: "Store", workspace: str, address: str) -> bool:
-    """True: it was on the list."""
+    """Remove an address. Return True if it was on the list."""
     return bool(await store.value("SELECT fairpost.unsuppress($1, $2)", workspace, address))
 
 
 async def set_soft_bounces_max(store: "Store", most: int) -> bool:
-    """False: it was so before."""
+    """Set the number of soft bounces after which an address is suppressed. Return False if it is unchanged."""
     sql = "UPDATE fairpost.suppression_rule SET soft_bounces_max = $1 WHERE soft_bounces_max <> $1 RETURNING true"
     return bool(await store.value(sql, most))
 
 
-# ── taken out ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── export ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def count(conn: "asyncpg.Connection", *, workspace: str | None, kind: SuppressionKind | None) -> int:
@@ -131,8 +142,8 @@ async def count(conn: "asyncpg.Connection", *, workspace: str | None, kind: Supp
 async def export(
     conn: "asyncpg.Connection", *, workspace: str | None, kind: SuppressionKind | None
 ) -> AsyncIterator[Suppression]:
-    """All of it as it is at one moment, in bounded memory."""
-    # Not the driver's cursor: it prepares a statement, and leaves that in a session which a pooler gives to others.
+    """Yield a consistent snapshot of the whole list, using bounded memory."""
+    # The driver's own cursor would leave a prepared statement in a session that a pooler passes on to other clients.
     sql = f"DECLARE exported NO SCROLL CURSOR FOR SELECT {_COLUMNS} {_MATCHING} ORDER BY s.address, s.workspace"
     async with conn.transaction(readonly=True):
         await conn.execute(sql, workspace, kind)
@@ -141,7 +152,7 @@ async def export(
                 yield _suppression(row)
 
 
-# ── brought in ────────────────────────────────────────────────────────────────────────────────────────────
+# ── import ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True)
@@ -158,7 +169,8 @@ class _BadLines:
 async def import_list(
     conn: "asyncpg.Connection", lines: Iterable[Entry | BadLine], *, skip_bad: bool, now: datetime | None = None
 ) -> Imported:
-    """Raises BadList where lines are bad, unless those are to be left out."""
+    """Import a list. Raises BadList if there are bad lines, unless `skip_bad` is set."""
+    allow(conn, BULK_S_MAX)
     async with conn.transaction():
         await conn.execute(_INCOMING)
         bad = _BadLines()
@@ -166,7 +178,7 @@ async def import_list(
         await conn.execute(_PARSE)
         total, wrong = await conn.fetchrow("SELECT count(*), count(*) - count(address) FROM incoming_addresses")
         for line, written in await conn.fetch(_WRONG, BAD_LINES_KEPT):
-            bad.note(BadLine(line, f"{written!r} is no e-mail address"))
+            bad.note(BadLine(line, f"{written!r} is not an e-mail address"))
         bad.count += max(0, wrong - BAD_LINES_KEPT)
         told = tuple(sorted(bad.first, key=lambda each: each.line))
         if bad.count and not skip_bad:
@@ -190,11 +202,11 @@ def _records(lines: Iterable[Entry | BadLine], bad: _BadLines) -> Iterator[tuple
 
 
 def _rows(tag: str) -> int:
-    """Of what a statement says it did: INSERT 0 5, SELECT 5."""
+    """Return the row count of a command tag such as INSERT 0 5 or SELECT 5."""
     return int(tag.rpartition(" ")[2])
 
 
-# Surely an address, and folded by its lower case; all others are looked at by the database, which has the rules.
+# Definitely an address, and normalized by lower-casing. The database has the rules for all others.
 _PLAIN = re.compile(
     r"[a-z0-9_+-]+(?:\.[a-z0-9_+-]+)*@(?:[a-z0-9]+(?:-+[a-z0-9]+)*\.)+[a-z0-9]+", re.ASCII | re.IGNORECASE
 )
@@ -206,7 +218,7 @@ _INCOMING = """
         line integer, address text, written text, kind text, reason text, created_at timestamptz, workspace text, also_urgent boolean
     ) ON COMMIT DROP"""
 
-# Each domain is folded once: a list may have a million addresses in a few.
+# Normalizes each domain once: a million addresses may share a few domains.
 _PARSE = """
     WITH parsed AS MATERIALIZED (
         SELECT i.line, fairpost.parse_address(to_jsonb(i.written)) ->> 'address' AS address
@@ -227,7 +239,7 @@ _CHOOSE = """
     FROM incoming_addresses i WHERE i.address IS NOT NULL
     ORDER BY i.address, i.workspace, i.kind::fairpost.suppression_kind DESC, i.line"""
 
-# Rows are locked by the alphabet, as everybody else does it.
+# Locks rows in alphabetical order, as all other writers do.
 _OUTWEIGH = """
     UPDATE fairpost.suppressions s SET kind = greatest(s.kind, c.kind), reason = CASE WHEN s.kind < c.kind THEN left(c.reason, 500) ELSE s.reason END,
         also_urgent = c.also_urgent OR fairpost.stops_mail(s.kind, s.also_urgent, 'urgent')

@@ -1,16 +1,20 @@
-"""Templates and sequences of a workspace, by their names."""
+"""Templates and sequences of a workspace, by name."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fairpost.model.campaign import Step
 from fairpost.model.errors import Refusal, Unknown
+from fairpost.model.mailbox import HeaderFields
+from fairpost.store.header_fields import read, written
 from fairpost.system import clock
 
 if TYPE_CHECKING:
     from fairpost.store.store import Store
+
+NO_HEADERS = HeaderFields()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +27,13 @@ class StoredTemplate:
     html: str | None
     created_at: datetime
     changed_at: datetime
-    sequences: tuple[str, ...] = ()  # that use it
+    sequences: tuple[str, ...] = ()  # that use this template
+    header_fields: HeaderFields = field(default_factory=HeaderFields)  # of its e-mails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedTemplate:
-    """Without its words, which may be long."""
+    """A template without its content, which may be long."""
 
     name: str
     subject: str
@@ -46,12 +51,12 @@ class StoredSequence:
     name: str
     steps: tuple[Step, ...]
     created_at: datetime
-    campaigns: tuple[str, ...] = ()  # that send it
-    is_launched: bool = False  # some of them already: its steps stay as they are
+    campaigns: tuple[str, ...] = ()  # that send this sequence
+    is_launched: bool = False  # at least one campaign has been launched, so the steps can no longer change
 
 
 _TEMPLATE = """
-    SELECT t.id, t.workspace, t.name, t.subject, t.text_body AS text, t.html_body AS html, t.created_at, t.changed_at,
+    SELECT t.id, t.workspace, t.name, t.subject, t.text_body AS text, t.html_body AS html, t.created_at, t.changed_at, t.header_fields,
            ARRAY(SELECT DISTINCT s.name FROM fairpost.sequence_steps x JOIN fairpost.sequences s ON s.id = x.sequence_id
                  WHERE x.template_id = t.id ORDER BY 1) AS sequences
     FROM fairpost.templates t"""
@@ -75,17 +80,21 @@ async def put_template(
     subject: str,
     text: str | None,
     html: str | None,
+    header_fields: HeaderFields = NO_HEADERS,
     is_own: bool = False,
 ) -> bool:
-    """True: there was none of this name. Campaigns that are launched keep the words they were launched with. `is_own`: a campaign's own words.
-    Raises Refusal where the name is taken by the other kind."""
+    """Store a template. Return True if the name is new.
+
+    Launched campaigns keep the content they were launched with. `is_own` means that the template belongs to one
+    campaign. Raises Refusal if the name is taken by a template of the other kind.
+    """
     is_new = await store.value(
-        """INSERT INTO fairpost.templates AS t (workspace, name, subject, text_body, html_body, is_own, created_at, changed_at)
-               VALUES ($1, $2, $3, $4, $5, $7, coalesce($6::timestamptz, clock_timestamp()), coalesce($6::timestamptz, clock_timestamp()))
+        """INSERT INTO fairpost.templates AS t (workspace, name, subject, text_body, html_body, is_own, created_at, changed_at, header_fields)
+               VALUES ($1, $2, $3, $4, $5, $7, coalesce($6::timestamptz, clock_timestamp()), coalesce($6::timestamptz, clock_timestamp()), $8)
                ON CONFLICT (workspace, name) DO UPDATE SET subject = excluded.subject, text_body = excluded.text_body,
-                   html_body = excluded.html_body, changed_at = excluded.changed_at
+                   html_body = excluded.html_body, changed_at = excluded.changed_at, header_fields = excluded.header_fields
                WHERE t.is_own = excluded.is_own RETURNING xmax = 0""",
-        *(workspace, name, subject, text, html, clock.stated(), is_own),
+        *(workspace, name, subject, text, html, clock.stated(), is_own, written(header_fields)),
     )
     if is_new is None:
         code = "campaign.template_exists" if is_own else "template.of_campaign"
@@ -106,7 +115,7 @@ async def templates(store: "Store", workspace: str) -> list[StoredTemplate]:
 
 
 async def templates_after(store: "Store", workspace: str, after: str = "", *, most: int) -> list[ListedTemplate]:
-    """By name, those after one."""
+    """Return templates sorted by name, starting after `after`."""
     rows = await store.fetch(
         """SELECT t.name, t.subject, t.text_body IS NOT NULL AS has_text, t.html_body IS NOT NULL AS has_html, t.created_at, t.changed_at,
                   ARRAY(SELECT DISTINCT s.name FROM fairpost.sequence_steps x JOIN fairpost.sequences s ON s.id = x.sequence_id
@@ -118,7 +127,7 @@ async def templates_after(store: "Store", workspace: str, after: str = "", *, mo
 
 
 async def remove_template(store: "Store", template: StoredTemplate) -> bool:
-    """False: a sequence uses it, or it is gone."""
+    """Remove a template. Return False if a sequence uses it, or if it is already gone."""
     sql = "DELETE FROM fairpost.templates t WHERE id = $1 AND NOT EXISTS (SELECT FROM fairpost.sequence_steps x WHERE x.template_id = t.id) RETURNING true"
     return bool(await store.value(sql, template.id))
 
@@ -126,8 +135,10 @@ async def remove_template(store: "Store", template: StoredTemplate) -> bool:
 async def put_sequence(
     store: "Store", workspace: str, name: str, steps: Sequence[Step], *, is_own: bool = False
 ) -> bool:
-    """True: there was none of this name. `is_own`: of one campaign. Raises Refusal where it has been launched, the name is taken by the
-    other kind, or a template is not there."""
+    """Store a sequence. Return True if the name is new. `is_own` means that the sequence belongs to one campaign.
+
+    Raises Refusal if it has been launched, if the name is taken by the other kind, or if a template is missing.
+    """
     result = await store.value(
         "SELECT fairpost.put_sequence($1, $2, $3, $4, $5, $6, $7)",
         *(workspace, name, [s.template for s in steps], [s.delay_s for s in steps]),
@@ -155,19 +166,20 @@ async def sequence_named(store: "Store", workspace: str, name: str) -> StoredSeq
 async def sequences(
     store: "Store", workspace: str, *, after: str = "", most: int | None = None
 ) -> list[StoredSequence]:
-    """By name, those after one."""
+    """Return sequences sorted by name, starting after `after`."""
     sql = f"{_SEQUENCE} WHERE s.workspace = $1 AND s.name > $2 ORDER BY s.name LIMIT $3"
     return [_sequence(row) for row in await store.fetch(sql, workspace, after, most)]
 
 
 async def remove_sequence(store: "Store", sequence: StoredSequence) -> bool:
-    """False: a campaign has it, or it is gone."""
+    """Remove a sequence. Return False if a campaign uses it, or if it is already gone."""
     sql = "DELETE FROM fairpost.sequences s WHERE id = $1 AND NOT EXISTS (SELECT FROM fairpost.campaigns c WHERE c.sequence_id = s.id) RETURNING true"
     return bool(await store.value(sql, sequence.id))
 
 
 def _template(row: Any) -> StoredTemplate:
-    return StoredTemplate(**{**row, "sequences": tuple(row["sequences"])})
+    fields = {"sequences": tuple(row["sequences"]), "header_fields": read(row["header_fields"])}
+    return StoredTemplate(**{**row, **fields})
 
 
 def _sequence(row: Any) -> StoredSequence:

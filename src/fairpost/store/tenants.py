@@ -1,6 +1,6 @@
-"""Connections that see one workspace: every statement runs as the tenants' role, in a transaction that names the workspace.
+"""Connections restricted to one workspace: every statement runs as the tenants' role, in a transaction that names it.
 
-Whatever a query forgets to ask for, the database's own policies show it this workspace's rows alone.
+Even if a query forgets to filter, the database's row policies only show it this workspace's rows.
 """
 
 from collections.abc import AsyncIterator  # noqa: TC003 - read at run time by asynccontextmanager
@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import asyncpg
+from asyncpg.transaction import Transaction, TransactionState
 
 from fairpost.model.errors import MigrationError
 from fairpost.model.names import WORKSPACE_NAME
@@ -23,33 +24,45 @@ if TYPE_CHECKING:
 class TenantConnections(Statements):
     def __init__(self, connections: "Connections", workspace: str) -> None:
         self._connections = connections
-        assert WORKSPACE_NAME.fullmatch(workspace)  # it stands in a statement as it is
+        assert WORKSPACE_NAME.fullmatch(workspace)  # it is inserted into a statement unquoted
         self._become = f"SET LOCAL ROLE {TENANT}; SET LOCAL fairpost.workspace = '{workspace}'"
 
     @asynccontextmanager
     async def acquire(self) -> "AsyncIterator[asyncpg.Connection]":
-        async with self._connections.acquire() as conn, conn.transaction():
-            await self._change_role(conn)
+        async with self._connections.acquire() as conn, _Begun(conn, self._become):
             yield conn
 
-    async def _change_role(self, conn: "asyncpg.Connection") -> None:
-        try:
-            await conn.execute(self._become)
-        except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
-            raise MigrationError(f"No request can be answered: {error}.", next_step=Reason("step.doctor")) from error
-
     async def close(self) -> None:
-        """They belong to somebody else."""
+        """Do nothing: the connections belong to another owner."""
+
+
+class _Begun(Transaction):  # type: ignore[misc]
+    """A transaction that sends more statements along with BEGIN: round trips take most of the time of a short request."""
+
+    def __init__(self, conn: "asyncpg.Connection", then: str) -> None:
+        super().__init__(conn, None, False, False)
+        self._then = then
+
+    async def start(self) -> None:
+        conn = self._connection
+        try:
+            await conn.execute(f"BEGIN; {self._then}")
+        except (asyncpg.InvalidParameterValueError, asyncpg.InsufficientPrivilegeError) as error:
+            conn.terminate()  # the transaction has begun and cannot continue
+            raise MigrationError(
+                f"The service cannot handle requests: {error}.", next_step=Reason("step.doctor")
+            ) from error
+        conn._top_xact, self._state = self, TransactionState.STARTED
 
 
 async def require_tenant(conn: "asyncpg.Connection", *, region: str | None = None) -> None:
-    """Raises MigrationError where requests could not be answered, and says what has to be typed."""
+    """Raise MigrationError if requests could not be answered. The error names the commands to run."""
     missing = await missing_of_tenant(conn)
     if not missing:
         return
     migrate = f"{MIGRATE} --region {region}" if region else MIGRATE
-    whose = f"the PostgreSQL of {region}" if region else "this PostgreSQL"
+    whose = f"{region}'s PostgreSQL" if region else "this PostgreSQL"
     raise MigrationError(
-        f"Requests are answered as the role {TENANT}, and this is missing: {names(missing)}. "
+        f"The service handles requests as role {TENANT}, which lacks: {names(missing)}. "
         f"As an administrator of {whose}, run: {how_to_grant(missing, migrate=migrate)}"
     )

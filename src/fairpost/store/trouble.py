@@ -1,10 +1,11 @@
-"""What an error of the database's driver means, classified in one place: which kind of trouble, the sentence for it and
-what to do next, and whether waiting helps.
+"""Classify database driver errors in one place: the kind of trouble, its message and next step, and whether to wait.
 
-`DRIVER_ERRORS` is everything the driver raises. Trouble is the database's own (away, starting, full, out of connections,
-failing over), and never a fault of a statement or its data. It is never blamed on an account, an e-mail or a campaign.
+`DRIVER_ERRORS` covers everything that the driver raises. Trouble is a problem of the database itself (away, starting,
+full, out of connections, failing over), never of a statement or its data. It is never blamed on an account, an e-mail
+or a campaign.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,60 +35,61 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    what: str  # {at} stands for the place, where one is known
+    what: str  # {at} is replaced with the location, if known
     then: str
-    passes: bool = True  # by itself, so that waiting helps
-    is_away: bool = False  # for everybody: nothing at all is answered
+    passes: bool = True  # goes away without intervention, so waiting helps
+    is_away: bool = False  # for every client: no statement is answered
 
 
 MEANINGS: Mapping[Kind, Meaning] = {
     Kind.AWAY: Meaning(
-        "No PostgreSQL answers{at}",
-        "Start it, or check FAIRPOST_DATABASE_URL; for the embedded one: fairpost db start",
+        "PostgreSQL{at} is not responding",
+        "Start it, or check FAIRPOST_DATABASE_URL; to start the embedded one: fairpost db start",
         is_away=True,
     ),
     Kind.STARTING: Meaning("PostgreSQL{at} is starting or stopping", "Try again in a moment", is_away=True),
     Kind.CROWDED: Meaning(
-        "PostgreSQL{at} has no connection left", "Raise max_connections, or start fewer processes", is_away=True
+        "PostgreSQL{at} has no free connections", "Raise max_connections, or start fewer processes", is_away=True
     ),
     Kind.LOGIN: Meaning(
-        "PostgreSQL{at} refuses the login",
+        "PostgreSQL{at} rejected the login",
         "Correct the user and the password in FAIRPOST_DATABASE_URL",
         passes=False,
         is_away=True,
     ),
     Kind.NO_DATABASE: Meaning(
-        "PostgreSQL{at} has no such database",
+        "This database does not exist on PostgreSQL{at}",
         "Create it (createdb), or correct FAIRPOST_DATABASE_URL",
         passes=False,
         is_away=True,
     ),
     Kind.NO_SCHEMA: Meaning(
-        "The schema{at} is not the one this Fairpost needs", "Run: fairpost db migrate", passes=False
+        "The schema{at} does not match this version of Fairpost", "Run: fairpost db migrate", passes=False
     ),
     Kind.NO_RIGHT: Meaning(
-        "The database{at} refused",
-        "Set FAIRPOST_DATABASE_URL to a role that owns the schema fairpost. What is missing: fairpost doctor",
+        "The database{at} denied access",
+        "Set FAIRPOST_DATABASE_URL to a role that owns the schema fairpost. For details, run: fairpost doctor",
         passes=False,
     ),
     Kind.READ_ONLY: Meaning(
-        "PostgreSQL{at} is read-only", "Name the primary in FAIRPOST_DATABASE_URL, or wait for the end of the failover"
+        "PostgreSQL{at} is read-only",
+        "Set FAIRPOST_DATABASE_URL to the primary, or wait until the failover is finished",
     ),
-    Kind.EXHAUSTED: Meaning("PostgreSQL{at} has run out of disk or memory", "Free some on its machine"),
+    Kind.EXHAUSTED: Meaning("PostgreSQL{at} has run out of disk or memory", "Free disk space or memory on its machine"),
     Kind.BUSY: Meaning("The database{at} was busy", "Try again"),
     Kind.BROKEN: Meaning("PostgreSQL{at} failed", "See its log"),
 }
 
-# By SQLSTATE, https://www.postgresql.org/docs/current/errcodes-appendix.html: the code, else its class.
+# By SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html): the full code if listed, else its class.
 KINDS: Mapping[str, Kind] = {
     "08": Kind.AWAY,
     "25006": Kind.READ_ONLY,
     "28": Kind.LOGIN,
     "3D": Kind.NO_DATABASE,
     "3F000": Kind.NO_SCHEMA,
-    "40": Kind.BUSY,  # deadlock, serialization failure, answer lost at commit
+    "40": Kind.BUSY,  # deadlock, serialization failure, or an answer lost at commit
     "42501": Kind.NO_RIGHT,
-    "42703": Kind.NO_SCHEMA,  # a column, a function, a table is missing: a restore or an upgrade is under way
+    "42703": Kind.NO_SCHEMA,  # a column, function or table is missing: a restore or an upgrade is in progress
     "42883": Kind.NO_SCHEMA,
     "42P01": Kind.NO_SCHEMA,
     "53": Kind.EXHAUSTED,
@@ -95,9 +97,9 @@ KINDS: Mapping[str, Kind] = {
     "55": Kind.BUSY,  # locked, or not ready
     "57": Kind.STARTING,  # or stopping, or ended by an administrator
     "57014": Kind.BUSY,  # a statement was cancelled
-    "58": Kind.BROKEN,  # input and output
+    "58": Kind.BROKEN,  # input and output errors
     "72": Kind.BROKEN,  # snapshot too old
-    "F0": Kind.BROKEN,  # its configuration
+    "F0": Kind.BROKEN,  # configuration errors
     "XX": Kind.BROKEN,  # internal errors, damaged data
 }
 
@@ -105,14 +107,14 @@ KINDS: Mapping[str, Kind] = {
 @dataclass(frozen=True, slots=True)
 class Trouble:
     kind: Kind
-    why: str  # in the driver's words
+    why: str  # the driver's message
 
     @property
     def meaning(self) -> Meaning:
         return MEANINGS[self.kind]
 
     def as_error(self, url: str | None = None, *, region: str | None = None) -> FairpostError:
-        """`region`: to be named in a command."""
+        """Convert the trouble to an error for people. `region` is the region to name in a command."""
         what = self.meaning.what.format(at=f" at {without_password(url)}" if url else "")
         option = f" --region {region}" if region and self.kind is Kind.NO_SCHEMA else ""
         words = f"{what}: {self.why}. {self.meaning.then}{option}"
@@ -122,45 +124,47 @@ class Trouble:
 
 
 def trouble_of(error: BaseException) -> Trouble | None:
-    """None: it is not the database's own."""
+    """Classify an error. Return None if it is not trouble with the database itself."""
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or ""
         kind = KINDS.get(code) or KINDS.get(code[:2])
         return Trouble(kind, in_a_line(error)) if kind else None
-    if isinstance(
-        error, ValueError
-    ):  # the driver's word for an argument that it cannot encode, or a URL it cannot read
+    if isinstance(error, ValueError):  # how the driver reports an argument it cannot encode, or a URL it cannot parse
         return None
-    if isinstance(error, OSError) and error.filename is not None:  # some other file
+    if isinstance(error, OSError) and error.filename is not None:  # an unrelated file
         return None
-    if isinstance(error, asyncpg.InternalClientError):  # what a torn answer does to the driver, in its own words
-        return Trouble(Kind.AWAY, "the connection broke")
+    if isinstance(error, asyncpg.InternalClientError):  # the driver's reaction to a truncated answer
+        return Trouble(Kind.AWAY, "the connection was lost")
+    if isinstance(error, TimeoutError) and not error.args:
+        return Trouble(Kind.AWAY, "there was no response in time")
     return Trouble(Kind.AWAY, in_a_line(error)) if isinstance(error, DRIVER_ERRORS) else None
 
 
 def is_trouble(error: BaseException) -> bool:
-    """Whether the database itself is in trouble, so that nothing else is to blame."""
+    """Return whether the database itself is in trouble, so that nothing else is to blame."""
     return isinstance(error, DatabaseUnavailable) or trouble_of(error) is not None
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether no database answers, or none that lets us in."""
+    """Return whether no database answers, or none that accepts our login."""
     trouble = trouble_of(error)
     return trouble is not None and trouble.meaning.is_away
 
 
 def in_a_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.errno and str(error).startswith("[Errno"):
+        return os.strerror(error.errno)
     lines = str(error).strip().splitlines() if error.args else []
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 @contextmanager
 def in_plain_words(url: str | None = None, *, region: str | None = None) -> Iterator[None]:
-    """What the driver raises, as an error that says what to do about it. Bugs stay what they are."""
+    """Convert driver errors to errors that say what to do. Bugs pass through unchanged."""
     try:
         yield
     except BrokenPipeError:
-        raise  # ours: nobody reads what we print any more
+        raise  # our own output was closed
     except DRIVER_ERRORS as error:
         trouble = trouble_of(error)
         if trouble is None:

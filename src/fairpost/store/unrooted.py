@@ -1,10 +1,10 @@
-"""Runs one command as somebody PostgreSQL accepts, because it refuses to run as root.
+"""Run one command as a user that PostgreSQL accepts, because it refuses to run as root.
 
-    python unrooted.py namespace COMMAND ARGUMENT…    files stay ours, but the command sees itself as `nobody`
+    python unrooted.py namespace COMMAND ARGUMENT…    files remain ours, but the command runs as `nobody`
     python unrooted.py UID:GID   COMMAND ARGUMENT…    really become that user
 
-A program of its own, standard library only: unshare() needs a process without threads, which the caller
-cannot promise. Who the server runs as is decided in identity.py.
+A separate program that uses only the standard library: unshare() needs a process without threads, which the caller
+cannot guarantee. identity.py decides which user the server runs as.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> None:
 def enter_user_namespace(*, alias: int) -> None:
     uid, gid = os.getuid(), os.getgid()
     unshare(CLONE_NEWUSER)
-    write("/proc/self/setgroups", "deny")  # the kernel asks for this before it takes a gid_map
+    write("/proc/self/setgroups", "deny")  # the kernel requires this before it accepts a gid_map
     write("/proc/self/uid_map", f"{alias} {uid} 1")
     write("/proc/self/gid_map", f"{OVERFLOW_ID} {gid} 1")
 
@@ -41,7 +41,7 @@ def become(*, uid: int, gid: int) -> None:
 
 
 def unprivileged_id() -> int:
-    """The user id to be seen as; initdb insists on one that has a name."""
+    """Return the user ID to appear as. initdb requires one that has a name."""
     try:
         return pwd.getpwnam("nobody").pw_uid
     except KeyError:

@@ -1,4 +1,4 @@
-"""Workspaces in the database: made, suspended, given keys and domains; and who changed what."""
+"""Create and suspend workspaces, manage their keys and domains, and keep the audit log."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +23,7 @@ from fairpost.system import chance, clock
 if TYPE_CHECKING:
     from fairpost.store.store import Store
 
-RATE_DEFAULT = 600  # requests a minute
+RATE_DEFAULT = 600  # requests per minute
 KEY_ID_CHARS = 12
 DOMAIN_TOKEN_CHARS = 32
 
@@ -32,7 +32,10 @@ Shut = Literal["unknown", "revoked", "expired", "suspended", "too_often"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """How much of its rate a caller has left. `wait_s`: it has asked too often, and after so long there is room again."""
+    """What remains of a caller's rate limit.
+
+    `wait_s` is set if the limit is exceeded: requests are accepted again after this time.
+    """
 
     per_minute: int
     remaining: int
@@ -42,7 +45,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry(Turn):
-    """What a key opens, or why it does not."""
+    """What a key gives access to, or why it does not."""
 
     refused: Shut | None
     workspace: str
@@ -54,7 +57,7 @@ class Entry(Turn):
 
 
 def require_name(name: str) -> None:
-    """Raises Refusal."""
+    """Raise Refusal if the name is invalid."""
     if not WORKSPACE_NAME.fullmatch(name):
         raise Refusal("workspace.bad_name", name=name)
     if name == SERVICE_WORKSPACE:
@@ -62,7 +65,7 @@ def require_name(name: str) -> None:
 
 
 async def add_workspace(store: "Store", name: str, *, loans: Sequence[Loan] = ()) -> bool:
-    """False: there is one of this name, and it stays as it is. Raises Refusal for a name that cannot be one."""
+    """Add a workspace. If the name exists, change nothing and return False. Raises Refusal for an invalid name."""
     require_name(name)
     async with store.together() as one:
         is_new = await one.value(
@@ -87,7 +90,7 @@ async def find_workspace(store: "Store", name: str) -> Workspace | None:
 
 
 async def workspaces(store: "Store", *, after: str = "", most: int = 1000) -> list[Workspace]:
-    """By name, those after one."""
+    """Return workspaces sorted by name, starting after `after`."""
     rows = await store.fetch(f"{_WORKSPACES} WHERE w.name > $1 ORDER BY w.name LIMIT $2", after, most)
     return [_workspace(row) for row in rows]
 
@@ -98,7 +101,7 @@ _WORKSPACES = """
 
 
 async def has_left_traces(store: "Store", name: str) -> bool:
-    """Whether anything of a workspace is here, registered or not: applications and commands need not register theirs."""
+    """Return whether any data of a workspace exists. Applications and commands need not register their workspaces."""
     return bool(
         await store.value(
             """SELECT EXISTS (SELECT FROM fairpost.queue q WHERE q.workspace = $1)
@@ -113,15 +116,18 @@ async def has_left_traces(store: "Store", name: str) -> bool:
 
 
 async def names_seen(store: "Store", *, prefix: str = "", most: int = 200) -> list[tuple[str, bool]]:
-    """By name: workspaces that are registered, have accounts, or have e-mails waiting or served in the last day; and whether
-    they are registered. Steps from name to name, however many users each has."""
+    """Return workspaces that are registered, have accounts, or have e-mails waiting or recently sent, sorted by name.
+
+    Each comes with whether it is registered. The index is skipped through from name to name, so the number of users
+    does not matter.
+    """
     rows = await store.fetch(
         _NAMES_SEEN, prefix, NEW_ARRIVALS_MAX, most, f"^{WORKSPACE_NAME.pattern}$", SERVICE_WORKSPACE
     )
     return [(row["name"], row["is_registered"]) for row in rows]
 
 
-NEW_ARRIVALS_MAX = 10_000  # that no engine has put in its place yet
+NEW_ARRIVALS_MAX = 10_000  # not yet absorbed by an engine
 _NAMES_SEEN = """
     WITH RECURSIVE waiting AS (
         (SELECT n.workspace FROM fairpost.nodes n ORDER BY 1 LIMIT 1)
@@ -145,7 +151,7 @@ _NAMES_SEEN = """
 
 
 async def set_loans(store: "Store", name: str, loans: Sequence[Loan]) -> None:
-    """These, and no others."""
+    """Replace the workspace's loans with these."""
     async with store.together() as one:
         await one.value("DELETE FROM fairpost.loans l WHERE l.workspace = $1", name)
         for loan in loans:
@@ -156,7 +162,7 @@ async def set_loans(store: "Store", name: str, loans: Sequence[Loan]) -> None:
 
 
 async def borrowers(store: "Store", pool: str) -> list[str]:
-    """Workspaces that may send through this pool of the operator's, by name."""
+    """Return the workspaces that may send through this pool of the operator, by name."""
     rows = await store.fetch("SELECT l.workspace FROM fairpost.loans l WHERE l.pool = $1 ORDER BY 1", pool)
     return [row["workspace"] for row in rows]
 
@@ -166,7 +172,10 @@ async def set_rate(store: "Store", name: str, per_minute: int) -> None:
 
 
 async def suspend_workspace(store: "Store", name: str, *, reason: str | None) -> bool:
-    """Its keys open nothing, and its people come in no more; what it has queued is not touched (see hold). False: it was so before."""
+    """Suspend a workspace. Return False if it was already suspended.
+
+    Its keys stop working and its users cannot sign in. Its queue is untouched (see hold).
+    """
     sql = """UPDATE fairpost.workspaces SET suspended_at = coalesce($3, clock_timestamp()), reason = $2
              WHERE name = $1 AND suspended_at IS NULL RETURNING true"""
     return bool(await store.value(sql, name, reason, clock.stated()))
@@ -191,7 +200,7 @@ async def add_key(
     per_minute: int = RATE_DEFAULT,
     expires_at: datetime | None = None,
 ) -> tuple[ApiKey, str]:
-    """The key, and the text of it, which is known nowhere else."""
+    """Create a key. Return it with its text, which is not stored anywhere."""
     secret = chance.secret_token()
     row = await store.row(
         """INSERT INTO fairpost.api_keys (id, workspace, name, secret_hash, scopes, per_minute, created_at, created_by, expires_at)
@@ -212,13 +221,13 @@ async def add_key(
 
 
 async def keys(store: "Store", workspace: str) -> list[ApiKey]:
-    """The newest first."""
+    """Return a workspace's keys, newest first."""
     sql = "SELECT * FROM fairpost.api_keys k WHERE k.workspace = $1 ORDER BY k.created_at DESC"
     return [_key(row) for row in await store.fetch(sql, workspace)]
 
 
 async def revoke_key(store: "Store", workspace: str, key_id: str) -> ApiKey | None:
-    """None: there is none of this id."""
+    """Revoke a key. Return None if there is no key with this ID."""
     row = await store.row(
         """UPDATE fairpost.api_keys k SET revoked_at = coalesce(k.revoked_at, $3, clock_timestamp())
            WHERE k.workspace = $1 AND k.id = $2 RETURNING *""",
@@ -228,13 +237,13 @@ async def revoke_key(store: "Store", workspace: str, key_id: str) -> ApiKey | No
 
 
 async def enter(store: "Store", key_id: str, secret: str) -> Entry:
-    """Opens with a key, and takes a turn of its rate."""
+    """Authenticate with a key, and count one request against its rate limit."""
     row = await store.row("SELECT * FROM fairpost.enter($1, $2, $3)", key_id, hash_of(secret), clock.stated())
     return Entry(**{**row, "scopes": frozenset(row["scopes"] or ())})
 
 
 async def keys_that_open(store: "Store", key_ids: Collection[str]) -> set[str]:
-    """Of these, as `enter` has it. No turn is taken."""
+    """Return those keys that `enter` would accept, without counting a request."""
     sql = """SELECT k.id FROM fairpost.api_keys k JOIN fairpost.workspaces w ON w.name = k.workspace
              WHERE k.id = ANY ($1) AND k.revoked_at IS NULL AND w.suspended_at IS NULL
                  AND (k.expires_at IS NULL OR k.expires_at > coalesce($2, clock_timestamp()))"""
@@ -242,7 +251,7 @@ async def keys_that_open(store: "Store", key_ids: Collection[str]) -> set[str]:
 
 
 async def take_turn(store: "Store", caller: str, per_minute: int) -> Turn:
-    """For those who come without a key."""
+    """Count a request without a key against its caller's rate limit."""
     row = await store.row("SELECT * FROM fairpost.take_turn($1, $2, $3)", caller, per_minute, clock.stated())
     return Turn(**row, per_minute=per_minute)
 
@@ -251,7 +260,7 @@ async def take_turn(store: "Store", caller: str, per_minute: int) -> Turn:
 
 
 async def add_domain(store: "Store", workspace: str, domain: str) -> Domain:
-    """Claimed, and not proven yet; what is there already stays as it is."""
+    """Add an unverified domain. An existing one stays as it is."""
     await store.value(
         """INSERT INTO fairpost.domains (workspace, domain, token, created_at) VALUES ($1, $2, $3, coalesce($4, clock_timestamp()))
            ON CONFLICT DO NOTHING""",
@@ -275,7 +284,7 @@ async def domains(store: "Store", workspace: str) -> list[Domain]:
 
 
 async def domain_checked(store: "Store", workspace: str, domain: str, *, proven_by: str | None) -> Domain:
-    """`proven_by` None: the proof was not found; one that was found before stays."""
+    """Record the result of a domain check. If `proven_by` is None, no proof was found; an earlier proof is kept."""
     await store.value(
         """UPDATE fairpost.domains SET checked_at = coalesce($4, clock_timestamp()),
                proven_at = CASE WHEN $3::text IS NULL THEN proven_at ELSE coalesce(proven_at, $4, clock_timestamp()) END, proven_by = coalesce(proven_by, $3)
@@ -285,27 +294,76 @@ async def domain_checked(store: "Store", workspace: str, domain: str, *, proven_
     return await domain_named(store, workspace, domain)
 
 
+async def put_health(store: "Store", workspace: str, domain: str, findings: Sequence[Mapping[str, Any]]) -> None:
+    """Store the findings of a DNS check of the domain."""
+    await store.value(
+        """INSERT INTO fairpost.domain_health (workspace, domain, findings, at) VALUES ($1, $2, $3, coalesce($4, clock_timestamp()))
+           ON CONFLICT (workspace, domain) DO UPDATE SET findings = excluded.findings, at = excluded.at""",
+        *(workspace, domain, json.dumps(findings), clock.stated()),
+    )
+
+
+async def health(
+    store: "Store", *, workspace: str | None = None
+) -> list[tuple[str, str, list[Mapping[str, Any]], datetime]]:
+    """Workspace, domain, findings of the last check, and when that was."""
+    rows = await store.fetch(
+        """SELECT h.workspace, h.domain, h.findings, h.at FROM fairpost.domain_health h
+           WHERE $1::text IS NULL OR h.workspace = $1 ORDER BY h.workspace, h.domain""",
+        workspace,
+    )
+    return [(row["workspace"], row["domain"], json.loads(row["findings"]), row["at"]) for row in rows]
+
+
+async def bad_health(store: "Store", workspace: str, domains: Collection[str]) -> list[tuple[str, list[str]]]:
+    """Return the bad findings of the last check for each domain, or for its nearest parent that the workspace has."""
+    rows = await store.fetch(
+        """SELECT DISTINCT ON (w.domain) d.domain, d.findings FROM unnest($2::text[]) w(domain)
+           JOIN fairpost.domain_health d ON d.workspace = $1 AND (w.domain = d.domain OR w.domain LIKE '%.' || d.domain)
+           ORDER BY w.domain, length(d.domain) DESC""",
+        *(workspace, list(domains)),
+    )
+    found = {
+        row["domain"]: [each["what"] for each in json.loads(row["findings"]) if each["grade"] == "bad"] for row in rows
+    }
+    return [(domain, what) for domain, what in sorted(found.items()) if what]
+
+
+async def take_unchecked(store: "Store", *, before: datetime, most: int) -> list[tuple[str, str]]:
+    """Return domains whose health was last checked before this moment, with their workspaces, and mark them as checked."""
+    rows = await store.fetch(
+        """UPDATE fairpost.domain_health h SET at = coalesce($3, clock_timestamp())
+           FROM (SELECT x.workspace, x.domain FROM fairpost.domain_health x WHERE x.at < $1 ORDER BY x.at LIMIT $2 FOR UPDATE SKIP LOCKED) due
+           WHERE h.workspace = due.workspace AND h.domain = due.domain RETURNING h.workspace, h.domain""",
+        *(before, most, clock.stated()),
+    )
+    return [(row["workspace"], row["domain"]) for row in rows]
+
+
 async def remove_domain(store: "Store", workspace: str, domain: str) -> bool:
     sql = "DELETE FROM fairpost.domains d WHERE d.workspace = $1 AND d.domain = $2 RETURNING true"
     return bool(await store.value(sql, workspace, domain))
 
 
 async def may_write_as(store: "Store", workspace: str, address: str) -> bool:
-    """Whether it has shown the address to be its own: by its domain or one above that, or by a login to its mailbox."""
+    """Return whether the workspace has proven that it owns the address, by domain, parent domain or mailbox login."""
     sql = "SELECT fairpost.may_write_as($1, $2, $3)"
     return bool(await store.value(sql, workspace, address, clock.stated()))
 
 
 async def owns_domain_of(store: "Store", workspace: str, address: str) -> bool:
-    """Whether it has shown the domain of the address, or one above it, to be its own."""
+    """Return whether the workspace has proven that it owns the domain of the address, or a parent domain."""
     return bool(
         await store.value("SELECT fairpost.proven_domain($1, split_part($2, '@', 2)) IS NOT NULL", workspace, address)
     )
 
 
 async def put_mailbox(store: "Store", workspace: str, account: int, *, mailbox: str | None, address: str) -> None:
-    """An account's address is proven by a login to this mailbox; None: by its domain, and by no mailbox any more. Raises asyncpg's UniqueViolationError
-    where another account has the mailbox, in whichever workspace."""
+    """Record that a login to this mailbox proves the account's address.
+
+    None means that its domain proves it, so no mailbox is needed. Raises asyncpg's UniqueViolationError if another
+    account, in any workspace, has the mailbox.
+    """
     await store.value("DELETE FROM fairpost.mailboxes m WHERE m.account_id = $1", account)
     if mailbox is not None:
         await store.value(
@@ -316,7 +374,7 @@ async def put_mailbox(store: "Store", workspace: str, account: int, *, mailbox: 
 
 
 async def mailbox_tried(store: "Store", account: int, *, is_open: bool) -> None:
-    """Somebody logged in to the mailbox of an account, or could not."""
+    """Record whether a login to the account's mailbox worked."""
     await store.value(
         """UPDATE fairpost.mailboxes SET failed_since = CASE WHEN $2 THEN NULL ELSE coalesce(failed_since, $3, clock_timestamp()) END
            WHERE account_id = $1""",
@@ -327,13 +385,16 @@ async def mailbox_tried(store: "Store", account: int, *, is_open: bool) -> None:
 async def route_for(
     store: "Store", workspace: str, *, pool: str | None = None, account: str | None = None
 ) -> str | None:
-    """What a pool or an account of this name means for a workspace; None: there is none that it may use."""
+    """Return the stored route for a pool or account named by a workspace, or None if it may not use any such route."""
     route: str | None = await store.value("SELECT fairpost.route_for($1, $2, $3)", workspace, pool, account)
     return route
 
 
 async def may_be_from(store: "Store", workspace: str, route: str, address: str | None) -> bool:
-    """Whether mail from this address may go out through a route as it is stored; None: it names none, and has the account's own."""
+    """Return whether mail from this address may go out through a stored route.
+
+    If the address is None, the mail names no sender and uses the account's own address.
+    """
     return bool(await store.value("SELECT fairpost.may_be_from($1, $2, $3)", workspace, route, address))
 
 
@@ -341,7 +402,7 @@ async def may_be_from(store: "Store", workspace: str, route: str, address: str |
 
 
 async def accounts_of(store: "Store", workspace: str) -> int:
-    """How many belong to it."""
+    """Return the number of accounts that belong to the workspace."""
     return int(await store.value("SELECT count(*) FROM fairpost.accounts a WHERE a.workspace = $1", workspace))
 
 
@@ -355,7 +416,7 @@ async def write_audit(
     detail: Mapping[str, object] | None = None,
     request_id: str | None = None,
 ) -> None:
-    """In the commit of the change, where the store is one of `together`."""
+    """Write an audit entry. It is part of the same commit as the change if the store comes from `together`."""
     await store.value(
         """INSERT INTO fairpost.audit (at, workspace, who, action, subject, detail, request_id)
            VALUES (coalesce($7, clock_timestamp()), $1, $2, $3, $4, $5, $6)""",
@@ -365,7 +426,7 @@ async def write_audit(
 
 
 async def invitations_sent(store: "Store", workspace: str, address: str) -> tuple[int, int]:
-    """By e-mail: to whomever in a day, and to this address in an hour."""
+    """Return the number of invitations sent by e-mail: to anyone within a day, and to this address within an hour."""
     row = await store.row(
         """SELECT count(*) AS n, count(*) FILTER (WHERE a.subject = $2 AND a.at > coalesce($3, clock_timestamp()) - interval '1 hour') AS same FROM fairpost.audit a
            WHERE a.workspace = $1 AND a.action IN ('member.invite', 'member.reset') AND a.detail ->> 'sent' IS DISTINCT FROM 'false' AND a.at > coalesce($3, clock_timestamp()) - interval '1 day'""",
@@ -377,7 +438,7 @@ async def invitations_sent(store: "Store", workspace: str, address: str) -> tupl
 async def audit(
     store: "Store", workspace: str | None, *, before: int | None = None, most: int = 50
 ) -> list[AuditEntry]:
-    """The newest first; of the installation itself where no workspace is given."""
+    """Return audit entries, newest first. Without a workspace, return those of the installation itself."""
     rows = await store.fetch(
         """SELECT * FROM fairpost.audit a WHERE a.workspace IS NOT DISTINCT FROM $1 AND a.id < coalesce($2, 9223372036854775807)
            ORDER BY a.id DESC LIMIT $3""",

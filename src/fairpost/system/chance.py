@@ -1,4 +1,4 @@
-"""The only place that rolls dice; everything else is handed the roll."""
+"""The only place that rolls dice. All other code receives the roll."""
 
 import random
 import secrets
@@ -19,13 +19,13 @@ def roll() -> float:
 
 
 def dice(seed: str) -> Dice:
-    """Rolls from 0 to 1 that come out the same for the same seed: for simulations, which are to be repeated."""
+    """Return rolls from 0 to 1 that are the same for the same seed, for simulations that must be repeatable."""
     return random.Random(seed).random  # noqa: S311
 
 
 @contextmanager
 def loaded(seed: str) -> Iterator[None]:
-    """For this process, until the end: every roll comes out as the seed says."""
+    """Make all rolls of this process come from the seed, inside this context."""
     global _loaded
     before, _loaded = _loaded, dice(seed)
     try:
@@ -35,17 +35,21 @@ def loaded(seed: str) -> Iterator[None]:
 
 
 def secret_token() -> str:
-    """43 characters that may stand in a URL; nobody guesses them."""
+    """Return 43 URL-safe random characters."""
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
+def secret_bytes(count: int) -> bytes:
+    return secrets.token_bytes(count)
+
+
 def mark() -> str:
-    """Twenty letters and digits that nothing else has, drawn at once. Not a secret."""
+    """Return twenty unique hexadecimal digits, drawn in one call. They are not secret."""
     return secrets.token_hex(10)
 
 
 def random_name(length: int) -> str:
-    """Small letters and digits that nobody else has drawn."""
+    """Return a unique name of lowercase letters and digits."""
     return "".join(secrets.choice(ALPHABET) for _ in range(length))
 
 

@@ -1,6 +1,6 @@
-"""The only place that reads clocks; everything else is handed the time.
+"""The only place that reads clocks. All other code receives the time.
 
-Waiting and scheduling do not belong here. A simulation stops the clock and moves it by hand.
+Waiting and scheduling do not belong here. A simulation stops the clock and moves it manually.
 """
 
 import time
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-# On Linux CLOCK_MONOTONIC stands still while a laptop sleeps, and leases and deadlines must not.
+# On Linux, CLOCK_MONOTONIC stands still while a laptop sleeps; leases and deadlines must not.
 _STEADY_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class ManualClock:
-    """Stands still until somebody moves it."""
+    """A clock that stands still until it is moved."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -31,28 +31,28 @@ _manual: ManualClock | None = None
 
 
 def monotonic() -> float:
-    """Seconds since some fixed moment; never goes back, counts the time spent suspended."""
+    """Return the seconds since some fixed moment. They never go back, and include time spent suspended."""
     return _manual.now.timestamp() if _manual else steady()
 
 
 def steady() -> float:
-    """As `monotonic`, by the machine's own clock, also where a simulation has stopped the time."""
+    """Return the same as `monotonic`, but always by the machine's own clock, even if a simulation has stopped the time."""
     return time.clock_gettime(_STEADY_CLOCK)
 
 
 def now() -> datetime:
-    """The wall clock, aware, in UTC."""
+    """Return the current time as an aware datetime in UTC."""
     return _manual.now if _manual else datetime.now(UTC)
 
 
 def stated() -> datetime | None:
-    """What the database is to take for the time: None is its own clock."""
+    """Return the time to pass to the database, or None for its own clock."""
     return _manual.now if _manual else None
 
 
 @contextmanager
 def stopped_at(moment: datetime) -> Iterator[ManualClock]:
-    """For this process, until the end: the time is what the clock given says."""
+    """Let the yielded clock determine the time of this process, inside this context."""
     global _manual
     before, _manual = _manual, ManualClock(moment)
     try:

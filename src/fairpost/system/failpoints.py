@@ -1,10 +1,10 @@
-"""Places where a process can be told to die, so that tests can kill it exactly there. Off unless the environment asks.
+"""Points where a process can be told to die, so that tests can kill it exactly there. Off unless the environment asks.
 
-FAIRPOST_FAILPOINT=name or name:nth: SIGKILL to itself at the nth pass. FAIRPOST_FAILPOINT_FILE=path: only the process
-that takes this file away (atomically: it is renamed to path.fired) dies, so the one that replaces it does not. The file
-alone, without a name: who passes the point that stands in it dies there, so that a process can be told while it runs.
-Read once, when the process starts; what it forks inherits it and counts its own passes. A fork that a test made itself
-calls `arm` instead.
+With FAIRPOST_FAILPOINT=name or name:nth, the process sends itself SIGKILL at the nth pass. With
+FAIRPOST_FAILPOINT_FILE=path, only the process that takes this file away (atomically: it is renamed to path.fired) dies,
+so its replacement does not. With only the file and no name, a process dies at the point that the file names, so that it
+can be told while it runs. The variables are read once, when the process starts; its forks inherit the setting and count
+their own passes. A fork made by a test calls `arm` instead.
 """
 
 import os
@@ -18,7 +18,7 @@ _passes_left = int(_nth or "1")
 
 
 def arm(point: str) -> None:
-    """From now on, this process dies at `name`, or at the nth pass of `name:nth`."""
+    """Make this process die at `name`, or at the nth pass of `name:nth`."""
     global _name, _file, _is_on, _passes_left
     _name, _, nth = point.partition(":")
     _file, _is_on, _passes_left = None, True, int(nth or "1")

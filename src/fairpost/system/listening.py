@@ -1,10 +1,10 @@
-"""A socket that listens, made before anything that serves it."""
+"""A listening socket, created before anything that serves it."""
 
 import socket
 
 
 def listening(host: str, port: int, *, backlog: int) -> socket.socket:
-    """Raises OSError. Port 0: any that is free."""
+    """Return a listening socket. Port 0 means any free port. Raises OSError."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
     try:

@@ -1,22 +1,34 @@
-"""What a process must know of its machine before it believes what another process left in a file: which boot this is,
-and whether a folder is private and kept by this kernel alone."""
+"""Facts about the machine: its name, the current boot, and whether a folder can be trusted.
+
+A process needs them before it trusts a file left by another process: the folder must be private and managed by this
+kernel alone.
+"""
 
 import os
+import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 MOUNTS = Path("/proc/self/mountinfo")
 
-# Kept by this kernel, with locks and mapped pages that all its processes share; and a block that was allocated once can be
-# written again, so that a store into mapped memory cannot fail because the disk is full.
+# File systems managed by this kernel, with locks and mapped pages shared by all of its processes. A block that was
+# allocated once can be written again, so a store into mapped memory cannot fail because the disk is full.
 LOCAL = frozenset({"tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "overlay"})
 
 
+@cache
+def full_name() -> str:
+    """Return the host name, with its domain if it has one. This may ask the DNS."""
+    name = socket.gethostname()
+    return name if "." in name else socket.getfqdn(name)
+
+
 def boot_id() -> bytes | None:
-    """Another one after each start of the machine; None: this system does not tell."""
+    """Return an ID that changes with each start of the machine, or None if the system does not provide one."""
     try:
         return bytes.fromhex(BOOT_ID.read_text().strip().replace("-", ""))
     except (OSError, ValueError):
@@ -25,8 +37,10 @@ def boot_id() -> bytes | None:
 
 @contextmanager
 def private_folder(path: Path, *, make: bool = False) -> Iterator[int | None]:
-    """Open as a file descriptor while this lasts. None: it is not there, not ours alone, or not on a file system of this
-    machine."""
+    """Yield the folder as an open file descriptor.
+
+    Yields None if it is missing, accessible to others, or not on a file system of this machine.
+    """
     try:
         if make:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,12 +57,12 @@ def private_folder(path: Path, *, make: bool = False) -> Iterator[int | None]:
 
 
 def is_private(seen: os.stat_result) -> bool:
-    """Belongs to us, and nobody else may do anything with it."""
+    """Return whether the file belongs to us and others have no access to it."""
     return seen.st_uid == os.geteuid() and not seen.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
 def _file_system(device: int) -> str | None:
-    """The kind that is mounted from this device; None where the system does not tell."""
+    """Return the type of the file system mounted from this device, or None if it is unknown."""
     number = f"{os.major(device)}:{os.minor(device)}"
     try:
         for line in MOUNTS.read_text().splitlines():

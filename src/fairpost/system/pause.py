@@ -1,11 +1,11 @@
-"""A pause between tries that grows, for whatever is tried again by itself."""
+"""A growing pause between tries, for anything that retries automatically."""
 
 FIRST_S = 0.25
 LONGEST_S = 15.0
 
 
 class Pause:
-    """Doubles each time, from the first to the longest; `reset` begins again."""
+    """A pause that doubles each time, from the first to the longest; `reset` starts over."""
 
     def __init__(self, first_s: float = FIRST_S, longest_s: float = LONGEST_S) -> None:
         self._first_s = self._next_s = first_s

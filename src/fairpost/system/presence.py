@@ -1,7 +1,7 @@
 """Proof that every process of a program is gone: a lock on a file that all of them hold.
 
-The lock belongs to the open file, which a fork shares: the system ends it with the last process that has it, be it
-killed, crashed or frozen and then killed. Whoever gets the lock knows that none of them lives.
+The lock belongs to the open file, which forks share: the system releases it with the last process that has it, whether
+that one was killed, crashed, or frozen and then killed. A process that gets the lock knows that none of them is alive.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ _UNBORN = ".new"
 
 
 class Presence:
-    """Announced before the first fork, and withdrawn in good order at the end."""
+    """A presence that is announced before the first fork and withdrawn at an orderly end."""
 
     def __init__(self, file: Path, fd: int) -> None:
         self._file = file
@@ -26,7 +26,7 @@ class Presence:
         unborn = folder / f"{name}{_UNBORN}"
         fd = os.open(unborn, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX)
-        unborn.rename(folder / name)  # locked before anybody can find it
+        unborn.rename(folder / name)  # locked before any other process can find it
         return cls(folder / name, fd)
 
     def withdraw(self) -> None:
@@ -44,8 +44,10 @@ def announced(folder: Path) -> list[str]:
 
 @contextmanager
 def if_gone(folder: Path, name: str) -> Iterator[bool]:
-    """Whether all processes of this name are gone. What is done about it is done while nobody else can; then the name is
-    forgotten."""
+    """Yield whether all processes of this name are gone.
+
+    While the context is open, no other process can run the cleanup; then the name is forgotten.
+    """
     try:
         fd = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""What processes use, by the kernel's own account. Linux says it in /proc; elsewhere nobody is asked."""
+"""Resources used by processes, from /proc on Linux. Not available elsewhere."""
 
 import os
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
     processes: int
-    cpu_s: float  # since each of them began
-    rss_bytes: int  # pages that they share are counted for each
+    cpu_s: float  # since each of them started
+    rss_bytes: int  # shared pages count for each process
 
 
 def vitals_of(pids: Iterable[int], *, proc: Path = Path("/proc")) -> Vitals | None:
-    """Together; those that are gone meanwhile are left out. None: this system does not say."""
+    """Return the total of these processes, without those that have ended. Return None if it is not available."""
     if not (proc / "self" / "stat").exists():
         return None
     found = [of_one for pid in pids if (of_one := _of_one(proc / str(pid) / "stat")) is not None]
@@ -26,7 +26,7 @@ def vitals_of(pids: Iterable[int], *, proc: Path = Path("/proc")) -> Vitals | No
 
 def _of_one(stat: Path) -> tuple[float, int] | None:
     try:
-        # The name in brackets may hold anything, also brackets and spaces.
+        # The name in parentheses may contain anything, including parentheses and spaces.
         after_name = stat.read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
         return None

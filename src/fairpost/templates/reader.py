@@ -1,4 +1,4 @@
-"""Reads a template before anybody runs it: tells its fields, and refuses what is not part of the language."""
+"""Reads a template before it runs: finds its fields, and refuses anything outside the language."""
 
 import re
 from collections.abc import Iterable
@@ -8,11 +8,11 @@ from typing import NamedTuple, NoReturn
 from fairpost.model.errors import FairpostError
 
 TEMPLATE_CHARS_MAX = 1_048_576
-CHARS_MAX = {"subject": 1_000, "text": 1_048_576, "html": 10_485_760}  # of what is rendered
+CHARS_MAX = {"subject": 1_000, "text": 1_048_576, "html": 10_485_760}  # of the rendered result
 FIELD_DEPTH_MAX = 8
-TOKENS_MAX = 100  # of one tag
-DEPTH_MAX = 16  # of if and for in each other
-ARMS_MAX = 50  # elif of one if
+TOKENS_MAX = 100  # in one tag
+DEPTH_MAX = 16  # of nested if and for
+ARMS_MAX = 50  # elif branches of one if
 
 OPENING = re.compile(r"\{\{-?|\{%[-+]?|\{#")
 TOKEN = re.compile(
@@ -26,9 +26,9 @@ TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 INDEX = re.compile("[0-9]{1,4}")
-PROCESSED = re.compile("[“”„‘’«»\xa0]")  # what a word processor makes of quotes and spaces
+PROCESSED = re.compile("[“”„‘’«»\xa0]")  # what word processors turn quotes and spaces into
 
-FILTERS = {  # name: how many values it takes in parentheses
+FILTERS = {  # name: the number of values it takes in parentheses
     "default": {1}, "d": {1}, "join": {0, 1}, "round": {0, 1}, "capitalize": {0}, "float": {0}, "int": {0},
     "length": {0}, "lower": {0}, "title": {0}, "trim": {0}, "upper": {0}, "urlencode": {0},
 }  # fmt: skip
@@ -42,7 +42,7 @@ RESERVED = LITERALS | {"and", "or", "not", "in", "is", "if", "else", "for", "non
 
 
 class TemplateError(FairpostError):
-    """The template must be changed: `message` says how. `line` and `column` count from 1."""
+    """The template must be changed; `message` says how. `line` and `column` count from 1."""
 
     def __init__(self, part: str, line: int, column: int, message: str) -> None:
         super().__init__(f"{part}, line {line}: {message}")
@@ -57,19 +57,19 @@ class _Token(NamedTuple):
 
 @dataclass(slots=True)
 class _Block:
-    kind: str  # if, for
+    kind: str  # if or for
     at: int
-    name: str = ""  # what a loop calls the entry at hand
-    entries: str = ""  # which field's entries these are, where that is known
-    guards: frozenset[str] = frozenset()  # what is not empty here: an if has asked
+    name: str = ""  # the loop variable
+    entries: str = ""  # the field that is looped over, if known
+    guards: frozenset[str] = frozenset()  # fields that are not empty here, because an if has checked them
     arms: int = 0
 
 
 class Reader:
-    """Reads one part of a template. Each method of the grammar returns what must not be missing for its piece to print.
+    """Reads one part of a template. Each method of the grammar returns the fields that its piece needs to print.
 
-    A missing field reaches the engine as an empty text, within others as undefined. Both are false; but undefined
-    bears no comparison and no filter other than a fallback.
+    A missing field reaches the engine as empty text; inside another field it is undefined. Both are false, but
+    undefined supports no comparison and no filter except a fallback.
     """
 
     def __init__(self, part: str, source: str) -> None:
@@ -87,9 +87,9 @@ class Reader:
 
     def _read(self) -> None:
         if len(self.source) > TEMPLATE_CHARS_MAX:
-            self._refuse(0, f"it has {len(self.source):,} characters, and at most {TEMPLATE_CHARS_MAX:,} are allowed")
+            self._refuse(0, f"it has {len(self.source):,} characters, more than {TEMPLATE_CHARS_MAX:,}")
         if not self.source.isascii() and (broken := re.search("[\ud800-\udfff]", self.source)):
-            self._refuse(broken.start(), "there is half a character: delete it, and type it anew")
+            self._refuse(broken.start(), "it contains an incomplete character: delete it and type it again")
         at = 0
         while opening := OPENING.search(self.source, at):
             self.is_plain = False
@@ -108,7 +108,9 @@ class Reader:
     def _comment(self, opening: re.Match[str]) -> int:
         end = self.source.find("#}", opening.end())
         if end < 0:
-            self._refuse(opening.start(), '"{#" begins a remark that is never closed: write "#}", or a space after "{"')
+            self._refuse(
+                opening.start(), '"{#" starts a comment that is never closed: write "#}", or a space after "{"'
+            )
         return end + 2
 
     def _tag(self, opening: re.Match[str]) -> int:
@@ -138,15 +140,15 @@ class Reader:
         word = self._take(*STATEMENTS)
         if word in ("if", "for"):
             if len(self.blocks) == DEPTH_MAX:
-                self._refuse(at, f"at most {DEPTH_MAX} if and for can be in each other")
+                self._refuse(at, f"if and for can be nested at most {DEPTH_MAX} deep")
             self.blocks.append(_Block("if", at, guards=self._condition()) if word == "if" else self._loop(at))
         elif not word:
             self._refuse_statement(at)
         elif not self.blocks:
-            self._refuse(at, f'"{word}" stands alone: nothing was opened before it')
+            self._refuse(at, f'"{word}" has no opening tag')
         elif word in ("endif", "endfor"):
             if word != f"end{self.blocks.pop().kind}":
-                self._refuse(at, f'"{word}" closes something else: the last one opened comes first')
+                self._refuse(at, f'"{word}" does not close the last opened tag')
         else:
             self._arm(at, word)
 
@@ -154,7 +156,7 @@ class Reader:
         block = self.blocks[-1]
         block.name, block.guards, block.arms = "", frozenset(), block.arms + 1
         if block.arms > ARMS_MAX:
-            self._refuse(at, f"an if has at most {ARMS_MAX} elif")
+            self._refuse(at, f"an if can have at most {ARMS_MAX} elif")
         if word == "elif":
             block.guards = self._condition()
 
@@ -173,7 +175,7 @@ class Reader:
         return _Block("for", at, name=name, entries=entries)
 
     def _condition(self) -> frozenset[str]:
-        """What is not empty where the condition holds. What it asks for may be: that is the question."""
+        """Returns the fields that are not empty if the condition holds. The fields it checks may be missing."""
         start = self.place
         self._either()
         words = ["and", *(token.text for token in self.tokens[start : self.place]), "and"]
@@ -192,7 +194,7 @@ class Reader:
 
     def _either(self) -> set[str]:
         needs = self._both()
-        while self._take("or"):  # what stands before may be empty
+        while self._take("or"):  # the value before it may be empty
             needs = self._both()
         return needs
 
@@ -215,7 +217,7 @@ class Reader:
         was_number, at = self.ends_as_number, self.tokens[self.place - 1].at
         self._firm(needs | self._value())
         if was_number != self.ends_as_number or (sign[0] in "<>" and not was_number):
-            self._refuse(at, f'"{sign}" compares a number with what may be text: write "| int" after the field')
+            self._refuse(at, f'"{sign}" compares a number with a value that may be text: write "| int" after the field')
         return set()
 
     def _value(self) -> set[str]:
@@ -238,7 +240,7 @@ class Reader:
     def _path(self, path: str) -> set[str]:
         root, *rest = path.split(".")
         if len(rest) > FIELD_DEPTH_MAX:
-            self._refuse(self.tokens[self.place].at, f"a field is at most {FIELD_DEPTH_MAX} deep in others")
+            self._refuse(self.tokens[self.place].at, f"fields can be nested at most {FIELD_DEPTH_MAX} deep")
         if not root.isidentifier() or not all(step.isidentifier() or INDEX.fullmatch(step) for step in rest):
             self._refuse_token()
         is_known = path in LITERALS or (path in LOOP and any(block.name for block in self.blocks))
@@ -253,7 +255,10 @@ class Reader:
         return set() if is_own else {path}
 
     def _resolved(self, path: str) -> str:
-        """The name from outside: the p.name of a loop over products is products.*.name. Empty: it is no field's."""
+        """Returns the name outside the loop, or "" if it is not a field.
+
+        For example, p.name in a loop over products is products.*.name.
+        """
         root, dot, rest = path.partition(".")
         if root in RESERVED:
             return ""
@@ -308,7 +313,7 @@ class Reader:
         if closing == "%}" and self.tokens and self.tokens[0].text not in STATEMENTS:
             self._refuse_statement(opening.start())
         if len(self.tokens) == TOKENS_MAX:
-            self._refuse(opening.start(), f"at most {TOKENS_MAX} words and signs are allowed between braces")
+            self._refuse(opening.start(), f"at most {TOKENS_MAX} tokens are allowed between braces")
         self._refuse(len(self.source) - len(rest), f'"{rest[0]}" cannot be used between braces')
 
     def _refuse_statement(self, at: int) -> NoReturn:
@@ -319,7 +324,7 @@ class Reader:
         if token.kind == "end":
             self._refuse(token.at, f'something is missing before "{token.text}"')
         if PROCESSED.search(token.text):
-            self._refuse(token.at, f'"{token.text}" has the quotes or spaces of a word processor: type them anew')
+            self._refuse(token.at, f'"{token.text}" has typographic quotes or spaces: type them again')
         self._refuse(token.at, f'"{token.text}" cannot be used here')
 
     def _refuse(self, at: int, message: str) -> NoReturn:

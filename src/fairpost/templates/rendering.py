@@ -1,8 +1,8 @@
-"""What an e-mail says, with places for what differs from one recipient to the next: `Hello {{ first_name or "there" }}`.
+"""Renders the content of e-mails with placeholders for each recipient, as in `Hello {{ first_name or "there" }}`.
 
-A small part of the Jinja language for authors who do not program: fields, fallbacks, if and for. Each template is read
-first (reader.py), which tells its fields and refuses what is not part of that language; minijinja then only runs it.
-A field that is absent, null or blank is missing, and a missing field is never printed as nothing.
+The language is a small part of Jinja, for authors who do not program: fields, fallbacks, if and for. reader.py reads
+each template first, finds its fields, and refuses anything outside that language; minijinja then only runs it. A field
+that is absent, null or blank is missing, and a missing field is never printed as nothing.
 """
 
 import re
@@ -29,8 +29,8 @@ from fairpost.templates.reader import (
 
 VALUE_CHARS_MAX = 100_000
 FIELDS_CHARS_MAX = 1_000_000
-STEPS_MAX = 20_000  # of the engine; printing a field is two or three, so a list of a thousand with three each fits
-LOOPED_CHARS_MAX = 268_435_456  # of plain text, should a loop print it until the steps are used up
+STEPS_MAX = 20_000  # of the engine; a field takes two or three, so a list of a thousand with three fields each fits
+LOOPED_CHARS_MAX = 268_435_456  # of plain text, if a loop prints it until the steps run out
 LIGHT_TAGS_MAX = 100  # with more, or a loop, prints are counted and values are shorter: it could take gigabytes
 HEAVY_VALUE_CHARS_MAX = 20_000
 COMPILED_KEPT_MAX = 64
@@ -39,11 +39,11 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class Unrenderable(FairpostError):
-    """Not with the fields of this recipient. With those of others the template is fine."""
+    """The template cannot be rendered with this recipient's fields. It works with others."""
 
 
 class UnfitValue(Unrenderable):
-    """At this place of the template. `line` and `column` count from 1."""
+    """A value does not fit at this position of the template. `line` and `column` count from 1."""
 
     def __init__(self, part: str, line: int, column: int, message: str) -> None:
         super().__init__(f"{part}, line {line}: {message}")
@@ -51,11 +51,11 @@ class UnfitValue(Unrenderable):
 
 
 class MissingFields(Unrenderable):
-    """Those that missing_of tells."""
+    """Fields are missing: those that missing_of returns."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         fallback = f'{{{{ {names[0]} or "something else" }}}}'
-        super().__init__(f"{', '.join(names)} missing: fill in, or write a fallback into the template: {fallback}")
+        super().__init__(f"{', '.join(names)} missing: add a value, or write a fallback in the template: {fallback}")
         self.names = names
 
 
@@ -75,7 +75,10 @@ class Rendered:
 
 @lru_cache(maxsize=COMPILED_KEPT_MAX)
 def compile_template(template: Template) -> "Compiled":
-    """Raises TemplateError. The last ones are kept, by their words: compiling one again costs its hash."""
+    """Compiles a template. Raises TemplateError.
+
+    Recent templates are cached by content, so compiling one again only costs its hash.
+    """
     given = {"subject": template.subject, "text": template.text, "html": template.html}
     sources = {part: source for part, source in given.items() if source is not None}
     return Compiled(sources, [Reader(part, source) for part, source in sources.items()])
@@ -84,13 +87,13 @@ def compile_template(template: Template) -> "Compiled":
 class Compiled:
     """A template ready to render, by any number of threads. It stays in its process: others compile their own.
 
-    `required`: the fields that nobody may lack. `optional`: those with a fallback, or asked for with `if`. A field
-    within another one is named with a dot: order.total.
+    `required` are the fields that every recipient needs. `optional` are those with a fallback, or checked with `if`. A
+    nested field is named with a dot: order.total.
     """
 
     def __init__(self, sources: dict[str, str], readers: "list[Reader]") -> None:
         self.required = frozenset(path for reader in readers for path in reader.required)
-        self._shape = frozenset(path for reader in readers for path in reader.shape)  # with products.*.name
+        self._shape = frozenset(path for reader in readers for path in reader.shape)  # also products.*.name
         self._numbers = frozenset(path for reader in readers for path in reader.numbers)
         self.fields = frozenset(path for path in self._shape if "*" not in path)
         self.optional = self.fields - self.required
@@ -112,11 +115,11 @@ class Compiled:
 
     @property
     def chars(self) -> int:
-        """Of its sources: what it takes to keep it is about as much."""
+        """The length of its sources, which is about what caching it takes."""
         return sum(map(len, self._sources.values()))
 
     def render(self, fields: Mapping[str, Any]) -> Rendered:
-        """Raises Unrenderable, and MissingFields of that kind."""
+        """Renders the template. Raises Unrenderable, including MissingFields."""
         if missing := missing_of(self, fields):
             raise MissingFields(missing)
         intake = _Intake(HEAVY_VALUE_CHARS_MAX if self._is_heavy else VALUE_CHARS_MAX)
@@ -125,7 +128,7 @@ class Compiled:
             if values[name] != "" and type(values[name]) is not _List:
                 raise Unrenderable(f"{name} is not a list: there is nothing to repeat")
         subject, text, html = (self._fill(part, values) for part in CHARS_MAX)
-        # A line break that came in with a field would end the header, and what follows would be one.
+        # A line break inside a field would end the header and start another.
         return Rendered(subject=CONTROLS.sub(" ", subject or "").strip(), text=text, html=html)
 
     def _fill(self, part: str, values: dict[str, Any]) -> str | None:
@@ -139,8 +142,8 @@ class Compiled:
         except _NoRoom:
             raise Unrenderable(too_long(part)) from None
         if _run.printed:
-            raise Unrenderable(f"{part}: {_run.printed} is a list or an object: print what is in it, not the whole")
-        # The engine escapes slashes too. It need not, and links would look disguised to those who search mail for them.
+            raise Unrenderable(f"{part}: {_run.printed} is a list or an object: print its entries instead")
+        # The engine escapes slashes too. This is not needed, and links would look disguised to mail scanners.
         filled = filled.replace("&#x2f;", "/") if part == "html" else filled
         if len(filled) > CHARS_MAX[part]:
             raise Unrenderable(too_long(part))
@@ -148,18 +151,18 @@ class Compiled:
 
 
 def missing_of(compiled: Compiled, fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """What this recipient lacks, in order. Nothing is rendered: a million recipients take a second or two."""
+    """Returns the missing fields of this recipient, in order. Nothing is rendered: a million take a second or two."""
     return tuple(path for path in compiled._needs if not _is_filled(_at(fields, path)))
 
 
-# ── running ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── rendering ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Run(threading.local):
-    """What this thread renders at the moment. Its own, since what the engine calls back is one for all threads."""
+    """The state of the current rendering. Thread-local, because all threads share the engine's callbacks."""
 
     room = 0  # characters it may still print
-    printed = ""  # the field whose list or object was printed whole
+    printed = ""  # the field whose list or object was printed as a whole
 
 
 _run = _Run()
@@ -170,7 +173,7 @@ class _NoRoom(Exception):
 
 
 class _Object:
-    """A dict without its methods: the engine would take them for entries."""
+    """A dict without its methods, which the engine would treat as entries."""
 
     __slots__ = ("_name", "_values")
 
@@ -187,7 +190,7 @@ class _Object:
         return len(self._values)
 
     def __str__(self) -> str:
-        _run.printed = self._name  # the engine swallows what is raised here
+        _run.printed = self._name  # the engine swallows exceptions raised here
         return ""
 
 
@@ -199,7 +202,7 @@ Sequence.register(_List)
 
 
 class _Intake:
-    """Lets in what JSON can say, and not too much of it. Anything else may have methods, or call itself safe html."""
+    """Accepts only JSON values, within limits. Other objects may have methods, or claim to be safe HTML."""
 
     __slots__ = ("chars_max", "room")
 
@@ -211,7 +214,7 @@ class _Intake:
         chars = len(value) if kind is str else 0
         self.room -= chars + 1
         if self.room < 0 or chars > self.chars_max:
-            raise Unrenderable(f"{name} is too long: a value has at most {self.chars_max:,} characters")
+            raise Unrenderable(f"{name} is too long: a value can have at most {self.chars_max:,} characters")
         if not _is_filled(value):
             return ""
         if kind is str:
@@ -219,7 +222,7 @@ class _Intake:
         if kind is bool or (kind is int and abs(value) < 2**63) or (kind is float and isfinite(value)):
             return value
         if kind not in (dict, list) or depth == FIELD_DEPTH_MAX:
-            raise Unrenderable(f"{name} is no text, number, list or object that can be used: {kind.__name__}")
+            raise Unrenderable(f"{name} is not a text, number, list or object: {kind.__name__}")
         if kind is list:
             return _List(name, [self.take(name, entry, depth + 1) for entry in value if _is_filled(entry)])
         filled = ((key, entry) for key, entry in value.items() if _is_filled(entry))
@@ -252,7 +255,7 @@ def _engine(*, steps_max: int, is_metered: bool) -> minijinja.Environment:
         pycompat=False,
         filters={"default": _default, "d": _default, "join": _join, "urlencode": _urlencode},
     )
-    # Undefined may be asked for, and never printed. The engine's type hints do not know this one yet.
+    # Undefined may be tested but never printed. The engine's type hints do not know this value yet.
     engine.undefined_behavior = "semi_strict"  # type: ignore[assignment]
     if is_metered:
         engine.finalizer = _meter
@@ -277,8 +280,8 @@ def _urlencode(value: Any) -> str:
 
 
 def _defined(value: Any) -> Any:
-    if value is None:  # undefined comes as None, and would be printed as such
-        raise Unrenderable("a list entry lacks something that the template prints: write a fallback")
+    if value is None:  # undefined arrives as None and would be printed so
+        raise Unrenderable("a list entry lacks a value that the template prints: write a fallback")
     return value
 
 
@@ -287,18 +290,18 @@ def _meter(value: Any) -> Any:
         _run.room -= len(value)
         if _run.room < 0:
             raise _NoRoom
-    return NotImplemented  # the engine prints it as it would have
+    return NotImplemented  # the engine prints it as usual
 
 
 def _explained(error: minijinja.TemplateError, part: str, source: str) -> FairpostError:
     if error.kind == "OutOfFuel":
-        return Unrenderable(f"{part}: it takes too many steps: shorten the lists, or what is repeated")
+        return Unrenderable(f"{part}: it takes too many steps: shorten the lists or the repeated part")
     at = len(source.encode()[: (error.range or (0, 0))[0]].decode(errors="ignore"))
     line, column = line_and_column(source, at)
     if error.kind == "SyntaxError":
-        return TemplateError(part, line, column, f"it cannot be understood: {error.detail}")
+        return TemplateError(part, line, column, f"it cannot be parsed: {error.detail}")
     start = max(source.rfind("{{", 0, at + 2), source.rfind("{%", 0, at + 2))
     tag = source[start : at + len(source[at:].partition("}")[0])].strip("{%-+}").strip()
     if error.kind == "UndefinedError":
-        return UnfitValue(part, line, column, f'nothing is there for "{tag}": fill in, or write a fallback')
+        return UnfitValue(part, line, column, f'there is no value for "{tag}": add one, or write a fallback')
     return UnfitValue(part, line, column, f'a value does not fit "{tag}": {error.detail or error.message}')

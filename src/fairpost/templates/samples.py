@@ -1,4 +1,4 @@
-"""Values for a preview, guessed from the names of the fields and from how they are used."""
+"""Sample values for a preview, guessed from the names of fields and how they are used."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ SAMPLES = (
     ("title", "Head of Research"), ("role", "Head of Research"), ("name", "Ada Lovelace"),
 )  # fmt: skip
 
-_Tree = dict[str, "_Tree"]  # steps of paths, each with those that follow it
+_Tree = dict[str, "_Tree"]  # steps of paths, each with the steps below it
 
 
 def sample_of(compiled: Compiled) -> dict[str, Any]:
-    """Values for a preview, guessed from the names of the fields and from how they are used."""
+    """Returns values for a preview, guessed from the names of the fields and how they are used."""
     numbers = {tuple(path.split(".")) for path in compiled._numbers}
     tree: _Tree = {}
     for path in compiled._shape:
@@ -31,14 +31,14 @@ def sample_of(compiled: Compiled) -> dict[str, Any]:
 
 
 def _sample(at: tuple[str, ...], tree: "_Tree", numbers: set[tuple[str, ...]]) -> Any:
-    """`tree`: what there is below this place."""
+    """Returns the sample for one step. `tree` has the steps below it."""
     if at in numbers:
         return 3
     if tree and all(step == "*" or INDEX.fullmatch(step) for step in tree):
         entries = max(2, *(int(step) + 1 for step in tree if step != "*"), 0)
         return [_sample((*at, min(tree)), tree[min(tree)], numbers)] * min(
             entries, 20
-        )  # one for all: lists may be in lists
+        )  # the same entry repeated: lists may be nested
     if tree or not at:
         return {step: _sample((*at, step), tree[step], numbers) for step in sorted(tree)}
     name = next(step for step in reversed(at) if step != "*" and not INDEX.fullmatch(step)).lower()

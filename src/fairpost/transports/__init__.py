@@ -1,7 +1,7 @@
-"""What an account sends through. A folder for each kind, with all that is its own; registry.py names them.
+"""Transports: how an account sends. Each kind has its own folder; registry.py lists them.
 
-kind.py      what a kind offers              described.py  its settings, as data; options.py makes options of them
-port.py      what a worker asks of it        factory.py    from an account as it is stored to its transport
-verify.py    an account's server is tried    guarded.py    accounts of others than the operator
-redirect.py  staging                         oauth/        access tokens, for every kind that needs them
+kind.py      what a kind offers              described.py  its settings as data; options.py turns them into options
+port.py      what a worker needs from it     factory.py    builds the transport of a stored account
+verify.py    tests an account's server       guarded.py    accounts that are not the operator's own
+redirect.py  staging                         oauth/        access tokens for every kind that needs them
 """

@@ -1,4 +1,4 @@
-"""What every transport that composes messages needs: contents that stay encoded, and who an e-mail is from."""
+"""Helpers for transports that compose messages: cached encoded contents, and an e-mail's sender."""
 
 from collections import OrderedDict
 
@@ -10,11 +10,11 @@ PREPARED_BYTES_MAX = 64 * 1024 * 1024
 
 
 def sender_of(account: Account, email: Outgoing) -> Mailbox:
-    return email.sender or Mailbox(address=account.address, name=account.display_name)
+    return email.sender or Mailbox(address=account.address, name=email.sender_name or account.display_name)
 
 
 class PreparedContents:
-    """Contents never change, and many e-mails share one: the last ones used stay encoded."""
+    """Caches the encoded form of the most recently used contents. Contents never change, and many e-mails share one."""
 
     def __init__(self, *, bytes_max: int = PREPARED_BYTES_MAX) -> None:
         self._bytes_max = bytes_max

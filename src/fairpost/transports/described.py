@@ -1,6 +1,6 @@
-"""How a kind of transport describes what it is told: every setting once, with its bounds. Options, requests and forms are made from it.
+"""How a kind of transport describes its settings, each once and with its bounds. Options, requests and forms follow.
 
-No I/O, and nothing of any kind: its settings are in its folder.
+There is no I/O and nothing specific to a kind here: each kind's settings are in its folder.
 """
 
 import re
@@ -15,63 +15,84 @@ SECRET_BYTES_MAX = 10_000  # tokens can be long
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """`type`: str, int, an enumeration, or a group of settings. What is not needed may be left out or null, and is then `default`."""
+    """One setting. `type` is str, int, bool, an enumeration, or a group of settings.
+
+    An optional setting may be omitted or null; its value is then `default`.
+    """
 
     name: str
     type: "type | Group" = str
     about: str = ""
     is_needed: bool = False
     default: Any = None
-    is_secret: bool = False  # sealed, and never shown
+    is_secret: bool = False  # sealed and never shown
     chars_min: int | None = None
     chars_max: int | None = None
-    pattern: str | None = None  # of the whole text
+    pattern: str | None = None  # matches the whole text
     least: int | None = None
     most: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Settings that go together: an object in a request. `name`: what its shape is called there."""
+    """Settings that belong together and form an object in a request, whose shape is called `name`."""
 
     name: str
     settings: tuple[Setting, ...]
     about: str = ""
 
 
-HAS_SECRET = Setting(name="has_secret", type=bool, is_needed=True)  # of what is shown
+HAS_SECRET = Setting(name="has_secret", type=bool, is_needed=True)  # in responses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A setting on a form. `setting`: its name, with that of its group before it, like oauth.client_id."""
+    """A setting on a form. `setting` is its name, prefixed with its group, such as oauth.client_id."""
 
     setting: str
     label: str
     hint: str = ""
     is_needed: bool = False
-    input: str = ""  # of HTML, where it does not follow from the setting: email, file
-    accept: str = ""  # of a file
+    input: str = ""  # HTML input type if it does not follow from the setting: email, file
+    accept: str = ""  # for a file input
     placeholder: str = ""
-    options: tuple[tuple[str, str], ...] = ()  # of an enumeration: each value, and how it is called
-    explained: str = ""  # said of what does not fit the setting's pattern
+    options: tuple[tuple[str, str], ...] = ()  # for an enumeration: each value and its label
+    explained: str = ""  # shown if the value does not match the setting's pattern
+
+
+READ = Setting(
+    name="read",
+    type=bool,
+    about="Whether to read the mailbox for bounces and replies. Nothing in the mailbox is changed. [default: unchanged, or false for a new account]",
+)
+READ_ENTRY = Entry(
+    setting="read",
+    label="Read the mailbox",
+    options=(("false", "No"), ("true", "Yes: learn of bounces and replies")),
+    hint="Nothing in the mailbox is deleted, moved or marked.",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """A way to sign in, and what it asks for. `name`: as it is shown of a server that has it."""
+    """A way to sign in, and the settings it asks for. `name` is shown for a server that uses it."""
 
     name: str
     title: str
     entries: tuple[Entry, ...] = ()
-    fixed: Mapping[str, str | None] = field(default_factory=dict)  # settings that this way implies
-    user: str | None = None  # the setting that is the address where it is left out
-    hosts: tuple[str, ...] = ()  # a server that signs in so is of this choice only if its host ends so
+    fixed: Mapping[str, str | None] = field(default_factory=dict)  # settings that this sign-in implies
+    user: str | None = None  # the setting that defaults to the address
+    hosts: tuple[
+        str, ...
+    ] = ()  # a server with this sign-in only matches this choice if its host ends with one of these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What people choose from who add an account: a kind of transport, at a provider. The usual one of its presets and sign-ins comes first."""
+    """An option offered when adding an account: a kind of transport at a provider.
+
+    The default preset and sign-in come first.
+    """
 
     name: str
     title: str
@@ -81,7 +102,10 @@ class Choice:
 
 
 class WrongSetting(FairpostError):
-    """What was given for a setting does not do. `field`: its name, with its groups before it; empty: the server as a whole."""
+    """The value of a setting is invalid.
+
+    `field` is its name, prefixed with its groups, or empty for the server as a whole.
+    """
 
     def __init__(self, field: str, rule: str) -> None:
         super().__init__(f"{field or 'the server'} {rule}")
@@ -90,13 +114,13 @@ class WrongSetting(FairpostError):
 
 
 def require_fit(setting: Setting, value: Any) -> None:
-    """Raises WrongSetting."""
+    """Raises WrongSetting if the value is not valid for the setting."""
     if isinstance(value, str):
         least, most = setting.chars_min or 0, setting.chars_max or len(value)
         if not least <= len(value) <= most:
             raise WrongSetting(setting.name, f"must have {least} to {most} characters")
         if setting.pattern is not None and not re.fullmatch(setting.pattern, value):
-            raise WrongSetting(setting.name, f"must fit {setting.pattern}")
+            raise WrongSetting(setting.name, f"must match {setting.pattern}")
     elif isinstance(value, int):
         least = value if setting.least is None else setting.least
         most = value if setting.most is None else setting.most
@@ -105,7 +129,7 @@ def require_fit(setting: Setting, value: Any) -> None:
 
 
 def one_line(secret: str, where: str) -> str:
-    """Raises WrongSetting."""
+    """Returns the secret if it is a single line. Raises WrongSetting otherwise."""
     if not 1 <= len(secret.encode()) <= SECRET_BYTES_MAX or set(secret) & set("\0\r\n"):
         raise WrongSetting(where, f"must be one line of 1 to {SECRET_BYTES_MAX:,} bytes")
     return secret

@@ -1,6 +1,7 @@
-"""From an account as it is stored to a transport that can send: opens its password and names its server.
+"""Builds the transport of a stored account: opens its password and names its server.
 
-`guard`: the account is not the operator's own, and goes only where the guard lets it.
+`guard` is set for accounts that are not the operator's own, which may only connect where the guard allows it. `host`
+is this machine's name, which is sent to servers in EHLO.
 """
 
 from typing import assert_never
@@ -10,29 +11,54 @@ from fairpost.model.errors import FairpostError
 from fairpost.model.transport import ServerSettings, UnknownTransport
 from fairpost.smtp.guard import NetworkGuard
 from fairpost.transports.guarded import BarredTransport, EndpointRefused, standard
-from fairpost.transports.port import ClosableTransport
+from fairpost.transports.port import ClosableTransport, SigningTransport
+from fairpost.transports.reading import MailboxReader
 from fairpost.transports.registry import kind_of
+from fairpost.transports.signing import Signer
 from fairpost.vault.vault import Vault
 
 
-def transport_of(account: Account, vault: Vault, *, guard: NetworkGuard | None = None) -> ClosableTransport:
-    """Raises FairpostError when the account has no server, VaultError when its secret cannot be opened."""
+def transport_of(
+    account: Account, vault: Vault, *, guard: NetworkGuard | None = None, host: str | None = None
+) -> ClosableTransport:
+    """Returns an account's transport.
+
+    Raises FairpostError if the account has no server, VaultError if its secret cannot be opened.
+    """
     try:
         settings = server_settings(account, guard=guard)
     except EndpointRefused as refused:
         return BarredTransport(str(refused))
-    return kind_of(settings).transport(account, settings, opened(account, settings, vault), guard=guard)
+    kind = kind_of(settings)
+    settings = kind.announced(settings, host)
+    transport = kind.transport(account, settings, opened(account, settings, vault), guard=guard)
+    if isinstance(transport, SigningTransport) and not kind.provider_signs(settings):
+        transport.signer = Signer(vault)
+    return transport
+
+
+def reader_of(account: Account, vault: Vault, *, guard: NetworkGuard | None = None) -> MailboxReader | None:
+    """Returns None if the account's mailbox is not read. Raises the same errors as `transport_of`, and EndpointRefused."""
+    settings = server_settings(account, guard=guard)
+    kind = kind_of(settings)
+    if not kind.reads(settings):
+        return None
+    reader: MailboxReader = kind.reader(account, settings, opened(account, settings, vault), guard=guard)
+    return reader
 
 
 def server_settings(account: Account, *, guard: NetworkGuard | None = None) -> ServerSettings:
-    """Raises FairpostError: there are none that can be read, or (EndpointRefused) none that a guarded account may have."""
-    anew = f"Give it one: fairpost account set {account.name} --smtp URL"
+    """Returns the account's server settings.
+
+    Raises FairpostError if there are no readable settings, EndpointRefused if a guarded account may not use them.
+    """
+    anew = f"Set one: fairpost account set {account.name} --smtp URL"
     match account.transport:
         case ServerSettings():
             return account.transport if guard is None else standard(account.transport)
         case UnknownTransport(kind):
             raise FairpostError(
-                f'Account "{account.name}" has a server that this Fairpost cannot read ({kind}). Upgrade it, or give it another.',
+                f'Account "{account.name}" has a server of a kind that this version does not support ({kind}). Upgrade Fairpost, or set a different server.',
                 then=anew,
             )
         case None:
@@ -42,7 +68,7 @@ def server_settings(account: Account, *, guard: NetworkGuard | None = None) -> S
 
 
 def opened(account: Account, settings: ServerSettings, vault: Vault) -> str | None:
-    """Its secret. None: it has none, or needs none. Raises VaultError."""
+    """Returns the account's secret, or None if it needs none. Raises VaultError."""
     if settings.secret is None or not settings.takes_secret:
         return None
     return vault.open(settings.secret, account_id=account.id, name=account.name)

@@ -1,5 +1,7 @@
-"""What an account of somebody else than the operator may send through: its own SMTP server where the guard allows it, and
-Google and Microsoft at their public addresses. Whoever takes in such an account asks `server_refusal` before it is stored.
+"""Restricts what a workspace's account may send through.
+
+It may use its own SMTP server if the guard allows it, and Google and Microsoft at their public addresses. Call
+`server_refusal` before storing such an account.
 """
 
 from fairpost.model.account import Account
@@ -14,28 +16,31 @@ from fairpost.transports.registry import kind_of
 
 
 def own_endpoint(settings: TransportSettings) -> str | None:
-    """What leads away from the providers' public addresses, or into the operator's files, by its name: "base_url". None:
-    nothing does. An SMTP server's host and port are not meant: they are the guard's business."""
+    """Returns the name of a setting that leads away from the provider's public address, such as "base_url", or None.
+
+    This includes settings that lead to the operator's files, but not an SMTP server's host and port, which the guard
+    checks.
+    """
     return "kind" if isinstance(settings, UnknownTransport) else kind_of(settings).own_endpoint(settings)
 
 
 def endpoint_refusal(settings: TransportSettings) -> WrongSetting | None:
     own = own_endpoint(settings)
-    return None if own is None else WrongSetting(own, "is for the operator's own accounts: leave it out")
+    return None if own is None else WrongSetting(own, "is allowed only for the operator's accounts. Omit it")
 
 
 async def server_refusal(settings: TransportSettings, guard: NetworkGuard) -> WrongSetting | None:
-    """Why an account that is not the operator's may not have this server. None: it may."""
+    """Returns why an account that is not the operator's may not use this server, or None if it may."""
     wrong = endpoint_refusal(settings)
     return wrong or (await kind_of(settings).refusal(settings, guard) if isinstance(settings, ServerSettings) else None)
 
 
 class EndpointRefused(FairpostError):
-    """An account that is not the operator's own has settings that only his may have."""
+    """Raised if a workspace's account has settings that only the operator's accounts may have."""
 
 
 def standard(settings: ServerSettings) -> ServerSettings:
-    """Settings that can be used for somebody else. Raises EndpointRefused."""
+    """Returns settings that a workspace's account may use. Raises EndpointRefused."""
     wrong = endpoint_refusal(settings)
     if wrong is not None:
         raise EndpointRefused(str(wrong))
@@ -44,7 +49,7 @@ def standard(settings: ServerSettings) -> ServerSettings:
 
 
 class BarredTransport:
-    """Sends nothing and loses nothing: for an account whose settings lead where it may not go."""
+    """Sends nothing and loses nothing. Used for an account whose settings point to a forbidden server."""
 
     def __init__(self, words: str) -> None:
         self._words = words

@@ -1,7 +1,7 @@
-"""What a kind of transport is to the rest of the program: one class, in the kind's folder, that registry.py names.
+"""What a kind of transport offers to the rest of the program: one class in the kind's folder, listed in registry.py.
 
-What it describes is data; what it does imports what it needs when it is asked, because commands that only print help read this too.
-Much has an answer here that follows from the settings alone; a kind that has grown ways of its own gives another.
+Its descriptions are data. Its methods import what they need when called, because commands that only print help also
+load this module. Many methods have a default that follows from the settings, which a kind can override.
 """
 
 from abc import ABC, abstractmethod
@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from fairpost.model.report import Channel
-from fairpost.model.transport import ServerSettings, TransportSettings
+from fairpost.model.transport import ServerSettings, Tls, TransportSettings
 from fairpost.transports.described import (
     HAS_SECRET,
     Choice,
@@ -26,32 +26,36 @@ if TYPE_CHECKING:
     from fairpost.model.account import Account
     from fairpost.smtp.guard import NetworkGuard
     from fairpost.transports.port import ClosableTransport, Tried
+    from fairpost.transports.reading import MailboxReader
 
 S = TypeVar("S", bound=ServerSettings)
 
 
 class Given(Protocol):
-    """What the options of a command say of a server."""
+    """The server described by a command's options."""
 
     @property
     def secret(self) -> str | None:
-        """To be sealed. None: none was given."""
+        """The secret to seal, or None if none was given."""
 
     def server(self, name: str, old: TransportSettings | None, *, mailbox: str) -> ServerSettings | None:
-        """As it is to be stored. Its `secret` is what is sealed already, where that stays. None: all of it stays.
-        `name`, `mailbox`: of the account. Raises FairpostError where something is missing."""
+        """Returns the settings to store, or None to keep all settings. Raises FairpostError if something is missing.
+
+        Their `secret` is the one already sealed, if it is kept. `name` and `mailbox` are the account's.
+        """
 
 
 class TransportKind(ABC, Generic[S]):
     settings: type[S]
     title: ClassVar[str]
-    way: ClassVar[str]  # how an account sends: by SMTP
-    channel: ClassVar[Channel] = Channel.SMTP  # whose codes its replies have
-    steps: ClassVar[tuple[str, ...]]  # that `verify` takes
-    asked: ClassVar[tuple[Setting, ...]]  # what a request can say of it
-    preset: ClassVar[str | None] = None  # whose limits it begins with; None: those of the address's provider
-    presets: ClassVar[Mapping[str, str]] = {}  # and whose instead, by the address's provider
-    keeps_secret: ClassVar[bool] = True  # a request that changes nothing of it may leave out its secret
+    way: ClassVar[str]  # how an account sends, for example "by SMTP"
+    channel: ClassVar[Channel] = Channel.SMTP  # whose reply codes it uses
+    steps: ClassVar[tuple[str, ...]]  # the steps of `verify`
+    asked: ClassVar[tuple[Setting, ...]]  # the settings of a request
+    preset: ClassVar[str | None] = None  # the preset it starts with, or None for that of the address's provider
+    presets: ClassVar[Mapping[str, str]] = {}  # replacements for it, by the address's provider
+    read_option: ClassVar[str] = "--help"  # of `fairpost account set`: switches reading on
+    keeps_secret: ClassVar[bool] = True  # a request that changes no setting may omit the secret
 
     @property
     def name(self) -> str:
@@ -59,7 +63,7 @@ class TransportKind(ABC, Generic[S]):
 
     @property
     def shown(self) -> tuple[Setting, ...]:
-        """What an answer says of it."""
+        """The settings in a response."""
         plain = [
             Setting(name=each.name, type=each.type, is_needed=each.is_needed)
             for each in self.asked
@@ -69,7 +73,7 @@ class TransportKind(ABC, Generic[S]):
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """On the page."""
+        """The choices on the page."""
         entries = [
             Entry(
                 setting=each.name,
@@ -87,19 +91,22 @@ class TransportKind(ABC, Generic[S]):
             ),
         )
 
-    # ── stored ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── storage ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def read(self, stored: Mapping[str, Any]) -> S:
-        """Raises KeyError, TypeError or ValueError for what is none."""
+        """Parses stored settings. Raises KeyError, TypeError or ValueError if they are invalid."""
         return self.settings(**stored)
 
-    # ── used ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
     def transport(
         self, account: "Account", settings: S, secret: str | None, *, guard: "NetworkGuard | None"
     ) -> "ClosableTransport":
-        """`secret`: opened. `guard`: the account is not the operator's own. Raises VaultError where a secret is missing."""
+        """Returns the transport. `secret` is already opened. Raises VaultError if a secret is missing.
+
+        `guard` is set if the account is not the operator's own.
+        """
 
     @abstractmethod
     async def verify(
@@ -112,70 +119,115 @@ class TransportKind(ABC, Generic[S]):
         guard: "NetworkGuard | None",
         is_brief: bool = False,
     ) -> "list[Tried]":
-        """Every step that was taken, in order, without sending anything; the last one is the one that failed, if any did.
-        `name`, `address`: of the account. `is_brief`: a request waits for it."""
+        """Tests the server without sending anything. Returns every step taken, in order; if one failed, it is the last.
+
+        `name` and `address` are the account's. `is_brief` means that an HTTP request is waiting for the result.
+        """
 
     def advice(self, failed: "Tried", settings: S, name: str) -> str:
-        """What to type next after this step failed."""
+        """Returns the command to type after this step failed."""
         return failed.advice
 
-    def preload(self) -> None:
-        """Imports what `transport` needs: an engine forks its workers after that."""
+    def announced(self, settings: S, host: str | None) -> S:
+        """Returns the settings with the name of this machine, if servers are told one and the settings have none."""
+        return settings
 
-    # ── of others than the operator ───────────────────────────────────────────────────────────────────────
+    def preload(self) -> None:
+        """Imports what `transport` needs, before an engine forks its workers."""
+
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def reads(self, settings: S) -> bool:
+        """Whether its mailbox is to be read."""
+        return False
+
+    def hears(self, settings: S) -> bool:
+        """Whether reports come back in another way, such as to an address of their own."""
+        return False
+
+    def reader(
+        self, account: "Account", settings: S, secret: str | None, *, guard: "NetworkGuard | None"
+    ) -> "MailboxReader":
+        """As `transport`, for an account that `reads`."""
+        raise NotImplementedError(self.name)
+
+    # ── signing ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def provider_signs(self, settings: S) -> bool:
+        """Returns whether the provider signs its mail with DKIM. If not, the transport has a `signer`."""
+        return True
+
+    def sending_host(self, settings: S) -> str | None:
+        """Returns a server that the mail goes out through, which SPF must include, or None if it is unknown.
+
+        It may also be another host name of the same organization.
+        """
+        return None
+
+    async def tls(self, settings: S, *, guard: "NetworkGuard | None") -> Tls | None:
+        """Returns what the server offers, without signing in.
+
+        Returns None if it is always reached over TLS, or is on this machine.
+        """
+        return None
+
+    # ── accounts that are not the operator's ──────────────────────────────────────────────────────────────────
 
     @abstractmethod
     def own_endpoint(self, settings: S) -> str | None:
-        """The setting that leads away from the provider's public address, or into the operator's files. None: none does."""
+        """Returns the setting that leads away from the provider's public address or to the operator's files, or None."""
 
     def public(self, settings: S) -> S:
-        """The same, where no secret is believed that names a place to go to."""
+        """Returns the same settings, but ignoring any server that the secret names."""
         return settings
 
     async def refusal(self, settings: S, guard: "NetworkGuard") -> WrongSetting | None:
-        """Why the guard does not let it go there."""
+        """Returns why the guard does not allow this server."""
         return None
 
-    # ── shown ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── display ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
     def in_short(self, settings: S) -> str:
-        """For a table of accounts."""
+        """Describes the server in a table of accounts."""
 
     def in_full(self, settings: S) -> str:
         return self.in_short(settings)
 
     def in_words(self, settings: S) -> str:
-        """On a page."""
+        """Describes the server on a page."""
         return self.title
 
     def in_audit(self, settings: S) -> str:
         return self.name
 
     def secret_in_short(self, settings: S) -> str | None:
-        """What is sealed, if it is no password."""
+        """Describes the sealed secret, unless it is a password."""
         return None
 
     def facts(self, settings: S) -> dict[str, Any]:
-        """For JSON of commands."""
+        """Returns the settings for the JSON output of commands."""
         return {"kind": self.name, **self.values(settings)}
 
     def values(self, settings: S) -> dict[str, Any]:
-        """Of what is `shown`."""
+        """Returns the values of the settings in `shown`."""
         own = {each.name: getattr(settings, each.name) for each in self.shown if each is not HAS_SECRET}
         return {**own, HAS_SECRET.name: settings.secret is not None}
 
-    # ── told ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── options and requests ──────────────────────────────────────────────────────────────────────────────────
 
     def options(self) -> type:
-        """A dataclass, whose fields are options of `fairpost account add` and `set`."""
+        """Returns a dataclass whose fields are options of `fairpost account add` and `set`."""
         from fairpost.transports.options import described_options
 
         return described_options(self)
 
     def given(self, name: str, options: Any, *, is_new: bool) -> Given | None:
-        """None: nothing of it. `name`: the account's; `is_new`: it has no server yet. Raises FairpostError where options do not
-        go together."""
+        """Returns the server described by the options, or None if no option of this kind was given.
+
+        `name` is the account name. `is_new` means that the account has no server yet. Raises FairpostError if options contradict
+        each other.
+        """
         from fairpost.transports.options import described_given
 
         return described_given(self, options)
@@ -183,13 +235,14 @@ class TransportKind(ABC, Generic[S]):
     def requested(
         self, old: TransportSettings | None, given: Mapping[str, Any], *, mailbox: str
     ) -> tuple[S, str | None]:
-        """As it is to be stored, and the secret to seal. Its own `secret` is what is sealed already, where that stays. Raises
-        WrongSetting.
+        """Returns the settings to store and the secret to seal. Raises WrongSetting.
 
-        Here: of at most one secret, which stays as long as everything else does."""
+        Their own `secret` is the one already sealed, if it is kept. This default supports at most one secret, which is
+        kept as long as no other setting changes.
+        """
         for each in self.asked:
             if each.is_needed and not each.is_secret and given.get(each.name) is None:
-                raise WrongSetting(each.name, "is needed")
+                raise WrongSetting(each.name, "is required")
             require_fit(each, given.get(each.name))
         plain = {each.name: given.get(each.name, each.default) for each in self.asked if not each.is_secret}
         server = self.settings(**{name: value for name, value in plain.items() if value is not None})
@@ -201,12 +254,12 @@ class TransportKind(ABC, Generic[S]):
         if isinstance(old, self.settings) and replace(old, secret=None, origin=None) == server:
             return replace(server, secret=old.secret), None
         if secret.is_needed:
-            raise WrongSetting(secret.name, "is needed: none is sealed for these settings")
+            raise WrongSetting(secret.name, "is required: none is stored for these settings")
         return server, None
 
 
 def written(settings: ServerSettings) -> dict[str, Any]:
-    """As it is stored: without what is None."""
+    """Returns the settings in their stored form, without None values."""
     return {"kind": settings.kind, **_without_none(asdict(settings))}
 
 

@@ -1,5 +1,8 @@
-"""The options of `fairpost account` by which an account is told of its server: those that follow from the settings of a kind, and how
-a password comes in for any of them: asked for, from a file, or from a variable, one way at a time."""
+"""Options of `fairpost account` for an account's server.
+
+Some follow from a kind's settings. A password is given by a prompt, a file or an environment variable, but only one of
+them.
+"""
 
 import os
 from collections.abc import Mapping
@@ -17,9 +20,11 @@ PASSWORD_BYTES_MAX = 10_000  # tokens can be long
 
 AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the server's password.")]
 PasswordFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Read the password from this file; - is standard input.")
+    str | None, typer.Option(metavar="FILE", help="Read the password from this file; - for standard input.")
 ]
-PasswordEnv = Annotated[str | None, typer.Option(metavar="NAME", help="Take the password from this variable.")]
+PasswordEnv = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Read the password from this environment variable.")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +35,12 @@ class PasswordOptions:
 
 
 def given_password(options: PasswordOptions, *, in_url: str | None) -> str | None:
-    """None: none was given. `in_url`: the one that a server's URL has."""
+    """Returns the password, or None if none was given. `in_url` is the password in the server's URL."""
     ask, file, env = options.ask_password, options.password_file, options.password_env
     ways = {"the URL": in_url is not None, "--ask-password": ask, "--password-file": file, "--password-env": env}
     used = [way for way, given in ways.items() if given]
     if len(used) > 1:
-        raise FairpostError(f"Give the password in one way, not by {' and '.join(used)}.")
+        raise FairpostError(f"Give the password in only one way, not with {' and '.join(used)}.")
     if ask:
         return checked(typer.prompt("Password", hide_input=True, err=True), "--ask-password")
     if file is not None:
@@ -46,7 +51,7 @@ def given_password(options: PasswordOptions, *, in_url: str | None) -> str | Non
 
 
 def read_file(path: str, *, option: str, bytes_max: int) -> str:
-    """A byte more than allowed, where it has that many: the caller sees that it is too long."""
+    """Reads one byte more than allowed, so that the caller notices if the file is too long."""
     import sys
 
     try:
@@ -57,17 +62,17 @@ def read_file(path: str, *, option: str, bytes_max: int) -> str:
                 data = file.read(bytes_max + 1)
         text = data.decode()
     except OSError as error:
-        raise FairpostError(f"{option} cannot be read: {path}: {error.strerror}.") from None
+        raise FairpostError(f"{option}: {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise FairpostError(f"{option} must be UTF-8 text.") from None
-    return text.removesuffix("\n").removesuffix("\r")  # editors and echo end their last line
+    return text.removesuffix("\n").removesuffix("\r")  # editors and echo add a final newline
 
 
 def _from_environment(name: str) -> str:
     try:
         return os.environ[name]
     except KeyError:
-        raise FairpostError(f"--password-env names {name}, and that variable is not set.") from None
+        raise FairpostError(f"--password-env: the variable {name} is not set.") from None
 
 
 def checked(password: str, way: str, *, what: str = "password") -> str:
@@ -80,11 +85,11 @@ def checked(password: str, way: str, *, what: str = "password") -> str:
     return password
 
 
-# ── a kind that has no options of its own ─────────────────────────────────────────────────────────────────
+# ── kinds without options of their own ────────────────────────────────────────────────────────────────────
 
 
 def described_options(kind: TransportKind[Any]) -> type:
-    """An option for each setting: --KIND-SETTING, and --KIND-SETTING-FILE for what is secret."""
+    """Returns an option for each setting: --KIND-SETTING, or --KIND-SETTING-FILE for a secret."""
     options = [(_field(kind, each), Annotated[_type(each), _option(each)], None) for each in kind.asked]
     return make_dataclass("Options", options, frozen=True, kw_only=True)
 
@@ -107,7 +112,7 @@ def option_of(kind: TransportKind[Any], setting: Setting) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DescribedServer:
-    """What was given, by settings. What was not stays as the account has it."""
+    """The given values by setting. Settings that were not given keep their stored values."""
 
     kind: TransportKind[Any]
     values: Mapping[str, Any] = field(repr=False)
@@ -146,5 +151,5 @@ def _type(setting: Setting) -> Any:
 
 def _option(setting: Setting) -> Any:
     if setting.is_secret:
-        return typer.Option(metavar="FILE", help=f"{setting.about} - is standard input.".strip())
+        return typer.Option(metavar="FILE", help=f"{setting.about} - for standard input.".strip())
     return typer.Option(help=setting.about, min=setting.least, max=setting.most)

@@ -1,4 +1,4 @@
-"""What every transport offers to a worker, and what is told of one that is tried."""
+"""The interface of a transport for a worker, and the results of testing one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,9 +8,13 @@ from typing import Protocol, runtime_checkable
 from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
 from fairpost.model.report import Reply, Report, Step
+from fairpost.transports.signing import Signer
 
 Permission = Callable[[], bool]
-"""Asked right before the message is completed: may this lease still send? A no leaves the e-mail untouched."""
+"""Called right before the message is completed to check that this lease may still send.
+
+If it returns False, the e-mail is left untouched.
+"""
 
 
 class Transport(Protocol):
@@ -19,22 +23,25 @@ class Transport(Protocol):
 
 class ClosableTransport(Transport, Protocol):
     async def close(self) -> None:
-        """Ends what it keeps open. It may be used again."""
+        """Closes the connections. The transport can still be used again."""
 
 
 Evidence = Mapping[str, str]
-"""By what a provider can be asked later about a message, as it is stored with the intent: {"draft": …, "thread": …}."""
+"""Identifies a message at the provider for later queries, such as {"draft": …, "thread": …}. Stored with the intent."""
 
 
 class Fate(StrEnum):
     SENT = "sent"
-    UNSENT = "unsent"  # it is still there: sending it again sends it once
+    UNSENT = "unsent"  # the draft still exists: sending it again sends it once
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the provider said about a message of ours. `report` has its ids (sent), or why nobody can say (unknown)."""
+    """What the provider said about our message.
+
+    `report` has its IDs if it was sent, or the reason why its fate is unknown.
+    """
 
     fate: Fate
     report: Report
@@ -42,29 +49,44 @@ class Answer:
 
 @runtime_checkable
 class DraftingTransport(ClosableTransport, Protocol):
-    """Keeps a message at the provider before it is sent, so that after a crash the provider knows what became of it."""
+    """Stores a message at the provider before sending it, so that the provider can tell its fate after a crash."""
 
     async def draft(self, account: Account, email: Outgoing) -> Evidence | Report:
-        """A report: it could not be kept, and nothing was sent."""
+        """Stores a draft and returns its evidence, or a report if it could not be stored. Nothing is sent."""
 
     async def send_draft(
         self, account: Account, email: Outgoing, evidence: Evidence, *, permission: Permission
     ) -> Report:
-        """After its own time-out it has asked what became of the draft, before it says that nobody knows."""
+        """Sends a draft. After a timeout, the draft is checked before an unknown outcome is reported."""
 
     async def ask(self, account: Account, email: Outgoing, evidence: Evidence) -> Answer: ...
 
     async def discard(self, account: Account, evidence: Evidence) -> None:
-        """The draft will not be sent by us. Never fails: what cannot be removed stays behind unsent."""
+        """Deletes a draft that we will not send. Never fails: a draft that cannot be deleted stays behind unsent."""
+
+
+@runtime_checkable
+class ComposingTransport(ClosableTransport, Protocol):
+    """Can compose a message before it is sent."""
+
+    def compose_ahead(self, account: Account, email: Outgoing) -> None:
+        """Composes the e-mail that is probably sent next, while its begin is being committed. Never fails."""
+
+
+@runtime_checkable
+class SigningTransport(ClosableTransport, Protocol):
+    """Signs what it sends if it has a signer."""
+
+    signer: Signer | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """A step that was taken to see whether a server can be used."""
+    """One step of testing a server."""
 
     step: Step
     ok: bool
     text: str = ""
     reply: Reply | None = None
-    advice: str = ""  # where who failed knows what to do
-    name: str = ""  # of a step that has no name in SMTP
+    advice: str = ""  # if the failing step knows what to do
+    name: str = ""  # of a step that has no SMTP name

@@ -1,4 +1,4 @@
-"""Which kinds of transports there are. A new one is a folder, and a line here: see docs/transports.md."""
+"""The kinds of transports. To add one, add a folder and a line here: see docs/transports.md."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -8,7 +8,7 @@ from typing import Any
 from fairpost.model.transport import ServerSettings, TransportSettings, UnknownTransport
 from fairpost.transports.kind import TransportKind, written
 
-# By the name that is stored: the module whose KIND it is. SMTP, which serves everybody, comes first.
+# The stored name of each kind, and the module that defines its KIND. SMTP is first because every provider supports it.
 KINDS = {
     "smtp": "fairpost.transports.smtp.kind",
     "gmail": "fairpost.transports.gmail.kind",
@@ -30,13 +30,13 @@ def kind_of(settings: ServerSettings) -> TransportKind[Any]:
 
 
 def preload() -> None:
-    """What sending needs, of every kind."""
+    """Imports what sending needs, for every kind."""
     for kind in kinds():
         kind.preload()
 
 
 def read_transport(stored: Mapping[str, Any]) -> TransportSettings | None:
-    """None: no server. Whatever else the database holds is read without an error."""
+    """Parses stored settings. Returns None if there is no server. Invalid settings never raise an error."""
     if not stored:
         return None
     kind = str(stored.get("kind"))

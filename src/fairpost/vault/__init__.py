@@ -1,1 +1,1 @@
-"""Secrets at rest: the master key, what it seals, and its rotation. Where sealed text is stored is not known here."""
+"""Secrets at rest: the master key, what it seals, and its rotation. This package does not know where they are stored."""

@@ -1,4 +1,4 @@
-"""A key in a file of its own: made once, whole or not at all, and readable by its owner alone."""
+"""A key in its own file: created once, completely or not at all, and readable by its owner alone."""
 
 import os
 import stat
@@ -13,14 +13,14 @@ FILE_BYTES_MAX = 1_000  # a key has 44
 
 
 def read_key_file(path: Path) -> Key | None:
-    """None: there is no such file."""
+    """Read the key. Return None if there is no such file."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise VaultError(
-            f"The key in {path} cannot be read: {error.strerror}. It must be a plain file of ours."
+            f"The key in {path} cannot be read: {error.strerror}. It must be a regular file owned by this user."
         ) from None
     try:
         _require_private(path, os.fstat(file))
@@ -29,12 +29,12 @@ def read_key_file(path: Path) -> Key | None:
         os.close(file)
     key = read_key(text.decode("ascii", "replace"))
     if key is None:
-        raise VaultError(f"{path} holds no key: it must be 32 bytes as base64 or hex. Put the right file there again.")
+        raise VaultError(f"{path} is not a key: it must be 32 bytes as base64 or hex. Restore the right file.")
     return key
 
 
 def create_key_file(path: Path) -> Key:
-    """The key in the file, made now if there is none. Of many who make it at once, all get the same."""
+    """Return the key in the file, creating it if there is none. Concurrent callers all get the same key."""
     found = read_key_file(path)
     if found is not None:
         return found
@@ -43,7 +43,7 @@ def create_key_file(path: Path) -> Key:
         _put(path, write_key(new_key()))
     except OSError as error:
         raise VaultError(
-            f"No key can be made in {path}: {error.strerror}. Set FAIRPOST_HOME to a folder of ours."
+            f"The key cannot be created in {path}: {error.strerror}. Set FAIRPOST_HOME to a writable directory."
         ) from None
     made = read_key_file(path)
     assert made is not None
@@ -51,11 +51,11 @@ def create_key_file(path: Path) -> Key:
 
 
 def keep_as(path: Path, other: Path) -> None:
-    """The file under a second name, in place of what had it; the first stays throughout."""
+    """Give the file a second name, replacing any file that had it. The first name stays valid throughout."""
     spare = _spare(path)
     os.link(path, spare)
     os.replace(spare, other)
-    spare.unlink(missing_ok=True)  # a rename between two names of one file does nothing
+    spare.unlink(missing_ok=True)  # a rename between two names of the same file does nothing
     _sync(path.parent)
 
 
@@ -65,13 +65,13 @@ def move(path: Path, to: Path) -> None:
 
 
 def _put(path: Path, text: str) -> None:
-    """Written aside and then linked: nobody ever sees half a key, and a link never replaces another's."""
+    """Write to a temporary file and then link it, so that no process sees half a key, and no other key is replaced."""
     spare = _spare(path)
     file = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(file, "w") as opened:
             _hand_to_owner(file, path.parent)
-            os.fchmod(file, 0o600)  # whatever the umask
+            os.fchmod(file, 0o600)  # regardless of the umask
             opened.write(f"{text}\n")
             opened.flush()
             os.fsync(file)
@@ -87,7 +87,7 @@ def _spare(path: Path) -> Path:
 
 
 def _hand_to_owner(file: int, folder: Path) -> None:
-    """What root makes in somebody's folder must not lock that somebody out."""
+    """Give the file to the folder's owner: if root creates it in a user's folder, that user must keep access."""
     if os.geteuid() == 0:
         owner = folder.stat()
         os.fchown(file, owner.st_uid, owner.st_gid)
@@ -95,9 +95,9 @@ def _hand_to_owner(file: int, folder: Path) -> None:
 
 def _require_private(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise VaultError(f"The key in {path} cannot be read: it is not a plain file.")
+        raise VaultError(f"The key in {path} cannot be read: it is not a regular file.")
     if stat.S_IMODE(found.st_mode) & 0o077:
-        raise VaultError(f"Others can read the key in {path}. Correct it with: chmod 600 {path}")
+        raise VaultError(f"Other users can read the key in {path}. Correct it with: chmod 600 {path}")
 
 
 def _sync(folder: Path) -> None:

@@ -1,10 +1,10 @@
-"""The keys at hand, from the environment and from files, and which of them is the current one.
+"""The available keys, from the environment and from files, and which of them is current.
 
     home/secret.key       the key, unless the environment gives one
-    home/secret.key.new   the next one, while a rotation is under way
-    home/secret.key.old   the one before, for backups made with it
+    home/secret.key.new   the next key, during a rotation
+    home/secret.key.old   the previous key, for backups made with it
 
-Files are read when they are asked for: a rotation by another process is seen at once.
+Files are read on demand, so a rotation by another process takes effect immediately.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from fairpost.vault.keys import Key
 
 
 class Keyring:
-    """`given` and `given_old` come from the environment, and go before any file."""
+    """The available keys. `given` and `given_old` come from the environment, and take precedence over any file."""
 
     def __init__(self, home: Path, *, given: Key | None = None, given_old: Key | None = None) -> None:
         self._given = given
@@ -41,7 +41,7 @@ class Keyring:
         return self._given or read_key_file(self.file)
 
     def make_current(self) -> Key:
-        """The current key; made if there is none."""
+        """Return the current key, creating it if there is none."""
         return self._given or create_key_file(self.file)
 
     def find(self, key_id: str) -> Key | None:
@@ -56,7 +56,10 @@ class Keyring:
 
     @contextmanager
     def rotating(self) -> Iterator[None]:
-        """One rotation per home. The lock goes with the process, however it ends. A given key needs none: no file moves."""
+        """Allow one rotation per home. The lock ends with the process, however it ends.
+
+        A given key needs no lock, because no file moves.
+        """
         if self.is_given:
             yield
             return
@@ -73,15 +76,20 @@ class Keyring:
             return os.open(self._home / "secret.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise VaultError(
-                f"No key can be kept in {self._home}: {error.strerror}. Set FAIRPOST_HOME to a folder of ours."
+                f"The key cannot be stored in {self._home}: {error.strerror}. Set FAIRPOST_HOME to a writable directory."
             ) from None
 
     def next_key(self) -> Key:
-        """What to seal with from now on: the key of the environment, or a new one, which is on disk before it is used."""
+        """Return the key to seal with from now on: that of the environment, or a new one, which is saved before it is
+        used.
+        """
         return self._given or create_key_file(self.file_new)
 
     def promote(self) -> None:
-        """Nothing in the database needs the old key any more. Killed at any point, it can be called again."""
+        """Make the next key current, once nothing in the database needs the old one.
+
+        If the process is killed at any point, this can be called again.
+        """
         if not self.is_rotating:
             return
         if self.file.exists():
@@ -93,4 +101,4 @@ def _lock(file: int, home: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise VaultError(f"Another process is rotating the key in {home}. Let it end.") from None
+        raise VaultError(f"Another process is rotating the key in {home}. Wait until it is finished.") from None

@@ -1,4 +1,4 @@
-"""A master key and how it is written. Its id may be shown to anybody; the key itself never is."""
+"""A master key and its text form. Its ID may be shown to anyone; the key itself never is."""
 
 import re
 import secrets
@@ -19,7 +19,7 @@ class Key:
 
     @property
     def id(self) -> str:
-        """Tells keys apart, and gives nothing away: they have 256 bits of chance."""
+        """The ID that distinguishes keys. It reveals nothing, because keys have 256 random bits."""
         return sha256(b"fairpost key id\0" + self.material).hexdigest()[:ID_CHARS]
 
 
@@ -28,7 +28,7 @@ def new_key() -> Key:
 
 
 def read_key(text: str) -> Key | None:
-    """From base64 (also its form for URLs) or hex; None when that does not make 32 bytes."""
+    """Parse base64 (including the URL-safe form) or hex. Return None unless that gives 32 bytes."""
     text = text.strip()
     if _HEX.fullmatch(text):
         return Key(bytes.fromhex(text))

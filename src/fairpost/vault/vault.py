@@ -1,7 +1,7 @@
-"""Seals secrets and opens them again: AES-256-GCM, each bound to its account.
+"""Seal secrets and open them again, with AES-256-GCM. Each is bound to its account or DKIM key.
 
-A sealed secret is `v1:<key id>:<base64 of nonce and ciphertext>`. What cannot be opened is an operator's matter,
-a VaultError, and says nothing about the account or its server.
+A sealed secret is `v1:<key id>:<base64 of nonce and ciphertext>`. A secret that cannot be opened is the operator's
+problem: it raises a VaultError, and says nothing about the account or its server.
 """
 
 import os
@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fairpost.model.errors import VaultError
 from fairpost.model.ids import AccountId
+from fairpost.model.transport import SealedSecret, owner_of_account
 from fairpost.vault.keyring import Keyring
 from fairpost.vault.keys import Key
 
@@ -22,10 +23,10 @@ VERSION = "v1"
 
 
 class Unopenable(VaultError):
-    """A secret that no key at hand opens."""
+    """A secret that no available key opens."""
 
 
-DROP = "If it is lost for good: fairpost secrets rotate --drop-unreadable"
+DROP = "If the key is lost: fairpost secrets rotate --drop-unreadable"
 
 
 class Vault:
@@ -33,36 +34,45 @@ class Vault:
         self.keyring = keyring
 
     def seal(self, secret: str, *, account_id: AccountId, key: Key) -> str:
+        return self.seal_for(owner_of_account(account_id), secret, key=key)
+
+    def seal_for(self, owner: str, secret: str, *, key: Key) -> str:
         nonce = os.urandom(NONCE_BYTES)
-        sealed = AESGCM(key.material).encrypt(nonce, secret.encode(), _bound_to(account_id))
+        sealed = AESGCM(key.material).encrypt(nonce, secret.encode(), _bound_to(owner))
         return f"{VERSION}:{key.id}:{b64encode(nonce + sealed).decode()}"
 
     def open(self, sealed: str, *, account_id: AccountId, name: str) -> str:
-        """`name`: the account's, for messages. Raises Unopenable."""
-        key_id, data = _parts(sealed, name)
+        """Open an account's secret. `name` is the account name, for messages. Raises Unopenable."""
+        return self.open_secret(SealedSecret(owner=owner_of_account(account_id), name=name, sealed=sealed))
+
+    def open_secret(self, secret: SealedSecret) -> str:
+        """Open a secret. Raises Unopenable."""
+        key_id, data = _parts(secret)
         key = self.keyring.find(key_id)
         if key is None:
             raise Unopenable(
-                f'The password of the account "{name}" is sealed with the key {key_id}, which is not here. '
-                f"{self._what_is_here()}",
+                f"{_called(secret)} is encrypted with key {key_id}, which is missing here. {self._what_is_here()}",
                 then=DROP,
             )
         try:
-            return AESGCM(key.material).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _bound_to(account_id)).decode()
+            return (
+                AESGCM(key.material).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _bound_to(secret.owner)).decode()
+            )
         except InvalidTag:
             raise Unopenable(
-                f'The stored password of the account "{name}" is damaged, or another account\'s: the key {key_id} is the '
-                f"right one, and does not open it.",
-                then=_give_again(name),
+                f"{_called(secret)} is damaged, or was stored for another account: key {key_id} is the right one, but cannot decrypt it.",
+                then=_give_again(secret),
             ) from None
 
     def key_for(self, in_use: Collection[str]) -> Key:
-        """The key to seal with where these are in use: one key seals everything, so that nothing depends on luck."""
+        """Return the key to seal with while these are in use. One key seals everything, so that nothing depends on
+        luck.
+        """
         missing = sorted(key_id for key_id in in_use if self.keyring.find(key_id) is None)
         if missing:
             raise VaultError(
-                f"The secrets of this database are sealed with the key {', '.join(missing)}, which is not here: "
-                f"a second key would not be found by everybody. {self._what_is_here()}",
+                f"This database's secrets are encrypted with key {', '.join(missing)}, which is missing here. "
+                f"No second key was created. {self._what_is_here()}",
                 then=DROP,
             )
         current = self.keyring.current()
@@ -72,19 +82,18 @@ class Vault:
 
     def _what_is_here(self) -> str:
         here = sorted({key.id for key in self.keyring.at_hand()})
-        have = f"Here is only {', '.join(here)}." if here else "Here is no key at all."
+        have = f"Available here: {', '.join(here)}." if here else "There is no key here."
         return (
-            f"{have} Put the right one into FAIRPOST_SECRET_KEY or {self.keyring.file} (from a backup, or another "
-            "machine)."
+            f"{have} Put the right key in FAIRPOST_SECRET_KEY or {self.keyring.file}, from a backup or another machine."
         )
 
 
-def _bound_to(account_id: AccountId) -> bytes:
-    return f"fairpost account {account_id}".encode()
+def _bound_to(owner: str) -> bytes:
+    return f"fairpost {owner}".encode()
 
 
-def _parts(sealed: str, name: str) -> tuple[str, bytes]:
-    version, _, rest = sealed.partition(":")
+def _parts(secret: SealedSecret) -> tuple[str, bytes]:
+    version, _, rest = secret.sealed.partition(":")
     key_id, _, text = rest.partition(":")
     try:
         data = b64decode(text, validate=True)
@@ -92,11 +101,21 @@ def _parts(sealed: str, name: str) -> tuple[str, bytes]:
         data = b""
     if version != VERSION or not key_id.isalnum() or len(data) < NONCE_BYTES:
         raise Unopenable(
-            f'The stored password of the account "{name}" is damaged, or in a form that this Fairpost does not know.',
-            then=_give_again(name),
+            f"{_called(secret)} is damaged, or in a format that this version of Fairpost does not know.",
+            then=_give_again(secret),
         )
     return key_id, data
 
 
-def _give_again(name: str) -> str:
-    return f"Give it again: fairpost account set {name} --ask-password"
+def _called(secret: SealedSecret) -> str:
+    if secret.is_of_webhook:
+        return f"The secret for webhook {secret.name}"
+    return f'The password for account "{secret.name}"' if secret.is_of_account else f"The DKIM key {secret.name}"
+
+
+def _give_again(secret: SealedSecret) -> str:
+    if secret.is_of_webhook:
+        return "Make a new one: fairpost webhook rotate --help"
+    if secret.is_of_account:
+        return f"Set it again: fairpost account set {secret.name} --ask-password"
+    return "Add a new one: fairpost domain add-key --help"

@@ -102,7 +102,7 @@ async def test_every_letter_is_one_that_the_queue_takes(store: Store) -> None:
     assert any(len(letter.get("attachments", ())) == 2 for letter in given)
 
 
-def test_nobody_is_written_to_who_might_exist() -> None:
+def test_no_recipient_could_be_a_real_person() -> None:
     people = [reader(number) for number in range(PEOPLE)]
     assert all(one.address("rcpt-reject").endswith("@demo.invalid") for one in people)
     assert len({one.name for one in people}) == len({one.address() for one in people}) == PEOPLE
@@ -138,7 +138,7 @@ async def test_within_moments_every_page_has_something_to_show(store: Store, inb
     )
     assert (held["hold_reason"], json.loads(held["hold_params"])) == ("hold.by_hand", {"note": HELD_BECAUSE})
     assert await store.value("SELECT count(*) FROM fairpost.queue q WHERE q.user_name = $1", HELD_USER) == HELD_BACK
-    assert {each.name for each in await workspaces.workspaces(store)} == set(WORKSPACES)
+    assert {each.name for each in await workspaces.workspaces(store)} == {"default", *WORKSPACES}
 
 
 async def test_a_second_start_finds_what_is_there(store: Store) -> None:
@@ -148,7 +148,7 @@ async def test_a_second_start_finds_what_is_there(store: Store) -> None:
     assert await stage_of(store) == before
 
 
-async def test_what_a_person_has_paused_stays_paused(store: Store) -> None:
+async def test_a_manual_pause_stays(store: Store) -> None:
     await begun(store)
     await campaigns.pause(store, await campaigns.campaign_named(store, SHOP, RUNNING), reason=None, by="me")
     await begun(store)
@@ -182,7 +182,7 @@ async def test_a_start_that_was_cut_off_anywhere_is_made_good_by_the_next(store:
     assert whole["prospects"] == whole["members"] == PEOPLE
 
 
-async def test_what_waits_is_cancelled_at_the_end_and_nothing_else_is_touched(store: Store, inbox: InboxServer) -> None:
+async def test_waiting_mail_is_cancelled_at_the_end_and_nothing_else_changes(store: Store, inbox: InboxServer) -> None:
     mine = {"to": "ann@there.test", "subject": "s", "text": "t"}
     await store.enqueue_many([mine, {**mine, "workspace": SHOP}, {**mine, "workspace": "acme"}])
     await store.hold("acme", "user", HELD_USER, reason="mine")
@@ -237,7 +237,7 @@ async def test_the_accounts_follow_the_inbox_to_another_port(store: Store) -> No
     assert ports == dict.fromkeys(PARTS, 10)
 
 
-async def test_an_account_of_somebody_else_is_left_alone(store: Store) -> None:
+async def test_accounts_that_are_not_the_demos_are_left_alone(store: Store) -> None:
     await store.add_account("demo-hourly", address="sales@post.test", pool="sales", limits=Limits())
     with pytest.raises(FairpostError, match="fairpost up --no-demo"):
         await begun(store)

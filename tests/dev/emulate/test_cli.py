@@ -80,7 +80,7 @@ def test_it_plays_gmail_until_it_is_asked_to_stop(tmp_path: Path, signum: signal
     ]
 
 
-def test_the_key_file_is_google_s_format_and_nobody_else_s_business(tmp_path: Path) -> None:
+def test_the_key_file_has_googles_format_and_is_private(tmp_path: Path) -> None:
     path = tmp_path / "new" / "key.json"
     made = made_or_reused(path, token_url="http://127.0.0.1:1/token")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -102,13 +102,13 @@ async def test_a_reset_leaves_users_and_tokens(ann: Client) -> None:
         (f"/deliver?user={ANN}", b"{}"),
     ],
 )
-async def test_what_cannot_be_understood_is_refused(ann: Client, path: str, body: bytes) -> None:
+async def test_unintelligible_input_is_refused(ann: Client, path: str, body: bytes) -> None:
     response = await ann.http.post(f"/emulator{path}", content=body)
     assert response.status_code == 400
     assert response.json()["error"]
 
 
-async def test_who_watches_hears_of_every_request(emulate: Emulate, connect: Connect) -> None:
+async def test_the_observer_is_told_of_every_request(emulate: Emulate, connect: Connect) -> None:
     seen = list[Served]()
     client = await connect(await emulate(on_request=seen.append))
     client.emulator.faults.add(route="labels.list", action="error")

@@ -1,4 +1,4 @@
-"""Faults on request: what strikes, when, and what was really sent although nobody heard of it."""
+"""Faults on request: which apply, when, and what was really sent although no answer arrived."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ async def until(happened: Callable[[], object]) -> None:
 
 @asynccontextmanager
 async def given_up_on(client: Client) -> AsyncIterator[None]:
-    """A message whose one fault has struck, and which nobody waits for any more afterwards."""
+    """A message whose only fault has applied, and whose answer is no longer awaited."""
     sending = asyncio.create_task(client.ask("POST", "/messages/send", json={"raw": encoded(mail())}))
     await until(lambda: client.emulator.faults.listed()[0][2])
     yield
@@ -73,7 +73,7 @@ async def test_a_connection_dropped_after_the_message_was_sent(ann: Client) -> N
 
 @pytest.mark.parametrize("after", [False, True])
 async def test_an_answer_that_comes_after_the_client_s_patience(ann: Client, after: bool) -> None:
-    """Either way the message goes out: a server does not know that nobody waits any more."""
+    """Either way, the message is sent: a server does not know that the client has left."""
     ann.emulator.faults.add(route="messages.send", action="delay", seconds=2, after=after)
     async with given_up_on(ann):
         await until(lambda: len(ann.emulator.sent()) == int(after))
@@ -176,7 +176,7 @@ async def test_latency_is_there_without_any_fault(emulate: Emulate, connect: Con
     assert real_time.monotonic() - began >= 0.1
 
 
-async def test_tokens_that_expire_are_had_anew(ann: Client, connect: Connect) -> None:
+async def test_expired_tokens_are_renewed(ann: Client, connect: Connect) -> None:
     ann.emulator.faults.add(route="drafts.send", action="expire-tokens", times=1)
     response = await send_draft(ann)
     assert refused(response)[:2] == (401, "authError")

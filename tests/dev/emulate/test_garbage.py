@@ -42,7 +42,7 @@ async def test_a_body_that_is_no_object(ann: Client, method: str, path: str, bod
         ("/drafts/send", {"id": "r-1"}, (404, "notFound", "Requested entity was not found.")),
     ],
 )
-async def test_what_is_missing_is_named(ann: Client, path: str, body: Any, expected: tuple[int, str, str]) -> None:
+async def test_missing_values_are_named(ann: Client, path: str, body: Any, expected: tuple[int, str, str]) -> None:
     assert await ann.error("POST", path, json=body) == expected
 
 
@@ -66,7 +66,7 @@ async def test_what_is_missing_is_named(ann: Client, path: str, body: Any, expec
         ("/drafts/send", {"id": {"a": []}}, "Invalid value at 'id'"),
     ],
 )
-async def test_what_is_wrong_is_named(ann: Client, path: str, body: Any, words: str) -> None:
+async def test_an_invalid_field_is_named(ann: Client, path: str, body: Any, words: str) -> None:
     status, _, message = await ann.error("POST", path, json=body)
     assert status == 400
     assert words in message

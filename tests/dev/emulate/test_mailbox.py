@@ -234,7 +234,7 @@ async def test_a_reply_joins_its_thread(ann: Client) -> None:
 
 
 @pytest.mark.parametrize("change", [{"subject": "Something else"}, {"In_Reply_To": None}, {"In_Reply_To": "<else@x>"}])
-async def test_what_does_not_belong_there_gets_a_thread_of_its_own(ann: Client, change: dict[str, Any]) -> None:
+async def test_a_message_that_does_not_belong_to_a_thread_starts_its_own(ann: Client, change: dict[str, Any]) -> None:
     first = await ann.send()
     reply = await ann.send(await reply_to(ann, first, **change), threadId=first["threadId"])
     assert reply["threadId"] == reply["id"] != first["threadId"]

@@ -42,7 +42,7 @@ async def test_each_user_has_a_quota_of_their_own(emulate: Emulate, connect: Con
     assert [sent.user for sent in emulator.sent()] == [ANN, BOB]
 
 
-def test_what_calls_cost() -> None:
+def test_calls_cost_quota_units() -> None:
     assert UNITS["messages.send"] == UNITS["drafts.send"] == 100
     assert UNITS["drafts.create"] == 10
     quota = Quota(Limits(units_per_minute=5))
@@ -80,7 +80,7 @@ async def test_the_day_s_last_message(
     assert len(emulator.sent()) == 3
 
 
-async def test_what_is_refused_does_not_count_as_sent(emulate: Emulate, connect: Connect) -> None:
+async def test_refused_emails_do_not_count_as_sent(emulate: Emulate, connect: Connect) -> None:
     client = await connect(await emulate(messages_per_day=1))
     assert (await client.ask("POST", "/messages/send", json={"raw": encoded(mail(to=None))})).status_code == 400
     await client.send()

@@ -155,7 +155,7 @@ async def test_a_signature_of_another_key_is_refused(emulate: Emulate) -> None:
 @pytest.mark.parametrize(
     "nonsense", ["x", "a.b.c", "e30.e30.e30", "e30.W10.", "..", "é.é.é", "bnVsbA.bnVsbA.bnVsbA", "x" * 60_000]
 )
-async def test_what_is_no_assertion_is_refused(emulate: Emulate, nonsense: str) -> None:
+async def test_an_invalid_assertion_is_refused(emulate: Emulate, nonsense: str) -> None:
     status, error, _ = await refusal(await emulate(), grant_type=BEARER, assertion=nonsense)
     assert (status, error) == (400, "invalid_grant")
 

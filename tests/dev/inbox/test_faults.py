@@ -80,7 +80,7 @@ def test_an_answer_without_a_text_gets_one(text: str, codes: str) -> None:
         ("rcpt=reject%101", ["1..100", "101"]),
     ],
 )
-def test_what_is_no_fault_is_told_why(text: str, facts: list[str]) -> None:
+def test_an_invalid_fault_is_refused_with_the_reason(text: str, facts: list[str]) -> None:
     with pytest.raises(ValueError) as caught:
         parse(text)
     assert [fact for fact in facts if fact not in str(caught.value)] == []

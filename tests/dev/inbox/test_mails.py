@@ -42,7 +42,7 @@ async def ids(store: Store, **which: Any) -> list[int]:
     return [mail.id for mail in await list_mails(store, **which)]
 
 
-async def test_what_is_kept_is_what_was_added(store: Store) -> None:
+async def test_mails_are_kept_as_added(store: Store) -> None:
     raw = b"Subject: Hello\r\nFrom: Ann <a@b.test>\r\nMessage-ID: <1@x>\r\n\r\n\x00\xff\r\n"
     added = await add(store, raw)
     opened, kept = await open_mail(store, added.id)

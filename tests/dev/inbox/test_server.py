@@ -70,7 +70,7 @@ async def test_the_null_sender_is_an_empty_one(serve: Serve, connect: Connect) -
     assert (await running.mails())[0].sender == ""
 
 
-async def test_what_is_advertised_is_what_is_done(serve: Serve, connect: Connect) -> None:
+async def test_advertised_extensions_work(serve: Serve, connect: Connect) -> None:
     running = await serve(message_bytes_max=1_000_000)
     wire = await connect(running)
     await wire.reply()
@@ -121,7 +121,7 @@ async def test_any_password_is_right(
     assert "deprecated" not in caplog.text
 
 
-async def test_who_logged_in_may_name_the_writer(serve: Serve, connect: Connect) -> None:
+async def test_an_authenticated_client_may_name_the_author(serve: Serve, connect: Connect) -> None:
     wire = await (await connect(await serve())).greet()
     assert (await wire.say("MAIL FROM:<a@b.test> BODY=8BITMIME AUTH=<> SIZE=10")).startswith("250 ")
 
@@ -274,9 +274,7 @@ async def test_many_at_once_are_all_kept(serve: Serve, connect: Connect) -> None
     assert {mail.subject for mail in await running.mails()} == {str(number) for number in range(50)}
 
 
-async def test_under_starttls_the_connection_begins_anew(
-    serve: Serve, connect: Connect, certificate: Certificate
-) -> None:
+async def test_starttls_resets_the_connection(serve: Serve, connect: Connect, certificate: Certificate) -> None:
     running = await serve(tls=certificate.server())
 
     def work(client: smtplib.SMTP) -> None:
@@ -337,6 +335,6 @@ async def test_a_port_that_is_taken_is_one_clear_line(store: Store, serve: Serve
         await InboxServer(store, ServerOptions(port=running.server.port)).start()
 
 
-def test_what_loopback_is() -> None:
+def test_loopback_addresses() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.8.8.8", "::1", "localhost")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.0.1", "example.com", "")))

@@ -54,7 +54,7 @@ class Fault:
     done: Done = Done.NOW
     late_by: int = 1
     is_underway: bool = False  # it has the draft in its hands: deleting that does not stop it
-    cut_at: int | None = None  # so many bytes of the answer go out, then the connection is cut
+    cut_at: int | None = None  # this many bytes of the answer are sent, then the connection is cut
     stalls: bool = False  # the answer, or the rest of it, never comes
     says: bytes | None = None  # instead of the answer, byte for byte
     drips: bool = False  # after the answer comes a byte now and then

@@ -1,4 +1,4 @@
-"""What Google's answers say, and what is made of answers that are none."""
+"""Parsing Google's answers, and answers that are not Google's."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -85,7 +85,7 @@ def test_only_googles_own_no_settles_that_nothing_was_done(status: int, settled:
     assert not refused(others, googles(others, "x", "y")).is_settled
 
 
-def test_what_is_shown_has_one_line_and_no_end_of_text() -> None:
+def test_shown_text_is_one_bounded_line() -> None:
     found = refused(400, googles(400, "a\r\nb", "x\u0000\ud800\u2028y" + "z" * 5_000))
     assert found.reply.text.isprintable()
     assert len(found.reply.text) < 1_100

@@ -67,7 +67,7 @@ async def test_a_deleted_draft_is_gone() -> None:
         assert isinstance(await client.send_draft(draft.id, permission=yes), Refusal)
 
 
-async def test_what_is_too_long_for_json_is_uploaded_with_its_thread() -> None:
+async def test_a_message_too_long_for_json_is_uploaded_with_its_thread() -> None:
     raw = RAW + b"x" * JSON_BYTES_MAX
     async with google() as server, client_of(server) as client:
         server.fail("drafts", Fault(says=http(200, {"id": "r1", "message": {"threadId": "t1"}}), done=Done.NEVER))
@@ -173,7 +173,7 @@ async def test_permission_is_asked_after_the_connection_is_there() -> None:
         assert seen == [1]
 
 
-async def test_who_cannot_be_reached_got_nothing() -> None:
+async def test_an_unreachable_server_got_nothing() -> None:
     async with google() as server:
         pass
     async with client_of(server) as client:
@@ -182,7 +182,7 @@ async def test_who_cannot_be_reached_got_nothing() -> None:
         assert not found.has_left
 
 
-async def test_after_the_last_byte_nobody_knows() -> None:
+async def test_after_the_last_byte_the_outcome_is_unknown() -> None:
     async with google() as server, client_of(server) as client:
         for fault in (Fault(cut_at=0), Fault(stalls=True), Fault(cut_at=20), Fault(cut_at=40, stalls=True)):
             server.fail("send", fault)

@@ -211,7 +211,7 @@ async def test_after_any_accident_it_is_sent_once_or_known_to_be_unsent_or_in_do
 
 
 @pytest.mark.parametrize("after", [True, False])
-async def test_who_is_suppressed_late_is_taken_out_of_the_draft(after: bool) -> None:
+async def test_a_recipient_suppressed_late_is_removed_from_the_draft(after: bool) -> None:
     bob = Recipient(kind="to", address="bob@there.test")
     both = replace(EMAIL, recipients=(ANN, bob), envelope=(ANN.address, bob.address))
     async with gmail() as (emulator, transport):

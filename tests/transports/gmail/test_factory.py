@@ -27,7 +27,7 @@ SERVICE = OauthSettings(kind=OauthKind.GOOGLE_SERVICE_ACCOUNT, subject="ann@post
 GMAIL = GmailSettings(oauth=SERVICE, base_url="http://127.0.0.1:8025")
 
 
-def test_what_was_written_is_read_as_it_was() -> None:
+def test_stored_settings_read_back_the_same() -> None:
     person = OauthSettings(kind=OauthKind.GOOGLE_PERSON, client_id="c", token_uri="https://x.test/token")
     for settings in (GMAIL, GmailSettings(oauth=person), replace(GMAIL, secret="v1:ab:cd", base_url=None)):
         written = write_transport(settings)
@@ -48,7 +48,7 @@ def test_what_was_written_is_read_as_it_was() -> None:
         {"wings": "2"},
     ],
 )
-def test_what_cannot_be_read_is_a_value(change: dict[str, Any]) -> None:
+def test_an_unreadable_value_is_a_value(change: dict[str, Any]) -> None:
     data = {name: value for name, value in {**write_transport(GMAIL), **change}.items() if value is not ...}
     assert read_transport(data) == UnknownTransport("gmail, damaged")
 
@@ -59,7 +59,7 @@ def test_what_cannot_be_read_is_a_value(change: dict[str, Any]) -> None:
         st.none() | st.text(max_size=5) | st.dictionaries(st.sampled_from(["kind", "x"]), st.text(max_size=5)),
     )
 )
-def test_whatever_the_database_holds_is_read_without_an_error(data: dict[str, Any]) -> None:
+def test_any_stored_settings_are_read_without_an_error(data: dict[str, Any]) -> None:
     read_transport({**data, "kind": "gmail"})
 
 

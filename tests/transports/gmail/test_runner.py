@@ -106,7 +106,7 @@ async def test_many_go_out_once_each(store: Store, account: AccountId, google: G
     assert await store.value("SELECT count(*) FROM fairpost.emails WHERE state = 'sent'") == 20
 
 
-async def test_who_unsubscribed_after_it_was_queued_gets_nothing(
+async def test_an_unsubscribe_after_queueing_stops_the_email(
     store: Store, account: AccountId, google: GmailEmulator
 ) -> None:
     await enqueue(store, to=["ann@there.test", "bob@there.test"])
@@ -161,7 +161,7 @@ async def test_a_worker_that_died_in_the_middle_is_followed_by_one_who_asks(
     assert [(await show_email(store, id_)).state for id_ in ids] == ["sent", "sent"]
 
 
-async def test_who_unsubscribed_while_it_was_in_doubt_gets_nothing(
+async def test_an_unsubscribe_during_doubt_stops_the_email(
     store: Store, account: AccountId, google: GmailEmulator
 ) -> None:
     await enqueue(store, to=["ann@there.test", "bob@there.test"], on_doubt="hold")
@@ -188,7 +188,7 @@ async def test_a_draft_that_is_still_there_is_never_given_up(
     assert (await show_email(store, id_)).state == "sent"
 
 
-async def test_what_google_can_be_asked_about_is_not_begun_again(
+async def test_an_email_that_google_can_be_asked_about_is_not_begun_again(
     store: Store, account: AccountId, google: GmailEmulator
 ) -> None:
     id_ = await enqueue(store, on_doubt="resend")

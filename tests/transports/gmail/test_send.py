@@ -66,8 +66,8 @@ BOB, CEM, DAN = (Recipient(kind=kind, address=f"{kind}@there.test") for kind in 
         ((ANN, DAN, BOB, CEM), None, ("Ann <ann@there.test>, to@there.test", "cc@there.test", "bcc@there.test")),
         ((ANN, DAN, BOB, CEM), ["to@there.test"], ("to@there.test", None, None)),
         ((ANN, DAN, BOB, CEM), ["cc@there.test", "bcc@there.test"], (None, "cc@there.test", "bcc@there.test")),
-        ((CEM,), None, (None, None, "bcc@there.test")),
-        ((ANN,), ["other@there.test"], (None, None, "other@there.test")),
+        ((CEM,), None, ("undisclosed-recipients:;", None, "bcc@there.test")),
+        ((ANN,), ["other@there.test"], ("undisclosed-recipients:;", None, "other@there.test")),
         (
             (ANN, replace(ANN, kind="cc", address="ANN@there.test")),
             ["ann@there.test"],
@@ -96,7 +96,7 @@ async def test_two_addresses_that_differ_beyond_ascii_are_two() -> None:
         assert "Bcc: straße@there.test, strasse@there.test\r\n" in raw.decode()
 
 
-async def test_who_was_suppressed_after_the_draft_was_made_does_not_get_it() -> None:
+async def test_a_recipient_suppressed_after_drafting_does_not_get_it() -> None:
     both = replace(EMAIL, recipients=(ANN, BOB), envelope=(ANN.address, BOB.address))
     one = replace(both, envelope=(ANN.address,))
     async with google() as server, transport_to(server) as transport:
@@ -111,7 +111,7 @@ async def test_who_was_suppressed_after_the_draft_was_made_does_not_get_it() -> 
 
 
 @pytest.mark.parametrize("is_sent", [True, False])
-async def test_a_draft_that_is_gone_cannot_be_addressed_anew(is_sent: bool) -> None:
+async def test_a_missing_draft_cannot_be_readdressed(is_sent: bool) -> None:
     both = replace(EMAIL, recipients=(ANN, BOB), envelope=(ANN.address, BOB.address))
     async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport, both)
@@ -124,7 +124,7 @@ async def test_a_draft_that_is_gone_cannot_be_addressed_anew(is_sent: bool) -> N
         assert len(server.sent) == int(is_sent)
 
 
-async def test_a_draft_that_cannot_be_addressed_anew_is_not_sent() -> None:
+async def test_a_draft_that_cannot_be_readdressed_is_not_sent() -> None:
     both = replace(EMAIL, recipients=(ANN, BOB), envelope=(ANN.address, BOB.address))
     async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport, both)
@@ -153,7 +153,7 @@ async def test_a_follower_goes_out_even_if_the_conversation_was_deleted(said: by
         assert raw_draft(server)["References"] == "<2@mail.gmail.com>"
 
 
-async def test_what_can_never_be_sent_is_said_without_asking() -> None:
+async def test_an_unsendable_message_is_reported_without_asking_the_server() -> None:
     bad = replace(EMAIL, envelope=("ann@\u0301x.test",))
     file = Attachment(filename="a", content_type="application/pdf", data=b"x" * 27_000_000)
     big = replace(EMAIL, content=replace(content_of(attachments=(file,)), id=2))
@@ -281,7 +281,7 @@ async def test_a_token_server_that_is_away_leaves_everything_untouched() -> None
         assert report.error == "The token server is away."
 
 
-async def test_who_cannot_be_reached_leaves_everything_untouched() -> None:
+async def test_an_unreachable_server_leaves_everything_untouched() -> None:
     async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
     async with transport_to(server) as transport:
@@ -321,7 +321,7 @@ async def test_a_request_still_under_way_and_a_second_one_send_it_once() -> None
         assert len(server.sent) == 1
 
 
-async def test_what_is_never_done_and_never_answered_stays_in_doubt_with_its_draft() -> None:
+async def test_an_unanswered_send_stays_in_doubt_with_its_draft() -> None:
     async with google() as server, transport_to(server) as transport:
         server.fail("send", *[Fault(done=Done.NEVER, stalls=True)] * 3)
         evidence = await drafted(transport)
@@ -380,7 +380,7 @@ async def test_a_gateway_that_lost_patience_does_not_say_that_nothing_is_under_w
         assert list(server.drafts) == ["r101"]
 
 
-async def test_who_is_to_wait_long_does_not_wait_here() -> None:
+async def test_a_long_wait_is_not_spent_here() -> None:
     busy = http(503, error(503, "backendError", "Backend Error"), Retry_After="600")
     async with google() as server, transport_to(server) as transport:
         server.fail("send", Fault(done=Done.NEVER, says=busy))
@@ -395,13 +395,13 @@ async def test_a_refusal_proves_nothing_when_the_draft_has_gone_meanwhile() -> N
     limited = http(429, error(429, "rateLimitExceeded", "Slow down"))
     async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
-        server.send_draft("r101")  # by whoever drove the account before, and got no answer
+        server.send_draft("r101")  # by the previous worker of the account, which got no answer
         server.fail("send", Fault(done=Done.NEVER, says=limited))
         report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
         assert report.reply == (200, "sent: message sr101")
 
 
-async def test_what_cannot_even_be_asked_about_is_in_doubt() -> None:
+async def test_an_email_whose_fate_cannot_be_queried_is_in_doubt() -> None:
     async with google() as server, transport_to(server) as transport:
         server.fail("send", Fault(stalls=True))
         server.fail("r101", *[BUSY] * 9)
@@ -410,7 +410,7 @@ async def test_what_cannot_even_be_asked_about_is_in_doubt() -> None:
         assert missing(report.error, "draft", "503 backendError: Backend Error") == []
 
 
-async def test_a_draft_that_somebody_deleted_leaves_a_doubt() -> None:
+async def test_a_draft_deleted_by_the_user_leaves_the_email_in_doubt() -> None:
     async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
         server.drafts.clear()
@@ -446,7 +446,7 @@ async def test_a_sent_message_of_another_e_mail_in_the_thread_proves_nothing() -
         assert (await transport.ask(ACCOUNT, first, evidence)).fate is Fate.SENT
 
 
-async def test_a_mark_that_somebody_else_wrote_proves_nothing() -> None:
+async def test_a_foreign_mark_proves_nothing() -> None:
     forged = replace(
         EMAIL, id=EmailId(EMAIL.id + 1), content=replace(content_of(headers={"X-Fairpost-Id": "1234abcd"}), id=3)
     )
@@ -457,7 +457,7 @@ async def test_a_mark_that_somebody_else_wrote_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize("where", ["r101", "t101"])
-async def test_what_cannot_be_asked_is_unknown(where: str) -> None:
+async def test_an_unanswerable_question_gives_unknown(where: str) -> None:
     async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
         server.send_draft("r101")

@@ -30,7 +30,7 @@ class KeyPair:
 
 @cache
 def key_pair(name: str = "first") -> KeyPair:
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -234,7 +234,7 @@ async def test_a_server_that_does_not_answer_in_time_may_do_so_later() -> None:
 
 @pytest.mark.parametrize("url", ["http://oauth2.googleapis.com/token", "ftp://127.0.0.1/", "token", "http://[::1"])
 async def test_nothing_is_asked_of_a_server_without_tls(url: str) -> None:
-    with pytest.raises(Refused, match="https") as caught:
+    with pytest.raises(Refused, match="HTTPS") as caught:
         read_service_key(key_file(url))
     assert caught.value.reason == "insecure_token_server"
     source = GoogleRefreshToken(write_refresh_secret(REFRESH), client_id="7.apps", token_uri=url)

@@ -51,7 +51,7 @@ async def test_an_application_gets_a_token_for_what_it_was_granted(certificates:
     assert form["client_secret"] == SECRET
 
 
-async def test_a_forgotten_token_is_really_fetched_anew(certificates: Certificates) -> None:
+async def test_a_forgotten_token_is_fetched_again(certificates: Certificates) -> None:
     """msal has a memory of its own, which must not bring it back."""
     with entra(lambda _: granted(len(server.asked)), certificates) as server:
         source = client(server)
@@ -190,7 +190,7 @@ async def test_a_configuration_that_leads_out_of_tls_is_not_followed(certificate
     assert server.asked == []
 
 
-async def test_a_server_whose_certificate_nobody_vouches_for_gets_no_secret(certificates: Certificates) -> None:
+async def test_a_server_with_an_untrusted_certificate_gets_no_secret(certificates: Certificates) -> None:
     with (
         serving(TokenServer(answer=saying(*granted(1))), certificates.self_signed) as server,
         pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"),

@@ -97,7 +97,7 @@ async def test_one_who_gives_up_does_not_spoil_it_for_the_others(source: Countin
     assert first.cancelled()
 
 
-async def test_what_was_fetched_for_one_who_left_is_kept(source: Counting) -> None:
+async def test_a_token_fetched_for_a_cancelled_caller_is_kept(source: Counting) -> None:
     source.gate.clear()
     asking = asyncio.create_task(secret(source))
     await asyncio.sleep(0.01)

@@ -17,7 +17,7 @@ SMTP = SmtpSettings(host="smtp.example.com", port=587, user="ann@example.com")
     [
         (Step.CONNECT, "", SMTP, "fairpost account set sales --smtp"),
         (Step.STARTTLS, "", SMTP, "--smtp smtps://ann%40example.com@smtp.example.com:465"),
-        (Step.TLS, "the server's certificate was refused: expired", SMTP, "ca_file=/path/to/ca.pem"),
+        (Step.TLS, "the server's certificate was rejected: expired", SMTP, "ca_file=/path/to/ca.pem"),
         (Step.HELLO, "", SMTP, "?hello="),
         (Step.AUTH, "no encryption", SMTP, "smtp+starttls://ann%40example.com@smtp.example.com:587 --ask-password"),
         (Step.GREETING, "", SmtpSettings(host="h", port=465), "smtps://h"),

@@ -288,7 +288,7 @@ def test_how_tokens_are_had_is_read_as_it_was_written() -> None:
         {"kind": "google-service-account", "wings": "2"},
     ],
 )
-def test_what_cannot_be_read_concerns_its_account_only(oauth: Any) -> None:
+def test_unreadable_settings_only_affect_their_account(oauth: Any) -> None:
     assert read_transport({**write_transport(SERVER), "oauth": oauth}) == UnknownTransport("smtp, damaged")
 
 

@@ -71,8 +71,10 @@ def test_user_and_password_are_decoded(login: str, user: str | None, password: s
 
 
 def test_options_are_read() -> None:
-    settings = parsed("smtps://h.test?ca_file=/etc/ssl/my%20ca.pem&hello=mail.example.com")
+    settings = parsed("smtps://h.test?ca_file=/etc/ssl/my%20ca.pem&hello=mail.example.com&bounces=B%C3%BCcher.test")
     assert (settings.ca_file, settings.hello_name) == ("/etc/ssl/my ca.pem", "mail.example.com")
+    assert settings.bounce_domain == "xn--bcher-kva.test"
+    assert parsed(url_of(settings)) == settings
 
 
 WRONG = {
@@ -110,6 +112,8 @@ WRONG = {
     f"smtp://h.test?password={SECRET}": "its options",
     "smtp://h.test?hello=a&hello=b": "its options",
     "smtp://h.test?hello=a%20b": "its option hello",
+    "smtp://h.test?bounces=a%20b.test": "its option bounces",
+    "smtp://h.test?bounces=nodot": "its option bounces",
     f"smtp://h.test?tls={SECRET}": "its option tls",
     "smtps://h.test?tls=none": "its option tls",
     "smtp://h.test?ca_file=ca.pem": "its option ca_file",

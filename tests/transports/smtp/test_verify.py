@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from fairpost.model.report import Step
-from fairpost.model.transport import Security
+from fairpost.model.transport import Security, Tls
 from fairpost.smtp.auth import Login, Password, Token, without_secret
 from fairpost.smtp.server import Server, Timeouts
 from fairpost.transports.port import Tried
-from fairpost.transports.smtp.verify import try_server
+from fairpost.transports.smtp.verify import tls_of, try_server
 from tests.peers.certificates import Certificates, make_certificates
 from tests.smtp.scripted_server import CUT, GARBAGE, STALL, Misdeed, Says, Script, scripted
 
@@ -125,3 +125,19 @@ def test_a_token_is_not_repeated_either() -> None:
     encoded = b64encode(b"user=ann\1auth=Bearer ya29.token\1\1").decode()
     login = Token(user="ann", secret="ya29.token")
     assert without_secret(f"no: {encoded}, ya29.token", login) == "no: ***, ***"
+
+
+async def test_what_a_server_offers_is_told_without_a_login(certificates: Certificates) -> None:
+    async def offered(script: Script, security: Security, ca: Path | None = None) -> Tls:
+        async with scripted(script, implicit=security is Security.IMPLICIT) as port:
+            found = await tls_of(
+                Server(host="localhost", port=port, security=security, ca_file=str(ca) if ca else None)
+            )
+        assert not any(command.startswith(("MAIL", "AUTH")) for command in script.commands)
+        return found
+
+    for security in Security:
+        assert await offered(script_under(certificates), security, certificates.ca) is Tls.TRUSTED, security
+    assert await offered(script_under(certificates), Security.NONE) is Tls.UNTRUSTED
+    assert await offered(Script(), Security.OFFERED) is Tls.NONE
+    assert await offered(Script(at="greeting", misdeed=CUT), Security.STARTTLS) is Tls.UNREACHABLE

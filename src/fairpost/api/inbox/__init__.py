@@ -1,1 +1,4 @@
-"""The development inbox over HTTP. It is mounted where the extra `local` is installed: nothing else in the API knows of fairpost.dev."""
+"""The development inbox over HTTP.
+
+Mounted if the extra `local` is installed. Nothing else in the API imports fairpost.dev.
+"""

@@ -1,6 +1,6 @@
-"""The development inbox, for those who run the service: it holds everybody's mail.
+"""The development inbox, which is for admins because it contains mail of all workspaces.
 
-Nothing of a mail is ever answered as a page of ours: html is a string in JSON, files are downloads.
+No part of a mail is ever served as one of our pages: HTML is a string in JSON, and files are downloads.
 """
 
 import asyncio
@@ -19,42 +19,46 @@ from fairpost.api.pictures import PICTURE_TYPES, with_pictures
 from fairpost.api.routing import Router
 from fairpost.api.service import Service, TheService
 from fairpost.dev.inbox import mails
-from fairpost.dev.inbox.checks.check import check
 from fairpost.dev.inbox.deleting import DeleteMails
 from fairpost.dev.inbox.deleting import delete as delete_mails
 from fairpost.dev.inbox.filenames import safe_names
 from fairpost.dev.inbox.mails import Mail, MailId
-from fairpost.dev.inbox.reading import Reading, read
+from fairpost.quality.check import check
+from fairpost.quality.reading import Reading, read
 
 TAG = {"name": "inbox", "description": "The development inbox, for operators."}
 router = Router(prefix="/v1/inbox", tags=["inbox"])
 
-SHOWN_CHARS_MAX = 5_000_000  # of the text, and of the html
+SHOWN_CHARS_MAX = 5_000_000  # of the text and of the HTML
 ANY_TYPE = "application/octet-stream"
 SANDBOX = "sandbox; default-src 'none'"
 
 
 def _content(*types: str) -> dict[int | str, dict[str, Any]]:
-    """For the document, of what is no JSON."""
+    """Documents responses other than JSON."""
     schema = {"schema": {"type": "string", "format": "binary"}}
     return {200: {"content": dict.fromkeys(types, schema), "description": "The original bytes."}}
 
 
-@router.get("", summary="List mails, newest first", responses=failures())
+@router.get("", summary="List messages, newest first", responses=failures())
 async def list_inbox_mails(
     _: Admin,
     service: TheService,
     q: Annotated[
-        Text, Query(max_length=500, description="Words that must all occur in the subject, addresses or text.")
+        Text,
+        Query(
+            max_length=500,
+            description="Only messages that contain all of these words in the subject, addresses or text.",
+        ),
     ] = "",
-    to: Annotated[Text | None, Query(max_length=500, description="Only mails to this address.")] = None,
-    after: Annotated[int | None, Query(ge=0, le=BIGGEST, description="Only mails newer than this one.")] = None,
+    to: Annotated[Text | None, Query(max_length=500, description="Only messages to this address.")] = None,
+    after: Annotated[int | None, Query(ge=0, le=BIGGEST, description="Only messages newer than this one.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[MailItem]]:
     words = q.split()
     if len(words) > mails.WORDS_MAX:
-        raise invalid("q", f"has at most {mails.WORDS_MAX} words")
+        raise invalid("q", f"can have at most {mails.WORDS_MAX} words")
     store = await service.own_store()
     ids = await store.public_ids()
     before = number_at(cursor, ids)
@@ -69,15 +73,15 @@ async def list_inbox_mails(
     return page_of(found, limit, shown=_item, place=lambda mail: sealed(mail.id, ids))
 
 
-@router.get("/{mail_id}", summary="Get a mail, and what is good or bad about it", responses=failures("not_found"))
+@router.get("/{mail_id}", summary="Get a message and its checks", responses=failures("not_found"))
 async def get_inbox_mail(mail_id: MailPath, _: Admin, service: TheService) -> Answer[MailOut]:
     mail, raw = await mails.open_mail(await service.own_store(), MailId(mail_id))
-    return Answer(data=await asyncio.to_thread(_whole, mail, raw))  # a large one takes seconds
+    return Answer(data=await asyncio.to_thread(_whole, mail, raw))  # in a thread: a large mail takes seconds
 
 
 @router.get(
     "/{mail_id}/source",
-    summary="Get the source of a mail, byte for byte",
+    summary="Get the exact source of a message",
     response_class=Response,
     responses={**_content("text/plain", "message/rfc822"), **failures("not_found")},
 )
@@ -85,7 +89,7 @@ async def get_inbox_source(
     mail_id: MailPath,
     _: Admin,
     service: TheService,
-    download: Annotated[bool, Query(description="Download it as a file.")] = False,
+    download: Annotated[bool, Query(description="Download the source as a file.")] = False,
 ) -> Response:
     _mail, raw = await mails.open_mail(await service.own_store(), MailId(mail_id))
     if download:
@@ -103,23 +107,23 @@ async def get_inbox_attachment(mail_id: MailPath, index: FilePath, _: Admin, ser
     _mail, raw = await mails.open_mail(await service.own_store(), MailId(mail_id))
     files = (await asyncio.to_thread(read, raw)).attachments
     if index >= len(files):
-        raise not_found("attachment", index, where=f" in mail {mail_id}")
+        raise not_found("attachment", index, where=f" in message {mail_id}")
     content_type = files[index].content_type if files[index].content_type in PICTURE_TYPES else ANY_TYPE
     return _file(files[index].data, safe_names([file.filename for file in files])[index], content_type)
 
 
-@router.delete("/{mail_id}", summary="Delete a mail", responses=failures("not_found"))
+@router.delete("/{mail_id}", summary="Delete a message", responses=failures("not_found"))
 async def delete_inbox_mail(mail_id: MailPath, admin: Admin, service: TheService, request: Request) -> Answer[Removed]:
     await _deleted(service, admin, request, [MailId(mail_id)])
     return Answer(data=Removed())
 
 
-@router.delete("", summary="Delete all mails", responses=failures())
+@router.delete("", summary="Delete all messages", responses=failures())
 async def delete_inbox_mails(
     admin: Admin,
     service: TheService,
     request: Request,
-    everything: Annotated[bool, Query(alias="all", description="Must be `true`, to prevent mistakes.")],
+    everything: Annotated[bool, Query(alias="all", description="Must be `true`, to prevent accidental deletion.")],
 ) -> Answer[RemovedMails]:
     if not everything:
         raise invalid("all", "must be true")
@@ -127,7 +131,7 @@ async def delete_inbox_mails(
 
 
 async def _deleted(service: Service, admin: SignedIn, request: Request, ids: list[MailId] | None) -> int:
-    """The entry goes to the home database, where admins look for it."""
+    """Deletes messages. The audit entry goes to the home database, where admins look for it."""
     home = None if service.settings.regions is None else service.home
     asked = DeleteMails(ids=ids, home=home)
     return (await act_as_admin(admin, request, await service.own_store(), delete_mails, asked)).count
@@ -170,7 +174,7 @@ def _files(reading: Reading) -> list[FileOut]:
 
 
 def _file(content: bytes, filename: str, content_type: str, *, disposition: str = "attachment") -> Response:
-    """Whatever it is, and whatever a browser takes it for, nothing in it runs. `filename` is a safe one."""
+    """Serves a file so that nothing in it runs, no matter what type a browser assumes. `filename` must be safe."""
     plain = "".join(c if c.isascii() and c not in '"\\%' else "_" for c in filename)
     headers = {
         "Content-Disposition": f"{disposition}; filename=\"{plain}\"; filename*=UTF-8''{quote(filename, safe='')}",

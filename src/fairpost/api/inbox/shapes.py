@@ -1,4 +1,4 @@
-"""Mails of the development inbox."""
+"""Messages in the development inbox."""
 
 from typing import Annotated
 
@@ -7,32 +7,32 @@ from pydantic import Field
 
 from fairpost.api.answers import Moment, Number, Page, ResponseModel
 from fairpost.api.pages import BIGGEST
-from fairpost.dev.inbox.checks.findings import Level
-from fairpost.dev.inbox.reading import PARTS_MAX
+from fairpost.api.shapes.findings import FindingOut as FindingOut
+from fairpost.quality.reading import PARTS_MAX
 
-MailPath = Annotated[int, Path(ge=1, le=BIGGEST, description="The mail's number.")]
-FilePath = Annotated[int, Path(ge=0, le=PARTS_MAX, description="`index` of the attachment.")]
+MailPath = Annotated[int, Path(ge=1, le=BIGGEST, description="The message number.")]
+FilePath = Annotated[int, Path(ge=0, le=PARTS_MAX, description="The attachment's `index`.")]
 
 
 class MailFacts(ResponseModel):
-    """`sender` and `recipients` are the envelope's; `from`, `subject` and `message_id` are what the headers say."""
+    """`sender` and `recipients` are from the envelope; `from`, `subject` and `message_id` are from the headers."""
 
     id: Number
     received_at: Moment
     from_header: Annotated[str, Field(serialization_alias="from")]
-    sender: Annotated[str, Field(description="Empty: the null sender.")]
+    sender: Annotated[str, Field(description="Empty for the null sender.")]
     recipients: list[str]
     subject: str
     message_id: str
-    size: Annotated[int, Field(description="In bytes.")]
+    size: Annotated[int, Field(description="Size in bytes.")]
     helo: str
     peer: str
-    tls: Annotated[str | None, Field(description="The TLS version. Null: the connection was not encrypted.")]
-    auth_user: Annotated[str | None, Field(description="Null: no login.")]
+    tls: Annotated[str | None, Field(description="The TLS version. Null if the connection was not encrypted.")]
+    auth_user: Annotated[str | None, Field(description="Null if there was no login.")]
 
 
 class MailItem(MailFacts):
-    attachments: Annotated[int, Field(description="The number of them.")]
+    attachments: Annotated[int, Field(description="The number of attachments.")]
 
 
 class HeaderOut(ResponseModel):
@@ -45,13 +45,7 @@ class FileOut(ResponseModel):
     filename: Annotated[str, Field(description="A safe file name: no path, not hidden, unique.")]
     content_type: str
     bytes: int
-    inline_id: Annotated[str | None, Field(description="The id in the HTML's `cid:…`.")]
-
-
-class FindingOut(ResponseModel):
-    level: Level
-    what: str
-    text: Annotated[str, Field(description="The finding, and what to do about it.")]
+    inline_id: Annotated[str | None, Field(description="The ID in the HTML's `cid:…`.")]
 
 
 class FoundLinkOut(ResponseModel):
@@ -61,7 +55,7 @@ class FoundLinkOut(ResponseModel):
 
 
 class MailOut(MailFacts):
-    headers: Annotated[list[HeaderOut], Field(description="Decoded, in their original order.")]
+    headers: Annotated[list[HeaderOut], Field(description="Decoded headers, in their original order.")]
     text: str | None
     html: Annotated[
         str | None,
@@ -70,11 +64,11 @@ class MailOut(MailFacts):
     is_cut: Annotated[bool, Field(description="The text or HTML was truncated. The source has all of it.")]
     attachments: list[FileOut]
     checks: list[FindingOut]
-    links: Annotated[list[FoundLinkOut], Field(description="With http or https.")]
+    links: Annotated[list[FoundLinkOut], Field(description="Links with http or https.")]
 
 
 class RemovedMails(ResponseModel):
-    removed: Annotated[int, Field(description="The number of them.")]
+    removed: Annotated[int, Field(description="The number of attachments.")]
 
 
 class MailGlimpse(ResponseModel):
@@ -89,7 +83,7 @@ class MailGlimpse(ResponseModel):
 
 
 class InboxShown(Page[MailGlimpse]):
-    """The newest; `next` is the cursor for those before them. `count` ends at one more than the inbox usually keeps."""
+    """The newest messages. `next` is the cursor for older ones. `count` stops at one more than the inbox usually keeps."""
 
     newest: Number | None
     count: int

@@ -1,4 +1,4 @@
-"""What is watched of the development inbox: the newest mails, as lines of a list."""
+"""The live topic `inbox`, which shows the latest e-mails."""
 
 from fairpost.api.inbox.shapes import InboxShown, MailGlimpse
 from fairpost.api.live import Look

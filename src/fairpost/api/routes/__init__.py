@@ -1,1 +1,1 @@
-"""What can be asked, a file for each thing."""
+"""Routes, one file per noun."""

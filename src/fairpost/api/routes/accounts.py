@@ -1,6 +1,6 @@
-"""Accounts of a workspace: added, looked at, changed, paused, resumed and removed. Their passwords go in and never come out.
+"""Accounts of a workspace: add, read, change, pause, resume and remove. Passwords are never returned.
 
-Here an account has the name that its workspace gave it.
+Paths use the names that the workspace gave its accounts, without the prefix.
 """
 
 import math
@@ -65,11 +65,11 @@ from fairpost.vault.rotation import write_sealed
 TAG = {"name": "accounts", "description": "The mailboxes that the workspace sends from."}
 router = Router(prefix="/v1/accounts", tags=["accounts"])
 
-ACCOUNTS_MAX = 1_000  # of a workspace
-LOGINS_PER_MINUTE = 10  # that prove an address: nobody guesses passwords of a provider's through us
+ACCOUNTS_MAX = 1_000  # per workspace
+LOGINS_PER_MINUTE = 10  # to verify an address, so that the service cannot be used to guess passwords
 
 
-# ── asked ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── read ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.get("", summary="List accounts by name", responses=failures())
@@ -94,7 +94,7 @@ async def get_account(name: AccountName, caller: Reads, response: Response) -> A
     return await _look(caller, name, response)
 
 
-# ── added and changed ─────────────────────────────────────────────────────────────────────────────────────
+# ── add and change ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.post(
@@ -204,9 +204,8 @@ async def resume_account(name: AccountName, caller: Manages, response: Response)
 )
 async def verify_account(name: AccountName, caller: Manages, service: TheService) -> Answer[Verified]:
     try:
-        account = await caller.owner.account_named(
-            full_name(name, caller)
-        )  # with the sealed secret, which no tenant sees
+        # The owner's store also reads the sealed secret, which tenants cannot see.
+        account = await caller.owner.account_named(full_name(name, caller))
     except NotFound:
         raise not_found("account", name) from None
     tried = await verification.verify(account, service)
@@ -218,7 +217,7 @@ async def verify_account(name: AccountName, caller: Manages, service: TheService
 @router.delete(
     "/{name}",
     summary="Remove an account and its password",
-    description="Refused while it has e-mails claimed, being sent or in doubt, or while e-mails wait for this account only. `details` counts them.",
+    description="Refused while e-mails are claimed, being sent or in doubt on this account, or while some can be sent only by this account. `details` gives their numbers.",
     responses=failures("not_found", "conflict"),
 )
 async def delete_account(name: AccountName, caller: Manages) -> Answer[Removed]:
@@ -233,26 +232,30 @@ async def _seal(
     account_id: AccountId,
     write: Callable[[str | None, Sequence[str] | None], Awaitable[None]],
 ) -> None:
-    """Writes with the secret sealed. Which keys are in use is a matter of all accounts: the owner is asked."""
+    """Seals the secret, then calls `write`. This needs the owner's store, because the keys in use depend on all
+    accounts.
+    """
     if secret is None:
         await write(None, None)
         return
     try:
         await write_sealed(caller.owner, service.vault, secret, account_id=account_id, write=write)
     except KeysChanged:
-        raise ApiError("unavailable", "The key of all secrets is being changed. Try again.", headers=_SOON) from None
+        raise ApiError("unavailable", "The master key is being rotated. Try again.", headers=_SOON) from None
     except VaultError:
-        raise ApiError("unavailable", "No secret can be kept now; the operator has to put that right.") from None
+        raise ApiError(
+            "unavailable", "Secrets cannot be stored now. Ask the operator to check the master key."
+        ) from None
 
 
 _SOON = {"Retry-After": "1"}
 
 
-# ── what is given ─────────────────────────────────────────────────────────────────────────────────────────
+# ── parse requests ────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _address(caller: Caller, service: Service, text: str) -> str:
-    """One that can be shown to be the workspace's own: by its domain, or by a login at its provider."""
+    """Returns an address that the workspace can verify, by its domain or by a login at its provider."""
     address = await caller.store.parse_address(text)
     if address is None:
         raise invalid("address", "must be an e-mail address")
@@ -271,7 +274,7 @@ def _provider_host(service: Service, address: str) -> str | None:
 async def _proven_mailbox(
     caller: Caller, service: Service, address: str, server: ServerSettings | None, secret: str | None
 ) -> str | None:
-    """None: the workspace has shown the address's domain to be its own. Else a login at its provider must succeed. Raises ApiError."""
+    """Verifies the address by a login at its provider. Returns None if its domain is verified. Raises ApiError."""
     if await workspaces.owns_domain_of(caller.store, caller.workspace, address):
         return None
     host = _provider_host(service, address)
@@ -279,40 +282,44 @@ async def _proven_mailbox(
     if doubt is not None:
         words = _UNFIT[doubt.reason].format(domain=address.rpartition("@")[2], host=host, address=address)
         raise invalid(doubt.field, words)
-    assert server is not None, "what has no login is doubted"
+    assert server is not None, "an address without a login is not verified"
     if secret is None:
-        raise invalid("smtp.password", "is needed: the address is proven by a login")
+        raise invalid("smtp.password", "is required: the address is verified by a login")
     turn = await workspaces.take_turn(caller.owner, f"logins {caller.workspace}", LOGINS_PER_MINUTE)
     if turn.wait_s is not None:
         headers = {"Retry-After": str(math.ceil(turn.wait_s))}
-        raise ApiError("rate_limited", f"A workspace tries {LOGINS_PER_MINUTE} logins a minute.", headers=headers)
+        raise ApiError(
+            "rate_limited",
+            f"Too many logins. The limit is {LOGINS_PER_MINUTE} per minute for a workspace.",
+            headers=headers,
+        )
     async with service.trying.one_more(caller.workspace):
         tried = await verification.log_in(server, secret, address, service)
     if not tried.ok:
-        raise invalid("smtp", f"could not log in, and so the address is not proven. {tried.words}")
+        raise invalid("smtp", f"could not be verified, because the login failed. {tried.words}")
     return same_mailbox(address)
 
 
 async def _proven_again(
     caller: Caller, service: Service, name: str, address: str, server: ServerSettings | None, secret: str | None
 ) -> str | None:
-    """The same of an account that is there: what is not given is what it has."""
-    known = await caller.owner.account_named(full_name(name, caller))  # with the sealed secret, which no tenant sees
+    """Does the same for an existing account. Omitted fields keep their values."""
+    known = await caller.owner.account_named(full_name(name, caller))  # with the sealed secret, hidden from tenants
     old = known.transport if isinstance(known.transport, ServerSettings) else None
     if secret is None and old is not None and old.secret is not None and (server or old).secret is not None:
         try:
             secret = service.vault.open(old.secret, account_id=known.id, name=known.name)
         except VaultError:
-            secret = None  # to be given anew
+            secret = None  # must be given again
     return await _proven_mailbox(caller, service, address, server or old, secret)
 
 
 _UNFIT: Mapping[Unfit, str] = {
-    Unfit.NO_PROVIDER: "{domain} is not a domain that this workspace has shown to be its own",
-    Unfit.NO_LOGIN: "is needed with a login at {host}: it proves that {address} is yours",
-    Unfit.OTHER_HOST: "must be {host}: only a login there proves that {address} is yours",
-    Unfit.NOT_VERIFIED: "must be implicit or starttls, with a certificate that can be verified",
-    Unfit.OTHER_USER: "must be {address}: another login does not prove that it is yours",
+    Unfit.NO_PROVIDER: "{domain} is not one of this workspace's verified domains",
+    Unfit.NO_LOGIN: "is required, with a login at {host}, to verify that {address} is yours",
+    Unfit.OTHER_HOST: "must be {host}: only a login there verifies that {address} is yours",
+    Unfit.NOT_VERIFIED: "must be implicit or starttls, with a verifiable certificate",
+    Unfit.OTHER_USER: "must be {address}: a different login does not verify that it is yours",
 }
 
 
@@ -323,7 +330,7 @@ def _line(name: str | None) -> str | None:
 
 
 def _changes(given: AccountChange, account: Account, address: str, caller: Caller, service: Service) -> dict[str, Any]:
-    """By columns."""
+    """Returns the changes by column."""
     changes: dict[str, Any] = {}
     if "address" in given.model_fields_set:
         changes["address"] = address
@@ -341,7 +348,7 @@ def _changes(given: AccountChange, account: Account, address: str, caller: Calle
 
 
 def _begun_limits(given: AccountIn | AccountChange, address: str, service: Service) -> tuple[Limits, str | None]:
-    """The provider's numbers with those given in their place, and the provider's name."""
+    """Returns the provider's limits with the given ones applied, and the provider's name."""
     preset = _preset(given, address.rpartition("@")[2], service)
     return with_given(preset.limits if preset else Limits(), given.limits), preset.name if preset else None
 
@@ -358,11 +365,11 @@ def _preset(given: AccountIn | AccountChange, domain: str, service: Service) -> 
     kind = given_kind(given)
     if kind is not None and kind.preset is not None:
         return presets[kind.presets.get(known.name if known else "", kind.preset)]
-    # Whoever gives numbers for a mailbox that nobody knows has thought of them, and wants no others.
+    # Explicit limits for an unknown mailbox replace the preset completely.
     return known or (None if given.limits is not None else presets[CUSTOM])
 
 
-# ── how it is shown ───────────────────────────────────────────────────────────────────────────────────────
+# ── render ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _post(caller: Caller, name: str) -> AccountRuntime:
@@ -384,7 +391,7 @@ def _shown(post: AccountRuntime, caller: Caller, now: datetime) -> AccountOut:
 
 
 def account_out(post: AccountRuntime, now: datetime) -> AccountOut:
-    """By the names that the database has."""
+    """Returns the account with the database's field names."""
     account = post.account
     hour_used, day_used = used(post.account, now)
     may_send_at, waits_for = may_send(post.account, now)

@@ -1,4 +1,4 @@
-"""For those who run the service: the accounts of all workspaces and their own, by the names that the database has."""
+"""For admins: the accounts of all workspaces and shared accounts, by full name."""
 
 from datetime import datetime
 from typing import Annotated
@@ -29,12 +29,12 @@ from fairpost.system import clock
 router = Router(prefix="/v1/admin/accounts", tags=["operators"])
 
 
-@router.get("", summary="List the accounts of all workspaces by name", responses=failures("not_found"))
+@router.get("", summary="List all workspaces' accounts by name", responses=failures("not_found"))
 async def list_all_accounts(
     _: Admin,
     service: TheService,
     region: RegionQuery = None,
-    workspace: Annotated[Text | None, Query(max_length=200, description="Only those of this workspace.")] = None,
+    workspace: Annotated[Text | None, Query(max_length=200, description="Only accounts in this workspace.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[AnyAccountOut]]:
@@ -83,7 +83,7 @@ async def list_account_blocks(
 @router.post(
     "/{name:path}/unblock",
     summary="Let a workspace send through an account again",
-    description="Earlier bounces and refusals no longer count. It is no error if the workspace is not blocked.",
+    description="Earlier bounces and refusals no longer count. If the workspace is not blocked, nothing happens.",
     responses=failures("not_found"),
 )
 async def unblock_workspace(

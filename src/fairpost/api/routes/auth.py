@@ -1,4 +1,4 @@
-"""People who sign in: a password, then a code by e-mail in the same browser. Before both, nothing works."""
+"""Sign-in: a password, then a code by e-mail in the same browser."""
 
 import asyncio
 from typing import Annotated
@@ -82,7 +82,7 @@ async def sign_in(given: SignInIn, request: Request, response: Response, service
 
 
 async def _meant(given: SignInIn, request: Request, service: Service) -> tuple[str, str | None]:
-    """The region and the workspace; None: those who run the service."""
+    """Returns the region and workspace to sign in to. The workspace is None for admins."""
     if given.workspace is not None:
         workspace = given.workspace or None
         return await place_of(service, workspace), workspace
@@ -97,7 +97,10 @@ async def _meant(given: SignInIn, request: Request, service: Service) -> tuple[s
 
 
 async def _members(service: Service, region: str, address: str) -> list[Candidate]:
-    """Those of a region that is away name their workspace, and are told."""
+    """Returns the members with this address in a region, or none if it is unavailable.
+
+    They must name their workspace, and then get an error.
+    """
     try:
         async with service.auth_store(region) as store:
             return await signing_in.candidates(store, address, region=region, of_members=True)
@@ -134,7 +137,7 @@ async def enter_code(given: CodeIn, request: Request, response: Response, servic
 
 @router.post(
     "/enter",
-    summary="Sign an admin in with a one-time link that the server printed",
+    summary="Sign in an admin with a one-time link printed on the server",
     responses=failures("wrong_credentials"),
 )
 async def sign_in_by_link(
@@ -244,7 +247,7 @@ async def accept_invitation(
 
 @router.post(
     "/setup",
-    summary="Become the first admin with the link that the server printed",
+    summary="Become the first admin with the link printed on the server",
     responses=failures("wrong_credentials", "conflict"),
 )
 async def set_up(given: SetUp, request: Request, service: TheService) -> Answer[PersonOut]:
@@ -254,7 +257,7 @@ async def set_up(given: SetUp, request: Request, service: TheService) -> Answer[
 
 
 def _stranger(request: Request) -> Actor:
-    """Known once the link has said who it is for."""
+    """Returns the actor to use until the link shows who it is for."""
     return Actor(who="a link", request_id=request.state.request_id)
 
 
@@ -263,7 +266,7 @@ def _self(signed_in: SignedInPerson, request: Request) -> Actor:
 
 
 def refusal(refused: Refused) -> ApiError:
-    """What comes of trying, as an answer."""
+    """Returns the result of an attempt, as a response."""
     code_ = _STATUS.get(refused.kind, "invalid")
     details: dict[str, object] = {"kind": refused.kind} | (
         {"tries_left": refused.tries_left} if refused.kind == "wrong" else {}
@@ -275,7 +278,7 @@ def refusal(refused: Refused) -> ApiError:
 
 
 def person_out(result: Person | Refused) -> PersonOut:
-    """Raises ApiError."""
+    """Returns the person. Raises ApiError for a refusal."""
     if isinstance(result, Refused):
         raise refusal(result)
     return PersonOut.model_validate(result)
@@ -293,12 +296,12 @@ def _begin_session(response: Response, service: Service, region: str, begun: Sig
 
 
 def _begun(request: Request, service: Service) -> tuple[str, str]:
-    """The region and the secret of a sign-in that this browser began."""
+    """Returns the region and secret of the sign-in that this browser started."""
     region, _, secret = request.cookies.get(SIGN_IN_COOKIE, "").partition(".")
     if not secret:
         raise ApiError(
             "wrong_credentials",
-            "No sign-in was begun in this browser, or it is over. Enter your password.",
+            "No sign-in is in progress in this browser, or it has expired. Enter your password.",
             details={"kind": "expired"},
         )
     return _known(region, service), secret
@@ -306,7 +309,7 @@ def _begun(request: Request, service: Service) -> tuple[str, str]:
 
 def _known(region: str, service: Service) -> str:
     if region != HOME and region not in service.regions:
-        raise ApiError("wrong_credentials", "This does not work any more. Begin again.", details={"kind": "expired"})
+        raise ApiError("wrong_credentials", "This is no longer valid. Start again.", details={"kind": "expired"})
     return region
 
 

@@ -1,4 +1,4 @@
-"""Many e-mails at once: a line of JSON each, read as they come, and enqueued in one commit."""
+"""Bulk sending: one JSON object per line, read as a stream and enqueued in one commit."""
 
 import asyncio
 import json
@@ -27,8 +27,8 @@ TYPES = ("application/x-ndjson", "application/jsonl", "application/ndjson")
 LINES_MAX = 100_000
 CHUNK_LINES = 1_000
 CHUNK_BYTES = 8_000_000
-IN_MEMORY_BYTES = 1_048_576  # the rest of a body lies on the disk
-KEY_CHARS_MAX = 480  # with the number of the line, a key of at most 500
+IN_MEMORY_BYTES = 1_048_576  # the rest of the body is kept on disk
+KEY_CHARS_MAX = 480  # with the line number added, a key has at most 500
 
 
 @router.post(
@@ -53,11 +53,11 @@ async def send_emails(
     request: Request, caller: Sends, service: TheService, key: IdempotencyKey = None
 ) -> Answer[BulkResult]:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in TYPES:
-        raise ApiError("unsupported_media_type", f"Send {TYPES[0]}: an e-mail a line.")
+        raise ApiError("unsupported_media_type", f"Send {TYPES[0]}, with one e-mail per line.")
     if key is not None and len(key) > KEY_CHARS_MAX:
         raise ApiError(
             "bad_request",
-            f"Here an Idempotency-Key has at most {KEY_CHARS_MAX} characters: the line's number is added to it.",
+            f"The Idempotency-Key must have at most {KEY_CHARS_MAX} characters, because the line number is appended to it.",
         )
     results: list[Taken | Refused] = []
     with SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as body:
@@ -67,7 +67,9 @@ async def send_emails(
             lines += piece.count(b"\n")
             if lines > LINES_MAX:
                 raise ApiError(
-                    "too_large", f"A request has at most {LINES_MAX:,} lines.", details={"lines_max": LINES_MAX}
+                    "too_large",
+                    f"Too many lines. The limit is {LINES_MAX:,} per request.",
+                    details={"lines_max": LINES_MAX},
                 )
         is_one_chunk = lines <= CHUNK_LINES and body.tell() <= CHUNK_BYTES
         users = set() if is_one_chunk else await _users(body) | {caller.user}
@@ -89,7 +91,7 @@ async def send_emails(
 
 
 async def _users(body: IO[bytes]) -> set[str]:
-    """Whose e-mails these are. Two requests that lock the same users chunk by chunk would wait for each other in a circle."""
+    """Returns the users of all e-mails, to lock them up front. Locking them chunk by chunk could deadlock."""
     users: set[str] = set()
     body.seek(0)
     for number, line in enumerate(body, 1):
@@ -98,24 +100,27 @@ async def _users(body: IO[bytes]) -> set[str]:
             if isinstance(user, str) and "\0" not in user and user.encode():
                 users.add(user)
         if number % CHUNK_LINES == 0:
-            await asyncio.sleep(0)  # others are answered meanwhile
+            await asyncio.sleep(0)  # lets other requests run
     return users
 
 
 def _lines(body: IO[bytes], key: str | None, known: Callable[[Any], str]) -> Iterator[str | Refused]:
-    """The JSON of each line, or what is wrong with it. Empty lines are none."""
+    """Yields the JSON of each line, or what is wrong with it. Skips empty lines."""
     for number, line in enumerate(body, 1):
         if line.strip():
             yield checked_line(line, None if key is None else f"{key}:{number}", known)
 
 
 def checked_line(line: bytes, key: str | None, known: Callable[[Any], str]) -> str | Refused:
-    """The line as JSON that PostgreSQL can read, with the key where it has none of its own. `known`: an id as it is inside."""
+    """Returns the line as JSON that PostgreSQL can read.
+
+    Adds a key if the line has none. `known` converts a public ID to an internal one.
+    """
     try:
         text = line.decode()
         email = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
         if not isinstance(email, dict):
-            return Refused("", "must be an object, with the fields of an e-mail")
+            return Refused("", "must be an object with the fields of an e-mail")
         if key is not None and email.get("idempotency_key") is None:
             email["idempotency_key"] = key
             text = json.dumps(email, ensure_ascii=False)
@@ -128,21 +133,21 @@ def checked_line(line: bytes, key: str | None, known: Callable[[Any], str]) -> s
             if "\\u0000" in text:
                 return Refused("", "must not contain NUL characters")
     except UnicodeEncodeError:
-        return Refused("", "must not contain lone surrogates: they are halves of characters")
+        return Refused("", "must not contain lone surrogates")
     except (ValueError, RecursionError):
-        return Refused("", "is no JSON")
+        return Refused("", "is not valid JSON")
     return text
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"{text} is more than a number can be")
+        raise ValueError(f"{text} is out of range for a number")
     return number
 
 
 def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not valid JSON")
 
 
 def _chunks(lines: Iterator[str | Refused]) -> Iterator[list[str | Refused]]:

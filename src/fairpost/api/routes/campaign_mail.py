@@ -1,4 +1,4 @@
-"""The e-mails of a campaign: planned, foreseen, previewed, accounted for, tried again, stopped for one person."""
+"""The e-mails of a campaign: schedule, forecast, preview, recipients, retry, and stop for one person."""
 
 import asyncio
 from collections import Counter
@@ -20,6 +20,7 @@ from fairpost.api.routes.campaigns import PLANNING_S_MAX, named, scheduling, sta
 from fairpost.api.routes.prospects import prospect_at
 from fairpost.api.routes.templates import unfilled
 from fairpost.api.routing import Router
+from fairpost.api.service import TheService
 from fairpost.api.shapes.campaign_mail import (
     AccountForecast,
     CampaignForecast,
@@ -41,6 +42,7 @@ from fairpost.api.shapes.campaign_mail import (
 )
 from fairpost.api.shapes.campaigns import CampaignName, Scheduling
 from fairpost.api.shapes.emails import MailboxOut
+from fairpost.api.shapes.findings import FindingOut
 from fairpost.campaigns import forecasting
 from fairpost.campaigns import preview as previewing
 from fairpost.campaigns.forecasting import Question
@@ -55,17 +57,17 @@ from fairpost.templates.rendering import Unrenderable
 router = Router(prefix="/v1/campaigns", tags=["campaigns"])
 
 RETRYING_S_MAX = 10.0
-NUMBERED = "shared account"  # with a space, as no account's own name
+NUMBERED = "shared account"  # contains a space, so it cannot be an account's name
 
 
-# ── planned ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── schedule ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.post(
     "/{id}/schedule",
     dependencies=LONG,
-    summary="Schedule prospects added to its lists since the launch",
-    description="For a campaign that is running, or launched for later. Prospects who have it already are skipped and counted.",
+    summary="Schedule prospects added to a campaign's lists since its launch",
+    description="For a campaign that is running, or is launched but starts later. Prospects already scheduled are skipped and counted.",
     responses=failures("not_found", "conflict"),
 )
 async def schedule_campaign(name: CampaignName, caller: Sends) -> Answer[Scheduling]:
@@ -74,9 +76,7 @@ async def schedule_campaign(name: CampaignName, caller: Sends) -> Answer[Schedul
     return Answer(data=await scheduling(caller, name, result))
 
 
-@router.get(
-    "/{id}/schedule", summary="Get how far the planning of a campaign has come", responses=failures("not_found")
-)
+@router.get("/{id}/schedule", summary="Get a campaign's scheduling progress", responses=failures("not_found"))
 async def get_campaign_planning(name: CampaignName, caller: Reads) -> Answer[PlanningOut]:
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
@@ -97,13 +97,13 @@ async def get_campaign_planning(name: CampaignName, caller: Reads) -> Answer[Pla
     )
 
 
-# ── foreseen ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── forecast ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.get(
     "/{id}/forecast",
-    summary="Forecast when a campaign will be done, and what would help",
-    description="By the engine's own rules, from the current state. It does not consider bounces, retries, outages and other campaigns on the same accounts.",
+    summary="Forecast when a campaign will finish, and what would speed it up",
+    description="Uses the engine's own rules and the current state. It does not consider bounces, retries, outages or other campaigns on the same accounts.",
     responses=failures("not_found", "conflict"),
 )
 async def get_campaign_forecast(name: CampaignName, caller: Reads) -> Answer[CampaignForecast]:
@@ -130,7 +130,7 @@ async def get_campaign_forecast(name: CampaignName, caller: Reads) -> Answer[Cam
 
 
 def _foreseen(question: Question, now: datetime) -> tuple[Forecast, list[Suggestion]]:
-    """Takes seconds, with a million e-mails."""
+    """Computes the forecast, which takes seconds for a million e-mails."""
     try:
         found = foresee(question.plan, question.senders, now=now)
     except NoForecast as error:
@@ -139,7 +139,7 @@ def _foreseen(question: Question, now: datetime) -> tuple[Forecast, list[Suggest
 
 
 def _as_known(question: Question, caller: Caller) -> Question:
-    """Its own accounts by their short names, and those of the operator by numbers."""
+    """Returns the question with the workspace's own account names, and numbers for the operator's accounts."""
     shared = (sender.name for sender in question.senders if own_account(sender.name, caller) is None)
     names = {name: f"{NUMBERED} {number}" for number, name in enumerate(shared, 1)}
 
@@ -180,26 +180,27 @@ def _foretold(foretold: Foreseen, by_now: int) -> ForeseenOut:
     return ForeseenOut(made_at=foretold.made_at, ends_at=foretold.ends_at, emails=foretold.emails, by_now=by_now)
 
 
-# ── looked at ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── read ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.post(
     "/{id}/preview", summary="Render a campaign's e-mail for one prospect", responses=failures("not_found", "conflict")
 )
 async def preview_campaign(
-    name: CampaignName, caller: Reads, given: CampaignPreviewIn | None = None
+    name: CampaignName, caller: Reads, service: TheService, given: CampaignPreviewIn | None = None
 ) -> Answer[CampaignPreview]:
     given = given or CampaignPreviewIn()
+    url = service.settings.public_url
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
         if given.step > len(campaign.steps):
             raise not_found(f"step {given.step} of campaign", name)
         to = given.to or await campaigns.first_member(one, campaign)
         if to is None:
-            raise ApiError("conflict", f"Nobody is on {' or '.join(campaign.lists)} yet.")
+            raise ApiError("conflict", f"There are no prospects on {' or '.join(campaign.lists)} yet.")
         prospect = await prospect_at(one, caller, to)
         try:
-            shown = await previewing.preview(one, campaign, given.step, prospect, now=await one.now())
+            shown = await previewing.preview(one, campaign, given.step, prospect, now=await one.now(), public_url=url)
         except Unrenderable as error:
             raise unfilled(error, "to") from None
     return Answer(
@@ -212,20 +213,19 @@ async def preview_campaign(
             leaves_thread=shown.leaves_thread,
             text=shown.said.text,
             html=shown.said.html,
+            checks=[FindingOut.model_validate(each) for each in shown.findings],
         )
     )
 
 
 @router.get(
-    "/{id}/recipients", summary="List the outcome of each e-mail of a campaign", responses=failures("not_found")
+    "/{id}/recipients", summary="List the outcome of each e-mail in a campaign", responses=failures("not_found")
 )
 async def list_campaign_recipients(
     name: CampaignName,
     caller: Reads,
-    state: Annotated[
-        list[ReceiptState] | None, Query(description="Only e-mails in this state. Can be repeated.")
-    ] = None,
-    address: Annotated[Text | None, Query(max_length=320, description="Only those of one prospect.")] = None,
+    state: Annotated[list[ReceiptState] | None, Query(description="Only e-mails in this state. Repeatable.")] = None,
+    address: Annotated[Text | None, Query(max_length=320, description="Only e-mails to one prospect.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[ReceiptOut]]:
@@ -256,13 +256,13 @@ async def list_campaign_recipients(
     )
 
 
-# ── changed ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── change ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.post(
     "/{id}/retry",
     dependencies=LONG,
-    summary="Retry the e-mails of a campaign that failed",
+    summary="Retry a campaign's failed e-mails",
     description="E-mails that were sent are never sent again. Bounced addresses are suppressed: remove them from the suppression list first.",
     responses=failures("not_found", "conflict"),
 )
@@ -273,7 +273,7 @@ async def retry_campaign(name: CampaignName, caller: Sends, given: Retry | None 
     return Answer(data=Retried(retried=done.retried, is_done=done.is_done))
 
 
-@router.post("/{id}/stop", summary="Stop a campaign for one prospect, for good", responses=failures("not_found"))
+@router.post("/{id}/stop", summary="Stop a campaign for one prospect permanently", responses=failures("not_found"))
 async def stop_campaign(name: CampaignName, given: StopIn, caller: Sends) -> Answer[Stopped]:
     request = actions.StopRecipient(workspace=caller.workspace, name=name, address=given.address, reason=given.reason)
     done = await act(caller, actions.stop, request)

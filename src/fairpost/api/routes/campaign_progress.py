@@ -31,7 +31,7 @@ MISSED = ("failed", "bounced", "suppressed", "cancelled")
     description="An engine counts every minute, less often for very large campaigns.",
     responses=failures("not_found"),
 )
-async def get_campaign_course(name: CampaignName, caller: Reads) -> Answer[CampaignProgress]:
+async def get_campaign_progress(name: CampaignName, caller: Reads) -> Answer[CampaignProgress]:
     async with caller.store.together() as one:
         campaign = await named(one, caller, name)
         view = await view_progress(one, campaign, now=await one.now(), called=lambda account: as_known(account, caller))
@@ -80,7 +80,7 @@ def _expected(kept: Foreseen | Unforeseen | None, caller: Caller) -> ExpectedPro
 
 
 def _why(none: Unforeseen, caller: Caller) -> str:
-    """Without what an operator's account is called."""
+    """Returns why there is no forecast, without names of the operator's accounts."""
     words = none.why
     if none.account is not None and own_account(none.account, caller) is None:
         words = words.replace(f'the account "{none.account}"', SHARED).replace(
@@ -109,7 +109,7 @@ def _steps(view: ProgressView) -> list[StepCourse]:
 
 
 def _accounts(view: ProgressView, caller: Caller) -> list[AccountCourse]:
-    """Its own by their names; those of the operator are one."""
+    """Returns the workspace's own accounts by name; the operator's accounts are combined into one."""
     figures: dict[tuple[str | None, bool], Counter[str]] = {}
     for share in view.by_account:
         own = own_account(share.account, caller)

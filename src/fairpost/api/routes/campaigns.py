@@ -1,4 +1,4 @@
-"""Campaigns: drafted, launched, paused, resumed, cancelled, and how they stand. What becomes of their e-mails is in campaign_mail."""
+"""Campaigns: draft, launch, pause, resume, cancel and read. Their e-mails are in campaign_mail."""
 
 from datetime import datetime
 
@@ -15,6 +15,7 @@ from fairpost.api.errors import not_found
 from fairpost.api.names import as_known, own_route
 from fairpost.api.pages import Cursor, Limit, bad_cursor, name_at, page_of
 from fairpost.api.routing import Router
+from fairpost.api.service import TheService
 from fairpost.api.shapes.campaigns import (
     CampaignIn,
     CampaignItem,
@@ -25,21 +26,24 @@ from fairpost.api.shapes.campaigns import (
     Launch,
     Scheduling,
     StepProgress,
+    WarningOut,
 )
+from fairpost.api.shapes.emails import MailboxOut
 from fairpost.campaigns import values
 from fairpost.campaigns.launching import SchedulingResult
 from fairpost.model.campaign import Campaign
 from fairpost.observe.campaigns import CampaignView, view_campaign
+from fairpost.reasons.rendering import sentence
 from fairpost.store import campaigns
 from fairpost.store.store import Store
 
-TAG = {"name": "campaigns", "description": "Send a sequence to the prospects of your lists."}
+TAG = {"name": "campaigns", "description": "Send a sequence to the prospects on your lists."}
 router = Router(prefix="/v1/campaigns", tags=["campaigns"])
 
-PLANNING_S_MAX = 10.0  # of one request: the rest is left to an engine
+PLANNING_S_MAX = 10.0  # per request; an engine does the rest
 
 
-# ── made ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── draft ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.get("", summary="List campaigns, newest first", responses=failures())
@@ -56,9 +60,9 @@ async def list_campaigns(caller: Reads, limit: Limit = 50, cursor: Cursor = None
 @router.put(
     "/{id}",
     summary="Create a draft, or change it",
-    description="Nothing is sent before the launch. After it, the campaign cannot be changed.",
+    description="Nothing is sent before the launch. After the launch, the campaign cannot be changed.",
     responses={
-        201: {"model": Answer[CampaignOut], "description": "It was created."},
+        201: {"model": Answer[CampaignOut], "description": "The draft was created."},
         **failures("conflict"),
     },
     dependencies=WRITING,
@@ -75,7 +79,7 @@ async def put_campaign(
 
 
 @router.get(
-    "/{id}", summary="Get a campaign: its state, its steps, and what it waits for", responses=failures("not_found")
+    "/{id}", summary="Get a campaign: its state, its steps, and what it is waiting for", responses=failures("not_found")
 )
 async def get_campaign(name: CampaignName, caller: Reads) -> Answer[CampaignOut]:
     async with caller.store.together() as one:
@@ -88,26 +92,28 @@ async def delete_campaign(name: CampaignName, caller: Manages) -> Answer[Removed
     return Answer(data=Removed())
 
 
-# ── moved ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── launch, pause, resume, cancel ─────────────────────────────────────────────────────────────────────────
 
 
 @router.post(
     "/{id}/launch",
     dependencies=LONG,
     summary="Launch a draft for all prospects on its lists",
-    description="From then on it runs by itself. Launching a running campaign continues its planning; no prospect gets an e-mail twice.",
+    description="The campaign then runs automatically. Launching a running campaign again continues its scheduling; no prospect gets an e-mail twice.",
     responses=failures("not_found", "conflict"),
 )
-async def launch_campaign(name: CampaignName, caller: Sends, how: Launch | None = None) -> Answer[Scheduling]:
-    skips = (how or Launch()).skip_incomplete
-    request = actions.Launch(workspace=caller.workspace, name=name, skip_incomplete=skips)
+async def launch_campaign(
+    name: CampaignName, caller: Sends, service: TheService, how: Launch | None = None
+) -> Answer[Scheduling]:
+    skips, url = (how or Launch()).skip_incomplete, service.settings.public_url
+    request = actions.Launch(workspace=caller.workspace, name=name, skip_incomplete=skips, public_url=url)
     launched = await act(caller, actions.launch, request)
     result = await actions.plan(caller.store, launched, seconds_max=PLANNING_S_MAX)
     return Answer(data=await scheduling(caller, name, result))
 
 
 @router.post(
-    "/{id}/pause", summary="Pause a campaign; sends in flight finish", responses=failures("not_found", "conflict")
+    "/{id}/pause", summary="Pause a campaign; sends in progress finish", responses=failures("not_found", "conflict")
 )
 async def pause_campaign(name: CampaignName, caller: Sends, why: ReasonIn | None = None) -> Answer[CampaignMoved]:
     return _moved(await act(caller, actions.pause, _because(caller, name, why)))
@@ -124,7 +130,7 @@ async def resume_campaign(name: CampaignName, caller: Sends) -> Answer[CampaignM
 
 @router.post(
     "/{id}/cancel",
-    summary="Cancel a campaign for good; sends in flight finish",
+    summary="Cancel a campaign permanently; sends in progress finish",
     responses=failures("not_found", "conflict"),
 )
 async def cancel_campaign(name: CampaignName, caller: Sends, why: ReasonIn | None = None) -> Answer[CampaignMoved]:
@@ -140,7 +146,7 @@ def _moved(moved: actions.CampaignMoved) -> Answer[CampaignMoved]:
     return Answer(data=CampaignMoved(id=campaign.name, state=campaign.state, changed=moved.changed))
 
 
-# ── for campaign_mail as well ─────────────────────────────────────────────────────────────────────────────
+# ── shared with campaign_mail ─────────────────────────────────────────────────────────────────────────────
 
 
 async def named(store: Store, caller: Caller, name: str) -> Campaign:
@@ -160,16 +166,17 @@ async def scheduling(caller: Caller, name: str, result: SchedulingResult) -> Sch
         errors=result.errors,
         inherited_subjects=result.inherited_subjects,
         leaving_thread=result.leaving_thread,
+        warnings=[WarningOut(code=each.code, message=sentence(each)) for each in result.warnings],
         is_done=result.is_done,
     )
 
 
 def state_word(word: str) -> str:
-    """Of an e-mail: `to follow` is one word here."""
+    """Returns an e-mail's state as the API writes it: `to follow` becomes one word."""
     return word.replace(" ", "_")
 
 
-# ── shown ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── render ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _place(cursor: str | None) -> tuple[datetime, str] | None:
@@ -208,6 +215,7 @@ def _item(campaign: Campaign, caller: Caller) -> CampaignItem:
 async def _out(store: Store, campaign: Campaign, caller: Caller) -> CampaignOut:
     view = await view_campaign(store, campaign, now=await store.now(), called=lambda account: as_known(account, caller))
     pool, account = own_route(campaign.route, caller)
+    reply_to = campaign.header_fields.reply_to
     return CampaignOut(
         id=campaign.name,
         state=campaign.state,
@@ -226,7 +234,13 @@ async def _out(store: Store, campaign: Campaign, caller: Caller) -> CampaignOut:
         account=account,
         gap=GapOut.model_validate(campaign.gap) if campaign.gap else None,
         by_recipients_clock=campaign.by_recipients_clock,
+        footer=campaign.has_footer,
         user=campaign.user,
+        type=campaign.labels.get("type"),
+        tags=campaign.labels.get("tags", {}),
+        metadata=campaign.labels.get("metadata", {}),
+        reply_to=MailboxOut.model_validate(reply_to) if reply_to else None,
+        headers=dict(campaign.header_fields.headers),
         created_at=campaign.created_at,
         starts_at=campaign.starts_at,
         launched_at=campaign.launched_at,

@@ -1,6 +1,7 @@
-"""E-mails: handed in, looked at, cancelled, tried again, decided on."""
+"""E-mails: send, read, cancel, retry, and resolve."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -48,6 +49,7 @@ from fairpost.api.shapes.emails import (
     Obstacle,
     Resolution,
 )
+from fairpost.model.email_fields import tags_of
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import EmailId
 from fairpost.model.outside import campaign_key_outside, is_like_campaigns, key_inside
@@ -60,14 +62,14 @@ from fairpost.observe.life import life_of
 from fairpost.observe.search import Matches, Understood, Wanted
 from fairpost.templates.rendering import Rendered
 
-TAG = {"name": "emails", "description": "Send and find e-mails, one or many at once."}
+TAG = {"name": "emails", "description": "Send and find e-mails, one or many at a time."}
 router = Router(prefix="/v1/emails", tags=["emails"])
 
-NOT_OWN = "FP004"  # as require_own says it
+NOT_OWN = "FP004"  # raised by require_own
 
 
 KNOWN_BEFORE: dict[int | str, dict[str, Any]] = {
-    200: {"model": Answer[Accepted], "description": "The idempotency key was used before; this is the first e-mail."}
+    200: {"model": Answer[Accepted], "description": "The idempotency key was used before; this is the original e-mail."}
 }
 
 
@@ -81,7 +83,7 @@ async def send_email(
     email: EmailIn, caller: Sends, service: TheService, response: Response, key: IdempotencyKey = None
 ) -> Answer[Accepted]:
     if key is not None and email.idempotency_key not in (None, key):
-        raise invalid("idempotency_key", "is another one in the header Idempotency-Key")
+        raise invalid("idempotency_key", "differs from the Idempotency-Key header")
     written = email.model_dump(by_alias=True, exclude_none=True, mode="json")
     if key is not None:
         written["idempotency_key"] = key
@@ -93,7 +95,10 @@ async def send_email(
 async def hand_in(
     caller: Caller, service: Service, email: dict[str, Any], response: Response, *, request: Any = None
 ) -> Answer[Accepted]:
-    """Raises ApiError where the database refuses it. `request`: what was asked, where the e-mail was made of it."""
+    """Submits one e-mail. If it was built from another request, `request` is that request.
+
+    Raises ApiError if the database rejects it.
+    """
     (result,) = await submit(caller, service, [email], requests=None if request is None else [request])
     if isinstance(result, Refused):
         raise result.as_error()
@@ -107,23 +112,31 @@ async def list_emails(
     caller: Reads,
     state: Annotated[
         list[State | SequenceWord] | None,
-        Query(description="Only e-mails in this state; values of `sequence_status` work, too. Can be repeated."),
+        Query(description="Only e-mails in this state; values of `sequence_status` also work. Repeatable."),
     ] = None,
     to: Annotated[
         Known, Query(description="Only e-mails with this address among their recipients. Case does not matter.")
     ] = None,
     key: Annotated[Known, Query(description="Only e-mails with this idempotency key.")] = None,
-    campaign: Annotated[Known, Query(description="Only e-mails of the campaign with this name.")] = None,
+    campaign: Annotated[Known, Query(description="Only e-mails from the campaign with this name.")] = None,
     user: Known = None,
     stream: Known = None,
-    account: Annotated[Known, Query(description="Only e-mails last assigned to this account of the workspace.")] = None,
-    since: Annotated[When | None, Query(description="Only e-mails accepted at this moment or later.")] = None,
-    until: Annotated[When | None, Query(description="Only e-mails accepted before this moment.")] = None,
+    account: Annotated[Known, Query(description="Only e-mails last assigned to this account in the workspace.")] = None,
+    type: Annotated[Known, Query(description="Only e-mails of this type, for example `hub_forgot_password`.")] = None,  # noqa: A002
+    tag: Annotated[
+        list[Text] | None,
+        Query(max_length=20, description="Only e-mails with this tag, written `name=value`. Repeatable."),
+    ] = None,
+    since: Annotated[When | None, Query(description="Only e-mails accepted at this time or later.")] = None,
+    until: Annotated[When | None, Query(description="Only e-mails accepted before this time.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[EmailLine]]:
-    """All that is given must be true of an e-mail. A page may have fewer than `limit`, or none, and still a `next`: it looks
-    at a few thousand e-mails at most."""
+    """All filters must match.
+
+    A page reads at most a few thousand e-mails, so it can have fewer than `limit` results, or none, and still a
+    `next`.
+    """
     before = number_at(cursor, caller.ids)
     wanted = Wanted(
         to=to,
@@ -132,6 +145,8 @@ async def list_emails(
         user=user,
         stream=stream,
         account=None if account is None else full_name(account, caller),
+        type=type,
+        tags=_tags(tag or ()),
         since=since,
         until=until,
     )
@@ -148,7 +163,15 @@ async def list_emails(
     return Answer(data=Page(**await _page(found, limit, caller)))
 
 
-@router.get("/find", summary="Find e-mails by id, address, key or campaign name", responses=failures())
+def _tags(given: Sequence[str]) -> dict[str, str]:
+    """Parses tags. Raises ApiError."""
+    try:
+        return tags_of(given)
+    except ValueError as error:
+        raise invalid("tag", str(error)) from None
+
+
+@router.get("/find", summary="Find e-mails by ID, address, idempotency key or campaign name", responses=failures())
 async def find_emails(
     caller: Reads,
     q: Annotated[
@@ -156,7 +179,7 @@ async def find_emails(
         Query(
             min_length=1,
             max_length=500,
-            description="An id, an address, a key or a campaign name. The first match counts.",
+            description="An ID, address, idempotency key or campaign name. They are tried in this order.",
         ),
     ],
     limit: Limit = 50,
@@ -179,7 +202,10 @@ async def find_emails(
 
 
 async def _not_guessed(emails: list[ListedEmail], key: str, caller: Caller) -> list[ListedEmail]:
-    """A campaign's keys are told outside with public ids. Whoever finds one by its numbers would know how many there are."""
+    """Drops campaign e-mails that were found by the numbers in their internal key.
+
+    Outside, campaign keys contain public IDs. The numbers would reveal how many e-mails there are.
+    """
     if caller.is_operator or not is_like_campaigns(key):
         return emails
     planned = await looking.planned_by_campaigns(caller.store, [each.id for each in emails])
@@ -190,10 +216,10 @@ async def _not_guessed(emails: list[ListedEmail], key: str, caller: Caller) -> l
 async def get_email(
     email_id: EmailIdPath,
     caller: Reads,
-    pictures: Annotated[bool, Query(description="Embed its inline images into the HTML, up to 2 MiB.")] = False,
+    pictures: Annotated[bool, Query(description="Embed inline images in the HTML, up to 2 MiB.")] = False,
 ) -> Answer[EmailOut]:
-    email = await _find(caller, email_id)
-    said = await asyncio.to_thread(filled, email) if await looking.has_places(caller.store, email) else None
+    email = await _find(caller, email_id, with_log=False)
+    said = await asyncio.to_thread(filled, email) if email.has_places else None
     if pictures and email.html is not None and any(file.inline_id for file in email.attachments):
         email, said = await _with_pictures(caller, email, said)
     key = await _key_outside(caller, email)
@@ -218,7 +244,7 @@ async def _with_pictures(
 
 @router.get(
     "/{email_id}/attempts",
-    summary="List the attempts of an e-mail, with the server's replies",
+    summary="List an e-mail's attempts, with the server's replies",
     responses=failures("not_found"),
 )
 async def list_email_attempts(email_id: EmailIdPath, caller: Reads) -> Answer[list[Attempt]]:
@@ -231,13 +257,13 @@ async def list_email_attempts(email_id: EmailIdPath, caller: Reads) -> Answer[li
     )
 
 
-@router.get("/{email_id}/life", summary="Get the life of an e-mail, moment by moment", responses=failures("not_found"))
+@router.get("/{email_id}/life", summary="Get an e-mail's history", responses=failures("not_found"))
 async def get_email_life(email_id: EmailIdPath, caller: Reads) -> Answer[EmailLife]:
     return Answer(data=await _life(caller, await _find(caller, email_id)))
 
 
 async def email_now(caller: Caller, email_id: EmailId) -> EmailNow:
-    """Raises NotFound."""
+    """Returns the parts of an e-mail that can change. Raises NotFound."""
     email = await _own_email(caller, email_id)
     return EmailNow(email=EmailItem.model_validate(_facts(email, caller)), life=await _life(caller, email))
 
@@ -262,7 +288,7 @@ async def _life(caller: Caller, email: ShownEmail) -> EmailLife:
 
 @router.post(
     "/{email_id}/cancel",
-    summary="Cancel an e-mail that has not been started",
+    summary="Cancel an e-mail that is not being sent yet",
     responses=failures("not_found", "conflict"),
 )
 async def cancel_email(email_id: EmailIdPath, caller: Sends, why: ReasonIn | None = None) -> Answer[EmailMoved]:
@@ -271,7 +297,7 @@ async def cancel_email(email_id: EmailIdPath, caller: Sends, why: ReasonIn | Non
 
 
 @router.post(
-    "/{email_id}/retry", summary="Retry an e-mail that was given up", responses=failures("not_found", "conflict")
+    "/{email_id}/retry", summary="Retry a failed or bounced e-mail", responses=failures("not_found", "conflict")
 )
 async def retry_email(email_id: EmailIdPath, caller: Sends) -> Answer[EmailMoved]:
     return _moved(caller, await act(caller, actions.retry, actions.RetryEmail(id=_meant(caller, email_id))))
@@ -294,21 +320,21 @@ def _meant(caller: Caller, email_id: str) -> EmailId:
     return id_
 
 
-async def _find(caller: Caller, email_id: str) -> ShownEmail:
-    """What is no id, nobody's or another's cannot be told apart."""
+async def _find(caller: Caller, email_id: str, *, with_log: bool = True) -> ShownEmail:
+    """Finds an e-mail. Invalid IDs, unknown IDs and other workspaces' IDs get the same error."""
     id_ = caller.email_id(email_id)
     try:
         if id_ is not None:
-            return await _own_email(caller, id_)
+            return await _own_email(caller, id_, with_log=with_log)
     except NotFound:
         pass
     raise refused(Reason("email.unknown", id=email_id))
 
 
-async def _own_email(caller: Caller, id_: EmailId) -> ShownEmail:
-    """Raises NotFound."""
+async def _own_email(caller: Caller, id_: EmailId, *, with_log: bool = True) -> ShownEmail:
+    """Returns an e-mail of the caller's workspace. Raises NotFound."""
     try:
-        return await looking.show_email(caller.store, id_)
+        return await looking.show_email(caller.store, id_, with_log=with_log)
     except asyncpg.PostgresError as error:
         if error.sqlstate != NOT_OWN:
             raise
@@ -329,7 +355,7 @@ async def _page(found: Matches, limit: int, caller: Caller) -> dict[str, Any]:
 
 
 def _own(told: Any, caller: Caller) -> dict[str, Any]:
-    """Without what an operator's account is called and was told."""
+    """Returns the log entry without names and replies of shared accounts."""
     facts = as_dict(told)
     hidden = {"account": lambda name: own_account(name, caller), "words": without_its_name}
     return {name: hidden[name](value) if name in hidden else value for name, value in facts.items()}

@@ -1,44 +1,63 @@
-"""What happened in a workspace, and why: holds, throttles, accounts that paused, campaigns that ended."""
+"""Events of a workspace by cursor, in the order of their commits, for programs."""
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query
 
 from fairpost.api.access import Caller, Reads
-from fairpost.api.answers import Answer, Page, Text, failures
-from fairpost.api.names import own_name
-from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of, sealed
+from fairpost.api.acting import refused
+from fairpost.api.answers import Answer, Text, failures
+from fairpost.api.pages import bad_cursor, sealed
 from fairpost.api.routing import Router
-from fairpost.api.shapes.events import Event
-from fairpost.model.outside import detail_outside, subject_outside
+from fairpost.api.shapes.events import Event, EventsRead
+from fairpost.model.errors import Refusal
+from fairpost.model.event import EventKind
+from fairpost.model.outside import as_told
 from fairpost.model.public_ids import Kind
+from fairpost.store.events import PAGE_MAX, events_after, events_end
 
-TAG = {"name": "events", "description": "What happened, and why."}
+TAG = {"name": "events", "description": "What happened to e-mails, accounts, campaigns, senders and domains."}
+LATEST = "latest"
 router = Router(prefix="/v1/events", tags=["events"])
 
 
-@router.get("", summary="List events, newest first", responses=failures())
-async def list_events(
+@router.get("", summary="Read events by cursor, oldest first", responses=failures("gone"))
+async def read_events(
     caller: Reads,
-    kind: Annotated[Text | None, Query(max_length=100, description="Only this kind.")] = None,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-) -> Answer[Page[Event]]:
-    before = number_at(cursor, caller.ids)
-    found = await caller.store.fetch(
-        """SELECT e.id, e.at, e.kind, e.subject, e.detail FROM fairpost.events e
-           WHERE e.workspace = $1 AND e.id < $2 AND ($3::text IS NULL OR e.kind = $3) ORDER BY e.id DESC LIMIT $4""",
-        *(caller.workspace, BIGGEST if before is None else before, kind, limit + 1),
-    )
-    return page_of(found, limit, shown=lambda row: _event(row, caller), place=lambda row: sealed(row["id"], caller.ids))
+    after: Annotated[
+        Text | None,
+        Query(
+            max_length=100,
+            description="The previous response's `cursor`, or `latest` for events from now on. Omit it to start with the oldest.",
+        ),
+    ] = None,
+    types: Annotated[
+        list[EventKind] | None, Query(alias="type", description="Only events of this type. Repeatable.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX, description="Maximum number of results.")] = 100,
+) -> Answer[EventsRead]:
+    if after == LATEST:
+        end = await events_end(caller.store)
+        return Answer(data=EventsRead(items=[], cursor=_outside(end, caller), is_end=True))
+    try:
+        page = await events_after(
+            caller.store, _inside(after, caller), most=limit, workspace=caller.workspace, kinds=types
+        )
+    except Refusal as refusal:
+        raise refused(refusal.reason) from None
+    items = [Event.model_validate(as_told(event, caller.ids)) for event in page]
+    return Answer(data=EventsRead(items=items, cursor=_outside(page.cursor, caller), is_end=page.is_end))
 
 
-def _event(row: Any, caller: Caller) -> Event:
-    return Event(
-        id=caller.ids.public(Kind.EVENT, row["id"]),
-        at=row["at"],
-        kind=row["kind"],
-        subject=subject_outside(own_name(row["subject"], caller), caller.ids),
-        detail=detail_outside(json.loads(row["detail"] or "null"), caller.ids),
-    )
+def _outside(cursor: str | None, caller: Caller) -> str | None:
+    """Sealed: the numbers would reveal counts of the whole installation."""
+    return None if cursor is None else ".".join(sealed(int(number), caller.ids) for number in cursor.split("."))
+
+
+def _inside(cursor: str | None, caller: Caller) -> str | None:
+    if cursor is None:
+        return None
+    numbers = [caller.ids.private(Kind.CURSOR, part) for part in cursor.split(".")]
+    if len(numbers) != 2 or None in numbers:
+        raise bad_cursor()
+    return ".".join(map(str, numbers))

@@ -1,4 +1,7 @@
-"""For load balancers: no key, no names but those of regions. Figures for Prometheus have a listener of their own: `fairpost metrics`."""
+"""Health checks for load balancers: no key, and no names except those of regions.
+
+Prometheus metrics have their own listener: `fairpost metrics`.
+"""
 
 import asyncio
 
@@ -14,12 +17,12 @@ router = Router(tags=["health"])
 HOME_S_MAX = 3.0
 
 
-@router.get("/healthz", summary="Check that this process answers")
+@router.get("/healthz", summary="Check that this process responds")
 async def get_liveness() -> Answer[Health]:
     return Answer(data=Health(status="ok"))
 
 
-@router.get("/readyz", summary="Check that the home database answers", responses=failures())
+@router.get("/readyz", summary="Check that the home database responds", responses=failures())
 async def get_readiness(service: TheService) -> Answer[Readiness]:
     async with asyncio.timeout(HOME_S_MAX):
         await service.home.value("SELECT true")

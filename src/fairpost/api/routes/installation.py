@@ -1,4 +1,4 @@
-"""For those who run the service: the whole installation at a glance. It only looks, and what costs is looked at once for all who ask."""
+"""For admins: the state of the whole installation. Read-only; costly queries are shared by all callers."""
 
 from collections import Counter
 from datetime import timedelta
@@ -50,7 +50,7 @@ router = Router(prefix="/v1/admin", tags=["operators"])
 # ── status ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/status", summary="Get what waits, what blocks it, and what to do", responses=failures("not_found"))
+@router.get("/status", summary="Get the queue, what blocks it, and what to do", responses=failures("not_found"))
 async def get_status(_: Admin, service: TheService, region: RegionQuery = None) -> Answer[StatusOut]:
     where = region_meant(service, region)
 
@@ -86,12 +86,16 @@ def _status(facts: Facts, region: str, redirect_all: str | None) -> StatusOut:
 # ── fairness ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/fairness", summary="Get who waits, who was served, and how evenly", responses=failures("not_found"))
+@router.get(
+    "/fairness",
+    summary="Get waiting and served senders, and how evenly they are served",
+    responses=failures("not_found"),
+)
 async def get_fairness(
     _: Admin,
     service: TheService,
     region: RegionQuery = None,
-    hours: Annotated[int, Query(ge=1, le=24, description="How many hours to look back.")] = 24,
+    hours: Annotated[int, Query(ge=1, le=24, description="Number of hours to include.")] = 24,
 ) -> Answer[FairnessOfAll]:
     async def read(store: Store) -> FairnessOfAll:
         return FairnessOfAll.model_validate(await read_fairness(store, window=timedelta(hours=hours)))
@@ -102,7 +106,7 @@ async def get_fairness(
 # ── settings ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/settings", summary="List every setting, its value and its origin", responses=failures("conflict"))
+@router.get("/settings", summary="List every setting with its value and origin", responses=failures("conflict"))
 async def list_settings(_: Admin) -> Answer[list[SettingOut]]:
     return Answer(data=[_setting(each) for each in shown_settings()])
 
@@ -112,12 +116,12 @@ def _setting(shown: ShownSetting) -> SettingOut:
     return SettingOut(variable=shown.variable, value=value, origin=shown.origin, rule=shown.rule, help=shown.help)
 
 
-# ── the newest ────────────────────────────────────────────────────────────────────────────────────────────
+# ── newest e-mails and campaigns ──────────────────────────────────────────────────────────────────────────
 
 
 @router.get(
     "/emails",
-    summary="List e-mails of all workspaces, newest first, without their content",
+    summary="List e-mails in all workspaces, newest first, without their content",
     responses=failures("not_found"),
 )
 async def list_all_emails(
@@ -126,7 +130,7 @@ async def list_all_emails(
     region: RegionQuery = None,
     state: Annotated[
         list[State | SequenceWord] | None,
-        Query(description="Only e-mails in this state; values of `sequence_status` work, too. Can be repeated."),
+        Query(description="Only e-mails in this state; values of `sequence_status` also work. Repeatable."),
     ] = None,
     to: Annotated[
         Known, Query(description="Only e-mails with this address among their recipients. Case does not matter.")
@@ -134,7 +138,9 @@ async def list_all_emails(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[AnyEmailItem]]:
-    """With `to`, a page may have fewer than `limit` results and still a `next`: each page looks at a few thousand e-mails at most."""
+    """With `to`, a page reads at most a few thousand e-mails, so it can have fewer than `limit` results and still a
+    `next`.
+    """
     store = await store_meant(service, region)
     ids = await store.public_ids()
     before = number_at(cursor, ids)
@@ -156,7 +162,7 @@ async def list_all_emails(
 
 @router.get(
     "/emails/{email_id}",
-    summary="Get an e-mail of any workspace, without its content",
+    summary="Get an e-mail from any workspace, without its content",
     responses=failures("not_found"),
 )
 async def get_any_email(email_id: EmailIdPath, _: Admin, service: TheService) -> Answer[AnyEmailItem]:
@@ -171,7 +177,7 @@ async def get_any_email(email_id: EmailIdPath, _: Admin, service: TheService) ->
     raise not_found("e-mail", email_id, where="")
 
 
-@router.get("/campaigns", summary="List campaigns of all workspaces, newest first", responses=failures("not_found"))
+@router.get("/campaigns", summary="List campaigns in all workspaces, newest first", responses=failures("not_found"))
 async def list_all_campaigns(
     _: Admin, service: TheService, region: RegionQuery = None, limit: Limit = 50, cursor: Cursor = None
 ) -> Answer[Page[AnyCampaignItem]]:
@@ -182,7 +188,7 @@ async def list_all_campaigns(
 
 
 def _is_of_service(email: ListedEmail) -> bool:
-    """Those say codes with which others sign in, some of them in the subject."""
+    """Returns whether this is one of Fairpost's own e-mails, whose subjects can contain sign-in codes."""
     return email.workspace == SERVICE_WORKSPACE
 
 

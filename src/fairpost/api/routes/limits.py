@@ -1,4 +1,4 @@
-"""The limits that an account can have, for whoever asks people for them."""
+"""Describes an account's limits, for forms."""
 
 from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, failures

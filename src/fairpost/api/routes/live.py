@@ -1,5 +1,8 @@
-"""What is live, as a stream of server-sent events: `state` with the whole of it each time it has changed, `trouble` while it cannot be seen, `over` when
-the session or the key has ended."""
+"""Live topics as server-sent events.
+
+`state` has the complete state after each change, `trouble` says that it cannot be read, and `over` that the session or
+key has ended.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,8 +27,8 @@ from fairpost.model.workspace import Scope
 TAG = {"name": "live", "description": "Live updates as server-sent events."}
 router = Router(prefix="/v1/live", tags=["live"])
 
-STREAM_S_MAX = 3_600.0  # then whoever watches comes again
-INBOX = "inbox"  # the one topic that may not be installed
+STREAM_S_MAX = 3_600.0  # then the client reconnects
+INBOX = "inbox"  # the only optional topic
 AGAIN = b"retry: 2000\n\n"
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
@@ -51,7 +54,8 @@ async def watch_topic(
         raise not_found("topic", topic, where="")
     watcher = await _watcher(request, service, asked, is_for_admins=watched.is_for_admins)
     watcher = replace(watcher, asked=asked.only(watched.takes))
-    by_number = bool(watched.takes) and watcher.caller is not None and watcher.caller.is_operator  # may ask by one
+    # Operators may use plain numbers as ids.
+    by_number = bool(watched.takes) and watcher.caller is not None and watcher.caller.is_operator
     key, of = (topic, watcher.region, watcher.workspace, watcher.asked, by_number), watcher.workspace or OPERATORS
     service.live.require_room(of)
     home, by = _credential_of(request, watcher)
@@ -74,13 +78,13 @@ async def watch_topic(
                 async for event in found.events(ended, asked.screen):
                     yield event
         except TimeoutError:
-            pass  # it comes again
+            pass  # the client reconnects
 
     return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
 def _credential_of(request: Request, watcher: Watcher) -> tuple[str, Credential]:
-    """By which whoever watches came in, and the region that knows it."""
+    """Returns the credential of the watcher, and its region."""
     if watcher.caller is not None and watcher.caller.key_id is not None:
         return watcher.region, watcher.caller.key_id
     region, _, token = request.cookies[SESSION_COOKIE].partition(".")
@@ -88,7 +92,10 @@ def _credential_of(request: Request, watcher: Watcher) -> tuple[str, Credential]
 
 
 async def _watcher(request: Request, service: Service, asked: Asked, *, is_for_admins: bool) -> Watcher:
-    """Who asks with a key, or as a member, watches a workspace; an admin that one, or everything."""
+    """Returns the watcher. Callers with a key and members watch their workspace.
+
+    Admins watch the workspace they chose, or everything.
+    """
     if "authorization" not in request.headers and SESSION_COOKIE in request.cookies:
         signed_in = await signed_in_of(request, service, None)
         if signed_in.person.role is Role.ADMIN and (is_for_admins or asked.workspace is None):
@@ -98,7 +105,7 @@ async def _watcher(request: Request, service: Service, asked: Asked, *, is_for_a
             return Watcher(service=service, caller=None, region=place, store=await service.store_of(place), asked=asked)
     caller = await caller_of(request, service, None, None, chosen=asked.workspace)
     if is_for_admins:
-        raise ApiError("forbidden", "This is for those who run the service.")
+        raise ApiError("forbidden", "Only admins can do this.")
     if Scope.READ not in caller.scopes:
-        raise ApiError("forbidden", "This needs the scope read.")
+        raise ApiError("forbidden", "This requires the scope read.")
     return Watcher(service=service, caller=caller, region=caller.region, store=caller.owner, asked=asked)

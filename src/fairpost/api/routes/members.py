@@ -1,4 +1,4 @@
-"""Members of a workspace: invited, given a role, kept out. They see their own workspace only."""
+"""Members of a workspace: invite, change roles, disable. Members see only their own workspace."""
 
 from fastapi import status
 
@@ -54,7 +54,7 @@ async def set_member_role(
     return _lowered(await act(caller, actions.change_role, asked, store=caller.owner), asked)
 
 
-@router.post("/{address}/disable", summary="Disable a member at once", responses=failures("not_found"))
+@router.post("/{address}/disable", summary="Disable a member immediately", responses=failures("not_found"))
 async def disable_member(address: AddressPath, caller: Manages, keys: KeysAlso = None) -> Answer[MemberChanged]:
     asked = actions.Disable(workspace=caller.workspace, address=address, revoke_keys=keys == "revoke")
     return _lowered(await act(caller, actions.disable_member, asked, store=caller.owner), asked)
@@ -69,7 +69,7 @@ async def enable_member(address: AddressPath, caller: Manages) -> Answer[PersonO
 
 @router.post(
     "/{address}/reset",
-    summary="Send a member a link to choose another password",
+    summary="Send a member a link to choose a new password",
     responses=failures("not_found", "conflict"),
 )
 async def reset_member_password(address: AddressPath, caller: Manages, service: TheService) -> Answer[OfferedOut]:
@@ -77,7 +77,7 @@ async def reset_member_password(address: AddressPath, caller: Manages, service: 
     return Answer(data=offered_out(await act(caller, actions.reset_member, asked, store=caller.owner)))
 
 
-@router.post("/{address}/sign-out", summary="End all sessions of a member", responses=failures("not_found"))
+@router.post("/{address}/sign-out", summary="End all of a member's sessions", responses=failures("not_found"))
 async def sign_out_member(address: AddressPath, caller: Manages) -> Answer[SessionsEnded]:
     named = actions.NamedPerson(workspace=caller.workspace, address=address)
     return Answer(data=SessionsEnded(sessions=await act(caller, sessions.sign_out_member, named, store=caller.owner)))

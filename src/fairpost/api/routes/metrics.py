@@ -1,4 +1,4 @@
-"""Figures of a workspace: its queue, and how its users share what it gets. Nothing in them tells of others."""
+"""Metrics of a workspace: its queue, and the shares of its users."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -22,11 +22,11 @@ from fairpost.api.shapes.metrics import (
 from fairpost.observe import fairness
 from fairpost.observe.queue import READY_MAX, ClassQueue, read_queue
 
-TAG = {"name": "metrics", "description": "Figures of the workspace."}
+TAG = {"name": "metrics", "description": "The workspace's figures."}
 router = Router(prefix="/v1/metrics", tags=["metrics"])
 
 
-@router.get("/queue", summary="Get what is waiting and in progress, and recent outcomes", responses=failures())
+@router.get("/queue", summary="Get e-mails waiting and in progress, and recent outcomes", responses=failures())
 async def get_queue_metrics(caller: Reads) -> Answer[QueueOut]:
     found = await read_queue(caller.store, caller.workspace)
     classes = [ClassCounts(email_class=each.email_class, **_counts([each], found.now)) for each in found.classes]
@@ -43,7 +43,7 @@ async def get_queue_metrics(caller: Reads) -> Answer[QueueOut]:
 
 @router.get("/fairness", summary="Get how the workspace's users share its capacity", responses=failures())
 async def get_fairness_metrics(
-    caller: Reads, hours: Annotated[int, Query(ge=1, le=24, description="How many hours to look back.")] = 24
+    caller: Reads, hours: Annotated[int, Query(ge=1, le=24, description="Number of hours to include.")] = 24
 ) -> Answer[FairnessOut]:
     share = await fairness.read_share(caller.store, caller.workspace, window=timedelta(hours=hours))
     return Answer(

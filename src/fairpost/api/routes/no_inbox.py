@@ -1,4 +1,4 @@
-"""Stands where the development inbox would be, in an installation without it."""
+"""Stands in for the development inbox if it is not installed."""
 
 from fairpost.api.access import Admin
 from fairpost.api.routing import Router

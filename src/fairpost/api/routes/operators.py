@@ -1,4 +1,4 @@
-"""For those who run the service: workspaces, other admins, and who changed what. In a workspace they act with X-Workspace."""
+"""For admins: workspaces, other admins, and the audit log. To act in a workspace, admins send X-Workspace."""
 
 from typing import Annotated
 
@@ -66,7 +66,7 @@ async def list_workspace_names(
     _: Admin,
     service: TheService,
     region: RegionQuery = None,
-    prefix: Annotated[Text, Query(max_length=100, description="The start of their names.")] = "",
+    prefix: Annotated[Text, Query(max_length=100, description="The start of the names.")] = "",
 ) -> Answer[list[WorkspaceSeen]]:
     store = await store_meant(service, region)
     found = await workspaces.names_seen(store, prefix=prefix, most=NAMES_MAX)
@@ -78,7 +78,7 @@ async def list_workspace_names(
     status_code=status.HTTP_201_CREATED,
     summary="Add a workspace, or change which of your pools it may use",
     responses={
-        200: {"model": Answer[WorkspaceItem], "description": "It existed."},
+        200: {"model": Answer[WorkspaceItem], "description": "The workspace already existed."},
         **failures("not_found", "conflict"),
     },
 )
@@ -105,7 +105,7 @@ async def put_workspace(
 
 @router.post(
     "/workspaces/{name}/suspend",
-    summary="Suspend a workspace: its keys and members are refused",
+    summary="Suspend a workspace: its keys and members are rejected",
     responses=failures("not_found"),
 )
 async def suspend_workspace(
@@ -148,7 +148,7 @@ async def invite_admin(given: AdminIn, admin: Admin, service: TheService, reques
 
 
 @router.post(
-    "/people/{address}/disable", summary="Disable an admin at once", responses=failures("not_found", "conflict")
+    "/people/{address}/disable", summary="Disable an admin immediately", responses=failures("not_found", "conflict")
 )
 async def disable_admin(address: AddressPath, admin: Admin, service: TheService, request: Request) -> Answer[PersonOut]:
     asked = members.Disable(workspace=None, address=address)
@@ -163,7 +163,7 @@ async def enable_admin(address: AddressPath, admin: Admin, service: TheService, 
     return Answer(data=PersonOut.model_validate(enabled))
 
 
-@router.post("/people/{address}/sign-out", summary="End all sessions of an admin", responses=failures("not_found"))
+@router.post("/people/{address}/sign-out", summary="End all of an admin's sessions", responses=failures("not_found"))
 async def sign_out_admin(
     address: AddressPath, admin: Admin, service: TheService, request: Request
 ) -> Answer[SessionsEnded]:

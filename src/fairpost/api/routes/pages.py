@@ -1,7 +1,6 @@
-"""The pages: one for people who sign in, one for the API's document, one for everything else. They know nothing: what they show they ask of the
-API, like anybody else.
+"""The pages: sign-in, the API reference, and the dashboard. They are static and get all data from the API.
 
-Read once, when the process starts, and kept small for those who take gzip. A browser keeps them, and asks whether they have changed.
+Files are read once, at start-up, and compressed for clients that accept gzip. Browsers cache them and revalidate.
 """
 
 import gzip
@@ -25,15 +24,15 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# Of the frame that strangers' HTML is shown in. It has no origin, so nothing of ours is within its reach; and it knows one script by its hash, so
-# that no other runs in it, be it one of ours.
+# For the frame that shows untrusted HTML. The frame has no origin, so it cannot reach anything of ours. It allows one
+# script, by its hash.
 FRAME_POLICY = (
     "sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox; default-src 'none'; script-src '{script}'; style-src 'unsafe-inline'; "
     "img-src {images}; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-FRAMES = {"frame.html": "data:", "frame-images.html": "data: https: http:"}  # and whence they take images
+FRAMES = {"frame.html": "data:", "frame-images.html": "data: https: http:"}  # with the allowed sources of images
 FRAME_SCRIPT = b'<script src="/static/frame.js"></script>'
-SHELL = ("/", "/accounts", "/fairness", "/campaigns", "/emails", "/inbox", "/settings")  # and whatever is below them
+SHELL = ("/", "/accounts", "/fairness", "/campaigns", "/emails", "/inbox", "/settings")  # and all paths below these
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ def _file(content: bytes, media_type: str, policy: str = POLICY) -> File:
 
 
 def _frames(page: bytes, script: bytes) -> dict[str, File]:
-    """The script stands in the page itself: a hash of that is known to all browsers."""
+    """Returns the frames. Their script is inline, so that every browser can check its hash."""
     content = page.replace(FRAME_SCRIPT, b"<script>" + script + b"</script>")
     hash_ = f"sha256-{b64encode(hashlib.sha256(script).digest()).decode()}"
     return {
@@ -103,8 +102,15 @@ for path in SHELL:
 @router.get("/static/{name:path}")
 async def static(name: str, known: NoneMatch = None, takes: Encodings = "") -> Response:
     if name not in FILES:
-        raise ApiError("not_found", "There is nothing at this path.")
+        raise ApiError("not_found", "Path not found.")
     return _answer(name, known, takes)
+
+
+def missing() -> Response:
+    """Returns the dashboard, which shows that the page was not found."""
+    answer = _answer("app.html", None, "")
+    answer.status_code = status.HTTP_404_NOT_FOUND
+    return answer
 
 
 def _answer(name: str, known: str | None, takes: str) -> Response:

@@ -1,4 +1,4 @@
-"""Pools: what an e-mail may name instead of an account."""
+"""Pools, which an e-mail may name instead of an account."""
 
 from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, failures

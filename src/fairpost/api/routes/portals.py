@@ -1,4 +1,4 @@
-"""The product's own e-mails, by portal and type: sent, looked at, and put into a workspace's own words."""
+"""The product's system e-mails by portal and type: send, read, and customize them for a workspace."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -29,9 +29,7 @@ TAG = {"name": "portals", "description": "The product's own e-mails: welcome, co
 router = Router(prefix="/v1/portals", tags=["portals"])
 
 
-@router.get(
-    "", summary="List the product's own e-mails, and which of them the workspace replaced", responses=failures()
-)
+@router.get("", summary="List the product e-mails, and which of them the workspace has replaced", responses=failures())
 async def list_portal_templates(caller: Reads, service: TheService) -> Answer[list[PortalItem]]:
     desk = WorkspacePortals(caller.store, service.mail.portals, kept=service.kept[caller.region])
     own = {(each.stored.portal, each.stored.type): each for each in await desk.overrides(caller.workspace)}
@@ -44,9 +42,7 @@ async def list_portal_templates(caller: Reads, service: TheService) -> Answer[li
     )
 
 
-@router.get(
-    "/{portal}/{type}", summary="Get the content of a product e-mail, as it is in use", responses=failures("not_found")
-)
+@router.get("/{portal}/{type}", summary="Get the content in use for a product e-mail", responses=failures("not_found"))
 async def get_portal_template(
     portal: PortalPath,
     type: TypePath,  # noqa: A002
@@ -65,7 +61,7 @@ async def get_portal_template(
     status_code=status.HTTP_201_CREATED,
     summary="Replace the content of a product e-mail in this workspace",
     responses={
-        200: {"model": Answer[WordsOut], "description": "It was replaced before."},
+        200: {"model": Answer[WordsOut], "description": "The content had already been replaced."},
         **failures("not_found"),
     },
     dependencies=WRITING,
@@ -140,7 +136,7 @@ async def send_portal_email(
     template = await _desk(caller.store, caller, service, portal).template(caller.workspace, portal, type)
     said = await asyncio.to_thread(_rendered, template, given.values)
     email = given.model_dump(by_alias=True, exclude_none=True, mode="json", exclude={"values"})
-    email |= {"subject": said.subject, "class": "urgent" if template.is_urgent else "bulk"}
+    email = {**template.envelope, **email, "subject": said.subject}
     email |= {
         name: part
         for name, part in (("text", said.text), ("html", said.html), ("idempotency_key", key))
@@ -153,12 +149,12 @@ async def send_portal_email(
 
 
 def _is_for(caller: Caller, portal: str) -> bool:
-    """The portal of the operator's own e-mails is there for nobody else: it speaks in the operator's name."""
+    """Returns whether the caller can use a portal. Only admins can use that of the operator's own e-mails."""
     return portal != ADMIN_PORTAL or caller.is_operator
 
 
 def _desk(store: Store, caller: Caller, service: Service, portal: str) -> WorkspacePortals:
-    """Raises ApiError for a portal that is not there for this caller."""
+    """Returns the portal's templates in the caller's workspace. Raises ApiError if the caller cannot use the portal."""
     if not _is_for(caller, portal):
         raise not_found("portal", portal)
     return WorkspacePortals(store, service.mail.portals, kept=service.kept[caller.region])

@@ -1,4 +1,4 @@
-"""A person's data in a workspace: handed out, and erased on request."""
+"""Personal data in a workspace: export and erase."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -24,7 +24,7 @@ router = Router(prefix="/v1/persons", tags=["persons"])
     dependencies=LONG,
     summary="Export everything the workspace stores about a person",
     response_class=StreamingResponse,
-    responses={200: {"model": Answer[PersonData], "description": "Streamed, as it may be long."}, **failures()},
+    responses={200: {"model": Answer[PersonData], "description": "Streamed, because it may be long."}, **failures()},
 )
 async def export_person(address: AddressPath, caller: Manages) -> StreamingResponse:
     parsed = await caller.store.parse_address(address)
@@ -60,7 +60,7 @@ async def erase_person(
 
 
 async def _written(caller: Caller, address: str) -> AsyncIterator[str]:
-    """As it is read."""
+    """Streams the export as it is read."""
     yield '{"success": true, "data": {'
     async for text in persons.as_json(persons.export(caller.owner, address, workspace=caller.workspace)):
         yield text

@@ -1,4 +1,4 @@
-"""People to write to, and the lists they are on."""
+"""Prospects and their lists."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -33,11 +33,11 @@ from fairpost.prospects.json_reader import LIST_MAX, read_json_lines, read_json_
 from fairpost.store import prospects as stored
 from fairpost.store.store import Store
 
-TAG = {"name": "prospects", "description": "People to write to, in lists."}
+TAG = {"name": "prospects", "description": "Recipients of campaigns, in lists."}
 router = Router(prefix="/v1", tags=["prospects"])
 
-MEMORY_BYTES_MAX = 1_048_576  # of a list that comes in; what is longer goes to a file
-LINES_AT_ONCE = 2_000  # so long one thread reads while the others are served
+MEMORY_BYTES_MAX = 1_048_576  # of an imported list; a longer one goes to a file
+LINES_AT_ONCE = 2_000  # read by a thread before other requests get their turn
 
 
 CSV, LINES, LIST = "text/csv", "application/x-ndjson", "application/json"
@@ -54,7 +54,7 @@ async def list_prospect_lists(caller: Reads, limit: Limit = 50, cursor: Cursor =
 
 @router.get(
     "/lists/{name}/prospects",
-    summary="List the prospects of a list, in order of arrival",
+    summary="List the prospects on a list, in the order they were added",
     responses=failures("not_found"),
 )
 async def list_prospects(
@@ -74,7 +74,7 @@ async def list_prospects(
     "/lists/{name}/prospects",
     dependencies=LONG,
     summary="Import prospects into a list, all or none",
-    description="The list is created if it does not exist. Known prospects keep their fields and get those of the line in addition.",
+    description="The list is created if it does not exist. Existing prospects keep their fields, and fields in the line are added or replaced.",
     responses=failures(),
     openapi_extra={
         "requestBody": {
@@ -83,8 +83,7 @@ async def list_prospects(
                 CSV: {
                     "schema": {
                         "type": "string",
-                        "description": "The first line names the columns. One is the e-mail address; `timezone` and `id` have a "
-                        "meaning; every other is a field for templates.",
+                        "description": "The first line names the columns. One is the e-mail address; `timezone` and `id` are special; every other column is a field for templates.",
                     }
                 },
                 LINES: {"schema": {"type": "string", "description": "One JSON object per line."}},
@@ -103,17 +102,17 @@ async def import_prospects(
     name: ListName,
     request: Request,
     caller: Manages,
-    skip_bad: Annotated[bool, Query(description="Skip bad lines instead of refusing the whole file.")] = False,
+    skip_bad: Annotated[bool, Query(description="Skip invalid lines instead of rejecting the whole file.")] = False,
     column: Annotated[
         list[Annotated[str, Field(max_length=300, pattern=r"^[^\x00=]+=[^\x00]*$")]] | None,
         Query(max_length=100, description="`NAME=FIELD` maps a CSV column to a field; `NAME=` skips the column."),
     ] = None,
     encoding: Annotated[
         Literal["utf-8", "utf-16", "cp1250", "cp1251", "cp1252", "iso-8859-1", "iso-8859-15"] | None,
-        Query(description="The encoding of the CSV file. [default: detected]"),
+        Query(description="The CSV file's encoding. [default: detected]"),
     ] = None,
     delimiter: Annotated[
-        Literal[",", ";", "\t", "|"] | None, Query(description="The delimiter of the CSV file. [default: detected]")
+        Literal[",", ";", "\t", "|"] | None, Query(description="The CSV file's delimiter. [default: detected]")
     ] = None,
 ) -> Answer[ImportedOut]:
     kind = _kind(request)
@@ -135,8 +134,8 @@ async def import_prospects(
 
 @router.delete(
     "/lists/{name}",
-    summary="Remove a list; its prospects stay",
-    description="Refused while an unfinished campaign needs it.",
+    summary="Remove a list; its prospects are kept",
+    description="Refused while an unfinished campaign uses the list.",
     responses=failures("not_found", "conflict"),
 )
 async def delete_prospect_list(name: ListName, caller: Manages) -> Answer[Removed]:
@@ -152,7 +151,7 @@ def _list(found: tuple[str, int, datetime]) -> ListOut:
 def _kind(request: Request) -> str:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in (CSV, LINES, LIST):
-        raise ApiError("unsupported_media_type", f"A list comes as {CSV}, {LINES} or {LIST}.")
+        raise ApiError("unsupported_media_type", f"Send the list as {CSV}, {LINES} or {LIST}.")
     return kind
 
 
@@ -176,13 +175,13 @@ def _reader(
 async def _by_the_way(
     lines: Iterator[ProspectLine | BadProspectLine],
 ) -> AsyncIterator[ProspectLine | BadProspectLine]:
-    """Others are served while a long list is read."""
+    """Reads a long list in parts, so that other requests run in between."""
     while some := await asyncio.to_thread(lambda: list(islice(lines, LINES_AT_ONCE))):
         for each in some:
             yield each
 
 
-# ── people ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── prospects ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.get("/prospects/{address:path}", summary="Get a prospect", responses=failures("not_found"))
@@ -211,8 +210,7 @@ async def update_prospect(address: AddressPath, given: ProspectChange, caller: M
 @router.delete(
     "/prospects/{address:path}",
     summary="Remove a prospect from all lists",
-    description="Waiting e-mails to this prospect are cancelled; sent ones stay in history. An import may add the address again: to stop "
-    "all mail, suppress it.",
+    description="Waiting e-mails to this prospect are cancelled; sent e-mails are kept in history. An import can add the address again; to stop all mail, suppress the address.",
     responses=failures("not_found"),
 )
 async def delete_prospect(address: AddressPath, caller: Manages) -> Answer[Removed]:

@@ -1,4 +1,4 @@
-"""Providers whose limits are known: what an account may begin with."""
+"""Provider presets for new accounts."""
 
 from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""When a workspace sends its campaigns, and how much a day."""
+"""The sending window and quota of a workspace's campaigns."""
 
 from collections.abc import Iterator
 from datetime import datetime, time
@@ -30,10 +30,10 @@ from fairpost.policy.quotas import allowed_on, day_number
 from fairpost.store import schedules
 from fairpost.store.schedules import QuotaUsed, StoredSchedule
 
-TAG = {"name": "schedule", "description": "When and how much a workspace sends in campaigns."}
+TAG = {"name": "schedule", "description": "The schedule and quota of a workspace's campaigns."}
 router = Router(prefix="/v1/schedule", tags=["schedule"])
 
-PLACES = {  # how the rules call a field, and where it stands here
+PLACES = {  # fields of the schedule's rules, and their places in the request
     "timezone": "timezone",
     "days": "window.days",
     "holidays": "window.holidays",
@@ -43,7 +43,7 @@ PLACES = {  # how the rules call a field, and where it stands here
 }
 
 
-@router.get("", summary="Get when and how much the workspace sends", responses=failures())
+@router.get("", summary="Get the workspace's sending window and quota", responses=failures())
 async def get_schedule(caller: Reads) -> Answer[ScheduleOut]:
     stored = await schedules.schedule_of(caller.store, caller.workspace)
     return Answer(data=_out(stored, await caller.store.now()))
@@ -51,8 +51,8 @@ async def get_schedule(caller: Reads) -> Answer[ScheduleOut]:
 
 @router.put(
     "",
-    summary="Set when and how much the workspace sends",
-    description="It applies at once, also to queued mail. A new ramp-up starts with its first day.",
+    summary="Set the workspace's sending window and quota",
+    description="Applies immediately, including to queued mail. A new ramp-up starts at day one.",
     responses=failures(),
 )
 async def put_schedule(schedule: ScheduleIn, caller: Manages) -> Answer[ScheduleOut]:
@@ -60,9 +60,9 @@ async def put_schedule(schedule: ScheduleIn, caller: Manages) -> Answer[Schedule
     return Answer(data=_out(done.after, await caller.store.now()))
 
 
-@router.get("/quota", summary="Get the quota of today and the coming days, and its use", responses=failures())
+@router.get("/quota", summary="Get the quota and its usage for today and the coming days", responses=failures())
 async def get_quota(
-    caller: Reads, days: Annotated[int, Query(ge=1, le=60, description="How many days, including today.")] = 7
+    caller: Reads, days: Annotated[int, Query(ge=1, le=60, description="Number of days, including today.")] = 7
 ) -> Answer[QuotaStatus]:
     async with caller.store.together() as one:
         now = await one.now()
@@ -81,7 +81,7 @@ def _asked(given: ScheduleIn, workspace: str) -> actions.SetSchedule:
     window, quota = given.window or WindowIn(), given.quota
     for number, day in enumerate(window.holidays):
         if day.year not in YEARS:
-            raise invalid(f"window.holidays[{number}]", f"must lie in the years {YEARS[0]}..{YEARS[-1]}")
+            raise invalid(f"window.holidays[{number}]", f"must be between the years {YEARS[0]} and {YEARS[-1]}")
     return actions.SetSchedule(
         workspace=workspace,
         timezone=given.timezone,
@@ -150,7 +150,7 @@ def _ramp_up_day(stored: StoredSchedule, now: datetime) -> int | None:
 def _days(
     stored: StoredSchedule, today: QuotaUsed | None, starts_at: datetime, now: datetime, count: int
 ) -> Iterator[QuotaDay]:
-    """`today`: as it was laid for those who send."""
+    """Yields the quota day by day. `today` is the plan that engines use for today."""
     schedule = stored.schedule
     first = stored.first_day or windows.local_day(schedule.timezone, now)
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Sequences: which templates a campaign sends one after the other, and how long it waits between them."""
+"""Sequences: the templates that a campaign sends one after another, and the delays between them."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ async def get_sequence(name: SequenceName, caller: Reads) -> Answer[SequenceOut]
     "/{name}",
     summary="Create a sequence, or replace its steps",
     responses={
-        201: {"model": Answer[SequenceOut], "description": "It was created."},
+        201: {"model": Answer[SequenceOut], "description": "The sequence was created."},
         **failures("conflict"),
     },
 )
@@ -69,21 +69,21 @@ async def delete_sequence(name: SequenceName, caller: Manages) -> Answer[Removed
 
 
 def delays_s(steps: Sequence[Delayed]) -> list[int]:
-    """Raises ApiError: the first step has none, and each of the others has one."""
+    """Returns the delay of each step in seconds. Raises ApiError unless every step except the first has one."""
     return [_delay_s(step, f"steps[{number}]", is_first=number == 0) for number, step in enumerate(steps)]
 
 
 def _delay_s(step: Delayed, place: str, *, is_first: bool) -> int:
     if step.delay is not None and step.delay_s is not None:
-        raise invalid(f"{place}.delay", "and delay_s say the same thing: give one of them")
+        raise invalid(f"{place}.delay", "and delay_s cannot be combined")
     try:
         seconds = step.delay_s if step.delay is None else duration_s(step.delay)
     except ValueError as error:
         raise invalid(f"{place}.delay", str(error)) from None
     if is_first and seconds:
-        raise invalid(f"{place}.delay", "must not be there: the first step is sent at the start")
+        raise invalid(f"{place}.delay", "must not be given for the first step")
     if not is_first and seconds is None:
-        raise invalid(f"{place}.delay", 'must be given, like "3d": how long after the step before')
+        raise invalid(f"{place}.delay", 'is required: the delay after the previous step, for example "3d"')
     return seconds or 0
 
 

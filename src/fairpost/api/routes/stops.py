@@ -1,4 +1,4 @@
-"""For those who run the service: everything paused; a workspace, a domain, a user or a stream held, throttled, and let go again."""
+"""For admins: pause everything; hold, release, throttle and unthrottle senders."""
 
 from datetime import datetime, timedelta
 
@@ -40,7 +40,7 @@ async def pause_sending(
 @router.post(
     "/resume",
     summary="Resume sending",
-    description="After a restore, this also confirms that the database is the one to go on with.",
+    description="After a restore, this also confirms that sending continues from this database.",
     responses=failures("not_found"),
 )
 async def resume_sending(
@@ -56,7 +56,7 @@ def _paused(done: senders.Paused, region: str) -> Answer[Paused]:
     return Answer(data=Paused(region=region, pause=pause, changed=done.changed))
 
 
-# ── one name ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── one workspace, domain, user or stream ─────────────────────────────────────────────────────────────────
 
 
 @router.post("/senders/hold", summary="Hold the mail of a user, domain or workspace", responses=failures("not_found"))
@@ -83,7 +83,7 @@ async def release_sender(
 
 @router.post(
     "/senders/throttle",
-    summary="Throttle a user or workspace by hand, until it expires",
+    summary="Throttle a user or workspace manually",
     responses=failures("not_found", "conflict"),
 )
 async def throttle_sender(
@@ -100,7 +100,7 @@ async def throttle_sender(
 
 @router.post(
     "/senders/unthrottle",
-    summary="Lift a throttle, by score or by hand",
+    summary="End a manual or automatic throttle",
     responses=failures("not_found", "conflict"),
 )
 async def unthrottle_sender(
@@ -121,7 +121,7 @@ async def _place(service: Service, workspace: str, region: str | None) -> tuple[
 
 def _name(given: Named | SenderNamed) -> senders.Name:
     if (given.level == "workspace") != (given.name == ""):
-        raise invalid("name", "is of a domain, a user or a stream, and a workspace has none here")
+        raise invalid("name", "must be empty for a workspace")
     key = given.name.lower() if given.level == "domain" else given.name
     return senders.Name(workspace=given.workspace, level=given.level, key=key)
 
@@ -132,7 +132,7 @@ def _id(given: SenderNamed) -> SenderId:
 
 def _length(minutes: int | None, until: datetime | None) -> timedelta | None:
     if minutes is not None and until is not None:
-        raise invalid("until", "is given with minutes: say one of them")
+        raise invalid("until", "cannot be combined with `minutes`")
     return timedelta(minutes=minutes) if minutes is not None else None
 
 

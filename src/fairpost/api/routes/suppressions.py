@@ -1,4 +1,4 @@
-"""Addresses that the workspace writes to no more. What the operator suppressed for everybody is not here."""
+"""Addresses suppressed by the workspace, without those suppressed by the operator."""
 
 from typing import Annotated
 
@@ -22,9 +22,10 @@ router = Router(prefix="/v1/suppressions", tags=["suppressions"])
 @router.get("", summary="List suppressed addresses in alphabetical order", responses=failures())
 async def list_suppressions(
     caller: Reads,
-    kind: Annotated[SuppressionKind | None, Query(description="Only this kind.")] = None,
+    kind: Annotated[SuppressionKind | None, Query(description="Only entries of this kind.")] = None,
     search: Annotated[
-        Text | None, Query(min_length=1, max_length=200, description="Part of the address or the reason.")
+        Text | None,
+        Query(min_length=1, max_length=200, description="Text that the address or the reason must contain."),
     ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -43,7 +44,7 @@ async def list_suppressions(
 @router.post(
     "",
     summary="Suppress many addresses",
-    description="All or none, if one is not an address. With `skip_bad`, all but the bad ones.",
+    description="If one of them is not an address, none is added. With `skip_bad`, invalid addresses are skipped.",
     responses=failures(),
 )
 async def suppress_addresses(
@@ -88,10 +89,13 @@ async def get_suppression(address: AddressPath, caller: Reads) -> Answer[Suppres
 @router.put(
     "/{address:path}",
     summary="Suppress an address",
-    description="Queued e-mails to it are not sent either.",
+    description="Queued e-mails to this address are not sent either.",
     status_code=status.HTTP_201_CREATED,
     responses={
-        200: {"model": Answer[SuppressionOut], "description": "It was on the list; the stronger kind stays."},
+        200: {
+            "model": Answer[SuppressionOut],
+            "description": "The address was already on the list; the stronger kind is kept.",
+        },
         **failures(),
     },
 )

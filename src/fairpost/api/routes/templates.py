@@ -1,4 +1,4 @@
-"""Templates: what e-mails say, checked before it is kept."""
+"""Templates: the content of e-mails, checked before it is stored."""
 
 import asyncio
 
@@ -13,6 +13,7 @@ from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.routes.prospects import prospect_at
 from fairpost.api.routing import Router
+from fairpost.api.shapes.emails import MailboxOut
 from fairpost.api.shapes.templates import (
     FilledTemplate,
     TemplateIn,
@@ -52,7 +53,7 @@ async def get_template(name: TemplateName, caller: Reads) -> Answer[TemplateOut]
     summary="Create or replace a template",
     description="Launched campaigns keep the content they were launched with.",
     responses={
-        201: {"model": Answer[TemplateOut], "description": "It was created."},
+        201: {"model": Answer[TemplateOut], "description": "The template was created."},
         **failures("conflict"),
     },
     dependencies=WRITING,
@@ -60,7 +61,10 @@ async def get_template(name: TemplateName, caller: Reads) -> Answer[TemplateOut]
 async def put_template(
     name: TemplateName, template: TemplateIn, caller: Manages, response: Response
 ) -> Answer[TemplateOut]:
-    asked = actions.PutTemplate(workspace=caller.workspace, name=name, parts=template.model_dump(), is_whole=True)
+    parts = template.model_dump(include=set(actions.PARTS))
+    headers = template.model_dump(include=set(actions.HEADER_FIELDS), exclude_none=True)
+    named_ = {"workspace": caller.workspace, "name": name}
+    asked = actions.PutTemplate(**named_, parts=parts, header_fields=headers, is_whole=True)
     done = await act(caller, actions.put, asked)
     response.status_code = status.HTTP_201_CREATED if done.is_new else status.HTTP_200_OK
     return Answer(data=await _out(done.after))
@@ -103,7 +107,7 @@ async def named(store: Store, caller: Caller, name: str) -> StoredTemplate:
 
 
 def unfilled(error: Unrenderable, place: str) -> ApiError:
-    """`place`: what lacks the fields."""
+    """Returns the error for missing fields. `place` names where they are missing."""
     names = error.names if isinstance(error, MissingFields) else ()
     return ApiError(
         "invalid",
@@ -136,12 +140,15 @@ def _filled(template: Template, given: dict[str, JsonValue] | None, prospect: Pr
 
 
 async def _out(template: StoredTemplate) -> TemplateOut:
-    compiled = await asyncio.to_thread(compile_template, _words(template))  # long ones take their time
+    compiled = await asyncio.to_thread(compile_template, _words(template))  # long templates take a moment
+    reply_to = template.header_fields.reply_to
     return TemplateOut(
         name=template.name,
         subject=template.subject,
         text=template.text,
         html=template.html,
+        reply_to=MailboxOut.model_validate(reply_to) if reply_to else None,
+        headers=dict(template.header_fields.headers),
         required=sorted(compiled.required - ALWAYS_KNOWN),
         optional=sorted(compiled.optional - ALWAYS_KNOWN),
         created_at=template.created_at,

@@ -1,4 +1,4 @@
-"""The servers that an account can have, for whoever adds one: which there are, how each signs in, and what that asks for."""
+"""The kinds of server that an account can use: how each signs in, and which settings it needs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Users of a workspace: what is known of them, what they did, and what holds their mail back. To throttle somebody is the operator's."""
+"""Users of a workspace: settings, activity, and what holds their mail back. Only the operator can throttle."""
 
 from typing import Annotated
 
@@ -26,10 +26,10 @@ TAG = {"name": "users", "description": "The users that the workspace sends for."
 router = Router(prefix="/v1/users", tags=["users"])
 
 
-@router.get("", summary="List users that were registered or throttled, by name", responses=failures())
+@router.get("", summary="List registered and throttled users by name", responses=failures())
 async def list_users(
     caller: Reads,
-    throttled: Annotated[bool, Query(description="Only those with a throttle.")] = False,
+    throttled: Annotated[bool, Query(description="Only throttled users.")] = False,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[UserItem]]:
@@ -41,7 +41,7 @@ async def list_users(
 
 @router.get(
     "/{name:path}",
-    summary="Get a user: settings, recent activity, and what holds its mail back",
+    summary="Get a user: settings, recent activity, and what holds back its mail",
     responses=failures("not_found"),
 )
 async def get_user(name: UserName, caller: Reads) -> Answer[UserOut]:
@@ -51,16 +51,16 @@ async def get_user(name: UserName, caller: Reads) -> Answer[UserOut]:
 @router.put("/{name:path}", summary="Register a user, or change its settings", responses=failures())
 async def put_user(name: UserName, given: UserIn, caller: Manages, service: TheService) -> Answer[UserOut]:
     if given.plan and service.settings.priority is Priority.LANES:
-        raise invalid("plan", "is for the operator to say: here the lanes of the tiers are shared by all workspaces")
+        raise invalid("plan", "can only be set by the operator, because all workspaces share the lanes")
     for field, most in (
         ("daily_max", service.settings.user_daily_max),
         ("waiting_max", service.settings.user_waiting_max),
     ):
         if most and (getattr(given, field) or 0) > most:
-            raise invalid(field, f"must be at most {most:,}, which the operator allows every user")
+            raise invalid(field, f"must be at most {most:,}, the operator's limit for users")
     id_ = await senders.folded(caller.store, SenderId(workspace=caller.workspace, name=name))
     if not id_.name:
-        raise invalid("name", "must have something to be seen")
+        raise invalid("name", "must contain visible characters")
     request = SetUser(
         sender=id_,
         plan=given.plan or "",
@@ -84,7 +84,8 @@ def _domain(given: str) -> str:
 async def _look(caller: Caller, name: str) -> UserOut:
     id_ = await senders.folded(caller.store, SenderId(workspace=caller.workspace, name=name))
     try:
-        found = await show_sender(caller.store, id_, SenderPolicy())  # for a score, which is the operator's to know
+        # The policy only affects the score, which only the operator sees.
+        found = await show_sender(caller.store, id_, SenderPolicy())
     except NotFound:
         raise not_found("user", name) from None
     return _whole(found)
@@ -113,7 +114,7 @@ def _item(sender: Sender) -> UserItem:
 
 
 def _throttle(sender: Sender) -> ThrottleOut | None:
-    """One that is only observed slows nobody down."""
+    """Returns the throttle, or None if it is only observed and therefore has no effect."""
     if sender.throttle is None or not sender.is_enforced:
         return None
     return ThrottleOut(

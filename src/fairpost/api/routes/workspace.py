@@ -1,30 +1,41 @@
-"""The workspace itself: its keys, and who changed what in it."""
+"""The workspace itself: its keys and its audit log."""
 
 from typing import Annotated
 
 from fastapi import Path, status
 
 from fairpost.actions import keys as actions
+from fairpost.actions import workspaces as workspace_actions
 from fairpost.api.access import Manages, Reads
 from fairpost.api.acting import act
 from fairpost.api.answers import Answer, Page, Text, as_dict, failures
 from fairpost.api.pages import Cursor, Limit, number_at, page_of, sealed
 from fairpost.api.routing import Router
-from fairpost.api.shapes.workspace import AuditOut, KeyIn, KeyOut, ListedKey, NewKey, WorkspaceOut
+from fairpost.api.shapes.workspace import (
+    AuditOut,
+    KeyIn,
+    KeyOut,
+    ListedKey,
+    NewKey,
+    SettingsIn,
+    SettingsOut,
+    WorkspaceOut,
+)
 from fairpost.auth.key_makers import MadeKey, made_keys
 from fairpost.model.outside import detail_outside, subject_outside
 from fairpost.model.person import Role
 from fairpost.model.public_ids import Kind, PublicIds
 from fairpost.model.workspace import ApiKey, AuditEntry, Scope
-from fairpost.store import workspaces
+from fairpost.store import workspace_settings, workspaces
 
 TAG = {"name": "workspace", "description": "The workspace itself: keys, domains, audit."}
 router = Router(prefix="/v1", tags=["workspace"])
 
 
-@router.get("/workspace", summary="Get the workspace of this key or session", responses=failures())
+@router.get("/workspace", summary="Get the workspace that this key or session belongs to", responses=failures())
 async def get_workspace(caller: Reads) -> Answer[WorkspaceOut]:
     found = await workspaces.workspace_named(caller.store, caller.workspace)
+    settings = await workspace_settings.settings_of(caller.store, caller.workspace)
     return Answer(
         data=WorkspaceOut(
             name=found.name,
@@ -33,8 +44,16 @@ async def get_workspace(caller: Reads) -> Answer[WorkspaceOut]:
             created_at=found.created_at,
             you=caller.who,
             scopes=sorted(Scope(scope) for scope in caller.scopes),
+            settings=SettingsOut.model_validate(settings),
         )
     )
+
+
+@router.patch("/workspace", summary="Change the workspace's settings", responses=failures())
+async def change_workspace(given: SettingsIn, caller: Manages) -> Answer[SettingsOut]:
+    changes = given.model_dump(exclude_unset=True)
+    asked = workspace_actions.ChangeSettings(workspace=caller.workspace, changes=changes)
+    return Answer(data=SettingsOut.model_validate(await act(caller, workspace_actions.change_settings, asked)))
 
 
 @router.get("/keys", summary="List keys, newest first", responses=failures())
@@ -45,7 +64,7 @@ async def list_keys(caller: Manages) -> Answer[list[ListedKey]]:
 @router.post(
     "/keys",
     status_code=status.HTTP_201_CREATED,
-    summary="Create a key; it is shown once",
+    summary="Create a key, which is shown only once",
     responses=failures("conflict"),
 )
 async def create_key(given: KeyIn, caller: Manages) -> Answer[NewKey]:
@@ -95,7 +114,7 @@ def audit_out(entry: AuditEntry, ids: PublicIds) -> AuditOut:
 
 
 def _as_told(who: str) -> str:
-    """Who of the operators it was, and on which machine, is their own affair."""
+    """Returns the actor of an audit entry. Workspaces do not see which operator it was, or on which machine."""
     if who.startswith("cli "):
         return "cli"
     return "the operator" if who.startswith(f"{Role.ADMIN} ") else who

@@ -1,1 +1,1 @@
-"""What requests and answers look like: a file for each thing. Nothing is read or done here."""
+"""Request and response models, one file per noun. No logic."""

@@ -1,4 +1,4 @@
-"""Accounts of a workspace, as requests give them and answers show them."""
+"""Accounts of a workspace in requests and responses."""
 
 from typing import Annotated
 
@@ -29,10 +29,10 @@ AccountName = Annotated[Name, Path(description="The account's name.")]
 class UsageOut(ResponseModel):
     hour_used: int
     day_used: int
-    day_max: Annotated[int | None, Field(description="Today's limit, with warm-up. Null: no limit.")]
+    day_max: Annotated[int | None, Field(description="Today's limit, with warm-up. Null means no limit.")]
     day_bounces: int
     day_errors: Annotated[int, Field(description="Attempts today that failed, will be retried, or are in doubt.")]
-    last_used_at: Annotated[Moment | None, Field(description="When it last started a send.")]
+    last_used_at: Annotated[Moment | None, Field(description="When the account last started to send.")]
     sent_total: int
 
 
@@ -42,11 +42,11 @@ class RestOut(ResponseModel):
     until: Moment
     reason: str
     reason_code: ReasonCode
-    detail: Annotated[str | None, Field(description="What the server said.")]
+    detail: Annotated[str | None, Field(description="The server's reply.")]
 
 
 class PatienceOut(ResponseModel):
-    """Mail that only this account may send waits until then, and fails after it."""
+    """Mail that only this account may send waits until then. After that, it fails."""
 
     urgent: Moment
     bulk: Moment
@@ -57,22 +57,24 @@ class AccountOut(ResponseModel):
     address: str
     display_name: str | None
     pool: str
-    provider: Annotated[str | None, Field(description="The provider whose limits it started with.")]
+    provider: Annotated[str | None, Field(description="The provider whose limits the account started with.")]
     status: AccountStatus
     status_reason: str | None
     status_reason_code: ReasonCode | None
     status_reason_params: ReasonParams | None
-    status_until: Annotated[Moment | None, Field(description="When it becomes active again by itself.")]
-    rest: Annotated[RestOut | None, Field(description="Null: it is not resting.")]
-    patience: Annotated[PatienceOut | None, Field(description="Null: it is not suspended.")]
-    server: Annotated[AnyServer | None, Field(description="Null: it has none, and cannot send.")]
+    status_until: Annotated[Moment | None, Field(description="When the account becomes active again automatically.")]
+    rest: Annotated[RestOut | None, Field(description="Null if it is not pausing.")]
+    patience: Annotated[PatienceOut | None, Field(description="Null if it is not suspended.")]
+    server: Annotated[AnyServer | None, Field(description="Null if the account has no server and cannot send.")]
     limits: LimitsOut
     usage: UsageOut
-    may_send_at: Annotated[Moment | None, Field(description="Null: now, or unknown; then `waits_for` says why.")]
+    may_send_at: Annotated[
+        Moment | None, Field(description="Null means now, or unknown; in that case, `waits_for` gives the reason.")
+    ]
     waits_for: str | None
     waits_for_code: ReasonCode | None
     waits_for_params: ReasonParams | None
-    is_driven: Annotated[bool, Field(description="Whether an engine is working on it now.")]
+    is_driven: Annotated[bool, Field(description="Whether an engine is working on the account now.")]
 
 
 @with_servers
@@ -82,21 +84,23 @@ class AccountIn(RequestModel):
         Text,
         Field(
             max_length=500,
-            description="An address of a domain that the workspace has proven, or a mailbox at a known provider, proven by a login at its server.",
+            description="An address at a domain that the workspace has verified, or a mailbox at a known provider, verified by a login to its server.",
         ),
     ]
     display_name: Annotated[Text | None, Field(max_length=200)] = None
     pool: Name = "default"
     provider: Annotated[
         Name | None,
-        Field(description="The provider whose limits to start with, or `none`. Omitted: by the address's domain."),
+        Field(
+            description="The provider whose limits to start with, or `none`. If omitted, it is derived from the address's domain."
+        ),
     ] = None
     limits: LimitsIn | None = None
 
 
 @with_servers
 class AccountChange(RequestModel):
-    """Omitted fields stay. A server's password stays while host and user are the same."""
+    """Changes to an account. Omitted fields stay the same. A password is kept while host and user are unchanged."""
 
     address: Annotated[Text, Field(max_length=500)] = ""
     display_name: Annotated[Text | None, Field(max_length=200)] = None
@@ -109,9 +113,12 @@ class AccountChange(RequestModel):
 
 class Pause(RequestModel):
     reason: Annotated[Text, Field(min_length=1, max_length=500)]
-    until: Annotated[When | None, Field(description="When it resumes by itself. Null: when it is resumed by hand.")] = (
-        None
-    )
+    until: Annotated[
+        When | None,
+        Field(
+            description="When the account resumes automatically. Null means that it stays paused until you resume it."
+        ),
+    ] = None
 
 
 class ReplyOut(ResponseModel):
@@ -123,10 +130,10 @@ class StepTried(ResponseModel):
     step: Annotated[str, Field(description="; ".join(f"{kind.way}: {', '.join(kind.steps)}" for kind in kinds()))]
     ok: bool
     text: Annotated[str | None, Field(description="Details of this step.")]
-    reply: Annotated[ReplyOut | None, Field(description="The server's reply, if it refused.")]
+    reply: Annotated[ReplyOut | None, Field(description="The server's reply, if it was a rejection.")]
 
 
 class Verified(ResponseModel):
-    ok: Annotated[bool, Field(description="Whether it connected, signed in and could send.")]
+    ok: Annotated[bool, Field(description="Whether the account connected, signed in and could send.")]
     words: Annotated[str, Field(description="What happened.")]
-    steps: Annotated[list[StepTried], Field(description="In order. If one failed, it is the last.")]
+    steps: Annotated[list[StepTried], Field(description="The steps, in order. If one failed, it is the last.")]

@@ -1,4 +1,4 @@
-"""Accounts of all workspaces, and who is blocked on them."""
+"""Accounts of all workspaces, and the workspaces blocked on them."""
 
 from typing import Annotated, Any
 
@@ -18,16 +18,16 @@ FullName = Annotated[
 
 class AnyAccountOut(AccountOut):
     region: str
-    workspace: Annotated[str | None, Field(description="Null: an account of the operator's.")]
-    bounce_percent: Annotated[float | None, Field(description="Share of today's e-mails. Null: it sent none.")]
-    driven_by: Annotated[str | None, Field(description="The engine that works on it now.")]
+    workspace: Annotated[str | None, Field(description="Null for the operator's own accounts.")]
+    bounce_percent: Annotated[float | None, Field(description="Share of today's e-mails. Null if it sent none.")]
+    driven_by: Annotated[str | None, Field(description="The engine that is working on the account now.")]
     driven_until: Annotated[Moment | None, Field(description="When its lease ends, unless it is renewed.")]
 
 
 class BlockOut(ResponseModel):
     workspace: str
     since: Moment
-    until: Annotated[Moment | None, Field(description="Null: until it is unblocked.")]
+    until: Annotated[Moment | None, Field(description="Null means until it is unblocked.")]
     reason: Annotated[str, Field(description="`bounces` or `refusals`.")]
     figures: Annotated[dict[str, Any], Field(description="The workspace's own figures on this account.")]
 

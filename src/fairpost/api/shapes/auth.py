@@ -17,11 +17,11 @@ class PersonOut(ResponseModel):
     address: str
     name: str
     role: Role
-    workspace: Annotated[str | None, Field(description="Null: an admin of the installation.")]
+    workspace: Annotated[str | None, Field(description="Null for an admin of the installation.")]
     created_at: Moment
     disabled_at: Moment | None
     last_sign_in_at: Moment | None
-    has_password: Annotated[bool, Field(description="False: invited, and not accepted yet.")]
+    has_password: Annotated[bool, Field(description="False if the person was invited but has not accepted yet.")]
 
 
 class SignInIn(RequestModel):
@@ -31,7 +31,7 @@ class SignInIn(RequestModel):
         Text | None,
         Field(
             max_length=100,
-            description="Required only if the password fits several workspaces; the refusal names them. Empty: an admin of the installation.",
+            description="Required only if the password is correct for several workspaces; the error lists them. Empty for an admin of the installation.",
         ),
     ] = None
 
@@ -42,7 +42,9 @@ class CodeSent(ResponseModel):
     expires_at: Moment
     is_on_its_way: Annotated[
         bool,
-        Field(description="False: no account of the service can send it now. A command on the server shows the code."),
+        Field(
+            description="False if none of the service's accounts can send it now. In that case, a command on the server shows the code."
+        ),
     ]
     then: Annotated[str | None, Field(description="The command that shows the code, if it was not sent.")]
 
@@ -60,8 +62,8 @@ class SessionBegun(ResponseModel):
 class SessionNow(PersonOut):
     expires_at: Moment
     csrf_token: Annotated[str, Field(description="The token of this session, for pages that are reloaded.")]
-    workspace_choice: Annotated[bool, Field(description="True: choose the workspace to act in with X-Workspace.")]
-    has_inbox: Annotated[bool, Field(description="True: the development inbox is installed.")]
+    workspace_choice: Annotated[bool, Field(description="If true, choose the workspace to act in with X-Workspace.")]
+    has_inbox: Annotated[bool, Field(description="True if the development inbox is installed.")]
 
 
 class SessionOut(ResponseModel):
@@ -88,7 +90,7 @@ class SetUp(Accept):
 
 
 class AcceptedOut(PersonOut):
-    """Accepting an invitation signs you in. After a reset, the last two are null."""
+    """An accepted link. Accepting an invitation signs you in. After a reset, the last two fields are null."""
 
     expires_at: Moment | None
     csrf_token: str | None

@@ -14,7 +14,7 @@ class LineError(ResponseModel):
 
 
 class LineResult(ResponseModel):
-    """`id` and `new` of an accepted line, `error` of a rejected one."""
+    """The result for one line: `id` and `new` if it was accepted, `error` if it was rejected."""
 
     id: Id | None = None
     new: bool | None = None
@@ -23,6 +23,6 @@ class LineResult(ResponseModel):
 
 class BulkResult(ResponseModel):
     accepted: int
-    duplicates: Annotated[int, Field(description="How many of the accepted ones had a known idempotency key.")]
+    duplicates: Annotated[int, Field(description="How many of the accepted e-mails had a known idempotency key.")]
     rejected: int
     results: list[LineResult]

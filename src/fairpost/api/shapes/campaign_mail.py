@@ -1,4 +1,4 @@
-"""What a campaign sends: forecast, preview, and each recipient's e-mails."""
+"""Forecast, preview and recipients of a campaign."""
 
 from datetime import date
 from enum import StrEnum
@@ -8,13 +8,17 @@ from pydantic import Field, StrictInt
 
 from fairpost.api.answers import Id, Moment, Reasoned, RequestModel, ResponseModel, Text
 from fairpost.api.shapes.emails import MailboxOut
+from fairpost.api.shapes.findings import FindingOut
 from fairpost.api.shapes.sequences import STEPS_MAX
 from fairpost.model.campaign import CampaignState
 from fairpost.policy.forecast import Bottleneck
 
 
 class ReceiptState(StrEnum):
-    """`to_follow`: it waits for the previous step. `parked`: its prospect is paused."""
+    """The state of a recipient's e-mail.
+
+    `to_follow` means that it is waiting for the previous step, and `parked` that its prospect is paused.
+    """
 
     SENT = "sent"
     FAILED = "failed"
@@ -33,13 +37,13 @@ class ReceiptState(StrEnum):
 class PlanningOut(ResponseModel):
     id: str
     state: CampaignState
-    prospects: Annotated[int, Field(description="How many were checked last time.")]
+    prospects: Annotated[int, Field(description="How many prospects were checked last time.")]
     scheduled: Annotated[int, Field(description="E-mails since the launch.")]
-    skipped: Annotated[int, Field(description="E-mails that had been scheduled before, under the same key.")]
+    skipped: Annotated[int, Field(description="E-mails already scheduled with the same key.")]
     left_out: Annotated[int, Field(description="Prospects with missing fields.")]
-    is_done: Annotated[bool, Field(description="All prospects on its lists are planned.")]
+    is_done: Annotated[bool, Field(description="Whether all prospects on the lists have been scheduled.")]
     planned_at: Moment | None
-    next_due_at: Annotated[Moment | None, Field(description="When the next one is due. Null: none is scheduled.")]
+    next_due_at: Annotated[Moment | None, Field(description="When the next e-mail is due. Null if none is scheduled.")]
 
 
 class StepForecast(ResponseModel):
@@ -50,7 +54,7 @@ class StepForecast(ResponseModel):
 
 
 class AccountForecast(ResponseModel):
-    account: Annotated[str | None, Field(description="Null: the operator's accounts together.")]
+    account: Annotated[str | None, Field(description="Null means all of the operator's accounts.")]
     emails: int
 
 
@@ -90,7 +94,7 @@ class ForeseenOut(ResponseModel):
     made_at: Moment
     ends_at: Moment
     emails: int
-    by_now: Annotated[int, Field(description="How many should have been sent by now.")]
+    by_now: Annotated[int, Field(description="Number of e-mails that should have been sent by now.")]
 
 
 class CampaignForecast(ResponseModel):
@@ -99,16 +103,21 @@ class CampaignForecast(ResponseModel):
     sent: int
     sent_per_hour: list[Hour]
     foreseen_at_launch: ForeseenOut | None
-    not_counted: Annotated[int, Field(description="Follow-ups of accounts that cannot send, without a known end.")]
-    gives_up_at: Annotated[
-        Moment | None, Field(description="When the first of these fail, because their account is suspended.")
+    not_counted: Annotated[
+        int, Field(description="Follow-ups waiting for accounts that cannot send, with no known end.")
     ]
-    forecast: Annotated[ForecastOut | None, Field(description="The forecast for the rest. Null: nothing is left.")]
+    gives_up_at: Annotated[
+        Moment | None, Field(description="When the first of these will fail because their account is suspended.")
+    ]
+    forecast: Annotated[
+        ForecastOut | None, Field(description="The forecast for the rest. Null if nothing is left to send.")
+    ]
 
 
 class CampaignPreviewIn(RequestModel):
     to: Annotated[
-        Text | None, Field(max_length=320, description="A prospect's address. [default: the first on its lists]")
+        Text | None,
+        Field(max_length=320, description="A prospect's address. [default: the first on the campaign's lists]"),
     ] = None
     step: Annotated[StrictInt, Field(ge=1, le=STEPS_MAX)] = 1
 
@@ -116,14 +125,17 @@ class CampaignPreviewIn(RequestModel):
 class CampaignPreview(ResponseModel):
     step: int
     sender: Annotated[
-        MailboxOut | None, Field(serialization_alias="from", description="Null: there is no account to send it.")
+        MailboxOut | None, Field(serialization_alias="from", description="Null if there is no account to send it.")
     ]
     to: str
     subject: str
-    is_subject_inherited: Annotated[bool, Field(description="It is the subject of the first step.")]
+    is_subject_inherited: Annotated[bool, Field(description="Whether it is the first step's subject.")]
     leaves_thread: Annotated[bool, Field(description="In Gmail, because its subject differs from the first step's.")]
     text: str | None
     html: str | None
+    checks: Annotated[
+        list[FindingOut], Field(description="Problems that receivers or readers would notice, and what is good.")
+    ]
 
 
 class ReceiptOut(Reasoned):
@@ -131,8 +143,10 @@ class ReceiptOut(Reasoned):
     step: int
     address: str
     state: ReceiptState
-    account: Annotated[str | None, Field(description="Null: none yet, or an account of the operator's.")]
-    at: Annotated[Moment | None, Field(description="When it ended, or is due.")]
+    account: Annotated[
+        str | None, Field(description="Null if there is none yet, or if the account belongs to the operator.")
+    ]
+    at: Annotated[Moment | None, Field(description="When the e-mail finished or is due.")]
     attempts: int
 
 
@@ -144,7 +158,9 @@ class Retry(RequestModel):
 
 class Retried(ResponseModel):
     retried: int
-    is_done: Annotated[bool, Field(description="False: there were too many for one request. Send it again.")]
+    is_done: Annotated[
+        bool, Field(description="False if there were too many for one request. In that case, send the request again.")
+    ]
 
 
 class StopIn(RequestModel):
@@ -154,4 +170,4 @@ class StopIn(RequestModel):
 
 class Stopped(ResponseModel):
     address: str
-    cancelled: Annotated[int, Field(description="How many waiting e-mails were stopped.")]
+    cancelled: Annotated[int, Field(description="How many waiting e-mails were cancelled.")]

@@ -1,4 +1,4 @@
-"""The progress of a campaign, beside what was expected."""
+"""The progress of a campaign compared with its forecast."""
 
 from typing import Annotated
 
@@ -10,14 +10,14 @@ from fairpost.model.campaign import CampaignState
 
 class ExpectedPoint(ResponseModel):
     at: Moment
-    sent: Annotated[int, Field(description="How many by then.")]
+    sent: Annotated[int, Field(description="Number of e-mails by then.")]
 
 
 class ExpectedProgress(ResponseModel):
     """At most 200 points, to be joined by straight lines."""
 
     made_at: Moment
-    emails: Annotated[int | None, Field(description="E-mails left at that moment. Null: see `why_none`.")]
+    emails: Annotated[int | None, Field(description="E-mails left at that moment. If null, see `why_none`.")]
     points: list[ExpectedPoint]
     done_at: Moment | None
     why_none: Annotated[str | None, Field(description="Why there is no forecast.")]
@@ -40,10 +40,13 @@ class StepCourse(ResponseModel):
 
 class AccountCourse(ResponseModel):
     account: Annotated[
-        str | None, Field(description="Null: the operator's accounts together, or no account: see `is_shared`.")
+        str | None, Field(description="Null means all of the operator's accounts, or no account: see `is_shared`.")
     ]
     is_shared: Annotated[
-        bool, Field(description="An account of the operator's. False without an account: none was chosen yet.")
+        bool,
+        Field(
+            description="Whether the account belongs to the operator. If this is false and there is no account, none has been chosen yet."
+        ),
     ]
     sent: int
     missed: int
@@ -51,26 +54,36 @@ class AccountCourse(ResponseModel):
 
 
 class CampaignProgress(ResponseModel):
-    """`missed`: failed, bounced, suppressed or cancelled. `waiting`: all others, including those claimed, being sent or in doubt."""
+    """The progress of a campaign.
+
+    `missed` counts e-mails that failed, bounced, or were suppressed or cancelled. `waiting` counts all others,
+    including those claimed, being sent or in doubt.
+    """
 
     id: str
     state: CampaignState
-    waits_for: Annotated[str, Field(description="What it does or waits for, in words.")]
+    waits_for: Annotated[str, Field(description="What the campaign is doing or waiting for, in words.")]
     condition: Annotated[str, Field(description="The same as a code: see docs/conditions.md.")]
-    waits_until: Annotated[Moment | None, Field(description="Null: unknown, or it is not waiting.")]
-    counted_at: Annotated[Moment | None, Field(description="When the e-mails were counted. Null: not yet.")]
+    waits_until: Annotated[Moment | None, Field(description="Null if it is not waiting or the time is unknown.")]
+    counted_at: Annotated[
+        Moment | None, Field(description="When the e-mails were counted. Null if they have not been counted yet.")
+    ]
     sent: int
     missed: int
     waiting: int
-    forecast: Annotated[ExpectedProgress | None, Field(description="The forecast made at the launch. Null: none yet.")]
+    forecast: Annotated[
+        ExpectedProgress | None, Field(description="The forecast made at the launch. Null if there is none yet.")
+    ]
     expected: Annotated[
         int | None, Field(description="How many the launch forecast expected to be sent by `counted_at`.")
     ]
     revised_forecast: Annotated[
-        ExpectedProgress | None, Field(description="The revised forecast for the rest. Null: it is not running.")
+        ExpectedProgress | None, Field(description="The revised forecast for the rest. Null if it is not running.")
     ]
-    done_at: Annotated[Moment | None, Field(description="When it ended, or is expected to by now.")]
-    drift_s: Annotated[float | None, Field(description="How much later than forecast at the launch. Negative: sooner.")]
+    done_at: Annotated[Moment | None, Field(description="When the campaign finished, or is now expected to finish.")]
+    drift_s: Annotated[
+        float | None, Field(description="How much later than forecast at the launch. A negative value means sooner.")
+    ]
     points: Annotated[list[RealPoint], Field(description="At most 602, from the launch on.")]
     steps: list[StepCourse]
     accounts: list[AccountCourse]

@@ -1,9 +1,9 @@
-"""Campaigns: how they are made, listed and shown."""
+"""Campaigns: create, list and show."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import Field, StrictBool, StrictFloat, StrictInt
+from pydantic import Field, JsonValue, StrictBool, StrictFloat, StrictInt
 
 from fairpost.api.answers import (
     Moment,
@@ -14,6 +14,7 @@ from fairpost.api.answers import (
     Text,
     When,
 )
+from fairpost.api.shapes.emails import Address, EmailType, HeaderName, HeaderValue, MailboxOut, Tags, about
 from fairpost.api.shapes.sequences import STEPS_MAX, Delayed, OwnSubject
 from fairpost.api.shapes.templates import Words
 from fairpost.campaigns import values
@@ -39,7 +40,9 @@ class CampaignItem(Reasoned):
     created_at: Moment
     starts_at: Moment | None
     launched_at: Moment | None
-    planned_at: Annotated[Moment | None, Field(description="When all prospects on its lists were planned.")]
+    planned_at: Annotated[
+        Moment | None, Field(description="When all prospects on the campaign's lists had been scheduled.")
+    ]
     finished_at: Moment | None
 
 
@@ -53,52 +56,68 @@ class StepProgress(ResponseModel):
 class CampaignOut(Reasoned):
     id: Annotated[str, Field(description="Its name.")]
     state: CampaignState
-    waits_for: Annotated[str, Field(description="What it does or waits for, in words.")]
+    waits_for: Annotated[str, Field(description="What the campaign is doing or waiting for, in words.")]
     condition: Annotated[str, Field(description="The same as a code: see docs/conditions.md.")]
-    waits_until: Annotated[Moment | None, Field(description="Null: unknown, or it is not waiting.")]
+    waits_until: Annotated[Moment | None, Field(description="Null if it is not waiting or the time is unknown.")]
     sequence: str
     steps: list[StepProgress]
     lists: list[str]
     prospects: Annotated[int, Field(description="Prospects on its lists now.")]
     scheduled: Annotated[int, Field(description="E-mails.")]
-    skipped: Annotated[int, Field(description="E-mails that had been scheduled before, under the same key.")]
+    skipped: Annotated[int, Field(description="E-mails already scheduled with the same key.")]
     left_out: Annotated[int, Field(description="Prospects with missing fields.")]
     pool: str | None
     account: str | None
     gap: GapOut | None
     by_recipients_clock: bool
+    footer: bool
     user: str
+    type: str | None
+    tags: dict[str, str]
+    metadata: dict[str, Any]
+    reply_to: MailboxOut | None
+    headers: dict[str, str]
     created_at: Moment
     starts_at: Moment | None
     launched_at: Moment | None
-    planned_at: Annotated[Moment | None, Field(description="When all prospects on its lists were planned.")]
+    planned_at: Annotated[
+        Moment | None, Field(description="When all prospects on the campaign's lists had been scheduled.")
+    ]
     finished_at: Moment | None
 
 
+class WarningOut(ResponseModel):
+    code: str
+    message: str
+
+
 class Scheduling(ResponseModel):
-    """`is_done` false: an engine plans the rest."""
+    """The progress of planning. If `is_done` is false, an engine plans the rest."""
 
     id: str
     state: CampaignState
     scheduled: Annotated[int, Field(description="E-mails scheduled by this request.")]
-    skipped: Annotated[int, Field(description="E-mails that had been scheduled before.")]
+    skipped: Annotated[int, Field(description="E-mails already scheduled.")]
     left_out: Annotated[int, Field(description="Prospects with missing fields.")]
     errors: Annotated[list[str], Field(description="The first 100 prospects left out, and why.")]
-    inherited_subjects: Annotated[list[int], Field(description="Steps that use the subject of the first step.")]
+    inherited_subjects: Annotated[list[int], Field(description="Steps that use the first step's subject.")]
     leaving_thread: Annotated[
         list[int], Field(description="Steps whose own subject takes them out of the thread in Gmail.")
+    ]
+    warnings: Annotated[
+        list[WarningOut], Field(description="Problems that may cause receivers to reject the campaign.")
     ]
     is_done: bool
 
 
 class Launch(RequestModel):
     skip_incomplete: Annotated[
-        StrictBool, Field(description="Leave out prospects with missing fields, instead of refusing the launch.")
+        StrictBool, Field(description="Skip prospects with missing fields, instead of rejecting the launch.")
     ] = False
 
 
 class CampaignMoved(ResponseModel):
-    """`state` is the campaign's state now. `changed`: whether this request changed it."""
+    """The campaign's state after the request, and whether the request changed it."""
 
     id: str
     state: CampaignState
@@ -116,7 +135,10 @@ class GapIn(RequestModel):
 
 
 class CampaignStep(Delayed):
-    """A template, or content of its own: a subject, and a text or HTML. A follow-up without a subject has the first step's."""
+    """A step with a template, or with its own content: a subject, and text or HTML.
+
+    A follow-up without a subject uses that of the first step.
+    """
 
     template: Name | None = None
     own_subject: OwnSubject = False
@@ -126,12 +148,12 @@ class CampaignStep(Delayed):
 
 
 class CampaignIn(RequestModel):
-    """Either `sequence` or `steps` says what is sent."""
+    """A campaign. Set either `sequence` or `steps`."""
 
     sequence: Name | None = None
     steps: Annotated[list[CampaignStep] | None, Field(min_length=1, max_length=STEPS_MAX)] = None
     lists: Annotated[
-        list[Name], Field(min_length=1, max_length=values.LISTS_MAX, description="The prospect lists it goes to.")
+        list[Name], Field(min_length=1, max_length=values.LISTS_MAX, description="The prospect lists it is sent to.")
     ]
     pool: Annotated[
         Name | None,
@@ -139,10 +161,27 @@ class CampaignIn(RequestModel):
     ] = None
     account: Annotated[Name | None, Field(description="The one account that sends it, instead of a pool.")] = None
     gap: Annotated[
-        GapIn | None, Field(description="Null: none. Left out: 30 to 90 seconds for a sequence or several steps.")
+        GapIn | None,
+        Field(description="Null means no pause. If omitted, it is 30 to 90 seconds for a sequence or several steps."),
     ] = None
     by_recipients_clock: Annotated[
-        StrictBool, Field(description="Apply the sending window in each prospect's own timezone, where it is known.")
+        StrictBool, Field(description="Apply the sending window in each prospect's own time zone, if known.")
     ] = False
-    user: Annotated[Text, Field(max_length=values.LINE_CHARS_MAX, description="The user it is sent for.")] = ""
-    starts_at: Annotated[When | None, Field(description="Not before this moment.")] = None
+    footer: Annotated[
+        StrictBool,
+        Field(description="Add an unsubscribe line if a template has none. Use false only for one-to-one sequences."),
+    ] = True
+    user: Annotated[
+        Text, Field(max_length=values.LINE_CHARS_MAX, description="The user on whose behalf the campaign is sent.")
+    ] = ""
+    type: Annotated[EmailType | None, about("type")] = None
+    tags: Annotated[Tags | None, about("tags")] = None
+    metadata: Annotated[dict[str, JsonValue] | None, about("metadata")] = None
+    reply_to: Annotated[Address | None, Field(description="Reply-To for the e-mails, instead of the template's.")] = (
+        None
+    )
+    headers: Annotated[
+        dict[HeaderName, HeaderValue] | None,
+        Field(description="Additional headers for the e-mails. They replace the template's headers."),
+    ] = None
+    starts_at: Annotated[When | None, Field(description="The earliest start.")] = None

@@ -1,12 +1,16 @@
-"""Domains of a workspace, and the record that proves each."""
+"""Domains of a workspace, and the DNS record that verifies each."""
 
 from typing import Annotated
 
 from fastapi import Path
 from pydantic import Field
 
-from fairpost.api.answers import Moment, ResponseModel, Text
+from fairpost.api.answers import Moment, RequestModel, ResponseModel, Text
+from fairpost.model.dkim import Algorithm, KeyState
+from fairpost.policy.dkim_records import Published
+from fairpost.policy.domain_health import Grade
 
+SelectorPath = Annotated[Text, Path(max_length=63, description="The key's selector.")]
 DomainPath = Annotated[Text, Path(max_length=260, description="The domain, in any script.")]
 
 
@@ -24,6 +28,47 @@ class DomainOut(ResponseModel):
     record: Annotated[RecordOut, Field(description="The record to publish in the DNS.")]
 
 
+class KeyOut(ResponseModel):
+    selector: str
+    algorithm: Algorithm
+    state: Annotated[
+        KeyState,
+        Field(description="`pending` until a check has found its record; `active` while it signs; then `retired`."),
+    ]
+    record: Annotated[
+        RecordOut, Field(description="The record to publish in the DNS. Keep the record of a retired key for a week.")
+    ]
+    created_at: Moment
+    active_at: Moment | None
+    retired_at: Moment | None
+
+
+class KeyIn(RequestModel):
+    algorithm: Annotated[
+        Algorithm, Field(description="Use `ed25519` in addition to `rsa`: few receivers check it yet.")
+    ] = Algorithm.RSA
+
+
+class CheckedKey(KeyOut):
+    published: Annotated[Published, Field(description="What the DNS has: `there`, `other`, `missing`, `unknown`.")]
+
+
+class FindingOut(ResponseModel):
+    what: Annotated[str, Field(description="`spf`, `dkim`, `dmarc`, `mx`, `ptr` or `tls`.")]
+    grade: Grade
+    code: str
+    message: str
+    record: Annotated[RecordOut | None, Field(description="What to publish instead.")]
+
+
+class DomainWithHealth(DomainOut):
+    health: Annotated[Grade | None, Field(description="The worst finding of the last check; null before the first.")]
+    findings: Annotated[list[FindingOut], Field(description="The findings of the last check.")]
+
+
 class Checked(DomainOut):
+    health: Annotated[Grade, Field(description="The worst of the findings.")]
+    findings: list[FindingOut]
+    keys: list[CheckedKey]
     found: Annotated[str, Field(description="`proven`, `not_found` or `dns_error`.")]
     words: str

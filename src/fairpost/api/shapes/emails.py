@@ -1,4 +1,4 @@
-"""E-mails: how they are accepted, listed and shown."""
+"""E-mails: submit, list and show."""
 
 from typing import Annotated, Any, Literal
 
@@ -20,6 +20,7 @@ from fairpost.model.email_fields import (
     ADDRESSES,
     BY_NAME,
     DISPLAY_NAME_CHARS_MAX,
+    EMAIL_TYPE,
     FILENAME_CHARS_MAX,
     HEADER_BYTES_MAX,
     HEADER_NAME,
@@ -27,24 +28,26 @@ from fairpost.model.email_fields import (
     MAILBOX_CHARS_MAX,
     MEDIA_TYPE,
     RECIPIENTS_MAX,
+    TAG_CHARS_MAX,
+    TAG_NAME,
 )
 from fairpost.model.states import Decision, SequenceWord, State
 from fairpost.observe.search import Understood
 
-EmailIdPath = Annotated[Text, Path(max_length=100, description="The e-mail's id.")]
+EmailIdPath = Annotated[Text, Path(max_length=100, description="The e-mail ID.")]
 IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
         min_length=BY_NAME["idempotency_key"].chars_min,
         max_length=BY_NAME["idempotency_key"].chars_max,
-        description="Requests with the same key count once, even if they come at the same time.",
+        description="Requests with the same key count once, even if they arrive at the same time.",
     ),
 ]
 
 
 def about(name: str, **more: Any) -> Any:
-    """What is known of a field of e-mails: its bounds, and what it is."""
+    """Returns the bounds and the description of an e-mail field."""
     each = BY_NAME[name]
     most = {"string": each.chars_max or each.bytes_max, ADDRESSES: None}.get(each.type, each.count_max)
     bounds = {"min_length": each.chars_min or None, "max_length": most, "ge": each.ge, "le": each.le}
@@ -65,21 +68,24 @@ Address = AddressText | Mailbox
 Addresses = Address | Annotated[list[Address], Field(max_length=RECIPIENTS_MAX)]
 HeaderName = Annotated[str, StringConstraints(pattern=f"^{HEADER_NAME}$")]
 HeaderValue = Annotated[Text, Field(max_length=HEADER_BYTES_MAX)]
+EmailType = Annotated[str, StringConstraints(pattern=f"^{EMAIL_TYPE}$")]
+TagName = Annotated[str, StringConstraints(pattern=f"^{TAG_NAME}$")]
+Tags = dict[TagName, Annotated[Text, Field(max_length=TAG_CHARS_MAX)]]
 
 
 class Attachment(RequestModel):
     filename: Annotated[Text, Field(min_length=1, max_length=FILENAME_CHARS_MAX)]
-    data: Annotated[str, Field(description="In base64.")]
+    data: Annotated[str, Field(description="The content in base64.")]
     content_type: Annotated[str | None, StringConstraints(pattern=f"^{MEDIA_TYPE}$")] = None
     inline_id: Annotated[
         str | None,
         StringConstraints(pattern=f"^{INLINE_ID}$"),
-        Field(description="The HTML shows it as `cid:<inline_id>`."),
+        Field(description="The HTML refers to it as `cid:<inline_id>`."),
     ] = None
 
 
 class EmailIn(RequestModel):
-    """An e-mail to send. docs/enqueue.md has the defaults of omitted fields."""
+    """An e-mail to send. See docs/enqueue.md for the defaults of omitted fields."""
 
     to: Annotated[Addresses, about("to")]
     subject: Annotated[Text, about("subject")]
@@ -87,7 +93,7 @@ class EmailIn(RequestModel):
     html: Annotated[Text | None, about("html")] = None
     from_: Annotated[
         Address | None,
-        about("from", alias="from", description="An address of a domain that the workspace has proven."),
+        about("from", alias="from", description="An address at a domain that the workspace has verified."),
     ] = None
     cc: Annotated[Addresses | None, about("cc")] = None
     bcc: Annotated[Addresses | None, about("bcc")] = None
@@ -106,12 +112,18 @@ class EmailIn(RequestModel):
     on_doubt: Annotated[Literal["resend", "hold"] | None, about("on_doubt")] = None
     idempotency_key: Annotated[Text | None, about("idempotency_key")] = None
     follows: Annotated[Text | None, about("follows", max_length=100)] = None
+    type: Annotated[EmailType | None, about("type")] = None
+    tags: Annotated[Tags | None, about("tags")] = None
+    metadata: Annotated[dict[str, JsonValue] | None, about("metadata")] = None
 
 
 class Accepted(ResponseModel):
     id: Id
     new: Annotated[
-        bool, Field(description="False: the idempotency key was used before, and this is the id of the first e-mail.")
+        bool,
+        Field(
+            description="False if the idempotency key was used before. In that case, this is the ID of the first e-mail."
+        ),
     ]
 
 
@@ -144,6 +156,8 @@ class EmailItem(Reasoned):
     finished_at: Moment | None
     attempts: int
     attempts_max: int
+    type: str | None
+    tags: dict[str, str]
 
 
 class EmailLine(EmailItem):
@@ -152,7 +166,7 @@ class EmailLine(EmailItem):
     filled_subject: Annotated[
         str | None,
         Field(
-            description="A campaign's subject, rendered for the recipient; for the first 50 of a page. Null: it has no fields, or the fields do not fit."
+            description="A campaign's subject, rendered for the recipient; for the first 50 of a page. Null if it has no fields or the fields do not match."
         ),
     ]
 
@@ -195,16 +209,17 @@ class EmailOut(EmailItem):
     filled: Annotated[
         Said | None,
         Field(
-            description="A campaign's content, rendered for the recipient. Null: it has no fields, or the fields do not fit."
+            description="A campaign's content, rendered for the recipient. Null if it has no fields or the fields do not match."
         ),
     ]
     headers: dict[str, str]
     fields: dict[str, Any]
+    metadata: dict[str, Any]
     attachments: list[AttachedFile]
 
 
 class EmailMoved(ResponseModel):
-    """`state` is the e-mail's state now. `changed`: whether this request changed it."""
+    """The e-mail's state after the request, and whether the request changed it."""
 
     id: Id
     state: State
@@ -226,8 +241,10 @@ class Reply(ResponseModel):
 
 
 class LifeMoment(ResponseModel):
-    """`kind`: accepted, due, claimed, begun, ended, decided, retried; of the last one, the e-mail's state. `at` null: nobody
-    can say when. `meaning` says in words what the server's reply means."""
+    """One event: accepted, due, claimed, begun, ended, decided, retried or returned.
+
+    The last `kind` is the e-mail's state. `at` is null if unknown. `meaning` explains the server's reply.
+    """
 
     kind: str
     at: Moment | None
@@ -258,7 +275,7 @@ class Choice(ResponseModel):
 
 
 class Doubt(ResponseModel):
-    """What is known, and the decisions that `resolve` accepts."""
+    """What is known about an e-mail in doubt, and the decisions that `resolve` accepts."""
 
     attempt: int
     begun_at: Moment | None
@@ -280,11 +297,13 @@ class EmailLife(ResponseModel):
 
 
 class EmailNow(ResponseModel):
-    """What of an e-mail may change, as the topic `email` tells it."""
+    """The parts of an e-mail that can change, for the topic `email`."""
 
     email: EmailItem
     life: EmailLife
 
 
 class Resolution(RequestModel):
-    decision: Annotated[Decision, Field(description="What happened to it, or what to do with it.")]
+    decision: Annotated[
+        Decision, Field(description="The decision: what happened to the e-mail, or what to do with it.")
+    ]

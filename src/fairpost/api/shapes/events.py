@@ -1,4 +1,4 @@
-"""What happened to e-mails."""
+"""Events, as programs read them."""
 
 from typing import Annotated, Any
 
@@ -7,11 +7,36 @@ from pydantic import Field
 from fairpost.api.answers import Id, Moment, ResponseModel
 
 
+class EventData(ResponseModel):
+    """Only what the event has."""
+
+    workspace: str | None = None
+    email_id: Id | None = None
+    recipient: Annotated[str | None, Field(description="The recipient that the event is about.")] = None
+    recipients: list[str] | None = None
+    account: Annotated[str | None, Field(description="Null for shared accounts.")] = None
+    campaign: str | None = None
+    subject: Annotated[str | None, Field(description="The sender or domain that the event is about.")] = None
+    type: str | None = None
+    tags: dict[str, str] | None = None
+    metadata: dict[str, Any] | None = None
+    reason: Annotated[str | None, Field(description="A code: see docs/conditions.md.")] = None
+    params: dict[str, Any] | None = None
+
+
 class Event(ResponseModel):
-    id: Id
+    id: Annotated[Id, Field(description="The event ID. It never changes.")]
+    type: Annotated[str, Field(description="For example `email.sent`.")]
     at: Moment
-    kind: Annotated[
-        str, Field(description="For example `held`, `released`, `throttled`, `retried` or `account_paused`.")
+    data: EventData
+
+
+class EventsRead(ResponseModel):
+    items: list[Event]
+    cursor: Annotated[
+        str | None,
+        Field(
+            description="Pass it as `after` to read the next events, even if there are no items. Null if there are no events yet."
+        ),
     ]
-    subject: str
-    detail: dict[str, Any] | None
+    is_end: Annotated[bool, Field(description="Whether there was nothing more to read.")]

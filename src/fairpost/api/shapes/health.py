@@ -1,4 +1,4 @@
-"""Whether the service lives, and whether it is ready."""
+"""Health and readiness of the service."""
 
 from typing import Annotated
 
@@ -12,4 +12,6 @@ class Health(ResponseModel):
 
 
 class Readiness(Health):
-    regions: Annotated[dict[str, bool], Field(description="Whether each region answers. The others work without it.")]
+    regions: Annotated[
+        dict[str, bool], Field(description="Whether each region responds. Regions do not depend on each other.")
+    ]

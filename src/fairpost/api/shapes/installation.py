@@ -1,4 +1,4 @@
-"""The whole installation, for those who run it."""
+"""The whole installation, for admins."""
 
 from typing import Annotated
 
@@ -18,13 +18,13 @@ class QueueNow(ResponseModel):
     claimed: int
     sending: int
     in_doubt: int
-    next_due_at: Annotated[Moment | None, Field(description="Null: something is due now, or nothing waits.")]
+    next_due_at: Annotated[Moment | None, Field(description="Null if an e-mail is due now or none is queued.")]
 
 
 class RouteNow(ResponseModel):
     route: Annotated[str, Field(description="A pool, or `@` followed by an account.")]
     waiting: int
-    due: Annotated[bool, Field(description="Whether some of it is due.")]
+    due: Annotated[bool, Field(description="Whether some of the mail is due.")]
     next_at: Moment | None
 
 
@@ -32,21 +32,21 @@ class HoldNow(Reasoned):
     workspace: str
     level: str
     key: str
-    until: Annotated[Moment | None, Field(description="Null: until released.")]
+    until: Annotated[Moment | None, Field(description="Null means until released.")]
     waiting: int
     kind: StopKind
     is_throttle: bool
 
 
 class ConditionOut(ResponseModel):
-    """`code` is stable, `text` may change: see docs/conditions.md."""
+    """A condition. `code` is stable, while `text` may change: see docs/conditions.md."""
 
     code: str
     tone: Tone
     text: str
     then: Annotated[str, Field(description="The command to run next.")]
     until: Moment | None
-    waiting: Annotated[int, Field(description="How many e-mails it affects.")]
+    waiting: Annotated[int, Field(description="How many e-mails the condition affects.")]
 
 
 class StatusOut(ResponseModel):
@@ -63,7 +63,7 @@ class StatusOut(ResponseModel):
     holds: list[HoldNow]
     reasons: Annotated[
         list[ConditionOut],
-        Field(description="Why mail is not being sent. Empty: nothing blocks it."),
+        Field(description="Why mail is not being sent. Empty if nothing blocks it."),
     ]
     redirect_all: Annotated[str | None, Field(description="All mail goes to this address instead of its recipients.")]
 
@@ -81,16 +81,18 @@ class ModeNow(ResponseModel):
 class QueueHealth(ResponseModel):
     queued: int
     queue_max: int
-    oldest_wait_s: Annotated[float | None, Field(description="The oldest wait of due mail that is not held.")]
+    oldest_wait_s: Annotated[
+        float | None, Field(description="How long the oldest due e-mail that is not held has been waiting.")
+    ]
     health: Annotated[float, Field(description="0.1 is bad, 2.0 is very good.")]
     limits: Annotated[
         dict[str, int],
-        Field(description="The most a tier gets of a claim of 100 while others wait."),
+        Field(description="Maximum per tier in a claim of 100, while other tiers are waiting."),
     ]
 
 
 class AnyPortion(ResponseModel):
-    """`name` is the domain or user, and empty for a workspace. `share` is the share of the total."""
+    """One sender's share of the total. `name` is the domain or user, and empty for a workspace."""
 
     workspace: str
     name: str
@@ -104,7 +106,7 @@ class TierWaits(ResponseModel):
 
 
 class AllWaiting(ResponseModel):
-    """All that wait, due or not, held or not. Domains are those of the listed workspaces."""
+    """Waiting e-mails, including those that are held or not due yet. Only the listed workspaces' domains are included."""
 
     emails: int
     tiers: dict[str, TierWaits]
@@ -138,12 +140,16 @@ class ThrottledNow(ResponseModel):
     score: int
     reasons: ReasonsInWords
     found_after_s: Annotated[
-        float | None, Field(description="At most how long after the cause the throttle started, in seconds.")
+        float | None, Field(description="Maximum time between the cause and the start of the throttle, in seconds.")
     ]
 
 
 class AllThrottled(ResponseModel):
-    """`stopped`: throttled, and nothing goes out now. `observed`: would be throttled if throttling were on. `held`: held by hand."""
+    """Throttled and held senders.
+
+    `stopped` senders are throttled, so nothing of theirs is sent now. `observed` ones would be throttled if throttling
+    were on. `held` ones are held manually.
+    """
 
     throttled: int
     stopped: int
@@ -182,12 +188,12 @@ class SettingOut(ResponseModel):
     variable: str
     value: Annotated[
         str | None,
-        Field(description="For a secret, `set` or `not set`. URLs are shown without passwords. Null: not set."),
+        Field(description="For a secret, `set` or `not set`. URLs are shown without passwords. Null if not set."),
     ]
     origin: Annotated[
         str, Field(description="The environment, a file with its path, the default, or an older name of the setting.")
     ]
-    rule: Annotated[str, Field(description="The rule for its value.")]
+    rule: Annotated[str, Field(description="The rule that the value must follow.")]
     help: str
 
 

@@ -23,7 +23,9 @@ class RoleIn(RequestModel):
 
 
 class MemberChanged(PersonOut):
-    """With the active keys that this member made. They belong to the workspace, and stay valid."""
+    """A changed member. `keys` are the active keys that this member created, which belong to the workspace and stay
+    valid.
+    """
 
     keys: Annotated[list[KeyOut], Field(description="Empty for a member who is still a manager.")]
     keys_revoked: Annotated[list[KeyOut], Field(description="The keys that this request revoked, with `keys=revoke`.")]
@@ -31,7 +33,7 @@ class MemberChanged(PersonOut):
 
 KeysAlso = Annotated[
     Literal["revoke"] | None,
-    Query(description="Also revoke the keys that this member made, unless the member is still a manager."),
+    Query(description="Also revoke the keys that this member created, unless the member is still a manager."),
 ]
 
 
@@ -41,5 +43,5 @@ class SessionsEnded(ResponseModel):
 
 class OfferedOut(PersonOut):
     link_expires_at: Annotated[
-        Moment, Field(description="The link was sent by e-mail. It works once, until this moment.")
+        Moment, Field(description="The link was sent by e-mail. It works once, until this time.")
     ]

@@ -1,4 +1,4 @@
-"""Figures of a workspace."""
+"""Metrics of a workspace."""
 
 from typing import Annotated
 
@@ -10,25 +10,27 @@ from fairpost.observe.queue import READY_MAX
 
 Ready = Annotated[
     int,
-    Field(description=f"How many of those waiting are due. {READY_MAX:,} means that many or more."),
+    Field(description=f"How many of the waiting e-mails are due. {READY_MAX:,} means that many or more."),
 ]
 OldestWait = Annotated[float | None, Field(description="How long the oldest has been due, including held mail.")]
 
 
 class Outcomes(ResponseModel):
-    """Whole hours are counted: `since` is the start of one."""
+    """Counts of outcomes. Whole hours are counted, so `since` is the start of one."""
 
     since: Moment
     sent: int
     bounced: Annotated[int, Field(description="Hard bounces.")]
-    rejected: Annotated[int, Field(description="Refused by servers for content, a policy or the sender.")]
-    failed: Annotated[int, Field(description="Given up, among the 10,000 newest e-mails.")]
+    rejected: Annotated[int, Field(description="Rejected by servers because of content, a policy or the sender.")]
+    failed: Annotated[int, Field(description="Failed, among the 10,000 newest e-mails.")]
 
 
 class Counts(ResponseModel):
     waiting: Annotated[int, Field(description="Scheduled or ready.")]
     ready: Ready
-    scheduled: Annotated[int | None, Field(description="Waiting and not due yet. Null: `ready` reached its maximum.")]
+    scheduled: Annotated[
+        int | None, Field(description="Waiting and not due yet. Null if `ready` has reached its maximum.")
+    ]
     claimed: int
     sending: int
     in_doubt: int
@@ -47,7 +49,7 @@ class QueueOut(Counts):
 
 
 class Portion(ResponseModel):
-    """`share` is the share of the workspace's total."""
+    """One user's share of the workspace's total."""
 
     name: str
     emails: int
@@ -57,8 +59,8 @@ class Portion(ResponseModel):
 class Evenness(ResponseModel):
     senders: int
     emails: int
-    gini: Annotated[float, Field(description="0: all have the same. 1: one has everything.")]
-    jain: Annotated[float, Field(description="1: all have the same. 1/n: one of n has everything.")]
+    gini: Annotated[float, Field(description="0 means that all have the same; 1 means that one has everything.")]
+    jain: Annotated[float, Field(description="1 means that all have the same; 1/n means that one of n has everything.")]
     largest_share: float
 
 
@@ -83,7 +85,7 @@ class ServedOut(ResponseModel):
 
 
 class Waits(ResponseModel):
-    """In seconds, from due to started."""
+    """Waiting times in seconds, from due to started."""
 
     count: int
     mean_s: float
@@ -92,7 +94,7 @@ class Waits(ResponseModel):
 
 
 class Throttled(ResponseModel):
-    """How many users are stopped now, and how many senders are held."""
+    """The number of users that are stopped now, and of senders that are held."""
 
     throttled: int
     stopped: int
@@ -104,5 +106,5 @@ class FairnessOut(ResponseModel):
     since: Moment
     waiting: WaitingOut
     served: ServedOut
-    waits: Annotated[Waits | None, Field(description="For the workspace's own accounts. Null: they sent nothing.")]
+    waits: Annotated[Waits | None, Field(description="For the workspace's own accounts. Null if they sent nothing.")]
     throttling: Throttled

@@ -1,4 +1,4 @@
-"""Workspaces, loans and operators, for those who run the service."""
+"""Workspaces, loans and operators, for admins."""
 
 from typing import Annotated
 
@@ -32,7 +32,7 @@ class LoanIn(RequestModel):
             alias="from",
             min_length=1,
             max_length=SENDERS_MAX,
-            description="Allowed senders: addresses, domains, `proven` (domains that the workspace has proven), `account` (the account's own address).",
+            description="Allowed senders: addresses, domains, `proven` (domains that the workspace has verified), `account` (the account's own address).",
         ),
     ]
 
@@ -50,19 +50,20 @@ class WorkspaceItem(ResponseModel):
 class WorkspaceSeen(ResponseModel):
     name: str
     is_registered: Annotated[
-        bool, Field(description="False: it has no keys and members; applications or commands send from it.")
+        bool, Field(description="False if it has no keys or members, and only applications or commands send from it.")
     ]
 
 
 class WorkspaceIn(RequestModel):
     region: Annotated[
-        Text | None, Field(max_length=31, description="The region of its data, for good. [default: the first]")
+        Text | None,
+        Field(max_length=31, description="The region that permanently stores its data. [default: the first]"),
     ] = None
     pools: Annotated[
         list[PoolName | LoanIn] | None,
         Field(
             max_length=100,
-            description="Pools to lend, replacing those lent before. A bare name means `proven`. Omitted: unchanged; a new workspace gets none.",
+            description="Pools to lend, replacing those lent before. A bare name means `proven`. If omitted, the pools do not change; a new workspace gets none.",
         ),
     ] = None
 

@@ -24,13 +24,17 @@ class LoanOut(ResponseModel):
         list[str],
         Field(
             serialization_alias="from",
-            description="Allowed senders: addresses, domains, `proven` (domains that the workspace has proven), `account` (no From: the account's own address).",
+            description="Allowed senders: addresses, domains, `proven` (domains that the workspace has verified), `account` (no From: the account's own address).",
         ),
     ]
 
 
 class Pools(ResponseModel):
-    """`own` are the workspace's pools. `lent` are pools of the operator's that it may use, and `loans` have their allowed senders."""
+    """The pools that a workspace may use.
+
+    `own` are the workspace's pools. `lent` are pools of the operator that it may use, and `loans` have their allowed
+    senders.
+    """
 
     own: list[Pool]
     lent: list[str]

@@ -6,12 +6,13 @@ from fastapi import Path
 from pydantic import Field, JsonValue
 
 from fairpost.api.answers import Moment, RequestModel, ResponseModel, Text
-from fairpost.api.shapes.emails import Address, Addresses, about
+from fairpost.api.shapes.emails import Address, Addresses, Tags, about
 
 PortalPath = Annotated[
     Text,
     Path(
-        max_length=100, description="`hub`, `org`, `agency`, or a portal of the operator's. `admin` is for admins only."
+        max_length=100,
+        description="`hub`, `org`, `agency`, or one of the operator's portals. `admin` is for admins only.",
     ),
 ]
 TypePath = Annotated[
@@ -69,3 +70,5 @@ class PortalSend(ValuesIn):
     user: Annotated[Text | None, about("user")] = None
     pool: Annotated[Text | None, about("pool")] = None
     account: Annotated[Text | None, about("account")] = None
+    tags: Annotated[Tags | None, about("tags")] = None
+    metadata: Annotated[dict[str, JsonValue] | None, about("metadata")] = None

@@ -11,18 +11,22 @@ class PersonData(ResponseModel):
     prospects: list[dict[str, Any]]
     suppressions: list[dict[str, Any]]
     soft_bounces: list[dict[str, Any]]
+    returned: list[dict[str, Any]]
+    replies: list[dict[str, Any]]
     inbox_mails: list[dict[str, Any]]
     events: list[dict[str, Any]]
     emails: list[dict[str, Any]]
 
 
 class Erased(ResponseModel):
-    """How much was erased. Waiting e-mails were cancelled, or go to their other recipients only."""
+    """How much was erased. Waiting e-mails were cancelled, or will only be sent to their other recipients."""
 
     prospects: int
-    suppressions: Annotated[int, Field(description="Suppressions stay as hashes.")]
+    suppressions: Annotated[int, Field(description="Suppressions, which are kept as hashes.")]
     cancelled: int
     taken_out: int
     emails: int
     events: int
-    in_hand: Annotated[list[Id], Field(description="E-mails being sent or in doubt. Erase again later.")]
+    in_hand: Annotated[
+        list[Id], Field(description="E-mails being sent or in doubt. Repeat the request later to erase them.")
+    ]

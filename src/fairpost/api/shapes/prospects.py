@@ -1,4 +1,4 @@
-"""Prospects, and the lists that they are on."""
+"""Prospects and their lists."""
 
 from typing import Annotated
 
@@ -21,14 +21,14 @@ FieldValue = Annotated[Text, Field(max_length=100_000)] | int | float | bool | N
 
 class ListOut(ResponseModel):
     name: str
-    prospects: Annotated[int, Field(description="How many prospects are on it.")]
+    prospects: Annotated[int, Field(description="Number of prospects on the list.")]
     created_at: Moment
 
 
 class ProspectOut(ResponseModel):
     id: Id
     address: str
-    external_id: Annotated[str | None, Field(description="Your own id for this person.")]
+    external_id: Annotated[str | None, Field(description="Your own ID for this person.")]
     fields: dict[str, str]
     timezone: str | None
     is_paused: bool
@@ -43,7 +43,7 @@ class BadLineOut(ResponseModel):
 
 
 class ImportedOut(ResponseModel):
-    """The result of the import: each line is counted once. `bad_lines` has the first 100 bad ones."""
+    """The result of the import. Each line is counted once. `bad_lines` has the first 100 bad ones."""
 
     added: int
     changed: int
@@ -57,17 +57,18 @@ class ProspectIn(RequestModel):
     """A prospect: one line, or one item of the list."""
 
     address: Text
-    id: Annotated[Text | int | None, Field(description="Your own id for this person.")] = None
-    timezone: Annotated[Text | None, Field(description="Like Europe/Berlin.")] = None
+    id: Annotated[Text | int | None, Field(description="Your own ID for this person.")] = None
+    timezone: Annotated[Text | None, Field(description="Time zone, for example Europe/Berlin.")] = None
     fields: dict[str, FieldValue] | None = None
 
 
 class ProspectChange(RequestModel):
-    """Omitted fields stay."""
+    """Changes to a prospect. Omitted fields stay the same."""
 
-    is_paused: Annotated[bool, Field(description="Mail to a paused prospect waits.")] = False
+    is_paused: Annotated[bool, Field(description="Whether mail to this prospect is paused.")] = False
     fields: Annotated[
-        dict[str, FieldValue], Field(max_length=1_000, description="Added to the existing fields. Null removes one.")
+        dict[str, FieldValue],
+        Field(max_length=1_000, description="Added to the existing fields. A null value removes a field."),
     ] = Field(default_factory=dict)
     timezone: Annotated[Text | None, Field(max_length=100)] = None
     external_id: Annotated[Text | None, Field(max_length=EXTERNAL_ID_CHARS_MAX)] = None

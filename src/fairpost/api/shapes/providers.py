@@ -1,4 +1,4 @@
-"""Providers and the limits that accounts begin with."""
+"""Providers and the default limits of their accounts."""
 
 from typing import Annotated
 
@@ -23,6 +23,6 @@ class Provider(ResponseModel):
         Field(description="The domains of its addresses. `hotmail.*` is `hotmail` under any country domain."),
     ]
     smtp: Annotated[
-        ProviderServer | None, Field(description="The server that its mailboxes send through. Null: unknown.")
+        ProviderServer | None, Field(description="The server that its mailboxes send through. Null if unknown.")
     ]
     limits: LimitsOut

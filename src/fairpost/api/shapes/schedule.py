@@ -1,4 +1,4 @@
-"""When and how much a workspace sends in campaigns."""
+"""The schedule and quota of a workspace's campaigns."""
 
 from datetime import date
 from typing import Annotated
@@ -13,7 +13,7 @@ from fairpost.policy.quotas import RAMP_UP_DAYS_MAX
 
 def _is_day(value: object) -> object:
     if not isinstance(value, str) or len(value) != len("2027-12-25"):
-        raise ValueError("must be a day like 2027-12-25")
+        raise ValueError("must be a day such as 2027-12-25")
     return value
 
 
@@ -24,7 +24,10 @@ Percent = Annotated[StrictInt, Field(ge=1, le=100)]
 
 
 class WindowIn(RequestModel):
-    """From `start` until `end` in local time. An end before the start is on the next day; equal times mean the whole day."""
+    """A window from `start` until `end` in local time.
+
+    An end before the start is on the next day; equal times mean the whole day.
+    """
 
     days: Annotated[tuple[Weekday, ...], Field(min_length=1, max_length=7)] = tuple(sorted(EVERY_DAY))
     start: ClockTime = "00:00"
@@ -34,22 +37,24 @@ class WindowIn(RequestModel):
 
 class QuotaIn(RequestModel):
     daily_max: Annotated[
-        StrictInt | None, Field(ge=1, le=WHOLE_MAX, description="For all campaigns together. Null: no quota.")
+        StrictInt | None, Field(ge=1, le=WHOLE_MAX, description="For all campaigns together. Null means no quota.")
     ] = None
     ramp_up_days: Annotated[
         StrictInt, Field(ge=0, le=RAMP_UP_DAYS_MAX, description="The quota grows evenly over these days.")
     ] = 0
     ramp_up_percents: Annotated[
         tuple[Percent, ...],
-        Field(max_length=RAMP_UP_DAYS_MAX, description="Alternatively, the share of each of the first days."),
+        Field(
+            max_length=RAMP_UP_DAYS_MAX, description="Alternatively, the share of the quota on each of the first days."
+        ),
     ] = ()
 
 
 class ScheduleIn(RequestModel):
-    """The whole schedule: omitted fields have their defaults."""
+    """The whole schedule. Omitted fields are reset to their defaults."""
 
     timezone: Annotated[Text, Field(max_length=100, examples=["Europe/Berlin"])] = "UTC"
-    window: Annotated[WindowIn | None, Field(description="Null: at any time.")] = None
+    window: Annotated[WindowIn | None, Field(description="Null means at any time.")] = None
     quota: QuotaIn = QuotaIn()
 
 
@@ -67,14 +72,14 @@ class QuotaOut(ResponseModel):
 
 
 class ScheduleOut(ResponseModel):
-    is_set: Annotated[bool, Field(description="False: there is no schedule, and mail goes out at any time.")]
+    is_set: Annotated[bool, Field(description="False if there is no schedule and mail is sent at any time.")]
     timezone: str
     window: WindowOut | None
     quota: QuotaOut
     is_open: Annotated[bool, Field(description="Whether the window is open now.")]
-    opens_at: Annotated[Moment | None, Field(description="Null: it is open, or stays closed for a year.")]
-    closes_at: Annotated[Moment | None, Field(description="Null: it is closed, or always open.")]
-    ramp_up_day: Annotated[int | None, Field(description="Null: there is none, or it has not begun.")]
+    opens_at: Annotated[Moment | None, Field(description="Null if it is open, or stays closed for a year.")]
+    closes_at: Annotated[Moment | None, Field(description="Null if it is closed or always open.")]
+    ramp_up_day: Annotated[int | None, Field(description="Null if there is no ramp-up or it has not begun.")]
     recipients_timezones: Annotated[list[str], Field(description="For campaigns that use their recipients' timezones.")]
     is_sending: Annotated[bool, Field(description="Whether campaigns are running.")]
 
@@ -88,13 +93,13 @@ class QuotaDay(ResponseModel):
     day: date
     starts_at: Moment
     ends_at: Moment
-    open: Annotated[list[Opening] | None, Field(description="Null: the whole day.")]
-    allowed: Annotated[int | None, Field(description="Null: no limit.")]
-    used: Annotated[int, Field(description="Null: there is no quota.")]
+    open: Annotated[list[Opening] | None, Field(description="Null means the whole day.")]
+    allowed: Annotated[int | None, Field(description="Null means no limit.")]
+    used: Annotated[int, Field(description="Null if there is no quota.")]
 
 
 class QuotaStatus(ResponseModel):
-    """Days in the workspace's timezone, from today."""
+    """The quota by day in the workspace's time zone, starting today."""
 
     timezone: str
     daily_max: int | None

@@ -13,7 +13,7 @@ SequenceName = Annotated[Name, Path(alias="name", description="The sequence's na
 
 
 class Delayed(RequestModel):
-    """How long after the step before was really sent; not for the first."""
+    """The delay after the previous step was sent. Not allowed for the first step."""
 
     delay: Annotated[Text | None, Field(max_length=CHARS_MAX, examples=["3d", "1d 12h"])] = None
     delay_s: Annotated[StrictInt | None, Field(ge=0, le=DURATION_S_MAX, description="The delay in seconds.")] = None
@@ -39,14 +39,14 @@ class SequenceIn(RequestModel):
 class StepOut(ResponseModel):
     step: int
     template: str
-    delay: Annotated[str, Field(description="As text, like `1d 12h`.")]
+    delay: Annotated[str, Field(description="The delay as text, for example `1d 12h`.")]
     delay_s: int
-    own_subject: Annotated[bool, Field(description="False: it uses the subject of the first step.")]
+    own_subject: Annotated[bool, Field(description="False if it uses the first step's subject.")]
 
 
 class SequenceOut(ResponseModel):
     name: str
     steps: list[StepOut]
     created_at: Moment
-    campaigns: Annotated[list[str], Field(description="Campaigns that send it.")]
+    campaigns: Annotated[list[str], Field(description="Campaigns that use the sequence.")]
     is_launched: Annotated[bool, Field(description="Some campaigns have started, so its steps cannot change.")]

@@ -1,5 +1,7 @@
-"""The server of an account, as requests give it and answers show it: made from what each kind of transport says of its settings.
-Secrets are apart from the rest, and never shown."""
+"""The server of an account in requests and responses, derived from the settings of each kind of transport.
+
+Secrets are separate from the rest, and never shown.
+"""
 
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
@@ -14,13 +16,13 @@ M = TypeVar("M", bound=RequestModel)
 
 
 class OtherServer(ResponseModel):
-    """A kind that this version does not know."""
+    """A kind of transport that this version does not know."""
 
     kind: Literal["other"] = "other"
 
 
 def with_servers(model: type[M]) -> type[M]:
-    """The same, with a field for the server of each kind."""
+    """Returns the model with a field for the server of each kind."""
     servers: Any = {kind.name: (_request(f"{kind.name.title()}In", kind.asked) | None, None) for kind in kinds()}
     return create_model(model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **servers)
 
@@ -32,7 +34,7 @@ def _request(name: str, settings: tuple[Setting, ...], about: str | None = None)
 
 
 def _is_required(setting: Setting) -> bool:
-    """A secret may stay: whether it is needed, the kind says."""
+    """Returns whether a setting is required. Secrets are optional here: the kind decides whether one is needed."""
     return setting.is_needed and not setting.is_secret
 
 

@@ -9,18 +9,21 @@ from fairpost.api.shapes.users import StopOut
 
 MINUTES_MAX = 525_600  # a year
 Reason = Annotated[Text, Field(min_length=1, max_length=500)]
-Minutes = Annotated[int | None, Field(ge=1, le=MINUTES_MAX, description="For how long, instead of `until`.")]
+Minutes = Annotated[int | None, Field(ge=1, le=MINUTES_MAX, description="Duration in minutes, instead of `until`.")]
 
 
 class PauseIn(RequestModel):
     reason: Reason
     until: Annotated[
-        When | None, Field(description="When it ends by itself. Null: when sending is resumed by hand.")
+        When | None,
+        Field(
+            description="When the pause ends automatically. Null means that sending stays paused until it is resumed manually."
+        ),
     ] = None
 
 
 class PauseOut(Reasoned):
-    """`restored`: the database was restored from a copy. Sending waits until an admin resumes it."""
+    """The global pause. `restored` means that the database is a restored copy: sending waits until an admin resumes it."""
 
     since: Moment
     until: Moment | None
@@ -29,7 +32,7 @@ class PauseOut(Reasoned):
 
 
 class Paused(ResponseModel):
-    """`pause` is the pause now. `changed`: whether this request changed it."""
+    """The pause after the request, and whether the request changed it."""
 
     region: str
     pause: PauseOut | None
@@ -45,7 +48,10 @@ class Named(RequestModel):
 class Hold(Named):
     reason: Reason
     minutes: Minutes = None
-    until: Annotated[When | None, Field(description="Without `until` and `minutes`: until released.")] = None
+    until: Annotated[
+        When | None,
+        Field(description="If neither `until` nor `minutes` is given, the hold lasts until it is released."),
+    ] = None
 
 
 class SenderNamed(RequestModel):
@@ -57,18 +63,24 @@ class SenderNamed(RequestModel):
 class ThrottleIn(SenderNamed):
     reason: Reason
     minutes: Minutes = None
-    until: Annotated[When | None, Field(description="Without it and `minutes`: for a day.")] = None
+    until: Annotated[
+        When | None, Field(description="If neither this nor `minutes` is given, the throttle lasts a day.")
+    ] = None
 
 
 class Lift(SenderNamed):
     immune_minutes: Annotated[
         int | None,
-        Field(ge=1, le=MINUTES_MAX, description="For how long no score throttles it again. [default: a day]"),
+        Field(
+            ge=1,
+            le=MINUTES_MAX,
+            description="Time during which no score can throttle the sender again. [default: a day]",
+        ),
     ] = None
 
 
 class StopsNow(ResponseModel):
-    """`stops` of this sender and its workspace now. Empty: nothing holds its mail back here."""
+    """The stops on this sender and its workspace. If the list is empty, its mail is not held back here."""
 
     workspace: str
     level: str
@@ -76,5 +88,6 @@ class StopsNow(ResponseModel):
     region: str
     stops: list[StopOut]
     waiting: Annotated[
-        int | None, Field(description="E-mails waiting behind it. Null: not counted for a domain or a stream.")
+        int | None,
+        Field(description="E-mails waiting behind it. Null for a domain or a stream, which are not counted."),
     ]

@@ -11,11 +11,11 @@ AT_ONCE_MAX = 10_000
 Kind = Annotated[
     SuppressionKind,
     Field(
-        description="Of two kinds for one address the stronger stays; `complaint` is the strongest. "
+        description="If an address has two kinds, the stronger one is kept; `complaint` is the strongest. "
         "`unsubscribe` stops bulk mail; every other kind stops urgent mail as well."
     ),
 ]
-Reason = Annotated[Text, Field(min_length=1, max_length=500, description="Why, for the record.")]
+Reason = Annotated[Text, Field(min_length=1, max_length=500, description="The reason, as a note.")]
 
 
 class SuppressionIn(RequestModel):
@@ -34,18 +34,18 @@ class SuppressionOut(ResponseModel):
     kind: SuppressionKind
     reason: str
     created_at: Moment
-    stops: Annotated[Stops, Field(description="`bulk`: urgent mail is still sent.")]
+    stops: Annotated[Stops, Field(description="`bulk` means that urgent mail is still sent.")]
 
 
 class BadAddress(ResponseModel):
-    """`place` is the index in the request, from 0."""
+    """An invalid address. `place` is its index in the request, from 0."""
 
     place: int
     why: str
 
 
 class ManyOut(ResponseModel):
-    """The result: each address is counted once. `bad_addresses` has the first 100 bad ones."""
+    """The result. Each address is counted once. `bad_addresses` has the first 100 bad ones."""
 
     added: int
     known: int

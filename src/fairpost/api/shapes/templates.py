@@ -6,6 +6,7 @@ from fastapi import Path
 from pydantic import Field, JsonValue
 
 from fairpost.api.answers import Moment, Name, RequestModel, ResponseModel, Text
+from fairpost.api.shapes.emails import Address, HeaderName, HeaderValue, MailboxOut
 from fairpost.templates.reader import TEMPLATE_CHARS_MAX
 
 TemplateName = Annotated[Name, Path(alias="name", description="The template's name.")]
@@ -18,6 +19,13 @@ class TemplateIn(RequestModel):
     subject: Annotated[Words, Field(examples=['Hello {{ first_name or "there" }}'])]
     text: Words | None = None
     html: Words | None = None
+    reply_to: Annotated[
+        Address | None, Field(description="Reply-To for the e-mails, unless the campaign has its own.")
+    ] = None
+    headers: Annotated[
+        dict[HeaderName, HeaderValue] | None,
+        Field(description="Additional headers for the e-mails. The campaign's headers replace them."),
+    ] = None
 
 
 class TemplateItem(ResponseModel):
@@ -27,7 +35,7 @@ class TemplateItem(ResponseModel):
     has_html: bool
     created_at: Moment
     changed_at: Moment
-    sequences: Annotated[list[str], Field(description="Sequences that use it.")]
+    sequences: Annotated[list[str], Field(description="Sequences that use the template.")]
 
 
 class TemplateOut(ResponseModel):
@@ -35,11 +43,13 @@ class TemplateOut(ResponseModel):
     subject: str
     text: str | None
     html: str | None
+    reply_to: MailboxOut | None
+    headers: dict[str, str]
     required: Annotated[list[str], Field(description="Required fields.")]
     optional: Annotated[list[str], Field(description="Fields with a fallback, or used in `if`.")]
     created_at: Moment
     changed_at: Moment
-    sequences: Annotated[list[str], Field(description="Sequences that use it.")]
+    sequences: Annotated[list[str], Field(description="Sequences that use the template.")]
 
 
 class TemplatePreviewIn(RequestModel):
@@ -47,7 +57,7 @@ class TemplatePreviewIn(RequestModel):
         dict[Text, JsonValue] | None, Field(description="The fields of a recipient. [default: example values]")
     ] = None
     prospect: Annotated[
-        Text | None, Field(max_length=500, description="The address of a prospect whose fields to use instead.")
+        Text | None, Field(max_length=500, description="The address of a prospect whose fields are used instead.")
     ] = None
     words: Annotated[
         TemplateIn | None,

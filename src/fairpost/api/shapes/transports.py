@@ -8,7 +8,7 @@ from fairpost.api.answers import ResponseModel
 
 
 class EntryOut(ResponseModel):
-    name: Annotated[str, Field(description="The field of an account request, like `smtp.host`.")]
+    name: Annotated[str, Field(description="The field in an account request, for example `smtp.host`.")]
     label: str
     hint: str
     type: Annotated[
@@ -31,17 +31,21 @@ class SignInOut(ResponseModel):
     name: Annotated[str, Field(description="The value of `oauth` for this sign-in, else `password` or `none`.")]
     title: str
     entries: list[EntryOut]
-    fixed: Annotated[dict[str, str | None], Field(description="Fixed fields of the request, like `smtp.oauth.kind`.")]
-    user: Annotated[str | None, Field(description="The field that is the address by default, like `smtp.user`.")]
-    hosts: Annotated[list[str], Field(description="Endings of the hosts that this choice is for. Empty: any host.")]
+    fixed: Annotated[
+        dict[str, str | None], Field(description="Fixed fields in the request, for example `smtp.oauth.kind`.")
+    ]
+    user: Annotated[str | None, Field(description="The field that defaults to the address, for example `smtp.user`.")]
+    hosts: Annotated[
+        list[str], Field(description="Suffixes of the hosts that this choice applies to. If empty, any host.")
+    ]
 
 
 class ChoiceOut(ResponseModel):
     name: str
     title: str
     about: str
-    kind: Annotated[str, Field(description="The field of a request that has the server, like `smtp`.")]
+    kind: Annotated[str, Field(description="The request field that contains the server, for example `smtp`.")]
     presets: Annotated[list[str], Field(description="Providers with matching limits, the usual one first.")]
-    presets_instead: Annotated[dict[str, str], Field(description="The limits to use, by the provider of the address.")]
+    presets_instead: Annotated[dict[str, str], Field(description="The limits to use, by the address's provider.")]
     keeps_secret: Annotated[bool, Field(description="Whether a request may omit the secrets of an unchanged server.")]
-    sign_ins: Annotated[list[SignInOut], Field(description="The usual one comes first.")]
+    sign_ins: Annotated[list[SignInOut], Field(description="The most common one comes first.")]

@@ -1,4 +1,4 @@
-"""Users of a workspace, and what is known of each."""
+"""Users of a workspace and their details."""
 
 from typing import Annotated
 
@@ -17,15 +17,15 @@ from fairpost.api.answers import (
     When,
 )
 
-UserName = Annotated[Text, Path(min_length=1, max_length=200, description="The `user` of its e-mails.")]
+UserName = Annotated[Text, Path(min_length=1, max_length=200, description="The `user` value of the user's e-mails.")]
 
 
 class UserIn(RequestModel):
-    """All settings of a user: omitted fields are cleared."""
+    """All settings of a user. Omitted fields are cleared."""
 
     plan: Annotated[
         Text | None,
-        Field(max_length=100, description="The plan of the user."),
+        Field(max_length=100, description="The user's plan."),
     ] = None
     since: Annotated[When | None, Field(description="When the user was created in your application.")] = None
     daily_max: Annotated[Count | None, Field(description="Maximum number of e-mails submitted in 24 hours.")] = None
@@ -34,13 +34,13 @@ class UserIn(RequestModel):
         Text | None,
         Field(
             max_length=253,
-            description="The domain that its mail counts for, whatever its From. Omitted: unchanged.",
+            description="The domain that its mail counts for, regardless of From. If omitted, it does not change.",
         ),
     ] = None
 
 
 class ThrottleOut(ResponseModel):
-    """Nothing of the user goes out before `until`."""
+    """A throttle. None of the user's e-mails are sent before `until`."""
 
     since: Moment
     until: Moment
@@ -67,7 +67,7 @@ class Last24Hours(ResponseModel):
 
 
 class StopOut(Reasoned):
-    """Nothing of this sender goes out before `until`. Null: until released."""
+    """A stop. None of the sender's e-mails are sent before `until`, or until it is released if that is null."""
 
     level: Annotated[str, Field(description="`workspace` or `user`.")]
     until: Moment | None
@@ -79,7 +79,9 @@ class UserOut(UserItem):
     waiting: int
     home: Annotated[
         str | None,
-        Field(description="The domain that its mail counts for. Empty: the account's own. Null: nothing was sent yet."),
+        Field(
+            description="The domain that its mail counts for. Empty means the account's own domain. Null if nothing has been sent yet."
+        ),
     ]
     last_24h: Last24Hours
     stops: list[StopOut]

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from fairpost.api.answers import Id, Moment, RequestModel, ResponseModel, Text, When
 from fairpost.model.person import Role
@@ -10,13 +10,35 @@ from fairpost.model.workspace import Scope
 from fairpost.store import workspaces
 
 
+class SettingsOut(ResponseModel):
+    title: Annotated[
+        str | None, Field(description="The name that recipients see. Null means the workspace's own name.")
+    ]
+    accent: Annotated[str | None, Field(description="The button colour.")]
+    logo_url: str | None
+    refuses_bad_domains: bool
+
+
+class SettingsIn(RequestModel):
+    """Fields that are left out stay as they are; null removes one."""
+
+    title: Annotated[Text | None, Field(max_length=100)] = None
+    accent: Annotated[Text | None, Field(max_length=7, examples=["#1d5fd1"])] = None
+    logo_url: Annotated[Text | None, Field(max_length=500, examples=["https://example.com/logo.png"])] = None
+    refuses_bad_domains: Annotated[
+        StrictBool,
+        Field(description="Refuse to launch campaigns from domains that failed a check, instead of warning."),
+    ] = False
+
+
 class WorkspaceOut(ResponseModel):
     name: str
     region: str
-    pools: Annotated[list[str], Field(description="Pools of the operator's that it may send through.")]
+    pools: Annotated[list[str], Field(description="The operator's pools that the workspace may send through.")]
     created_at: Moment
     you: str
     scopes: list[Scope]
+    settings: SettingsOut
 
 
 class KeyOut(ResponseModel):
@@ -34,13 +56,13 @@ class KeyOut(ResponseModel):
 class ListedKey(KeyOut):
     maker: Annotated[
         str | None,
-        Field(description="The address of the member who made it, directly or with another key."),
+        Field(description="The address of the member who created it, directly or with another key."),
     ]
-    maker_role: Annotated[Role | None, Field(description="This member's role now.")]
+    maker_role: Annotated[Role | None, Field(description="The member's current role.")]
     is_maker_member: Annotated[
         bool | None,
         Field(
-            description="False: its maker is disabled, and may still have the key. Null: it was not made by a member."
+            description="False if its creator is disabled, but may still have the key. Null if it was not created by a member."
         ),
     ]
 

@@ -1,4 +1,4 @@
-// Which page is open, who looks at it, and what is live.
+// Routing, the signed-in session, and live updates.
 
 import { ask, chosen, get, post, query, remember } from "./ask.js";
 import { h, patch } from "./dom.js";
@@ -6,10 +6,10 @@ import { Live } from "./live.js";
 import { button, dialog, empty, mayLose, to, trouble } from "./parts.js";
 import { forget, isUnsaved } from "./unsaved.js";
 
-// A page: { title, topic?(ctx) → [name, values], load?(ctx) → data, view(ctx) → element, isOne? }. isOne: all its paths are one page, which stays,
-// with its state and what is live, while somebody moves between them.
-// ctx has: params, values (the query), session (who looks), data (what load gave), live (the newest state of its topic), workspace,
-// reload() → load and view again, show() → view again, go(path, values, {replace}), is(role…), state: an object of the page's own that stays while it is open.
+// A page: { title, topic?(ctx) → [name, values], load?(ctx) → data, view(ctx) → element, isOne? }. isOne: all its paths are one page that stays open,
+// with its state and live data, while the user moves between them.
+// ctx has: params, values (the query), session, data (the result of load), live (the latest state of its topic), workspace,
+// reload() → load and render again, show() → render again, go(path, values, {replace}), is(role…), state: the page's own object, kept while it is open.
 const PAGES = [
   [/^\/$/, () => import("./pages/now.js")],
   [/^\/accounts\/?$/, () => import("./pages/accounts.js")],
@@ -30,16 +30,16 @@ const NAV = [
   ["/campaigns", "Campaigns"],
   ["/emails", "E-mails"],
   ["/inbox", "Inbox", "admin"],
-  ["/settings", "Set-up"],
+  ["/settings", "Settings"],
 ];
 
-const NAMES_MAX = 200; // so many workspaces are told at once
+const NAMES_MAX = 200; // workspaces listed at once
 
 const page = document.getElementById("page");
 const live = new Live(showLive);
 let session = null;
-let open = null; // the context of the page that is shown
-let address = null; // of it
+let open = null; // the context of the current page
+let address = null; // its path and query
 
 function found(path) {
   for (const [pattern, module] of PAGES) {
@@ -53,11 +53,11 @@ function decoded(text) {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // somebody typed a lone %, and that names nothing
+    return text; // a stray % in a typed address: there is no such name
   }
 }
 
-// `y`: where somebody had scrolled to who comes back.
+// `y`: the scroll position to restore.
 async function route(y = 0) {
   address = location.pathname + location.search;
   const here = found(location.pathname);
@@ -81,15 +81,15 @@ async function route(y = 0) {
     reload: () => load(ctx),
   };
   open = ctx;
-  for (const each of document.querySelectorAll("dialog")) each.abandon?.(); // they are of the page before
+  for (const each of document.querySelectorAll("dialog")) each.abandon?.(); // they belong to the previous page
   live.follow(null, {}, null);
   showNav();
-  if (here === null) return replace(ctx, empty("There is no such page.", h("a", { href: to("/") }, "To the beginning")));
+  if (here === null) return replace(ctx, empty("Page not found.", h("a", { href: to("/") }, "Home")));
   try {
     ctx.page = (await here.module()).default;
   } catch {
-    const again = async () => { await ask("/v1/auth/session"); location.reload(); }; // not before somebody answers
-    return replace(ctx, trouble(new Error("This page could not be loaded: Fairpost does not answer, or the connection is lost."), again));
+    const again = async () => { await ask("/v1/auth/session"); location.reload(); }; // only when the server responds
+    return replace(ctx, trouble(new Error("Could not load this page. Check your connection and try again."), again));
   }
   if (open !== ctx) return;
   document.title = `${ctx.page.title} · Fairpost`;
@@ -104,7 +104,7 @@ async function route(y = 0) {
     if (isFirst && y) scrollTo(0, y);
   };
   const refused = (error) => {
-    if (ctx.live) return; // what is shown may be old, and that is said
+    if (ctx.live) return; // the page stays open, marked as out of date
     ctx.error = error;
     show(ctx);
   };
@@ -119,7 +119,7 @@ async function load(ctx) {
   } catch (error) {
     fault = error;
   }
-  if (asked !== ctx.asked) return; // it was asked for again, perhaps elsewhere: that is newer
+  if (asked !== ctx.asked) return; // a newer request is under way
   [ctx.data, ctx.error] = [data, fault];
   show(ctx);
 }
@@ -130,11 +130,11 @@ function show(ctx) {
     replace(ctx, ctx.error ? trouble(ctx.error, ctx.reload) : ctx.page.view(ctx));
   } catch (error) {
     console.error(error);
-    replace(ctx, trouble(new Error("This page could not be shown. Reload it."), () => location.reload()));
+    replace(ctx, trouble(new Error("Could not display this page. Reload it."), () => location.reload()));
   }
 }
 
-// A live state that comes while somebody has text marked, or a dialog open, waits for nobody: only what changed is touched.
+// Only changed nodes are touched, so a live update keeps selections and open dialogs.
 function replace(ctx, content) {
   if (open !== ctx) return;
   const fresh = h("div", { "data-key": `page ${ctx.page?.isOne ? ctx.page.title : location.pathname} ${ctx.workspace}` }, content);
@@ -149,7 +149,7 @@ async function go(path, values = {}, { replace: isInstead = false } = {}) {
   await arrive();
 }
 
-// Pages are numbered in the order in which they were opened: so whoever goes back and stays after all is brought to where they were.
+// History entries are numbered, so that a cancelled "back" can return to where it started.
 let place = history.state?.place ?? 0;
 history.replaceState({ ...history.state, place }, "");
 
@@ -162,7 +162,7 @@ function push(url) {
 async function mayLeave() {
   if (!isUnsaved()) return true;
   if (!(await mayLose())) return false;
-  page.replaceChildren(); // whoever comes back at once finds what was saved
+  page.replaceChildren(); // going straight back shows the saved state
   forget();
   return true;
 }
@@ -171,7 +171,7 @@ async function arrive(y = 0) {
   const before = open;
   if (!before?.page?.isOne) scrollTo(0, 0);
   await route(y);
-  if (open !== before) page.focus({ preventScroll: true }); // else the page has moved within itself, and knows where to look
+  if (open !== before) page.focus({ preventScroll: true }); // otherwise the page itself manages focus
 }
 
 document.addEventListener("click", (event) => {
@@ -189,15 +189,15 @@ async function follow(url) {
   await arrive();
 }
 
-addEventListener("pageshow", (event) => event.persisted && location.reload()); // brought back as it was: somebody may have signed out since
+addEventListener("pageshow", (event) => event.persisted && location.reload()); // restored from the cache: the session may have ended since
 addEventListener("popstate", async ({ state }) => {
   if (!session) return;
-  if (state?.place === undefined) { // nobody numbered it: a place on the same page, mostly
+  if (state?.place === undefined) { // an entry we did not number: usually an anchor on this page
     history.replaceState({ place: (place += 1) }, "");
     return void (address === location.pathname + location.search || arrive());
   }
   const steps = state.place - place;
-  if (!steps) return; // brought back, below
+  if (!steps) return; // we moved back ourselves, below
   if (isUnsaved()) {
     history.go(-steps);
     if (await mayLeave()) history.go(steps);
@@ -218,13 +218,13 @@ function showNav() {
   const nav = document.getElementById("nav");
   nav.replaceChildren(
     ...NAV.filter(([path, , role]) => (!role || session.role === role) && (path !== "/inbox" || session.has_inbox)).map(([path, name]) => h("a", { href: to(path), "aria-current": path === part ? "page" : null }, name)));
-  const current = nav.querySelector("[aria-current]"); // on a phone it may be beyond the edge
+  const current = nav.querySelector("[aria-current]"); // on a phone it may be out of view
   if (current) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
   document.getElementById("who").replaceChildren(
     h("span.live", { id: "live", role: "status" }),
-    session.role === "admin" ? h("button", { type: "button", class: "chosen", onclick: choose, "aria-label": `Workspace: ${chosen() || "all workspaces"}. Choose another` }, chosen() || "all workspaces") : h("span.chosen", session.workspace),
+    session.role === "admin" ? h("button", { type: "button", class: "chosen", onclick: choose, "aria-label": `Workspace: ${chosen() || "all workspaces"}. Change` }, chosen() || "All workspaces") : h("span.chosen", session.workspace),
     h("details.menu", h("summary", session.name || session.address.split("@")[0]),
-      h("div", h("p.quiet", session.address, h("br"), session.role), h("a", { href: to("/settings/you") }, "You and your sessions"), h("a", { href: "/docs" }, "HTTP API"), button("Sign out", signOut))));
+      h("div", h("p.quiet", session.address, h("br"), session.role), h("a", { href: to("/settings/you") }, "Your account"), h("a", { href: "/docs" }, "HTTP API"), button("Sign out", signOut))));
 }
 
 const workspaces = async (prefix = "") => (await get(`/v1/admin/workspaces/names${query({ prefix })}`).catch(() => [])).map((each) => each.name);
@@ -235,18 +235,18 @@ async function choose() {
   const common = { name: "workspace", label: "Workspace", value: chosen() || "" };
   const fitting = h("datalist", { id: "fitting" }, names.map((name) => h("option", { value: name })));
   await dialog("Choose a workspace", {
-    text: isAll ? null : [h("p", "There are many. Type how its name begins; left empty, all workspaces are shown."), fitting],
+    text: isAll ? null : [h("p", "Type the beginning of a name. Leave it empty for all workspaces."), fitting],
     fields: [isAll ? { ...common, options: among(names) } : { ...common, list: "fitting", autocomplete: "off", maxlength: 100, oninput: (event) => suggest(event.currentTarget, fitting) }],
     yes: "Choose",
     act: async ({ workspace }) => {
-      const base = location.pathname.split("/").slice(0, 2).join("/"); // what is open may be of another
+      const base = location.pathname.split("/").slice(0, 2).join("/"); // the open item may belong to another workspace
       await follow(new URL(base + query({ workspace: workspace.trim() }), location));
     },
   });
 }
 
 function among(names) {
-  const options = [["", "all workspaces"], ...names.map((name) => [name, name])];
+  const options = [["", "All workspaces"], ...names.map((name) => [name, name])];
   if (chosen() && !names.includes(chosen())) options.push([chosen(), chosen()]);
   return options;
 }
@@ -267,7 +267,7 @@ function showLive(state, words) {
   const mark = document.getElementById("live");
   if (!mark) return;
   mark.className = `live is-${state}`;
-  mark.textContent = { live: "live", lost: "connection lost, trying again", trouble: words, off: "" }[state];
+  mark.textContent = { live: "Live", lost: "Connection lost. Reconnecting …", trouble: words, off: "" }[state];
 }
 
 ask("/v1/auth/session")

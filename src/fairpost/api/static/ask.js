@@ -1,7 +1,7 @@
-// Asks the API, as whoever is signed in, in the workspace that was chosen.
+// Requests to the API, with the current session and workspace.
 
 const SAFE = ["GET", "HEAD"];
-export const SERVICE = "fairpost"; // the service's own workspace, which is closed: links and codes of people are in its e-mails
+export const SERVICE = "fairpost"; // the service's own workspace: its e-mails hold sign-in links and codes, so it cannot be opened
 let csrf = "";
 
 class Refusal extends Error {
@@ -11,7 +11,7 @@ class Refusal extends Error {
   }
 }
 
-const SELF = "/v1/auth/"; // about whoever is signed in, in no workspace
+const SELF = "/v1/auth/"; // about the session itself, in no workspace
 
 export const chosen = () => new URLSearchParams(location.search).get("workspace");
 export const remember = (session) => (csrf = session.csrf_token);
@@ -22,7 +22,7 @@ export function query(values) {
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
 
-// `seen`: the version that a change is meant for. Raises Refusal with what the API says, in words. Who is not signed in any more is sent to sign in.
+// `seen`: the version that a change applies to. Throws Refusal with the API's message. When the session has ended, goes to the sign-in page.
 export async function ask(path, { method = "GET", body, workspace = path.startsWith(SELF) ? null : chosen(), signal, raw = false, seen } = {}) {
   const headers = {};
   if (workspace) headers["X-Workspace"] = workspace;
@@ -36,7 +36,7 @@ export async function ask(path, { method = "GET", body, workspace = path.startsW
     told = await answer.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refusal(0, { code: "unreachable", message: "Fairpost does not answer. It may be starting again; try once more.", details: null });
+    throw new Refusal(0, { code: "unreachable", message: "Fairpost is not responding. It may be restarting. Try again.", details: null });
   }
   if (told.success) return told.data;
   if (told.error.code === "unauthenticated") signIn();
@@ -50,5 +50,6 @@ export function signIn() {
 export const get = (path, values = {}, options = {}) => ask(path + query(values), options);
 export const post = (path, body, options = {}) => ask(path, { ...options, method: "POST", body });
 export const put = (path, body, options = {}) => ask(path, { ...options, method: "PUT", body });
+export const patch = (path, body, options = {}) => ask(path, { ...options, method: "PATCH", body });
 export const remove = (path, options = {}) => ask(path, { ...options, method: "DELETE" });
 export const segment = encodeURIComponent;

@@ -1,4 +1,4 @@
-// Shows the OpenAPI document of this very service. Nothing comes from anywhere else.
+// Renders this service's OpenAPI document. Loads nothing from elsewhere.
 "use strict";
 
 const place = document.getElementById("paths");
@@ -12,7 +12,7 @@ function element(name, words = "", className = "") {
   return made;
 }
 
-// Words as text, and what stands between backticks as code.
+// Text, with parts between backticks as code.
 function said(words) {
   return words.split(/`([^`\n]+)`/).map((part, n) => {
     if (n % 2 === 0) return part;
@@ -22,7 +22,7 @@ function said(words) {
   });
 }
 
-// What a reference of the document leads to, or the thing itself.
+// Resolves a $ref.
 function meant(each, all) {
   const [, , kind, name] = (each.$ref || "").split("/");
   return name ? all[kind][name] : each;
@@ -64,7 +64,7 @@ function operation(method, path, told, all) {
     box.append(table);
   }
   for (const [kind, content] of Object.entries((told.requestBody || {}).content || {})) {
-    box.append(element("p", `takes ${kind}`), element("pre", shape(content.schema, all)));
+    box.append(element("p", `Request body: ${kind}`), element("pre", shape(content.schema, all)));
   }
   for (const [status, each] of Object.entries(told.responses || {})) {
     const answer = meant(each, all);
@@ -96,7 +96,7 @@ fetch("/openapi.json").then((answer) => answer.json()).then((told) => {
     section.append(element("h2", tag), ...boxes);
     place.append(section);
   }
-}).catch(() => { place.textContent = "The document could not be read."; });
+}).catch(() => { place.textContent = "Could not load the API description."; });
 
 find.addEventListener("input", () => {
   const words = find.value.trim().toLowerCase();
@@ -110,5 +110,5 @@ find.addEventListener("input", () => {
     section.hidden = shown === 0;
     found += shown;
   }
-  none.textContent = found ? "" : "No path has these words.";
+  none.textContent = found ? "" : "No matching paths.";
 });

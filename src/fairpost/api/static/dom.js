@@ -1,8 +1,8 @@
-// Makes elements, and brings what is shown up to date without losing focus, scroll or what somebody is typing.
+// Creates elements, and updates the page without losing focus, scroll position or input.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// h("p.quiet", {onclick}, "text", child, [more]): words become text, never markup. null, undefined and false are left out.
+// h("p.quiet", {onclick}, "text", child, [more]): strings become text, never markup. null, undefined and false are left out.
 export function h(what, ...rest) {
   const [name, ...classes] = what.split(".");
   const element = document.createElement(name || "div");
@@ -17,7 +17,7 @@ function set(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) {
-      element[name] = value; // properties, not listeners: patch() can bring them up to date
+      element[name] = value; // properties, not listeners, so that patch() can update them
       (element.handlers ||= new Set()).add(name);
     } else if (name === "class") {
       element.className = [element.className, value].filter(Boolean).join(" ");
@@ -25,7 +25,7 @@ function set(element, attributes) {
       element[name] = value;
       element.setAttribute(name, value === true ? "" : value);
     } else if (name === "width_percent") {
-      element.style.width = `${Math.max(0, Math.min(100, value))}%`; // by script, which the page's policy allows
+      element.style.width = `${Math.max(0, Math.min(100, value))}%`; // set by script, which the page's policy allows
     } else {
       element.setAttribute(name, value === true ? "" : value);
     }
@@ -39,18 +39,18 @@ function append(element, children) {
   }
 }
 
-// A chart that the server drew. Whatever could act in it is left out, though nothing of the kind is ever in it.
+// A chart drawn by the server. Rejects active content, although charts never contain any.
 export function svg(text) {
   const found = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
   if (found.namespaceURI !== SVG || found.querySelector("script, foreignObject, parsererror")) return h("p.quiet", "No chart.");
   return document.importNode(found, true);
 }
 
-// Makes `old` like `fresh`, with as little change as there is. Elements with the same `data-key` are the same one.
+// Makes `old` match `fresh` with as few changes as possible. Elements with the same `data-key` are treated as the same.
 export function patch(old, fresh) {
   const focused = document.activeElement;
   const shown = renewed(old, fresh);
-  if (focused !== document.activeElement && focused?.isConnected) focused.focus({ preventScroll: true }); // some browsers take it from what is moved
+  if (focused !== document.activeElement && focused?.isConnected) focused.focus({ preventScroll: true }); // some browsers drop it when an element moves
   return shown;
 }
 
@@ -76,7 +76,7 @@ function renewed(old, fresh) {
 const key = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("data-key") : null);
 const isOwn = (node) => node.nodeType === Node.ELEMENT_NODE && node.hasAttribute("data-own");
 
-// What somebody did: opened a part, or pressed a button that is at work.
+// User state: an open part, or a button that is busy.
 const isTheirs = ({ nodeName }, name) => (nodeName === "DETAILS" && name === "open") || (nodeName === "BUTTON" && name === "aria-busy");
 
 function patchAttributes(old, fresh) {
@@ -88,7 +88,7 @@ function patchAttributes(old, fresh) {
   if ("checked" in fresh && fresh.hasAttribute("data-bound")) old.checked = fresh.checked;
 }
 
-// What stays in its order is not moved: a frame would load again, and somebody might lose their place.
+// Nodes that keep their order are not moved: a frame would load again, and focus would be lost.
 function patchChildren(old, fresh) {
   const wanted = new Set([...fresh.children].map(key));
   for (const child of [...old.children]) if (key(child) && !wanted.has(key(child))) child.remove();
@@ -96,7 +96,7 @@ function patchChildren(old, fresh) {
   let place = old.firstChild;
   for (const child of [...fresh.childNodes]) {
     const same = known.get(key(child));
-    known.delete(key(child)); // whoever has the same key again is another one
+    known.delete(key(child)); // a second node with the same key is a different one
     while (same && place !== same && place && !key(place)) place = removed(place);
     if (same && same !== place) move(same, place);
     const there = same || (place && !key(place) && !key(child) ? place : null);

@@ -1,13 +1,13 @@
-// A form that says at its fields what the API refused. It keeps itself up to date: nothing typed is lost.
+// A form that shows API errors next to its fields. Re-rendering keeps what was typed.
 
 import { h } from "./dom.js";
 import { entry, field } from "./parts.js";
 import { guarded, typed } from "./unsaved.js";
 
 // fields: those of dialog(), named as the API names them; and {type: "choices", options: [[value, words]], value: [value…]}.
-// isShort: fields stand beside each other where there is room. isGuarded: nobody leaves it by mistake before it is saved.
-// act(entered, form): what it throws is said at the fields that it names, and below the others.
-// done(what act gave): follows once the form counts as saved. A page that is loaded again is loaded here, so that leaving meanwhile loses nothing.
+// isShort: fields are placed side by side if there is room. isGuarded: asks before unsaved changes are lost.
+// act(entered, form): errors it throws are shown at the fields they name, others below.
+// done(result of act): runs once the form counts as saved. Reload the page here.
 export function form(key, fields, { yes, act, done = async () => {}, beside = null, oninput = null, isShort = false, isGuarded = false }) {
   const said = h("p.refused", { role: "alert", hidden: true });
   const go = yes ? h("button.main", { type: "submit" }, yes) : null;
@@ -16,7 +16,7 @@ export function form(key, fields, { yes, act, done = async () => {}, beside = nu
     if (!go || go.getAttribute("aria-busy") === "true") return;
     clear(box, said);
     go.setAttribute("aria-busy", "true");
-    const sent = typed(box); // what is typed from now on is not saved
+    const sent = typed(box); // later input is unsaved
     try {
       const answer = await box.act(entered(box, fields), box);
       box.saved = sent;
@@ -29,7 +29,7 @@ export function form(key, fields, { yes, act, done = async () => {}, beside = nu
   };
   const box = h("form", { class: isShort ? "short" : null, "data-key": `form ${key}`, "data-own": true, onsubmit: submit, oninput }, fields.map(drawn), said, h("div.actions", go, beside));
   Object.assign(box, { act, done });
-  box.renew = (fresh) => Object.assign(box, { act: fresh.act, done: fresh.done }); // the page around it may be another by now
+  box.renew = (fresh) => Object.assign(box, { act: fresh.act, done: fresh.done }); // the page around it may have changed
   return isGuarded ? guarded(box) : box;
 }
 
@@ -54,12 +54,12 @@ function refuse(box, said, error) {
   const placed = details.map((detail) => [detail, placeOf(box, String(detail.field))]).filter(([, place]) => place);
   for (const [detail, place] of placed) sayAt(place, detail);
   const isAllPlaced = placed.length > 0 && placed.length === details.length;
-  said.textContent = isAllPlaced ? "Nothing was changed: see above." : error.message;
+  said.textContent = isAllPlaced ? "Nothing was saved. Correct the fields above." : error.message;
   said.hidden = false;
   placed[0]?.[1].querySelector("input, select, textarea").focus();
 }
 
-// "window.holidays[3]" is said at "window.holidays".
+// An error at "window.holidays[3]" is shown at "window.holidays".
 function placeOf(box, name) {
   for (let path = name; path; path = path.replace(/(^|\.)[^.[]*$|\[\d+\]$/, "")) {
     const place = [...box.querySelectorAll("[data-field]")].find((each) => each.dataset.field === path);

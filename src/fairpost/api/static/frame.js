@@ -1,5 +1,5 @@
-// Shows one e-mail that the page around sends in. Each of three walls would be enough: what a parser made never runs; what could act is taken out here;
-// and the policy of this page knows no script but this one.
+// Shows one e-mail, which the surrounding page sends. Three safeguards, each sufficient alone: parsed scripts never run; active content is removed
+// here; and this page's policy allows no script except this one.
 "use strict";
 
 const GONE = new Set([
@@ -10,7 +10,7 @@ const UNKEPT = new Set(["action", "formaction", "is", "nonce", "ping", "popover"
 const LEADS = /^\s*(https?:\/\/|mailto:|tel:|#)/i;
 const root = document.documentElement;
 
-// Fields of a form, and what has a name, stand in for properties of the form and of the document: so those are asked of no such thing.
+// Form fields and named elements can shadow properties of the form and the document, so read properties through the prototype.
 const asked = (kind, name) => { const { get } = Object.getOwnPropertyDescriptor(kind.prototype, name); return (element) => get.call(element); };
 const nameOf = asked(Element, "localName");
 const attributesOf = asked(Element, "attributes");
@@ -39,14 +39,14 @@ function show(html) {
   const [head, body] = ["head", "body"].map((name) => all.find((each) => nameOf(each) === name));
   all.forEach(clean);
   for (const { name, value } of all[0].attributes) root.setAttribute(name, value);
-  if (!root.style.fontFamily) root.style.fontFamily = "sans-serif"; // as most mail programs show what names no font
+  if (!root.style.fontFamily) root.style.fontFamily = "sans-serif"; // the default of most mail programs
   document.head.append(...head.childNodes);
   if (body) document.body.replaceWith(document.adoptNode(body));
 }
 
-// Of what is in it, which may be less than the frame is high.
+// Tells the page the height of the content, which may be less than the frame's height.
 function tell() {
-  const bar = innerHeight - root.clientHeight; // to scroll to the side by
+  const bar = innerHeight - root.clientHeight; // the horizontal scroll bar
   parent.postMessage({ height: bar + (root.scrollHeight > root.clientHeight ? root.scrollHeight : Math.min(root.offsetHeight, root.clientHeight)) }, "*");
 }
 
@@ -55,8 +55,8 @@ addEventListener("message", function hear(event) {
   removeEventListener("message", hear);
   show(event.data.html);
   new ResizeObserver(tell).observe(root);
-  addEventListener("load", tell, true); // of its images
+  addEventListener("load", tell, true); // images
   tell();
 });
-document.currentScript.remove(); // a mail may show what is hidden
+document.currentScript.remove(); // an e-mail could make hidden elements visible
 parent.postMessage("ready", "*");

@@ -1,10 +1,13 @@
-// One stream from the server for the page that is open. A tab that nobody looks at has none: browsers allow only six.
+// One event stream for the open page. Hidden tabs have no stream, because browsers allow only six per server.
 
 import { ask, chosen, query, signIn } from "./ask.js";
 
 const AGAIN_MS = 3000;
 const WHY_MS_MAX = 1000;
-const NARROW = matchMedia("(max-width: 600px)"); // for such a screen the server draws other charts
+// The server draws charts for three widths.
+const NARROW = matchMedia("(max-width: 600px)");
+const WIDE = matchMedia("(min-width: 1000px)");
+const screen_ = () => (NARROW.matches ? "narrow" : WIDE.matches ? null : "medium");
 
 export class Live {
   #source = null;
@@ -17,13 +20,13 @@ export class Live {
     this.onState = onState;
     document.addEventListener("visibilitychange", () => (document.hidden ? this.#close() : this.#open()));
     addEventListener("pagehide", () => this.#close());
-    NARROW.addEventListener("change", () => {
+    for (const width of [NARROW, WIDE]) width.addEventListener("change", () => {
       this.#close();
       this.#open();
     });
   }
 
-  // From now on `hear(data)` is called with each new state of this topic; null: with nothing. `refused(error)`: the service does not tell it.
+  // Calls `hear(data)` with each new state of this topic. A topic of null stops the stream. `refused(error)` is called if the service refuses this topic.
   follow(topic, values, hear, refused = () => {}) {
     this.#close();
     this.#say("off");
@@ -44,16 +47,16 @@ export class Live {
     source.addEventListener("trouble", (event) => this.#say("trouble", JSON.parse(event.data).message));
     source.addEventListener("over", () => signIn());
     source.onerror = () => {
-      if (source.readyState === EventSource.CLOSED) this.#again(source); // it was refused, and the browser does not try again by itself
+      if (source.readyState === EventSource.CLOSED) this.#again(source); // refused: the browser does not reconnect by itself
       else this.#say("lost");
     };
   }
 
   async #again(source) {
-    const error = await ask(this.#path(), { signal: AbortSignal.timeout(WHY_MS_MAX) }).catch((error) => error); // who is not signed in any more leaves here
+    const error = await ask(this.#path(), { signal: AbortSignal.timeout(WHY_MS_MAX) }).catch((error) => error); // leaves for the sign-in page if the session has ended
     if (this.#source !== source) return;
     this.#say(error.status ? "trouble" : "lost", error.message);
-    if (error.status) this.#refused(error); // else nobody answered, or by now it is told
+    if (error.status) this.#refused(error); // otherwise the server did not respond, or it works again
     setTimeout(() => {
       if (this.#source !== source) return;
       this.#close();
@@ -63,7 +66,7 @@ export class Live {
 
   #path() {
     const { topic, values } = this.#topic;
-    return `/v1/live/${topic}${query({ ...values, screen: NARROW.matches ? "narrow" : null })}`;
+    return `/v1/live/${topic}${query({ ...values, screen: screen_() })}`;
   }
 
   #close() {

@@ -1,13 +1,13 @@
-// What pages are made of.
+// Building blocks of pages.
 
 import { h, svg } from "./dom.js";
 import { chosen, query } from "./ask.js";
 import { guarded, isChanged } from "./unsaved.js";
 import { ago, at, duration, number, percent, whole, words } from "./words.js";
 
-// ── places ──────────────────────────────────────────────────────────────────────────────────────────────
+// ── links and headings ──────────────────────────────────────────────────────────────────────────────────
 
-// The address of a page, in the workspace that is chosen. The path may have values of its own: "/emails?state=failed".
+// The URL of a page in the current workspace. The path may have its own query: "/emails?state=failed".
 export function to(path, values = {}) {
   const [place, own] = path.split("?");
   return place + query({ ...Object.fromEntries(new URLSearchParams(own)), workspace: chosen(), ...values });
@@ -16,20 +16,20 @@ export const link = (path, ...children) => h("a", { href: to(path) }, children);
 
 export const heading = (title, ...beside) => h("div.heading", h("h1", title), h("div.beside", beside));
 export const panel = (title, ...children) => h("section.panel", { "data-key": `panel ${title}`, "aria-label": title }, h("h2", title), children);
-// What a condition looks like: how bad it is, as a colour.
+// The colour of a condition, by severity.
 export const LOOKS = { fault: "bad", stopped: "bad", waiting: "wait", working: "good", idle: "quiet" };
 
-// A condition, in a sentence, and when it ends. { text, tone, until }
-export const headline = ({ text, tone, until: then }) => h(`div.headline.${LOOKS[tone]}`, { role: "status" }, h("p", text), then && h("p.next", "It goes on ", countdown(then), "."));
+// A condition as a sentence, and when it ends. { text, tone, until }
+export const headline = ({ text, tone, until: then }) => h(`div.headline.${LOOKS[tone]}`, { role: "status" }, h("p", text), then && h("p.next", "Continues ", countdown(then), "."));
 export const columns = (...children) => h("div.columns", children);
 
-// Links to the parts of a page; `here` is the path that is open.
+// Links to the parts of a page; `here` is the current path.
 export function tabs(label, entries, here) {
   const one = ([path, name]) => h("a", { href: to(path), "aria-current": path === here ? "page" : null }, name);
   return h("nav.tabs", { "aria-label": label }, entries.map(one));
 }
 
-// ── facts ───────────────────────────────────────────────────────────────────────────────────────────────
+// ── figures ─────────────────────────────────────────────────────────────────────────────────────────────
 
 // tone: good, bad, wait, quiet
 export const badge = (text, tone = "quiet") => h(`span.badge.${tone}`, words(text));
@@ -41,11 +41,13 @@ const TONES = {
 };
 export const state = (name) => badge(name, TONES[name] || "quiet");
 
-export const figure = (name, value, note) => h("div.figure", { "data-key": `figure ${name}` }, h("dt", name), h("dd", value, note && h("small", note)));
+export const figure = (name, value, note, tone = null) => h("div.figure", { class: tone, "data-key": `figure ${name}` }, h("dt", name), h("dd", value, note && h("small", note)));
 export const figures = (...all) => h("dl.figures", all);
+// Below the main ones, smaller.
+export const minorFigures = (...all) => h("dl.figures.minor", all);
 export const facts = (entries) => h("dl.facts", entries.filter(Boolean).map(([name, value]) => [h("dt", name), h("dd", value ?? "–")]));
 
-// A moment in words; the whole of it where somebody points at it. It keeps itself up to date.
+// A time, with the full date as its tooltip.
 export const moment = (value, shown = at) => (value ? h("time", { datetime: value, title: whole(value) }, shown(value)) : h("span.quiet", "–"));
 export const since = (value) => moment(value, ago);
 export const countdown = (value) => h("time.countdown", { datetime: value, title: whole(value), "data-until": value }, until(value));
@@ -57,7 +59,7 @@ setInterval(() => {
   }
 }, 1000);
 
-// How much of a limit is used. `most` null: there is none. `text`: in other words than these.
+// Usage of a limit. If `most` is null, there is no limit. `text` replaces the label.
 export function meter(name, used, most, text = null) {
   const part = most ? used / most : 0;
   const tone = part >= 1 ? "bad" : part >= 0.8 ? "wait" : "good";
@@ -66,13 +68,13 @@ export function meter(name, used, most, text = null) {
     most ? h(`div.bar.${tone}`, { role: "meter", "aria-label": name, "aria-valuetext": text, "aria-valuenow": used, "aria-valuemin": 0, "aria-valuemax": most }, h("div", { width_percent: 100 * part })) : null);
 }
 
-// A share of a whole, with its name: who has how much.
+// A named share of a total.
 export const share = (name, part, value) => h("div.share", { "data-key": `share ${name}` },
   h("span.share-name", name), h("div.bar.plain", h("div", { width_percent: 100 * part })), h("span.share-value", `${value} · ${percent(part)}`));
 
-// How far something has come: what went well, what did not, and what is left.
+// Progress: sent, failed and remaining.
 export function progress(name, { emails: all, sent, missed, left }) {
-  const words_ = `${number(sent)} sent, ${missed ? `${number(missed)} missed, ` : ""}${number(left)} left of ${number(all)}`;
+  const words_ = `${number(sent)} of ${number(all)} sent${missed ? `, ${number(missed)} failed` : ""}, ${number(left)} remaining`;
   return h("div.progress", { "data-key": `progress ${name}` },
     h("div.bar.parts", { role: "img", "aria-label": words_ }, h("div", { width_percent: 100 * sent / all }), h("div.missed", { width_percent: 100 * missed / all })),
     h("small", { "aria-hidden": "true" }, words_));
@@ -82,8 +84,8 @@ export const chart = (text, words_) => (text ? h("figure.chart", { "data-key": `
 
 // ── lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
-// heads: ["name", ">sent"]: > is for numbers. rows: {key, cells, href?}. On a phone each row is a card, with the heads as labels.
-export function table(label, heads, rows, none = "Nothing here.") {
+// heads: ["Name", ">Sent"]: > marks numbers. rows: {key, cells, href?}. On a phone each row is a card, with the heads as labels.
+export function table(label, heads, rows, none = "Nothing to show.") {
   if (!rows.length) return empty(none);
   const names = heads.map((head) => head.replace(/^>/, ""));
   const cell = (value, n) => {
@@ -98,15 +100,15 @@ export function table(label, heads, rows, none = "Nothing here.") {
 
 export const empty = (text, ...more) => h("div.empty", h("p", text), more);
 
-// What the API refused, in its own words.
+// An error from the API.
 export const trouble = (error, again) => h("div.notice.bad", { role: "alert", "data-code": error.code }, h("p", error.message), again && button("Try again", again));
 
-// The next page of a list, if there is one.
+// A button for the next page of a list, if there is one.
 export const pager = (next, more) => (next ? h("p.pager", button("Show more", () => more(next))) : null);
 
-// ── doing ───────────────────────────────────────────────────────────────────────────────────────────────
+// ── buttons and dialogs ─────────────────────────────────────────────────────────────────────────────────
 
-// While it works nothing can be pressed twice; what goes wrong is told.
+// Ignores clicks while it works, and shows errors.
 export function button(name, act, { tone = "", label = null, disabled = false } = {}) {
   const press = async (event) => {
     const pressed = event.currentTarget;
@@ -123,15 +125,15 @@ export function button(name, act, { tone = "", label = null, disabled = false } 
   return h("button", { type: "button", class: tone, "aria-label": label, disabled, onclick: press }, name);
 }
 
-// Told below, for a while; screen readers say it.
+// A notification at the bottom of the page, announced by screen readers.
 export function tell(text, tone = "good") {
   const note = h(`p.note.${tone}`, text, h("button.close", { type: "button", "aria-label": "Close", onclick: () => note.remove() }, "×"));
   document.getElementById("told").append(note);
   setTimeout(() => note.remove(), tone === "bad" ? 15000 : 5000);
 }
 
-// fields: [{name, label, type?, value?, required?, options?, hint?, rows?}]. Gives what was entered once `act` has taken it; null: cancelled.
-// `text` is a sentence, or elements. What `act` refuses is said in the dialog, which stays open. isGuarded: whoever cancels it with something entered is asked first.
+// fields: [{name, label, type?, value?, required?, options?, hint?, rows?}]. Resolves to the input once `act` has succeeded, or to null if cancelled.
+// `text` is a sentence or elements. Errors from `act` are shown in the dialog, which stays open. isGuarded: asks before input is lost.
 export function dialog(title, { text, fields = [], yes = "OK", no = "Cancel", tone = "", isGuarded = false, act = async () => {} }) {
   return new Promise((resolve) => {
     const words_ = h("p.refused", { role: "alert", hidden: true });
@@ -157,7 +159,7 @@ export function dialog(title, { text, fields = [], yes = "OK", no = "Cancel", to
     const box = h("dialog", { "aria-label": title, oncancel: (event) => { event.preventDefault(); cancel(); }, onclose: () => close(null) }, h("h2", title), form);
     const close = (result) => {
       resolve(result);
-      if (box.open) box.close(); // gives the focus back
+      if (box.open) box.close(); // returns the focus
       box.remove();
     };
     box.abandon = () => close(null);
@@ -167,15 +169,15 @@ export function dialog(title, { text, fields = [], yes = "OK", no = "Cancel", to
   });
 }
 
-// Whether what was typed and not saved may be lost. Whoever is being asked already has not said so yet.
+// Asks whether unsaved input may be discarded. False while the question is already open.
 export async function mayLose() {
   if (document.querySelector("dialog.leaving")) return false;
-  const asked = dialog("Leave without saving?", { text: "What you have changed is not saved. It is lost if you leave.", yes: "Leave without saving", no: "Stay here", tone: "danger" });
+  const asked = dialog("Leave without saving?", { text: "Your changes are not saved. If you leave, they are lost.", yes: "Leave without saving", no: "Stay", tone: "danger" });
   [...document.querySelectorAll("dialog")].at(-1).classList.add("leaving");
   return (await asked) !== null;
 }
 
-// What was entered in a field: null where a number or a file is missing.
+// A field's input; null for a missing number or file.
 export function entry(input, { type }) {
   if (type === "checkbox") return input.checked;
   if (type === "file") return input.files[0] ?? null;
@@ -190,22 +192,22 @@ export function field({ name, label, type = "text", value = "", required = false
   return h(type === "checkbox" ? "label.field.check" : "label.field", h("span", label), input, hint && h("small", hint));
 }
 
-// Asks first; true: it was done, and told.
+// Asks for confirmation, and resolves to true once confirmed.
 export async function confirmed(title, { text, yes, tone = "danger", act, done }) {
   const entered = await dialog(title, { text, yes, tone, act });
   if (entered !== null && done) tell(done);
   return entered !== null;
 }
 
-// ── mail ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── e-mail content ──────────────────────────────────────────────────────────────────────────────────────
 
-// HTML that strangers wrote, in a frame of its own: no script runs in it, and nothing is fetched but, where it is said, images.
-// `key` says which e-mail it is: a frame with the same key stays as it is.
-export function mailFrame(html, { key, images = false, title = "The e-mail as HTML" }) {
+// Untrusted HTML in a sandboxed frame: its scripts do not run, and it loads nothing except images, if allowed.
+// `key` names the e-mail: a frame with the same key is kept.
+export function mailFrame(html, { key, images = false, title = "HTML of the e-mail" }) {
   const frame = h("iframe.mail", { "data-key": `frame ${key} ${images}`, sandbox: "allow-scripts allow-popups allow-popups-to-escape-sandbox", src: images ? "/static/frame-images.html" : "/static/frame.html", title, "data-own": true });
   const hear = (event) => {
     if (event.source !== frame.contentWindow) return;
-    if (event.data === "ready") frame.contentWindow.postMessage({ html }, "*"); // it has no origin of its own to name
+    if (event.data === "ready") frame.contentWindow.postMessage({ html }, "*"); // the frame has no origin
     else if (Number.isFinite(event.data?.height)) frame.style.height = `${Math.min(20000, Math.max(80, event.data.height))}px`;
   };
   addEventListener("message", hear);

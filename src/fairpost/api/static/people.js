@@ -1,4 +1,4 @@
-// The pages of people who sign in: one form, and what is asked next.
+// Sign-in, setup, invitation and password reset: one form with several steps.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
@@ -6,30 +6,30 @@ const [form, title, words, wrong, news, go, resend, rule] = ["form", "title", "w
 const asked = new URLSearchParams(location.search);
 const token = asked.get("token") || "";
 const next = here(asked.get("next") || "/");
-if (token) history.replaceState(null, "", location.pathname); // it opens something: not for the history
+if (token) history.replaceState(null, "", location.pathname); // a secret: keep it out of the history
 
-// A page of ours, and no other's: read as the browser reads it, which overlooks a good deal in an address.
+// Only paths of this site. Parsed as the browser would parse them.
 function here(path) {
   const url = URL.canParse(path, location.origin) ? new URL(path, location.origin) : null;
   return url?.origin === location.origin ? url.href : "/";
 }
 
 const STEPS = {
-  setup: { title: "Become the first admin", says: "This Fairpost has none yet. You sign in next.", asks: ["address", "name", "password"], button: "Become admin", path: "/v1/auth/setup", then: "sign-in" },
-  invitation: { title: "Choose a password", says: "You have been invited.", asks: ["name", "password"], button: "Set the password", path: "/v1/auth/accept", then: "done" },
-  reset: { title: "Choose another password", says: "This ends all your sessions. You sign in next.", asks: ["password"], button: "Set the password", path: "/v1/auth/accept", then: "sign-in" },
+  setup: { title: "Create the first admin", says: "This installation has no admin yet. Next, you sign in.", asks: ["address", "name", "password"], button: "Create admin", path: "/v1/auth/setup", then: "sign-in" },
+  invitation: { title: "Choose a password", says: "You have been invited.", asks: ["name", "password"], button: "Set password", path: "/v1/auth/accept", then: "done" },
+  reset: { title: "Choose a new password", says: "This signs you out everywhere. Next, you sign in again.", asks: ["password"], button: "Set password", path: "/v1/auth/accept", then: "sign-in" },
   "sign-in": { title: "Sign in", asks: ["address", "password"], button: "Continue", path: "/v1/auth/sign-in", then: "code" },
-  workspace: { title: "Choose a workspace", says: "Your password fits several workspaces.", asks: ["workspace"], button: "Continue", path: "/v1/auth/sign-in", then: "code" },
-  enter: { title: "Sign in", says: "You are being signed in.", asks: [], button: "Sign in", path: "/v1/auth/enter", then: "done" },
-  code: { title: "Enter the code", says: "It is on its way to you by e-mail, and works for 10 minutes in this browser.", asks: ["code"], button: "Sign in", path: "/v1/auth/code", then: "done" },
+  workspace: { title: "Choose a workspace", says: "Your password works for several workspaces.", asks: ["workspace"], button: "Continue", path: "/v1/auth/sign-in", then: "code" },
+  enter: { title: "Sign in", says: "Signing you in …", asks: [], button: "Sign in", path: "/v1/auth/enter", then: "done" },
+  code: { title: "Enter the code", says: "We sent you a code by e-mail. It works for 10 minutes in this browser.", asks: ["code"], button: "Sign in", path: "/v1/auth/code", then: "done" },
 };
 const WITH_TOKEN = ["setup", "invitation", "reset", "enter"];
 const OPTIONAL = ["workspace", "name"];
-const NO_ANSWER = "Fairpost does not answer. Try again.";
+const NO_ANSWER = "Fairpost is not responding. Try again.";
 
 let now; // the name of the step
 let isBusy = false;
-let known = {}; // address and password, while a workspace is asked for
+let known = {}; // address and password, while asking for a workspace
 
 function show(name, { isWrong = "", isNew = "", code = "" } = {}) {
   now = name;
@@ -46,7 +46,7 @@ function show(name, { isWrong = "", isNew = "", code = "" } = {}) {
     const isAsked = step.asks.includes(label.dataset.for);
     label.hidden = !isAsked;
     const input = label.querySelector("input, select");
-    input.disabled = !isAsked; // or what it holds would be judged unseen
+    input.disabled = !isAsked; // hidden fields must not block validation
     input.required = isAsked && !OPTIONAL.includes(input.name);
     if (input.name !== "workspace" && (!isAsked || input.name === "password")) input.value = "";
   }
@@ -54,7 +54,7 @@ function show(name, { isWrong = "", isNew = "", code = "" } = {}) {
   form.elements.password.minLength = name === "sign-in" ? 1 : 12;
   tell({ isWrong, isNew, code });
   if (step.asks.length) form.querySelector("input:enabled, select:enabled").focus();
-  else if (!isWrong) form.requestSubmit(); // nothing is asked: the link is enough
+  else if (!isWrong) form.requestSubmit(); // no input needed: the link is enough
 }
 
 function tell({ isWrong = "", isNew = "", code = "" }) {
@@ -63,7 +63,7 @@ function tell({ isWrong = "", isNew = "", code = "" }) {
   news.textContent = isNew;
 }
 
-// One at a time: who clicks twice has not tried twice.
+// One request at a time, so a double click counts once.
 async function busily(work) {
   if (isBusy) return;
   isBusy = true;
@@ -111,13 +111,13 @@ function refused(error) {
 
 function choose(workspaces) {
   known = given();
-  form.elements.workspace.replaceChildren(...workspaces.map((name) => new Option(name || "This installation, as an admin", name)));
+  form.elements.workspace.replaceChildren(...workspaces.map((name) => new Option(name || "All workspaces, as an admin", name)));
   show("workspace");
 }
 
-// Of an answer to address and password: whether the e-mail can be expected, and what to do if not.
+// Tells whether the code can be sent by e-mail, and what to do if not.
 function sayWhere({ is_on_its_way: isOnItsWay, then }) {
-  if (!isOnItsWay) words.textContent = `No account can send the code by e-mail now. On the server, this command shows one that works for 10 minutes in this browser: ${then}`;
+  if (!isOnItsWay) words.textContent = `The code cannot be sent by e-mail now. To get one that works for 10 minutes in this browser, run on the server: ${then}`;
 }
 
 form.addEventListener("submit", (event) => {
@@ -137,7 +137,7 @@ form.addEventListener("submit", (event) => {
 resend.addEventListener("click", () => busily(async () => {
   const told = await ask("/v1/auth/resend", {});
   if (!told.success) return refused(told.error);
-  tell({ isNew: told.data.is_on_its_way ? "Another code is on its way; the one before has ended." : "The code before has ended." });
+  tell({ isNew: told.data.is_on_its_way ? "We sent another code. The previous one no longer works." : "The previous code no longer works." });
   sayWhere(told.data);
   form.elements.code.value = "";
   form.elements.code.focus();
@@ -145,4 +145,4 @@ resend.addEventListener("click", () => busily(async () => {
 
 const page = location.pathname.slice(1);
 const needsLink = WITH_TOKEN.includes(page) && !token;
-show(needsLink || !(page in STEPS) || page === "code" ? "sign-in" : page, { isWrong: needsLink ? "This page needs the link that you were given, as a whole." : "", code: needsLink ? "link_missing" : "" });
+show(needsLink || !(page in STEPS) || page === "code" ? "sign-in" : page, { isWrong: needsLink ? "This link is incomplete. Open the full link you were given." : "", code: needsLink ? "link_missing" : "" });

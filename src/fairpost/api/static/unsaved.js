@@ -1,4 +1,4 @@
-// What somebody has typed and not saved. A form is guarded by `guarded(form)`: whoever leaves the page, or closes it, is asked first if anything in it has changed.
+// Unsaved input. `guarded(form)` protects a form: leaving or closing the page asks first if it has changed.
 
 export const typed = (form) => JSON.stringify([...new FormData(form)].map(([name, value]) => [name, value.name ?? value]));
 
@@ -8,7 +8,7 @@ export function guarded(form) {
   return form;
 }
 
-// From here on it is as it should be.
+// Marks the current input as saved.
 const saved = (form) => (form.saved = typed(form));
 export const isChanged = (form) => form.hasAttribute("data-guarded") && form.saved !== typed(form);
 export const isUnsaved = () => [...document.querySelectorAll("form[data-guarded]")].some(isChanged);

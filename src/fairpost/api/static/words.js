@@ -1,4 +1,4 @@
-// Numbers, moments and durations as people say them.
+// Formats numbers, times and durations.
 
 const NUMBER = new Intl.NumberFormat("en");
 const EN_DAY = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
@@ -23,7 +23,7 @@ export function bytes(n) {
   return `${power === 0 ? n : n.toFixed(n >= 100 ? 0 : 1)} ${units[power]}`;
 }
 
-// "3 min 20 s": the two largest units are enough.
+// "3 min 20 s": the two largest units.
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
@@ -35,7 +35,7 @@ export function duration(seconds) {
 
 export const whole = (moment) => (moment ? EN_DAY.format(new Date(moment)) : "–");
 
-// Today: the time. Another day: the day with it.
+// The time only for today, with the date for other days.
 export function at(moment) {
   if (!moment) return "–";
   const date = new Date(moment);
@@ -48,7 +48,10 @@ export function ago(moment, now = Date.now()) {
   return seconds < 0 ? `in ${duration(-seconds)}` : `${duration(seconds)} ago`;
 }
 
+// A subject with readable placeholders: "Hello ‹first_name›".
+export const readable = (subject) => subject.replace(/\{\{\s*([\w.]+)[^}]*\}\}/g, "‹$1›");
+
 export const words = (name) => String(name).replaceAll("_", " ");
 
-// What the API holds as JSON; text without its quotes.
+// A JSON value as text; strings without quotes.
 export const told = (value) => (typeof value === "string" ? value : JSON.stringify(value));

@@ -1,6 +1,6 @@
-"""What can be watched live, by name. Each makes a look: asked again and again, for all who watch the same.
+"""Live topics by name. Each creates a look, a query that is repeated for all its watchers.
 
-The state of a topic is for everybody who may see its workspace, or for all who run the service: nothing of one person is in it.
+A topic's state is the same for everyone who may see its workspace, or for all admins. It contains nothing personal.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ __all__ = ["TOPICS", "Asked", "Watched", "Watcher"]
 
 
 def _for_development() -> dict[str, Watched]:
-    """What is there where the development inbox is."""
+    """Topics that need the development inbox."""
     if not is_installed(Extra.LOCAL):
         return {}
     from fairpost.api.inbox.topic import inbox_look

@@ -1,4 +1,4 @@
-"""What is watched of accounts, as whoever watches may know it."""
+"""Live topics of accounts, as far as the watcher may see them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -34,8 +34,8 @@ from fairpost.reasons.rendering import Shown, brief
 from fairpost.store.blocks import read_blocks
 from fairpost.store.store import Store
 
-FRESH_S = 0.8  # less than a second: whoever looks each second sees what is new
-FAILURES_EVERY = timedelta(seconds=4)  # what failed is looked for so often
+FRESH_S = 0.8  # less than a second, so that polling once a second shows changes
+FAILURES_EVERY = timedelta(seconds=4)  # how often failures are read
 
 
 class FailureShown(ResponseModel):
@@ -48,7 +48,7 @@ class FailureShown(ResponseModel):
 
 
 class BlockShown(ResponseModel):
-    """`because`: the workspace's own figures, in words."""
+    """A block on a workspace. `because` describes the workspace's own figures."""
 
     workspace: str
     since: Moment
@@ -63,16 +63,16 @@ class AccountShown:
     display_name: str | None
     server: str | None
     limits: Limits
-    limits_in_words: Sequence[tuple[str, str]]  # what each is called, and what it is
+    limits_in_words: Sequence[tuple[str, str]]  # label and value
     warm_day: int
     failures: Sequence[FailureShown]
-    blocks: Sequence[BlockShown]  # who is blocked on it; of a workspace's account, nobody but itself
+    blocks: Sequence[BlockShown]  # blocked workspaces; a workspace sees only itself
     warm_up: str | None = None  # a chart, as SVG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneShown:
-    """Null: there is none of this name."""
+    """One account, or null if there is none with this name."""
 
     account: AccountShown | None
 
@@ -87,7 +87,7 @@ def account_look(watcher: Watcher) -> Look:
 
 
 class Everyone:
-    """The accounts of a workspace, or of all, read once for all who search among them."""
+    """The accounts of one workspace, or of all, read once for all watchers."""
 
     def __init__(self, store: Store, caller: Caller | None) -> None:
         self._store, self._caller = store, caller
@@ -166,7 +166,7 @@ def _workspace(caller: Caller | None) -> str | None:
 
 
 def _as_known(account: AccountNow, caller: Caller | None) -> AccountNow:
-    """A workspace knows its accounts by their own names, and nothing of the machines that drive them."""
+    """Returns the account as the workspace may see it: under its own name, and without the machines that run it."""
     if caller is None:
         return account
     return replace(

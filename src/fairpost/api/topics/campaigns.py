@@ -1,4 +1,4 @@
-"""What is live of campaigns: the newest of them, and one. Each look serves everybody who may see the workspace."""
+"""Live topics of campaigns: the newest ones, and a single one. Each look serves everyone who may see the workspace."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from fairpost.api.routes.campaign_progress import progress_of
 from fairpost.api.routes.campaigns import state_word
 from fairpost.api.shapes.campaign_progress import CampaignProgress
 from fairpost.api.shapes.campaigns import GapOut
-from fairpost.api.topics.progress_chart import course_chart
+from fairpost.api.topics.progress_chart import progress_chart
 from fairpost.api.topics.watching import Watcher, drawn, told
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign, CampaignState
@@ -27,11 +27,14 @@ from fairpost.store.campaigns import Planning
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-MEMBERS_EVERY_S = 10.0  # who is on the lists of a draft is counted so often
+MEMBERS_EVERY_S = 10.0  # how often recipients on a draft's lists are counted
 
 
 class CampaignLine(ResponseModel):
-    """`left`: of `emails`, those neither sent nor missed. `ends_at`: when it ended, or is expected to by now."""
+    """A campaign in a list.
+
+    `left` counts `emails` that were neither sent nor missed. `ends_at` is when it ended, or is expected to end.
+    """
 
     workspace: str
     id: str
@@ -49,7 +52,11 @@ class CampaignLine(ResponseModel):
 
 
 class CampaignLines(ResponseModel):
-    """`next`: the cursor of those before, for `GET /v1/campaigns`. Null: there are none, or they are of many workspaces."""
+    """The newest campaigns.
+
+    `next` is the cursor of older campaigns, for `GET /v1/campaigns`. It is null if there are none, or for all
+    workspaces together.
+    """
 
     workspace: str | None
     campaigns: list[CampaignLine]
@@ -57,7 +64,7 @@ class CampaignLines(ResponseModel):
 
 
 class CampaignShown(CampaignProgress):
-    """With its lines drawn, instead of told: `chart` is SVG. `counted_at` null: these are the figures of this moment."""
+    """The progress with a chart (SVG) instead of its points. `counted_at` is null if the figures are current."""
 
     headline: Shown
     timezone: str
@@ -80,7 +87,7 @@ class CampaignShown(CampaignProgress):
 
 
 class CampaignSeen(ResponseModel):
-    """None: there is no such campaign, or not any more."""
+    """One campaign, or null if it does not exist or was removed."""
 
     campaign: CampaignShown | None
 
@@ -90,7 +97,7 @@ def campaigns_look(watcher: Watcher) -> Look:
 
 
 def campaign_look(watcher: Watcher) -> Look:
-    """Names are those of a workspace: without one there is none of any name."""
+    """Looks at one campaign of a workspace. Without a workspace, no name matches."""
     if watcher.caller is None or watcher.asked.name is None:
         return told(CampaignSeen, _no_campaign)
     return drawn(CampaignSeen, CampaignLook(watcher.store, watcher.caller, watcher.asked.name))
@@ -101,7 +108,7 @@ async def _no_campaign() -> CampaignSeen:
 
 
 class CampaignsLook:
-    """`caller` None: one who runs the service sees those of all workspaces."""
+    """Looks at the newest campaigns. `caller` is None for admins, who see all workspaces."""
 
     def __init__(self, store: Store, caller: Caller | None) -> None:
         self._caller = caller
@@ -158,8 +165,8 @@ class CampaignLook:
         )
         planning = await campaigns.planning(self._store, campaign)
         people = await self._on_its_lists(campaign) if campaign.launched_at is None else planning.prospects
-        told = {**_course(view, self._caller), **_facts(view, self._caller, planning, people)}
-        return lambda screen: CampaignShown(**told, chart=course_chart(view, screen))
+        told = {**_progress(view, self._caller), **_facts(view, self._caller, planning, people)}
+        return lambda screen: CampaignShown(**told, chart=progress_chart(view, screen))
 
     async def _on_its_lists(self, campaign: Campaign) -> int:
         counted_s, known = self._members
@@ -170,8 +177,8 @@ class CampaignLook:
         return found
 
 
-def _course(view: ProgressView, caller: Caller) -> dict[str, Any]:
-    """The progress without its points: the chart has them."""
+def _progress(view: ProgressView, caller: Caller) -> dict[str, Any]:
+    """Returns the progress without its points, which are in the chart."""
     progress = progress_of(view, caller)
     without: dict[str, Any] = {"points": []}
     return {

@@ -1,4 +1,7 @@
-"""Charts of what is live. Drawn once for all who watch on such a screen; time counts back from now, so that they are right on every continent."""
+"""Charts of live data, each drawn once per screen size.
+
+Times count back from now, so one chart suits every time zone.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -6,12 +9,19 @@ from itertools import pairwise
 
 from fairpost.api.live import Screen
 from fairpost.charts import Axis, Column, Kind, Mark, Part, Series, Unit, bars_over_time, line_chart
+from fairpost.charts.frame import HEIGHT
 from fairpost.model.account import Limits, Usage
 from fairpost.observe.fairness import EvenHour
 from fairpost.observe.now import HISTORY, Hour, Moment
 from fairpost.policy.limits import daily_limit
 
-WIDTHS = {Screen.WIDE: 640, Screen.NARROW: 340}  # about what it has there: text is as large as it is meant
+WIDTHS = {
+    Screen.WIDE: 640,
+    Screen.MEDIUM: 640,
+    Screen.NARROW: 340,
+}  # about the available width, so that text appears at its intended size
+FULL_WIDTHS = {Screen.WIDE: 1080, Screen.MEDIUM: 640, Screen.NARROW: 340}  # for a card as wide as the page
+FULL_HEIGHTS = {Screen.WIDE: 380, Screen.MEDIUM: HEIGHT, Screen.NARROW: HEIGHT}
 HOUR = timedelta(hours=1)
 DAY_HOURS = 24
 PACE_BUCKET_S = 2.0
@@ -21,14 +31,14 @@ SENT, BOUNCED, REJECTED = Part("sent", "good"), Part("bounced", "bad"), Part("re
 
 
 def pace_chart(history: Sequence[Moment], now: datetime, screen: Screen) -> str:
-    """How many e-mails went out each second."""
+    """Draws the number of e-mails sent per second."""
     points = _paces(history, now)
     return str(
         line_chart(
-            [Series("sent a second", points, kind=Kind.AREA, tint="good")],
+            [Series("sent per second", points, kind=Kind.AREA, tint="good")],
             x_axis=Axis(label="minutes", includes=(-HISTORY / timedelta(minutes=1), 0.0)),
-            y_axis=Axis(label="e-mails a second", includes=(0.0, 1.0)),
-            label="E-mails sent each second, in the last ten minutes",
+            y_axis=Axis(label="e-mails per second", includes=(0.0, 1.0)),
+            label="E-mails sent per second, last ten minutes",
             width=WIDTHS[screen],
         )
     )
@@ -38,22 +48,22 @@ def waiting_chart(history: Sequence[Moment], now: datetime, screen: Screen) -> s
     points = [(_minutes(each.at, now), float(each.waiting)) for each in history]
     return str(
         line_chart(
-            [Series("waiting", points, kind=Kind.AREA)],
+            [Series("queued", points, kind=Kind.AREA)],
             x_axis=Axis(label="minutes", includes=(-HISTORY / timedelta(minutes=1), 0.0)),
             y_axis=Axis(label="e-mails", includes=(0.0, 1.0)),
-            label="E-mails that wait, in the last ten minutes",
+            label="Queued e-mails, last ten minutes",
             width=WIDTHS[screen],
         )
     )
 
 
 def hours_chart(hours: Sequence[Hour], now: datetime, screen: Screen) -> str:
-    """The last column is the hour that runs."""
+    """Draws the number of e-mails per hour. The last column is the current hour."""
     this = now.replace(minute=0, second=0, microsecond=0)
     columns = [
         Column((each.hour - this) / HOUR, (each.sent, each.bounced, each.rejected))
         for each in hours
-        if each.hour > this - DAY_HOURS * HOUR
+        if this - DAY_HOURS * HOUR < each.hour <= this
     ]
     return str(
         bars_over_time(
@@ -61,17 +71,19 @@ def hours_chart(hours: Sequence[Hour], now: datetime, screen: Screen) -> str:
             length=1.0,
             parts=(SENT, BOUNCED, REJECTED),
             x_axis=Axis(label="hours", includes=(1.0 - DAY_HOURS, 1.0)),
-            y_axis=Axis(label="e-mails an hour", includes=(0.0, 1.0)),
-            label="E-mails of each hour, in the last day",
-            width=WIDTHS[screen],
+            y_axis=Axis(label="e-mails per hour", includes=(0.0, 1.0)),
+            label="E-mails per hour, last 24 hours",
+            width=FULL_WIDTHS[screen],
+            height=FULL_HEIGHTS[screen],
         )
     )
 
 
 def evenness_chart(hours: Sequence[EvenHour], now: datetime, screen: Screen) -> str:
-    """Of each hour in which somebody was served; the last is the one that runs."""
+    """Draws one point for each hour with e-mails; the last is the current hour."""
     this = now.replace(minute=0, second=0, microsecond=0)
-    places = [((each.hour - this) / HOUR, each.users) for each in hours if each.hour > this - DAY_HOURS * HOUR]
+    shown = [each for each in hours if this - DAY_HOURS * HOUR < each.hour <= this]
+    places = [((each.hour - this) / HOUR, each.users) for each in shown]
     return str(
         line_chart(
             [
@@ -80,14 +92,15 @@ def evenness_chart(hours: Sequence[EvenHour], now: datetime, screen: Screen) -> 
             ],
             x_axis=Axis(label="hours", includes=(1.0 - DAY_HOURS, 0.0)),
             y_axis=Axis(includes=(0.0, 1.0)),
-            label="Gini and Jain of each hour, in the last day",
-            width=WIDTHS[screen],
+            label="Gini and Jain per hour, last 24 hours",
+            width=FULL_WIDTHS[screen],
+            height=FULL_HEIGHTS[screen],
         )
     )
 
 
 def warm_up_chart(limits: Limits, today: int, screen: Screen) -> str:
-    """What an account may send on each day of its warm-up: until it is over, or for some days to come."""
+    """Draws the daily limit for each day of the warm-up, until it ends or for some days ahead."""
     allowed = [_allowed(limits, day) for day in range(1, WARM_DAYS_MAX + 1)]
     most = limits.daily_max
     over = allowed.index(most) + 1 if most in allowed else 0
@@ -95,12 +108,12 @@ def warm_up_chart(limits: Limits, today: int, screen: Screen) -> str:
     return str(
         line_chart(
             [Series("allowed", [(day, float(allowed[day - 1])) for day in range(1, days + 1)], kind=Kind.STEP)],
-            x_axis=Axis(label="day of the warm-up", unit=Unit.COUNT),
-            y_axis=Axis(label="e-mails a day", unit=Unit.COUNT, includes=(0.0,)),
-            label="What the account may send on each day of its warm-up",
-            width=WIDTHS[screen],
+            x_axis=Axis(label="day of warm-up", unit=Unit.COUNT),
+            y_axis=Axis(label="e-mails per day", unit=Unit.COUNT, includes=(0.0,)),
+            label="Daily limit on each day of the warm-up",
+            width=FULL_WIDTHS[screen],
             marks=[Mark(min(today, days), f"today: {_allowed(limits, today):,}")],
-            height=WARM_UP_HEIGHT,
+            height=max(WARM_UP_HEIGHT, FULL_HEIGHTS[screen] - HEIGHT + WARM_UP_HEIGHT),
         )
     )
 
@@ -110,7 +123,7 @@ def _allowed(limits: Limits, day: int) -> int:
 
 
 def _paces(history: Sequence[Moment], now: datetime) -> list[tuple[float, float]]:
-    """From one moment to the next, over a bucket each: counters move in lumps."""
+    """Returns the rate between samples, averaged over buckets because counters move in steps."""
     found: list[tuple[float, float]] = []
     kept: list[Moment] = []
     for each in history:

@@ -1,4 +1,4 @@
-"""What is watched of one e-mail."""
+"""The live topic `email`."""
 
 from fairpost.api.live import Look
 from fairpost.api.routes.emails import email_now
@@ -8,7 +8,7 @@ from fairpost.model.errors import NotFound
 
 
 def email_look(watcher: Watcher) -> Look:
-    """Of the workspace's own, by its id; null: there is none such."""
+    """Looks at one e-mail of the workspace, by ID. The state is null if there is none."""
     caller = watcher.caller
     id_ = caller.email_id(watcher.asked.name or "") if caller is not None else None
 

@@ -1,4 +1,4 @@
-"""What is watched of fairness: of the whole installation, or what one workspace may know of itself."""
+"""The live topic `fairness`, for the installation or one workspace."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from fairpost.policy.facts import Hold
 from fairpost.reasons.rendering import brief, brief_or_none
 from fairpost.store.store import Store
 
-HOURS_EVERY = timedelta(minutes=1)  # what changes by the hour is looked at so often
+HOURS_EVERY = timedelta(minutes=1)  # how often hourly figures are read
 ALL_TIERS = "all"
 
 
@@ -65,8 +65,11 @@ class ThrottlingShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairnessShown:
-    """`mode` and `queue` are those of the installation, and null for a workspace. `waits`: from due to begun, by queue and tier; of a workspace all
-    tiers together."""
+    """The fairness figures. `mode` and `queue` describe the installation, and are null for a workspace.
+
+    `waits` measure the time from when an e-mail is due until it begins, by queue and tier; for a workspace, all tiers
+    are combined.
+    """
 
     mode: Mode | None
     queue: Queue | None
@@ -135,7 +138,7 @@ class FairnessLook:
 
 
 def _as_known(throttling: Throttling) -> Throttling:
-    """The senders that are stopped, and why; neither their scores nor those only observed."""
+    """Returns stopped senders and the reasons, without scores and without senders that are only observed."""
     stopped = [replace(each, score=0, found_after_s=None) for each in throttling.latest if each.is_enforced]
     return replace(throttling, observed=0, latest=stopped)
 

@@ -1,4 +1,4 @@
-"""What is watched of what happens now, with its history drawn."""
+"""The live topic `now`, with charts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from fairpost.reasons.rendering import Shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charts:
-    """As SVG."""
+    """Charts as SVG."""
 
     pace: str
     waiting: str
@@ -24,7 +24,7 @@ class Charts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NowShown:
-    """With its history drawn, instead of told."""
+    """The state with charts instead of the history."""
 
     now: datetime
     workspace: str | None

@@ -1,4 +1,4 @@
-"""What a topic is made of: who watches, what is asked of it, and a look that is told as JSON."""
+"""Parts of a topic: the watcher, its parameters, and a look rendered as JSON."""
 
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
@@ -16,25 +16,30 @@ from fairpost.store.store import Store
 
 
 class Asked(BaseModel):
-    """What can be asked of topics. Those that are asked the same share a look, whatever their screens."""
+    """Parameters of topics. Watchers with the same parameters share a look, on all screens."""
 
     model_config = ConfigDict(frozen=True)
 
     workspace: Annotated[
-        Text | None, Field(max_length=100, description="For admins: the workspace. Omitted: the whole installation.")
+        Text | None, Field(max_length=100, description="For admins, the workspace. If omitted, the whole installation.")
     ] = None
     region: Annotated[
-        Text | None, Field(max_length=100, description="For admins: the region. [default: the first]")
+        Text | None, Field(max_length=100, description="For admins, the region. [default: the first]")
     ] = None
-    name: Annotated[Text | None, Field(max_length=200, description="The name or id, for topics about one thing.")] = (
+    name: Annotated[Text | None, Field(max_length=200, description="The name or ID, for topics about one object.")] = (
         None
     )
     having: Annotated[
         Text | None,
-        Field(max_length=100, description="For accounts: only those with this text in name, address or pool."),
+        Field(
+            max_length=100,
+            description="For the accounts topic, only accounts whose name, address or pool contains this text.",
+        ),
     ] = None
-    situation: Annotated[Situation | None, Field(description="For accounts: only those in this situation.")] = None
-    screen: Annotated[Screen, Field(description="The screen to draw charts for.")] = Screen.WIDE
+    situation: Annotated[
+        Situation | None, Field(description="For the accounts topic, only accounts in this situation.")
+    ] = None
+    screen: Annotated[Screen, Field(description="The screen size to draw charts for.")] = Screen.WIDE
 
     def only(self, names: Collection[str]) -> "Asked":
         return Asked(**self.model_dump(include=set(names)))
@@ -42,7 +47,10 @@ class Asked(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """`caller` None: one who runs the service looks at all of it. `store` sees everything: a look says itself of whom it is."""
+    """The watcher of a topic.
+
+    `caller` is None for admins who watch everything. `store` sees everything, so each look must limit itself.
+    """
 
     service: Service
     caller: Caller | None
@@ -57,8 +65,11 @@ class Watcher:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """`look` makes one, for all who watch the same. `takes`: what can be asked of it, of the fields of Asked; `is_for_admins`: alone, whatever
-    workspace they have chosen."""
+    """A topic. `look` creates the query that all its watchers share.
+
+    `takes` lists the fields of Asked that it accepts. If `is_for_admins` is set, only admins may watch it, whichever
+    workspace they have chosen.
+    """
 
     look: Callable[[Watcher], Look]
     takes: Collection[str] = ()
@@ -68,12 +79,12 @@ class Watched:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Made once: a look is begun for each thing that somebody watches."""
+    """Returns a cached adapter, because a look is started for each watched topic."""
     return TypeAdapter(kind)
 
 
 def told(kind: Any, look: Callable[[], Awaitable[Any]]) -> Look:
-    """The same on every screen."""
+    """Returns a look with the same state on every screen."""
     adapter = _adapter(kind)
 
     async def seen() -> State:
@@ -84,7 +95,7 @@ def told(kind: Any, look: Callable[[], Awaitable[Any]]) -> Look:
 
 
 def drawn(kind: Any, look: Callable[[], Awaitable[Callable[[Screen], Any]]]) -> Look:
-    """With charts: what was seen, on a screen."""
+    """Returns a look with charts, rendered per screen."""
     adapter = _adapter(kind)
 
     async def seen() -> State:

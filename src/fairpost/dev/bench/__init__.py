@@ -1,1 +1,3 @@
-"""Benchmarks of the core, on a database of their own beside the configured one. They print figures; no test depends on one."""
+"""Benchmarks of the core, on a separate database next to the configured one. They print figures; no test depends on
+one.
+"""

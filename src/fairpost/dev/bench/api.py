@@ -1,6 +1,6 @@
-"""What the HTTP service takes and answers a second: real processes, a real database with durable commits, real sockets kept open.
+"""Measures how many requests per second the HTTP service answers, with real processes, durable commits and sockets.
 
-Beside it, in the same run: the framework alone, and the database alone, asked by as many connections.
+For comparison, the same run measures the framework alone, and the database alone with as many connections.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from fairpost.system import clock
 
 CLIENTS = 2  # processes
 BULK_CONNECTIONS = 2
-BULK_LINES = {"api_bulk_per_s_1000": 1_000, "api_bulk_per_s_10000": 10_000}  # e-mails a request, by figure
-RATE_MAX = 1_000_000  # requests a minute: more than can be asked here
-LIMIT = 1_000_000_000  # of a user: counted as always, and never reached
+BULK_LINES = {"api_bulk_per_s_1000": 1_000, "api_bulk_per_s_10000": 10_000}  # e-mails per request, by figure
+RATE_MAX = 1_000_000  # requests per minute: more than can be reached here
+LIMIT = 1_000_000_000  # of a user: counted as usual, and never reached
 LIMITS = {
     "FAIRPOST_USER_DAILY_MAX": str(LIMIT),
     "FAIRPOST_USER_WAITING_MAX": str(LIMIT),
@@ -78,7 +78,7 @@ async def bench_api(
 
 
 async def _database_alone(url: str, progress: Progress, *, seconds: float, connections: int) -> dict[str, float]:
-    conns = [await connect(url) for _ in range(connections)]
+    conns = [await connect(url, answer_s_max=None) for _ in range(connections)]
     progress("database_single_per_s: fairpost.enqueue alone")
     single = await rate(conns, "SELECT * FROM fairpost.enqueue($1)", 0, seconds)
     progress("database_bulk_per_s: fairpost.enqueue_many alone")
@@ -91,7 +91,7 @@ async def _database_alone(url: str, progress: Progress, *, seconds: float, conne
 async def _statements_per_s(
     url: str, key: str, progress: Progress, *, seconds: float, connections: int
 ) -> dict[str, float]:
-    """What a request asks of the database, and nothing else: part by part, and together."""
+    """Measures only the database statements of a request: part by part, and together."""
     _, _, key_id, secret = key.split("_", 3)
 
     async def enter(store: Store, _: str) -> None:
@@ -153,7 +153,7 @@ async def _key(store: Store) -> str:
 
 @asynccontextmanager
 async def _staging(store: Store) -> AsyncIterator[None]:
-    """Notes of what came are taken up as an engine takes them up; otherwise they would pile up, and whoever has a limit counts them."""
+    """Absorbs arrivals as an engine does. Otherwise they would pile up, and limits count them."""
 
     async def work() -> None:
         while True:
@@ -216,7 +216,7 @@ async def _client(port: int, kind: str, key: str, seconds: str, connections: str
 
 @asynccontextmanager
 async def running_server(*command: str, url: str | None = None) -> AsyncIterator[int]:
-    """The port at which it answers."""
+    """Yields the port that the server answers on."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, *command),
         env={**os.environ, **({"FAIRPOST_DATABASE_URL": url, **LIMITS} if url else {})},

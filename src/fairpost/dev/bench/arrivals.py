@@ -1,4 +1,4 @@
-"""A small SMTP server that takes everything and knows when: for measuring how long an e-mail is on its way."""
+"""A small SMTP server that accepts everything and records when, to measure how long an e-mail takes."""
 
 import asyncio
 import re
@@ -12,7 +12,7 @@ _TO = re.compile(rb"RCPT TO:<([^>]*)>", re.IGNORECASE)
 
 
 class Arrivals:
-    """When the 250 for a recipient was written."""
+    """Records when the 250 for each recipient was written."""
 
     def __init__(self) -> None:
         self.at_s: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""One account driven with nothing to compose and nobody to send to: what the database alone allows."""
+"""Drives one account without composing and sending, to measure what the database alone allows."""
 
 import asyncio
 import sys

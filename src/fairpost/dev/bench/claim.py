@@ -1,4 +1,4 @@
-"""How long a claim of 50 takes, with little and with much waiting, with most senders held, and after long use."""
+"""Measures a claim of 50 e-mails: with a short and a long queue, with most senders held, and after long use."""
 
 from statistics import median
 
@@ -10,10 +10,10 @@ from fairpost.system import clock
 SMALL_FLOWS = 10_000
 CHURN = 500_000
 
-# What the plain way costs: count everybody's backlog, then serve the smallest first.
+# The cost of the naive approach: count every backlog, then serve the smallest first.
 _GROUP_BY = "SELECT workspace, count(*) FROM fairpost.queue WHERE waiting AND due_at <= clock_timestamp() GROUP BY workspace ORDER BY 2 LIMIT 50"
 
-# The cheapest claim there is: first come, first served, whoever floods. Rolled back each time.
+# The cheapest possible claim: first come, first served. Rolled back each time.
 _FIFO = """UPDATE fairpost.queue SET state = 'claimed', waiting = false, account_id = 1, epoch = 1 WHERE id IN (
     SELECT id FROM fairpost.queue WHERE waiting AND due_at <= clock_timestamp() ORDER BY due_at LIMIT 50 FOR UPDATE SKIP LOCKED)"""
 
@@ -64,7 +64,7 @@ async def _large(store: Store, url: str, progress: Progress) -> dict[str, float]
     figures["hold_ms"] = await _hold_ms(store)
     await churn(store, lease, CHURN, progress)
     figures["claim_ms_after_churn"] = await claim_ms(store, lease)
-    held = await connect(url)
+    held = await connect(url, answer_s_max=None)
     await held.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     await held.fetchval("SELECT pg_current_xact_id()::text")
     await churn(store, lease, CHURN, progress)
@@ -84,7 +84,7 @@ async def _group_by_ms(store: Store) -> float:
 
 async def _fifo_ms(url: str) -> float:
     times = []
-    conn = await connect(url)
+    conn = await connect(url, answer_s_max=None)
     await conn.execute("CREATE INDEX by_due ON fairpost.queue (due_at) WHERE waiting")
     for _ in range(20):
         transaction = conn.transaction()

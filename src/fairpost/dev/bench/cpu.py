@@ -1,4 +1,4 @@
-"""What processes of this machine have used of its CPU."""
+"""The CPU time used by processes of this machine."""
 
 import os
 from collections.abc import Iterable
@@ -7,11 +7,14 @@ from pathlib import Path
 from fairpost.store.store import Store
 
 Spent = dict[int, float]
-"""Seconds, by process."""
+"""Seconds, by process id."""
 
 
 def spent_s(pids: Iterable[int], *, program: str = "") -> Spent:
-    """Those that are gone are left out, and those that are another program: the database may be on another machine."""
+    """Returns the CPU time of these processes, without those that have ended or run another program.
+
+    The database may be on another machine.
+    """
     found = {}
     for pid in pids:
         try:
@@ -25,11 +28,11 @@ def spent_s(pids: Iterable[int], *, program: str = "") -> Spent:
 
 
 async def spent_by_database(store: Store) -> Spent:
-    """By the processes that serve this database's clients."""
+    """Returns the CPU time of the processes that serve this database's clients."""
     rows = await store.fetch("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
     return spent_s((row["pid"] for row in rows), program="postgres")
 
 
 def since(before: Spent, after: Spent) -> float:
-    """In seconds, by those that were there all the time."""
+    """Returns the seconds used by the processes that are in both."""
     return sum(after[pid] - before[pid] for pid in after.keys() & before.keys())

@@ -1,6 +1,8 @@
-"""How heavy the pages are with a long history: bytes and time of the first one, time of each live topic, and what watching costs the database.
+"""Measures how heavy the pages are with a long history.
 
-Asked of a real service over real sockets, as a browser asks. Beside it, in the same run: what one who watches costs, and a plain count of what waits.
+These are the size and time of the first page, the time of each live topic, and what watching costs the database, over
+real sockets against a real service, as for a browser. For comparison, the same run measures the cost of one viewer, and
+a plain count of the queue.
 """
 
 import asyncio
@@ -22,13 +24,13 @@ from fairpost.store.store import Store
 from fairpost.system import clock
 
 EMAILS = 1_000_000
-SENDERS, EACH = 1_000, 100  # that wait
+SENDERS, EACH = 1_000, 100  # queued
 ACCOUNTS = 20
 LOOKS = 20
 WATCHERS = 200
 WATCH_S = 10.0
 BOOKED_S = (
-    12.0  # so long PostgreSQL takes to book what a connection did that is idle now: here, all those letting people in
+    12.0  # PostgreSQL takes this long to record the statistics of idle connections: here, those that handle sign-ins
 )
 _IMPORTS = re.compile(r"""(?:from|import\()\s*["'](\.[^"']+)["']""")
 _COMMITS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
@@ -69,7 +71,7 @@ async def _fill_queue(store: Store, progress: Progress) -> None:
 
 
 async def _first_page(browser: "Browser", progress: Progress) -> dict[str, float]:
-    """All that a browser asks for until the page of now is there, one after the other."""
+    """Requests everything that a browser needs until the overview page is ready, one after the other."""
     progress("first_page_ms: everything that a browser asks for, until the first state")
     times, size = [], 0
     for _ in range(LOOKS):
@@ -89,7 +91,7 @@ async def _first_page(browser: "Browser", progress: Progress) -> dict[str, float
 
 
 def _files() -> list[str]:
-    """What the page of now is made of."""
+    """Returns the files of the overview page."""
     todo, found = ["app.css", "app.js", "pages/now.js"], dict[str, None]()
     while todo:
         name = todo.pop()
@@ -104,7 +106,7 @@ def _files() -> list[str]:
 
 async def _topic(browser: "Browser", path: str, name: str) -> dict[str, float]:
     times = []
-    for _ in range(3):  # a look may be costly, and whoever comes next to one who watches waits for none
+    for _ in range(3):  # a read may be costly, but later viewers of the same topic do not wait for one
         began_s = clock.monotonic()
         async with browser.stream(path) as events:
             await anext(events)
@@ -146,7 +148,7 @@ async def _timed(asked: "object") -> float:
 
 
 class Browser:
-    """As much of one as is needed: a cookie, requests one after the other on a connection kept open, and streams."""
+    """A minimal browser: a cookie, sequential requests on a persistent connection, and streams."""
 
     def __init__(self, port: int, cookie: str) -> None:
         self._port = port
@@ -166,7 +168,7 @@ class Browser:
         return cls(port, found[1].decode())
 
     async def get(self, path: str) -> bytes:
-        """The body, as it came over the wire."""
+        """Returns the response as received over the wire."""
         if self._line is None:
             self._line = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._line

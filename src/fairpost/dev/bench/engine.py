@@ -1,10 +1,10 @@
-"""A real engine for benchmarks: `fairpost work` as its own processes, on the benchmark's database."""
+"""A real engine for benchmarks: `fairpost work` in its own processes, on the benchmark's database."""
 
 import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -16,15 +16,16 @@ from fairpost.store.store import Store
 from fairpost.transports.smtp.settings import SmtpSettings
 
 END_S_MAX = 30.0
+DOMAIN = "example.com"  # of the accounts
 
 
 @asynccontextmanager
-async def running_engine(url: str, *options: str) -> AsyncIterator[int]:
-    """The pid of its parent process, once it is ready."""
+async def running_engine(url: str, *options: str, environment: Mapping[str, str] | None = None) -> AsyncIterator[int]:
+    """Yields the pid of its parent process once it is ready."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "fairpost", "work", "--ends-with-stdin", *options),
-        env={**os.environ, "FAIRPOST_DATABASE_URL": url},
-        stdin=asyncio.subprocess.PIPE,  # killed, a benchmark leaves no engine behind
+        env={**os.environ, "FAIRPOST_DATABASE_URL": url, **(environment or {})},
+        stdin=asyncio.subprocess.PIPE,  # a benchmark that is killed leaves no engine behind
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
@@ -50,13 +51,13 @@ async def running_engine(url: str, *options: str) -> AsyncIterator[int]:
 async def add_accounts(store: Store, n: int, *, host: str, port: int, first: int = 0) -> list[AccountId]:
     server = SmtpSettings(host=host, port=port, security=Security.NONE)
     return [
-        await store.add_account(f"bench{i}", address=f"bench{i}@example.com", limits=Limits(), transport=server)
+        await store.add_account(f"bench{i}", address=f"bench{i}@{DOMAIN}", limits=Limits(), transport=server)
         for i in range(first, first + n)
     ]
 
 
 def children(pid: int) -> list[int]:
-    """All processes below this one."""
+    """Returns all descendants of this process."""
     found: list[int] = []
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         found += [int(child), *children(int(child))]
@@ -64,6 +65,6 @@ def children(pid: int) -> list[int]:
 
 
 def private_kb(pid: int) -> int:
-    """What a process has for itself, not shared with its parent."""
+    """Returns the memory that is private to a process, not shared with its parent."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))

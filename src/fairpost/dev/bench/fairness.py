@@ -1,4 +1,4 @@
-"""What it costs to see who waits, to throttle a sender, and to claim when nearly everybody is throttled."""
+"""Measures listing the waiting senders, throttling one, and a claim when nearly all are throttled."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -16,7 +16,7 @@ LOOKS = 11
 HOUR, DAY = timedelta(hours=1), timedelta(hours=24)
 WHALE = Sender(id=SenderId(workspace="whale", name="u"))
 
-# What the plain way costs: the same counts, from the e-mails themselves.
+# The cost of the naive approach: the same counts, from the e-mails themselves.
 _GROUP_BY = (
     """SELECT workspace, user_name, count(*) FROM fairpost.queue WHERE waiting GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 20"""
 )
@@ -37,7 +37,7 @@ class Look(Protocol):
 
 
 async def bench_fairness(url: str, progress: Progress, *, look: Look) -> dict[str, float]:
-    """`look`: what reads the figures."""
+    """Runs the benchmark. `look` reads the figures."""
     async with bench_database(url) as own, Store.open(own) as store:
         figures = await _many_users(store, look, progress)
         figures |= await _whale(store, progress)
@@ -61,7 +61,7 @@ async def _many_users(store: Store, look: Look, progress: Progress) -> dict[str,
 
 
 async def _look_ms(store: Store, look: Look, window: timedelta) -> float:
-    """With the health of the queue at hand, as an engine leaves it every few seconds."""
+    """Measures reading the figures with current queue health, which an engine writes every few seconds."""
 
     async def looked() -> None:
         await look(store, window=window)

@@ -1,4 +1,7 @@
-"""The bare framework, for comparison: the same server and the same check of an e-mail's shape, then a constant answer. No gate, no key, no database."""
+"""The bare framework, for comparison: the same server and the same validation of an e-mail, then a constant answer.
+
+It has no middleware, no key and no database.
+"""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""What an idle worker process has for itself, and what one idle account costs in a process that packs a thousand.
+"""Measures the private memory of an idle worker process, and the cost of one idle account among a thousand.
 
-Beside it: a Python process that has imported the same and does nothing.
+For comparison, it measures a Python process that has imported the same modules and does nothing.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ async def bench_memory(url: str, progress: Progress) -> dict[str, float]:
 
 
 async def _packed_kb(url: str, store: Store) -> int:
-    """The one worker, once it drives all accounts and none has anything left to do."""
+    """Returns the memory of the only worker, once it drives all accounts and none has work left."""
     accounts = await store.value("SELECT count(*) FROM fairpost.accounts")
     names = await store.fetch("SELECT id FROM fairpost.accounts")
     await _one_each(store, [AccountId(row["id"]) for row in names])
@@ -46,7 +46,7 @@ async def _packed_kb(url: str, store: Store) -> int:
 
 
 async def _one_each(store: Store, accounts: list[AccountId]) -> None:
-    """Each account has one e-mail of its own, so that each is driven."""
+    """Enqueues one e-mail for each account, so that each is driven."""
     names = await store.fetch("SELECT name FROM fairpost.accounts WHERE id = ANY ($1)", accounts)
     emails = [{"to": "p@example.org", "subject": "s", "text": "t", "account": row["name"]} for row in names]
     for start in range(0, len(emails), 500):

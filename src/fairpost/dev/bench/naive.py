@@ -1,4 +1,7 @@
-"""The plain way, for comparison: take a row, make an EmailMessage, send it with aiosmtplib, mark it sent. A commit for each."""
+"""The naive approach, for comparison: take a row, build an EmailMessage, send it with aiosmtplib, mark it as sent.
+
+There is one commit for each.
+"""
 
 import asyncio
 import json
@@ -16,7 +19,7 @@ async def main(url: str, host: str, port: int, tasks: int) -> None:
 async def carry(url: str, host: str, port: int) -> None:
     import aiosmtplib
 
-    conn = await connect(url)
+    conn = await connect(url, answer_s_max=None)
     client = aiosmtplib.SMTP(hostname=host, port=port, start_tls=False)
     await client.connect()
     while True:

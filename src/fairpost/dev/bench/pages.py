@@ -1,7 +1,7 @@
-"""How long a page of e-mails takes with a long history: the first, one in the middle, the last, and those of one state.
+"""Measures how long a page of e-mails takes with a long history: the first, a middle one, the last, and by state.
 
-Read as a request reads it: as the tenants' role, in a transaction that names the workspace. Beside it, in the same run: a bare walk of the
-index over history alone, and the plain way to pages, OFFSET.
+Pages are read as in a request: as the tenants' role, in a transaction that names the workspace. For comparison, the
+same run measures a bare walk of the history's index, and naive paging with OFFSET.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,14 +18,15 @@ from fairpost.system import clock
 EMAILS = 1_000_000
 LOOKS = 50
 OFFSET_LOOKS = 3
-PAGE = 51  # one more than is shown: whether there is a next
+PAGE = 51  # one more than is shown, to see whether there is a next page
 MONTHS = 12
 BATCH = 200_000
 BIG, SMALL = "big", "w7"
 EACH_SMALL = 1_000  # e-mails of a small workspace
 
-# Nine of ten are of one workspace, the others of small ones; one of a thousand failed, one of a hundred bounced. Their moments lie evenly over
-# the months; their ids are even, for history, and the odd ones beside them for the queue.
+# Nine of ten belong to one workspace, the others to small ones; one in a thousand failed, one in a hundred bounced.
+# Their times are spread evenly over the months. Ids in the history are even; the odd ones next to them are for the
+# queue.
 _MAIL = """
 SELECT fairpost.first_id_at(made.at) | (2 * i & 1048575) AS id, made.at, CASE WHEN i % 10 > 0 THEN 'big' ELSE 'w' || i / 10 % $4 END AS workspace,
        hashint4(i) & 1023 AS dice, i
@@ -44,7 +45,7 @@ FROM mail m,
     LATERAL (SELECT (CASE WHEN m.dice = 7 THEN 'failed' WHEN m.dice BETWEEN 10 AND 19 THEN 'bounced' ELSE 'sent' END)::fairpost.email_state AS state) s,
     LATERAL (SELECT 'person' || m.i || '@example.com' AS address) a"""  # noqa: S608 - all of it is ours
 
-# One of 128 waits; of those, every tenth is due later, and one of a hundred is in hand.
+# One of 128 waits; of those, every tenth is due later, and one in a hundred is claimed.
 _QUEUE = f"""
 WITH mail AS MATERIALIZED (SELECT m.* FROM ({_MAIL}) m WHERE hashint4(m.i + 1) & 127 = 0), content AS (
     INSERT INTO fairpost.contents (id, subject, text_body, created_at)
@@ -74,7 +75,7 @@ class Look(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the pages of a workspace begin."""
+    """Where a workspace's pages begin."""
 
     total: int
     middle: EmailId
@@ -84,7 +85,7 @@ class Places:
 async def bench_pages(
     url: str, progress: Progress, *, look: Look, emails: int = EMAILS, looks: int = LOOKS
 ) -> dict[str, float]:
-    """`look`: what reads a page."""
+    """Runs the benchmark. `look` reads a page."""
     async with bench_database(url) as own, Store.open(own) as store:
         await fill_history(store, emails, progress)
         figures: dict[str, float] = {}
@@ -151,7 +152,7 @@ async def _pages(store: Store, look: Look, workspace: str, name: str, places: Pl
 
 async def _times_ms(asked: Callable[[], Awaitable[Sequence[Any]]], looks: int) -> list[float]:
     times = []
-    await asked()  # the first one reads what nobody has read before
+    await asked()  # the first read is cold
     for _ in range(looks):
         started_s = clock.monotonic()
         await asked()

@@ -1,7 +1,7 @@
-"""The sending rate, and what the database's processes use for an e-mail, whatever the planner knows of the tables.
+"""Measures the sending rate and the database CPU per e-mail, for different states of the planner's statistics.
 
-Each case has a database of its own in which nothing is vacuumed or analysed behind its back. They take turns, so that what
-else the machine does meets all of them. The last case has a transaction held open, vacuum at work as usual, and mail that arrives all the time.
+Each case has its own database, in which autovacuum is off. The cases take turns, so that other load on the machine
+affects all of them. The last case holds a transaction open, with autovacuum on and mail arriving all the time.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from fairpost.dev.bench.workload import bench_database, fill
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-Reached = Callable[[str, float], None]  # what is done, and which part of all is done before it
+Reached = Callable[[str, float], None]  # the current work, and the fraction of the total that was done before it
 
 CASES = ("fresh", "none", "empty", "emptied", "loaded")
 ACCOUNTS = 8
@@ -47,7 +47,7 @@ async def bench_plans(
 ) -> dict[str, float]:
     figures: dict[str, float] = {}
     turns = len(CASES) * rounds
-    total_s = turns * (seconds + 5) + held_s + 3 * seconds
+    total_s = turns * (seconds + 5) + held_s + 3 * rounds * seconds
     async with running_sink() as (host, port, _), AsyncExitStack() as stack:
         cases = [await stack.enter_async_context(_case(url, name, host=host, port=port)) for name in CASES]
         for turn, case in zip(range(turns), itertools.cycle(cases), strict=False):
@@ -59,7 +59,7 @@ async def bench_plans(
         figures[f"{case.name}_rate"] = figures[f"{case.name}_per_s"] / figures["fresh_per_s"]
         figures[f"{case.name}_cpu"] = figures[f"{case.name}_cpu_us"] / figures["fresh_cpu_us"]
     async with running_sink() as (host, port, _), _case(url, "held", host=host, port=port) as case:
-        needed = round(1.5 * max(figures["fresh_per_s"], 500) * (held_s + 3 * seconds)) + WARM
+        needed = round(1.5 * max(figures["fresh_per_s"], 500) * (held_s + 3 * rounds * (seconds + 1))) + WARM
         await _enqueue(
             case.store,
             needed,
@@ -67,7 +67,7 @@ async def bench_plans(
         )
         await _analyse(case.store)
         figures |= await _under_a_held_transaction(
-            case, seconds, held_s, lambda what, s: reached(what, (turns * (seconds + 5) + s) / total_s)
+            case, seconds, rounds, held_s, lambda what, s: reached(what, (turns * (seconds + 5) + s) / total_s)
         )
     return figures
 
@@ -98,46 +98,52 @@ async def _take_turn(case: Case, emails: int, seconds: float) -> None:
     if case.name == "fresh":
         await _analyse(case.store)
     async with running_engine(case.url):
-        if case.name == "loaded":  # with plans that were made for a nearly empty queue
+        if case.name == "loaded":  # with plans made for a nearly empty queue
             await _enqueue(case.store, WARM)
             await _until_sent_all(case.store)
             await _enqueue(case.store, emails)
         await _measure(case, seconds)
 
 
-async def _under_a_held_transaction(case: Case, seconds: float, held_s: float, reached: Reached) -> dict[str, float]:
+async def _under_a_held_transaction(
+    case: Case, seconds: float, rounds: int, held_s: float, reached: Reached
+) -> dict[str, float]:
+    """Measures before, during and after a long transaction; each figure is the median of several rounds."""
     async with running_engine(case.url), _mail_arriving(case.store):
         reached("held: before", 0)
-        await _measure(case, seconds)
+        await _measure_often(case, seconds, rounds)
         held = await asyncpg.connect(case.url)
         try:
             await held.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
             await held.fetchval("SELECT pg_current_xact_id()::text")
             for second in range(round(held_s)):
-                reached(f"held: for {second} s", seconds + second)
+                reached(f"held: for {second} s", rounds * seconds + second)
                 await asyncio.sleep(1)
-            await _measure(case, seconds)
+            await _measure_often(case, seconds, rounds)
         finally:
             await held.close()
-        reached("held: after", 2 * seconds + held_s)
-        await _measure(case, seconds)
-    before, under, after = range(3)
+        reached("held: after", 2 * rounds * seconds + held_s)
+        await _measure_often(case, seconds, rounds)
+    (before, under, after), (cpu_before, cpu_under, cpu_after) = (
+        [median(figures[part * rounds : (part + 1) * rounds]) for part in range(3)]
+        for figures in (case.rates, case.cpu_us)
+    )
     return {
-        "held_before_per_s": case.rates[before],
-        "held_per_s": case.rates[under],
-        "held_after_per_s": case.rates[after],
-        "held_before_cpu_us": case.cpu_us[before],
-        "held_cpu_us": case.cpu_us[under],
-        "held_after_cpu_us": case.cpu_us[after],
-        "held_rate": case.rates[under] / case.rates[before],
-        "held_cpu": case.cpu_us[under] / case.cpu_us[before],
+        "held_before_per_s": before,
+        "held_per_s": under,
+        "held_after_per_s": after,
+        "held_before_cpu_us": cpu_before,
+        "held_cpu_us": cpu_under,
+        "held_after_cpu_us": cpu_after,
+        "held_rate": under / before,
+        "held_cpu": cpu_under / cpu_before,
         "held_s": held_s,
     }
 
 
 @asynccontextmanager
 async def _mail_arriving(store: Store) -> AsyncIterator[None]:
-    """One e-mail at a time, of one sender after the other: each claim finds something new."""
+    """Enqueues one e-mail at a time, from one sender after the other, so that each claim finds something new."""
 
     async def arrive() -> None:
         for n in itertools.count():
@@ -153,8 +159,13 @@ async def _mail_arriving(store: Store) -> AsyncIterator[None]:
             await task
 
 
+async def _measure_often(case: Case, seconds: float, rounds: int) -> None:
+    for _ in range(rounds):
+        await _measure(case, seconds)
+
+
 async def _measure(case: Case, seconds: float) -> None:
-    """From when it has warmed up."""
+    """Measures once the engine has warmed up."""
     before = first = await _sent(case.store)
     while before < first + WARM:
         await asyncio.sleep(0.05)

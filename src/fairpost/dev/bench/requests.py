@@ -1,6 +1,7 @@
-"""A client that asks over several connections for some seconds, each time as soon as it has its answer; run as a process of its own.
+"""A client that sends requests over several connections for some seconds, each as soon as the last is answered.
 
-It writes bytes and counts bytes: no HTTP library, so that the server is what is measured. What it saw is printed as JSON.
+It runs as a separate process. It writes and counts bytes without an HTTP library, so that only the server is measured,
+and prints its results as JSON.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from fairpost.system import clock
 
 BODY = "A line of text as people write it in a message.\n" * 10
 SENDER_DOMAIN = "sender.test"
-USERS = 1_000  # e-mails of one user who has a limit wait for each other
+USERS = 1_000  # e-mails of one user with a limit wait for each other
 
 
 class Answers(asyncio.Protocol):
@@ -28,7 +29,7 @@ class Answers(asyncio.Protocol):
         self._transport: Any = transport
 
     async def ask(self, request: bytes) -> bytes:
-        """The head and the body of the answer."""
+        """Returns the head and body of the response."""
         self._waiting = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return await self._waiting
@@ -55,7 +56,7 @@ class Answers(asyncio.Protocol):
 
 
 def email(place: str) -> dict[str, str]:
-    """`place` is one that no other e-mail has."""
+    """Returns an e-mail. `place` is unique for each."""
     return {
         "to": f"person{place}@example.com",
         "from": f"news@{SENDER_DOMAIN}",
@@ -85,7 +86,7 @@ def many_emails(lines: int, key: str, place: str) -> bytes:
 async def ask_for(
     port: int, make: Callable[[str], bytes], *, seconds: float, connections: int, mark: str
 ) -> dict[str, Any]:
-    """How many were answered with success, how long it all took, and each answer's milliseconds."""
+    """Returns the total time, and the milliseconds of each response. Raises an error if a request does not succeed."""
     loop = asyncio.get_running_loop()
     times_ms: list[float] = []
     clients = [(await loop.create_connection(Answers, "127.0.0.1", port))[1] for _ in range(connections)]

@@ -1,4 +1,4 @@
-"""How quickly a campaign gets its rows: a million prospects, each with a row and a key for every step, in bounded memory."""
+"""Measures how fast a campaign is scheduled: a million prospects, each with a row and a key for every step."""
 
 import resource
 import sys
@@ -23,7 +23,7 @@ WITH made AS (
     FROM generate_series($1::integer, $2) n RETURNING id)
 INSERT INTO fairpost.list_members SELECT $3, id FROM made"""
 
-# What the plain way costs: the same rows into a table with a unique key, a batch a commit, and nothing else.
+# The cost of the naive approach: the same rows into a table with a unique key, one commit per batch, and nothing else.
 _PLAIN = """
 CREATE TABLE plain (id bigint PRIMARY KEY, workspace text, key text UNIQUE, address text, fields jsonb, due_at timestamptz);
 CREATE INDEX ON plain (due_at)"""

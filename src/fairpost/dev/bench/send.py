@@ -1,34 +1,48 @@
-"""E-mails a second end to end: database, engine and Postfix's smtp-sink on this one machine, a durable commit for each.
+"""Measures e-mails per second end to end: database, engine and Postfix's smtp-sink on one machine, durably committed.
 
-Beside it, in the same run: the plain way (a table, EmailMessage, aiosmtplib), and the ceiling: the same SQL from as many
-processes, without composing and sending.
+For comparison, the same run measures the naive approach (a table, EmailMessage, aiosmtplib), and the ceiling: the same
+SQL from as many processes, without composing and sending.
 """
 
 import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from fairpost.dev.bench.compose import HTML, SUBJECT, TEXT
 from fairpost.dev.bench.cpu import Spent, since, spent_by_database, spent_s
-from fairpost.dev.bench.engine import add_accounts, children, running_engine
+from fairpost.dev.bench.engine import DOMAIN, add_accounts, children, running_engine
 from fairpost.dev.bench.sink import running_sink
 from fairpost.dev.bench.workload import Progress, bench_database
+from fairpost.model.dkim import Algorithm, DkimKey
+from fairpost.store import dkim, workspaces
 from fairpost.store.store import Store
 from fairpost.system import clock
+from fairpost.vault.dkim import new_private_key, public_text, write_private_key
+from fairpost.vault.keyring import Keyring
+from fairpost.vault.keys import Key, new_key, write_key
+from fairpost.vault.vault import Vault
 
 ACCOUNTS = 8
 EMAILS = 20_000
 WARM = 300
+WORKSPACES = 50
 SENT = "SELECT sum(sent_total) FROM fairpost.leases"
 NAIVE_CONNECTIONS = 8
 
 
 async def bench_send(
-    url: str, progress: Progress, *, seconds: float = 6, accounts: int = ACCOUNTS, options: Sequence[str] = ()
+    url: str,
+    progress: Progress,
+    *,
+    seconds: float = 6,
+    accounts: int = ACCOUNTS,
+    options: Sequence[str] = (),
+    is_signed: bool = False,
 ) -> dict[str, float]:
-    """`options`: for the engine."""
+    """Runs the benchmark. `options` are for the engine. `is_signed` measures with DKIM as well."""
     figures: dict[str, float] = {}
     async with running_sink() as (host, port, sink):
         async with bench_database(url) as own, Store.open(own) as store:
@@ -37,6 +51,8 @@ async def bench_send(
             progress("emails_per_s: the engine at work")
             async with running_engine(own, *options) as parent:
                 figures |= await _measured(store, seconds, engine=parent, sink=sink)
+            if is_signed:
+                figures |= await _signed(store, own, progress, seconds, options=options, sink=sink)
             progress("ceiling_emails_per_s: the same without composing and sending")
             await store.reap_leases()
             drivers = [await _start("fairpost.dev.bench.ceiling", own, str(id_)) for id_ in ids]
@@ -52,8 +68,42 @@ async def bench_send(
     return figures
 
 
+async def _signed(
+    store: Store, url: str, progress: Progress, seconds: float, *, options: Sequence[str], sink: int
+) -> dict[str, float]:
+    """Measures the same, with a DKIM key of RSA-2048 in each workspace."""
+    progress("making DKIM keys")
+    key = new_key()
+    vault = Vault(Keyring(Path("/nonexistent"), given=key))
+    for n in range(WORKSPACES):
+        await _add_signing_key(store, f"workspace{n}", vault, key)
+    await _enqueue(store, progress)
+    progress("signed_emails_per_s: the engine at work, signing")
+    async with running_engine(url, *options, environment={"FAIRPOST_SECRET_KEY": write_key(key)}) as parent:
+        found = await _measured(store, seconds, engine=parent, sink=sink)
+    return {f"signed_{name}": value for name, value in found.items()}
+
+
+async def _add_signing_key(store: Store, workspace: str, vault: Vault, key: Key) -> None:
+    await workspaces.add_workspace(store, workspace)
+    await workspaces.add_domain(store, workspace, DOMAIN)
+    private = new_private_key(Algorithm.RSA)
+    made = DkimKey(
+        id=await dkim.next_key_id(store),
+        domain=DOMAIN,
+        selector=workspace,
+        algorithm=Algorithm.RSA,
+        public=public_text(private),
+        created_at=clock.now(),
+    )
+    in_use, _ = await store.keys_in_use(None)
+    sealed = vault.seal_for(f"dkim {made.id}", write_private_key(private), key=key)
+    await dkim.add_key(store, workspace, made, sealed=sealed, keys=in_use)
+    await dkim.key_checked(store, workspace, made.id, is_there=True)
+
+
 async def _measured(store: Store, seconds: float, *, engine: int, sink: int) -> dict[str, float]:
-    """E-mails a second, and the CPU that one of them takes, by kind of process."""
+    """Measures the e-mails per second, and the CPU time per e-mail by kind of process."""
     await _warmed_up(store, SENT)
     before, spent_before, started_s = await _done(store, SENT), await _spent(store, engine, sink), clock.monotonic()
     await asyncio.sleep(seconds)
@@ -72,7 +122,7 @@ async def _spent(store: Store, engine: int, sink: int) -> dict[str, Spent]:
 
 
 async def _enqueue(store: Store, progress: Progress) -> None:
-    """Each with a content of its own: nothing is encoded once for all."""
+    """Enqueues e-mails, each with its own content, so that no encoding is shared."""
     for start in range(0, EMAILS, 500):
         progress(f"enqueueing {start:,} of {EMAILS:,}")
         await store.enqueue_many([_email(n) for n in range(start, start + 500)])
@@ -84,7 +134,7 @@ def _email(n: int) -> dict[str, Any]:
         "subject": SUBJECT,
         "text": TEXT,
         "html": HTML,
-        "workspace": f"workspace{n % 50}",
+        "workspace": f"workspace{n % WORKSPACES}",
         "stream": "campaign",
     }
 
@@ -98,7 +148,7 @@ async def _rate(store: Store, seconds: float, done: str = SENT) -> float:
 
 async def _warmed_up(store: Store, done: str) -> None:
     first = await _done(store, done)
-    while await _done(store, done) < first + WARM:  # noqa: ASYNC110 - nobody tells
+    while await _done(store, done) < first + WARM:  # noqa: ASYNC110 - there is no event
         await asyncio.sleep(0.05)
 
 

@@ -1,4 +1,4 @@
-"""Postfix's smtp-sink, which takes mail faster than any client sends it. Found where it lies, or said what to do."""
+"""Runs Postfix's smtp-sink, which accepts mail faster than any client sends it, or says how to get it."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ START_S_MAX = 10.0
 
 
 def find_sink() -> tuple[str, dict[str, str]] | None:
-    """The program, and what its environment needs besides."""
+    """Returns the program, and the additional environment it needs."""
     installed = shutil.which("smtp-sink", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     if installed:
         return installed, {}
@@ -29,12 +29,11 @@ def find_sink() -> tuple[str, dict[str, str]] | None:
 
 @asynccontextmanager
 async def running_sink() -> AsyncIterator[tuple[str, int, int]]:
-    """Its host, port and pid."""
+    """Yields its host, port and pid."""
     found = find_sink()
     if found is None:
         raise FairpostError(
-            "smtp-sink is not here. It comes with Postfix (apt-get install postfix), or in a checkout: make peers. "
-            "Or name a server that throws mail away: fairpost bench smtp --server 127.0.0.1:2525"
+            "smtp-sink was not found. Install Postfix (apt-get install postfix), or run make peers in a checkout. Or use another server that discards mail: fairpost bench smtp --server 127.0.0.1:2525"
         )
     program, environment = found
     port = _free_port()
@@ -66,7 +65,7 @@ async def _listening(port: int, process: asyncio.subprocess.Process) -> None:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.close()
             return
-        await asyncio.sleep(0.01)  # nobody tells when a stranger's process listens
+        await asyncio.sleep(0.01)  # an external process sends no event when it starts to listen
     raise FairpostError("smtp-sink did not start")
 
 

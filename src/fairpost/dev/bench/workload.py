@@ -1,6 +1,6 @@
-"""Databases made for one benchmark, and large queues made quickly.
+"""Databases for a single benchmark, and large queues that are filled quickly.
 
-Mail is written the way `enqueue` writes it (rows, then one note for each flow), only without the checks.
+Mail is written as `enqueue` writes it (rows, then one arrival for each flow), but without the checks.
 """
 
 import os
@@ -42,7 +42,7 @@ SELECT route, class, workspace, domain, user_name, stream, flow, count(*), min(d
 
 @asynccontextmanager
 async def bench_database(url: str, suffix: str = "") -> AsyncIterator[str]:
-    """A fresh database with the schema, dropped afterwards. `suffix`: for who needs several at once."""
+    """Yields a fresh database with the schema, which is dropped afterwards. `suffix` allows several at once."""
     name = f"fairpost_bench_{os.getpid()}{suffix}"
     await _run(url, f"CREATE DATABASE {name}")
     own = urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
@@ -57,16 +57,15 @@ async def bench_database(url: str, suffix: str = "") -> AsyncIterator[str]:
 
 async def _first_connection(url: str) -> "asyncpg.Connection":
     try:
-        return await connect(url)
+        return await connect(url, answer_s_max=None)
     except DRIVER_ERRORS as error:
         raise DatabaseUnavailable(
-            f"The database that was made for this cannot be reached: {error}. If a pooler serves only databases that it "
-            "knows by name, set FAIRPOST_DATABASE_URL to a URL that leads to PostgreSQL itself."
+            f"The temporary database cannot be reached: {error}. If a pooler serves only configured databases, set FAIRPOST_DATABASE_URL to a URL that connects to PostgreSQL directly."
         ) from error
 
 
 async def _run(url: str, sql: str) -> None:
-    conn = await connect(url)
+    conn = await connect(url, answer_s_max=None)
     try:
         await conn.execute(sql)
     finally:
@@ -74,7 +73,7 @@ async def _run(url: str, sql: str) -> None:
 
 
 async def empty(store: Store) -> Lease:
-    """Nothing waits; one account, held for the whole benchmark."""
+    """Empties the queue, and adds one account that is leased for the whole benchmark."""
     await store.value(
         "TRUNCATE fairpost.queue, fairpost.arrivals, fairpost.nodes, fairpost.node_state, fairpost.homes, fairpost.sender_rules, fairpost.routes, fairpost.accounts CASCADE"
     )
@@ -85,7 +84,7 @@ async def empty(store: Store) -> Lease:
 
 
 async def fill(store: Store, workspaces: list[str], each: int, *, user: str = "u") -> None:
-    """So many e-mails of this user in each workspace."""
+    """Adds this many e-mails of this user in each workspace."""
     await store.value(_FILL, workspaces, each, user)
 
 
@@ -97,7 +96,7 @@ async def stage_all(store: Store) -> None:
 
 
 async def claim_ms(store: Store, lease: Lease, *, looks: int = LOOKS) -> float:
-    """The median time of a claim of 50, from the client's side; what was claimed is gone before the next."""
+    """Returns the median time of a claim of 50, on the client. Claimed e-mails are removed before the next claim."""
     times = []
     for _ in range(looks):
         started = clock.monotonic()
@@ -105,11 +104,11 @@ async def claim_ms(store: Store, lease: Lease, *, looks: int = LOOKS) -> float:
         times.append((clock.monotonic() - started) * 1000)
         assert len(claim.ids) == BATCH, "the benchmark ran out of mail"
         await store.value("DELETE FROM fairpost.queue WHERE id = ANY ($1)", list(claim.ids))
-    return median(times[5:])  # the first few plan
+    return median(times[5:])  # the first few include planning
 
 
 async def churn(store: Store, lease: Lease, total: int, progress: Progress) -> None:
-    """So many e-mails are claimed, leave, and are replaced by new ones of the same senders."""
+    """Claims and removes this many e-mails, and adds new ones from the same senders."""
     done = 0
     while done < total:
         claim = await store.claim(lease, limit=1000)
@@ -122,5 +121,5 @@ async def churn(store: Store, lease: Lease, total: int, progress: Progress) -> N
 
 
 def p99(times: list[float]) -> float:
-    """The slowest but one of a hundred."""
+    """Returns the 99th percentile."""
     return sorted(times)[max(0, int(len(times) * 0.99) - 1)]

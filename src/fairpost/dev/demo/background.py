@@ -1,7 +1,8 @@
-"""The second act, quiet and long: what a newcomer sees on every page of the dashboard within the first minutes.
+"""The background of the demo, quiet and long, which fills every page of the dashboard in the first minutes.
 
-A trickle of single e-mails of every kind, some of which fail; a campaign under way, and a draft; an account at its hourly limit,
-one that warms up, one that is paused; a sender who is held back; and an e-mail in doubt, for a person to decide.
+It consists of a trickle of single e-mails of every kind, some of which fail; a running campaign and a draft; an account
+at its hourly limit, one that warms up, one that is paused; a held sender; and an e-mail in doubt for a person to
+resolve.
 """
 
 import asyncio
@@ -24,12 +25,12 @@ from fairpost.transports.smtp.settings import SmtpSettings
 
 LASTS_S = 30 * 60
 PAUSE_S = (0.7, 2.0)  # between two e-mails of the trickle
-DETOURS = {7: HOURLY_POOL, 15: WARMING_POOL}  # of so many e-mails, one goes through this pool
-DETOUR_WAITING_MAX = 8  # where as many wait, no more are sent there
+DETOURS = {7: HOURLY_POOL, 15: WARMING_POOL}  # one of this many e-mails goes through this pool
+DETOUR_WAITING_MAX = 8  # with this many waiting, no more are sent there
 HOURLY_AT_FIRST = 20  # more than its hour allows
 HELD_BACK = 12
 HELD_USER = "max"
-HELD_BECAUSE = "three readers complained about his offers"
+HELD_BECAUSE = "three readers complained about the offers"
 PLANS = {(SHOP, "till"): "team", (CLUB, "editors"): "team", (CLUB, "intern"): "free", (CLUB, HELD_USER): "free"}
 
 
@@ -42,7 +43,7 @@ class SecondAct:
         self._number = 0
 
     async def run(self, over: asyncio.Event) -> None:
-        """Until it is over, or has lasted long enough. What a database refuses, or one that is away for a while, does not end it."""
+        """Runs until `over` is set or the time is up. Database errors and outages do not end it."""
         until_s = clock.monotonic() + LASTS_S
         while not over.is_set() and clock.monotonic() < until_s:
             with suppress(*DRIVER_ERRORS):
@@ -52,7 +53,7 @@ class SecondAct:
                 await asyncio.wait_for(over.wait(), shortest + (longest - shortest) * self._dice())
 
     async def begin(self) -> None:
-        """Sets the stage, where the first act has played. What is there already stays; what somebody has changed of it is as it was."""
+        """Sets everything up after the burst. Existing parts are kept; changed ones are reset."""
         self._letters = Letters(await asyncio.to_thread(load_portals, BUILT_IN), self._dice)
         await stage.put_accounts(self._store, stage.PARTS, self._server)
         for (workspace, user), plan in PLANS.items():
@@ -66,7 +67,7 @@ class SecondAct:
         await put_campaigns(self._store, now=await self._store.now())
 
     async def step(self) -> None:
-        """One more e-mail."""
+        """Sends one more e-mail."""
         letter = self._next_letter()
         await self._enqueue([letter], pool=await self._pool())
 
@@ -83,7 +84,7 @@ class SecondAct:
         return POOL
 
     async def _unfinished(self, name: str) -> int:
-        """How many e-mails of the demonstration are under way whose user, stream or pool is called so."""
+        """Returns the number of queued demo e-mails with this user, stream or pool."""
         sql = """SELECT count(*) FROM fairpost.queue q
                  WHERE q.workspace = ANY ($1) AND $2 IN (q.user_name, q.stream, q.route)"""
         return int(await self._store.value(sql, list(WORKSPACES), name))
@@ -93,6 +94,6 @@ class SecondAct:
 
 
 async def clear(store: Store) -> None:
-    """Cancels what still waits of the demonstration, and lifts its hold."""
+    """Cancels the demo's waiting e-mails, and releases its hold."""
     await stage.clear(store)
     await store.release(CLUB, "user", HELD_USER)

@@ -1,4 +1,4 @@
-"""The first act, over in seconds: four senders, one of whom floods, and three accounts of different pace."""
+"""The burst of the demo, over in seconds: four senders, one of which floods, and three accounts with different rates."""
 
 import json
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ CONTENT = {
 
 @dataclass(slots=True)
 class Served:
-    """How far one sender's e-mails have come."""
+    """The progress of one sender's e-mails."""
 
     total: int
     sent: int = 0
@@ -32,10 +32,10 @@ class Served:
 
 @dataclass(slots=True)
 class AtWork:
-    """What one account has done, and when it may do the next."""
+    """What one account has sent, and when it may send next."""
 
     delay_ms: int
-    before: int = 0  # what it had sent before the demonstration
+    before: int = 0  # sent before the demo
     sent: int = 0
     next_at: datetime | None = None
     is_driven: bool = False
@@ -48,7 +48,7 @@ class Progress:
     mails: list[Mail] = field(default_factory=list)  # the newest in the inbox
     started_s: float = 0.0
     elapsed_s: float = 0.0
-    left: int | None = None  # still to be sent; unknown before the first look
+    left: int | None = None  # still to be sent; unknown before the first read
 
     @property
     def is_done(self) -> bool:
@@ -65,7 +65,7 @@ class FirstAct:
         self._last_mail = MailId(0)
 
     async def begin(self) -> None:
-        await cancel_waiting(self._store, [POOL])  # of a demonstration that was killed
+        await cancel_waiting(self._store, [POOL])  # left by a demo that was killed
         await put_accounts(self._store, FIRST_ACT, self._server)
         totals = {row["name"]: row["sent_total"] for row in await self._store.fetch(_TOTALS, POOL)}
         self.progress.accounts = {
@@ -80,7 +80,7 @@ class FirstAct:
         self.progress.started_s = clock.monotonic()
 
     async def look(self) -> Progress:
-        """How it is going: read from the database, like everything anybody sees of the engine."""
+        """Returns the progress, read from the database like everything else that is shown about the engine."""
         progress = self.progress
         progress.elapsed_s = clock.monotonic() - progress.started_s
         progress.left = await self._store.value(
@@ -88,7 +88,7 @@ class FirstAct:
                WHERE q.workspace = ANY ($1) AND q.id >= $2 AND q.route = $3 AND q.state <> 'in_doubt'""",
             *(list(progress.senders), self._first_id, POOL),
         )
-        rows = await self._store.fetch(  # after what is left: who is not there is counted here
+        rows = await self._store.fetch(  # read after the queue: e-mails that have left it are counted here
             """SELECT e.workspace, count(*) AS n FROM fairpost.emails e
                WHERE e.workspace = ANY ($1) AND e.id >= $2 AND e.state = 'sent' AND e.route = $3 GROUP BY 1""",
             *(list(progress.senders), self._first_id, POOL),

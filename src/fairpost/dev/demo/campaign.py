@@ -1,6 +1,6 @@
-"""The campaigns of the demonstration: one that runs for some twenty minutes, and a draft that is ready to be launched.
+"""The demo's campaigns: one that runs for about twenty minutes, and a draft that is ready to launch.
 
-Made and launched as anybody's. One that is over, or was ended with the demonstration, is followed by the next of its name.
+They are created and launched like any other. If the last campaign of a name has ended, the next one gets a number.
 """
 
 import re
@@ -40,7 +40,7 @@ STEPS = {
         FileStep(
             delay_s=FOLLOW_UP_AFTER_S,
             content=Template(
-                subject="",  # the first one's: it stays in its thread
+                subject="",  # inherits the first one's: stays in its thread
                 text="Dear {{ first_name }},\n\none bag is still here for {{ company }}. It goes on Friday.\n\nNora",
             ),
         ),
@@ -57,7 +57,10 @@ STEPS = {
 
 
 async def put_campaigns(store: Store, *, now: datetime) -> None:
-    """One is under way, and one is a draft. What a person has paused stays so; what a kill has cut off goes on."""
+    """Ensures that there is a running campaign and a draft.
+
+    A paused campaign stays paused; one interrupted by a kill continues.
+    """
     await _import_regulars(store)
     await _under_way(store, now=now)
     await _put_draft(store, DRAFT, now=now)
@@ -70,7 +73,7 @@ async def _under_way(store: Store, *, now: datetime) -> None:
 
 
 async def _put_draft(store: Store, name: str, *, now: datetime) -> Campaign:
-    """The last of this name, unless it is over: then the next."""
+    """Returns the last campaign of this name, or the next one if it has ended."""
     numbered = [(_number(name, each.name), each) for each in await campaigns.campaigns(store, SHOP)]
     last, campaign = max(numbered, key=lambda each: each[0], default=(0, None))
     if campaign is not None and last and campaign.state not in (*IS_OVER, CampaignState.FAILED):
@@ -90,7 +93,7 @@ async def _put_draft(store: Store, name: str, *, now: datetime) -> Campaign:
 
 
 def _number(name: str, found: str) -> int:
-    """0: it is another's."""
+    """Returns the number of a campaign, or 0 if the name belongs to another campaign."""
     match = re.fullmatch(rf"{re.escape(name)}(?:-([1-9]\d{{0,8}}))?", found, re.ASCII)
     return int(match[1] or 1) if match else 0
 

@@ -1,6 +1,7 @@
-"""What the senders of the demonstration write, one by one: orders, codes, newsletters, notes, and some that should have been read again.
+"""The e-mails that the demo's senders write: orders, codes, newsletters, notes, and some that needed proofreading.
 
-Each is an e-mail as `enqueue` takes it, but for the pool. No two are quite the same; the same dice give the same letters.
+Each is an e-mail as `enqueue` accepts it, except for the pool. No two are quite the same, and the same dice give the
+same letters.
 """
 
 from base64 import b64encode
@@ -16,10 +17,10 @@ from fairpost.templates.rendering import Rendered
 
 Letter: TypeAlias = dict[str, Any]
 
-BOUNCES_EVERY = 25  # letters: to an address that is refused, and that nobody has written to before
+BOUNCES_EVERY = 25  # letters: to a new address that is refused
 RETRIES_EVERY = 31  # to one that is busy now and then
-FAILS_EVERY = 29  # to one that is busy for good
-GONE_EVERY = 48  # to one that is refused, and that the club goes on writing to: from the second on they are suppressed
+FAILS_EVERY = 29  # to one that is always busy
+GONE_EVERY = 48  # to a refused address that the club keeps writing to: suppressed from the second e-mail on
 GONE = reader(3)
 
 LOGO = (  # a dot in two colours
@@ -40,7 +41,7 @@ class Letters:
         )
 
     def letter(self, number: int, *, now: datetime) -> Letter:
-        """The how-manieth it is decides what it is about, and the dice who gets it."""
+        """Returns a letter. The number decides the subject, and the dice decide the recipient."""
         to = GONE if _is_last(number, GONE_EVERY) else reader(self._below(PEOPLE))
         letter = self._kinds[number % len(self._kinds)](to, 1000 + self._below(9000))
         letter["to"] = f"{to.name} <{to.address(*_tags(number, now))}>"
@@ -51,7 +52,7 @@ class Letters:
     def _below(self, end: int) -> int:
         return int(self._dice() * end)
 
-    # ── what they write ───────────────────────────────────────────────────────────────────────────────────
+    # ── content ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _order(self, to: Reader, serial: int) -> Letter:
         goods, price = GOODS[serial % len(GOODS)]
@@ -72,7 +73,7 @@ class Letters:
         }
 
     def _shipped(self, to: Reader, serial: int) -> Letter:
-        """With an image in the html, and a file."""
+        """Returns a letter with an image in the HTML, and an attachment."""
         goods, price = GOODS[serial % len(GOODS)]
         invoice = f"order,goods,price\r\n{serial},{goods},{price}.00\r\n"
         return {
@@ -122,7 +123,7 @@ class Letters:
             "subject": f"What {to.city} reads this week",
             "from": f"The Reading Club <news@{DOMAIN}>",
             "headers": {"List-Unsubscribe": f"<{leave}>", "List-Unsubscribe-Post": "List-Unsubscribe=One-Click"},
-            "text": f"Hello {to.first_name},\n\nthree books, two talks, and a walk on Sunday.\n\nNo more of these: {leave}",
+            "text": f"Hello {to.first_name},\n\nthree books, two talks, and a walk on Sunday.\n\nTo unsubscribe: {leave}",
             "html": _page(
                 f"Hello {to.first_name}",
                 "<ul><li>Three books that are worth the rain</li><li>Two talks, on Tuesday and on Friday</li>"
@@ -144,13 +145,16 @@ class Letters:
             "workspace": FLOOD,
             "user": "reports",
             "stream": "reports",
-            "subject": f"Your figures of this hour: {serial} visits",
+            "subject": f"Your figures for this hour: {serial} visits",
             "text": f"{to.company} had {serial} visits, {serial // 17} of them from {to.city}.",
             "html": _page(to.company, f"<p><b>{serial}</b> visits, {serial // 17} of them from {to.city}.</p>"),
         }
 
     def _careless(self, to: Reader, serial: int) -> Letter:
-        """A place that nobody filled in, a link without encryption, an image without words, and no text: for the inbox to find."""
+        """Returns a letter with mistakes for the inbox to find.
+
+        These are an empty field, an unencrypted link, an image without a description, and no text.
+        """
         return {
             "workspace": CLUB,
             "user": "intern",
@@ -178,7 +182,10 @@ def _tags(number: int, now: datetime) -> tuple[str, ...]:
 
 
 def in_doubt() -> Letter:
-    """The inbox takes it, and the connection ends before it says so: only a person can tell whether to send it again."""
+    """Returns a letter that the inbox accepts, but whose connection ends before the reply.
+
+    Only a person can decide whether to resend it.
+    """
     to = reader(42)
     return {
         "workspace": SHOP,

@@ -1,4 +1,4 @@
-"""Whom the demonstration writes to: a hundred and fifty people who do not exist, at a domain that never will."""
+"""The demo's recipients: a hundred and fifty fictional people, at a domain that can never exist."""
 
 from dataclasses import dataclass
 
@@ -25,12 +25,12 @@ class Reader:
         return f"{self.first_name} {self.last_name}"
 
     def address(self, *tags: str) -> str:
-        """`tags`: what the development inbox does to a mail for this address, like rcpt-reject."""
+        """Returns an address. `tags` say how the development inbox treats mail to it, such as rcpt-reject."""
         return "+".join((f"reader{self.number}", *tags)) + f"@{DOMAIN}"
 
 
 def reader(number: int) -> Reader:
-    """Always the same for a number, and for the numbers 0 to 149 never twice the same name."""
+    """Returns a recipient, always the same for a number. The numbers 0 to 149 give different names."""
     return Reader(
         number=number,
         first_name=FIRST_NAMES[number % len(FIRST_NAMES)],

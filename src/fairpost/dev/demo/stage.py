@@ -1,4 +1,4 @@
-"""Where both acts play: the workspaces, pools and accounts of the demonstration, found again at every start, and cleared at the end."""
+"""The workspaces, pools and accounts of the demo, which are reused at every start and cleared at the end."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
@@ -26,13 +26,13 @@ POOLS = (POOL, HOURLY_POOL, WARMING_POOL, CAMPAIGN_POOL)
 
 ENDED = "the demonstration ended"
 BY = "fairpost up"
-CLEARED_MAX = 1000  # e-mails of a campaign in one commit
-BOUNCE_PERCENT_MAX = 25.0  # some of what it sends is meant to bounce
+CLEARED_MAX = 1000  # e-mails of a campaign per commit
+BOUNCE_PERCENT_MAX = 25.0  # some of its e-mails are meant to bounce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What an account of the demonstration is there to show."""
+    """The role of an account in the demo."""
 
     display_name: str = "The demonstration"
     pool: str = POOL
@@ -70,12 +70,14 @@ ROUTES = (*POOLS, *(f"@{name}" for name in PARTS))
 
 
 async def put_accounts(store: Store, cast: Collection[str], server: SmtpSettings) -> None:
-    """As their parts say, whatever somebody made of them. Those of the other act that are there send to this server, too:
-    the inbox may be at another port today."""
+    """Resets the accounts to their parts.
+
+    Existing accounts that are not in `cast` also switch to this server, because the inbox may use another port today.
+    """
     known = {account.name: account for account in await store.accounts() if account.name in PARTS}
     for name, part in PARTS.items():
         if name in known and known[name].pool != part.pool:
-            raise FairpostError(f"The account {name} is not the demonstration's. Try: fairpost up --no-demo")
+            raise FairpostError(f"Account {name} does not belong to the demonstration. Run: fairpost up --no-demo")
     for name, part in PARTS.items():
         if name in cast and name not in known:
             await store.add_account(
@@ -100,7 +102,7 @@ def _status(part: Part) -> dict[str, Any]:
 
 
 async def put_workspaces(store: Store) -> None:
-    """So that people can choose them; e-mails are sent without, too."""
+    """Registers the workspaces so that people can choose them; sending works without this."""
     for name in WORKSPACES:
         loans = [Loan(pool, (PROVEN, ACCOUNT)) for pool in POOLS]
         if not await workspaces.add_workspace(store, name, loans=loans):
@@ -118,9 +120,11 @@ async def cancel_waiting(store: Store, routes: Collection[str]) -> None:
 
 
 async def clear(store: Store) -> None:
-    """Nothing of the demonstration waits any more, for its turn or for a decision. Drafts stay.
+    """Cancels all demo e-mails that are waiting to be sent, and resolves those in doubt. Drafts are kept.
 
-    A campaign with an e-mail on its way out keeps its hold until that e-mail is done: call again when no engine runs."""
+    A campaign with an e-mail being sent keeps its hold until that e-mail is finished: call this again when no engine is
+    running.
+    """
     for workspace in WORKSPACES:
         for campaign in await campaigns.campaigns(store, workspace):
             if campaign.route in ROUTES and campaign.state is not CampaignState.DRAFT:

@@ -1,1 +1,1 @@
-"""Emulators of the services that mail goes out through: to develop and to test without a real mailbox."""
+"""Emulators of services that send mail, for developing and testing without a real mailbox."""

@@ -1,4 +1,4 @@
-"""What goes back over HTTP: answers, and refusals in the shape of Google's. Who refuses what is decided elsewhere."""
+"""HTTP answers, and refusals in Google's format. Other modules decide what to refuse."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 JSON = "application/json; charset=UTF-8"
 
-# The names that google.rpc gives to the codes of HTTP.
+# The google.rpc names of HTTP status codes.
 STATUS_NAMES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -41,7 +41,7 @@ NOTHING = Answer(status=204)
 
 
 class Refusal(Exception):
-    """A request is refused: raised where that is found out, and turned into an answer in one place."""
+    """A request is refused. Raised where this is detected, and converted to an answer in one place."""
 
     def __init__(self, refused: Answer) -> None:
         super().__init__(refused.body.decode())
@@ -60,7 +60,7 @@ def google_error(
     headers: Mapping[str, str] | None = None,
     **more: str,
 ) -> Answer:
-    """`short` is the message in the list of errors, where that is another one than on top."""
+    """Returns an error in Google's format. `short` is the message in the list of errors, if it differs."""
     error: dict[str, Any] = {
         "code": status,
         "message": message,
@@ -90,8 +90,8 @@ def not_found() -> Refusal:
 
 
 def unknown_path() -> Answer:
-    """For an address that is no method of the API, Google answers with a page and not with JSON."""
-    page = b"<!DOCTYPE html>\n<title>Error 404 (Not Found)</title>\n<p>This is no address of the emulator.\n"
+    """Returns a page instead of JSON, as Google does for a path that is not a method of the API."""
+    page = b"<!DOCTYPE html>\n<title>Error 404 (Not Found)</title>\n<p>The emulator has no such address.\n"
     return Answer(status=404, body=page, content_type="text/html; charset=UTF-8")
 
 
@@ -140,7 +140,7 @@ def insufficient_scopes() -> Refusal:
 
 
 def rate_limited(until: datetime, *, now: datetime, what: str = "", with_header: bool = False) -> Refusal:
-    """The time is in the message, after two spaces; `what` names the limit, as in " (Mail sending)"."""
+    """Returns a refusal with the time in the message, after two spaces. `what` names the limit: " (Mail sending)"."""
     message = f"User-rate limit exceeded.  Retry after {rfc3339_ms(until)}{what}"
     headers = {"Retry-After": str(max(1, round((until - now).total_seconds())))} if with_header else {}
     return Refusal(google_error(429, "rateLimitExceeded", message, headers=headers))

@@ -1,6 +1,6 @@
-"""The emulator over HTTP: reads requests, lets faults strike, answers. What is answered is decided by the other modules.
+"""The emulator over HTTP: reads requests, applies faults, and answers. The other modules decide the answers.
 
-The routes are Starlette's. Answers are written by hand, for a fault must be able to stop in the middle of one.
+Starlette routes requests. Answers are written manually, because a fault must be able to stop in the middle of one.
 """
 
 import asyncio
@@ -44,13 +44,13 @@ from fairpost.dev.emulate.tokens import Tokens, read_assertion
 FORM_BYTES_MAX = 65_536
 FORM_FIELDS_MAX = 50
 QUERY_FIELDS_MAX = 200
-MULTIPART_ROOM = 65_536  # for what stands around the message
-DRAIN_BYTES_MAX = 268_435_456  # a body that is too large is read to here, so that its sender hears the answer
+MULTIPART_ROOM = 65_536  # for the parts around the message
+DRAIN_BYTES_MAX = 268_435_456  # a body that is too large is read up to here, so that its sender receives the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """One request, for whoever watches. `status` is None when no whole answer went out."""
+    """One request, for the log. `status` is None if no complete response was sent."""
 
     method: str
     path: str
@@ -61,11 +61,11 @@ class Served:
 
 
 class _NoAnswer(Exception):
-    """The connection is cut or silent; nothing more happens on it."""
+    """The connection is cut or silent, and nothing more happens on it."""
 
 
 class Clock:
-    """The emulator's own: that of the system, put forward or back on request."""
+    """The emulator's clock: the system's, shifted on request."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -77,7 +77,7 @@ class Clock:
 
 @dataclass(slots=True, kw_only=True)
 class Emulation:
-    """Everything that there is while the emulator runs."""
+    """The state of a running emulator."""
 
     clock: Clock
     mailboxes: Mailboxes
@@ -87,11 +87,11 @@ class Emulation:
     api: GmailApi
     latency_s: float
     on_request: Callable[[Served], None]
-    cut: Callable[[Any], None]  # the connection of the client with this address
-    over: asyncio.Event  # whoever waits goes home
+    cut: Callable[[Any], None]  # cuts the connection of the client with this address
+    over: asyncio.Event  # releases all waiters
 
     async def wait(self, seconds: float) -> None:
-        """Goes on although the client may be gone: a server does not know, and applies what it was asked."""
+        """Waits even if the client has gone: a server does not notice, and carries out the request."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.over.wait(), seconds)
             raise _NoAnswer
@@ -111,7 +111,7 @@ def build_app(emulation: Emulation) -> Starlette:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What was asked, read to its end; `too_large` instead of a body that is."""
+    """A request, read to its end. `too_large` replaces a body that exceeds the limit."""
 
     scope: Scope
     receive: Receive
@@ -143,7 +143,7 @@ def _nobody(emulation: Emulation, request: _Request) -> tuple[str | None, list[F
 
 
 class _Endpoint:
-    """One route: reads, meets the faults that come before, runs, meets those that come after, answers."""
+    """One route: reads the request, applies faults before it, runs it, applies faults after it, and answers."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = await _read(scope, receive, bytes_max=self._bytes_max)
-        if request is None:  # gone before all of it was said: nothing happened
+        if request is None:  # gone before the request was complete: nothing happened
             return
         user, faults, status = None, list[Fault](), None
         try:
@@ -214,7 +214,7 @@ class _Endpoint:
             return refusal.answer
 
     async def _meet(self, fault: Fault, request: _Request, user: str | None) -> Answer | None:
-        """The answer that the fault gives instead of ours; None: go on."""
+        """Applies a fault. Returns its answer instead of ours, or None to continue."""
         match fault.action:
             case Error() as error:
                 return error.answer(route=self._route, now=self._emulation.clock.now())
@@ -229,17 +229,17 @@ class _Endpoint:
             case Change(what, seconds):
                 _change(self._emulation, what, user, seconds)
             case CutBody() | StallBody():
-                pass  # their time is when the answer goes out
+                pass  # they apply when the answer is sent
             case _:
                 assert_never(fault.action)
         return None
 
     async def _cut(self, request: _Request) -> None:
         self._emulation.cut(request.scope["client"])
-        await _silence(request.receive)  # else the server takes it that an answer was forgotten
+        await _silence(request.receive)  # otherwise, the server assumes that the answer was forgotten
 
     async def _send(self, reply: Answer, faults: Iterable[Fault], request: _Request, send: Send) -> bool:
-        """Whether all of it went out."""
+        """Sends the answer. Returns whether all of it was sent."""
         broken = next((f.action for f in faults if isinstance(f.action, CutBody | StallBody)), None)
         await send({"type": "http.response.start", "status": reply.status, "headers": self._headers(reply)})
         if broken is None:
@@ -289,7 +289,7 @@ def _token(emulation: Emulation, request: _Request) -> Answer:
 
 
 def _token_user(emulation: Emulation, request: _Request) -> tuple[str | None, list[Fault]]:
-    """Who the token would be for, as the request says."""
+    """Returns the user that the requested token is for."""
     try:
         form = _form(request)
         if grant := emulation.tokens.grants.get(form.get("refresh_token", "")):
@@ -328,7 +328,7 @@ def _change(emulation: Emulation, what: What, user: str | None, seconds: float) 
 
 
 async def _read(scope: Scope, receive: Receive, *, bytes_max: int) -> _Request | None:
-    """To its end, also where it is too large: who is cut off while still talking hears no answer."""
+    """Reads to the end, even if the body is too large: a client that is cut off while sending receives no answer."""
     chunks, size = list[bytes](), 0
     while True:
         event = await receive()
@@ -344,7 +344,7 @@ async def _read(scope: Scope, receive: Receive, *, bytes_max: int) -> _Request |
 
 
 async def _silence(receive: Receive) -> None:
-    """Until the client gives up, or the emulator stops."""
+    """Waits until the client gives up, or the emulator stops."""
     while (await receive())["type"] != "http.disconnect":
         pass
     raise _NoAnswer

@@ -1,4 +1,4 @@
-"""What comes in with a request: JSON, uploads, and the message in either. What cannot be read is refused. Pure."""
+"""Parses the content of requests: JSON, uploads, and the message in either. Refuses what cannot be read."""
 
 import base64
 import binascii
@@ -31,7 +31,7 @@ _MESSAGE_FIELDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A request as the methods see it."""
+    """A request as seen by the methods."""
 
     path: dict[str, str] = field(default_factory=dict)
     query: Sequence[tuple[str, str]] = ()
@@ -49,7 +49,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A message in a request: its bytes, and what was said about it."""
+    """A message in a request: its bytes and its metadata."""
 
     raw: bytes | None
     message: dict[str, Any]
@@ -85,7 +85,7 @@ def read_draft(call: Call, *, message_needed: bool = True) -> Written:
 
 
 def _given(call: Call) -> tuple[dict[str, Any], bytes | None]:
-    """The JSON of the request, and the message that was uploaded with it."""
+    """Returns the JSON of the request, and the message uploaded with it."""
     if not call.upload:
         return _object(call.body), None
     kind = call.first("uploadType", call.first("upload_protocol"))
@@ -166,7 +166,7 @@ def _raw(given: dict[str, Any], name: str) -> bytes | None:
 
 
 def _base64(text: str, name: str) -> bytes:
-    """Both alphabets, with and without padding, as Google's readers of JSON take it."""
+    """Accepts both alphabets, with and without padding, as Google's JSON parsers do."""
     try:
         plain = re.sub(r"[\r\n]", "", text).rstrip("=").translate(_TO_STANDARD)
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)

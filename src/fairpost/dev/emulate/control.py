@@ -1,4 +1,4 @@
-"""Below /emulator: to look at what was sent, and to steer the emulator, over HTTP. Nothing of this is Google's."""
+"""Everything below /emulator: shows what was sent, and controls the emulator over HTTP. Google has no such paths."""
 
 import json
 from collections.abc import Callable
@@ -54,18 +54,18 @@ class Control:
         return answer({"users": [asdict(user) for user in self._mailboxes.users()]})
 
     def change_user(self, call: Call) -> Answer:
-        """A user that is there is changed where something is given; another is made."""
+        """Updates the given fields of an existing user, or creates a new one."""
         given = _given(call)
         if not isinstance(given, dict) or not isinstance(given.get("address"), str) or "@" not in given["address"]:
-            raise _refused("a user is an object with an address")
+            raise _refused("a user must be an object with an address")
         for name, value in given.items():
             if name not in USER_FIELDS or not isinstance(value, USER_FIELDS[name]):
-                raise _refused(f"a user has {', '.join(USER_FIELDS)}; {name} is not one, or has another type")
+                raise _refused(f"{name} is unknown or has the wrong type; a user has {', '.join(USER_FIELDS)}")
         if not all(isinstance(alias, str) for alias in given.get("aliases", [])):
-            raise _refused("aliases is a list of addresses")
+            raise _refused("aliases must be a list of addresses")
         old = self._mailboxes.user(given["address"])
         if old is None and len(self._mailboxes.users()) >= USERS_MAX:
-            raise _refused(f"there are {USERS_MAX} users already")
+            raise _refused(f"there are already {USERS_MAX} users")
         merged = {**(asdict(old) if old else {}), **given}
         user = User(**{**merged, "aliases": tuple(merged.get("aliases", ()))})
         self._mailboxes.add(user)
@@ -76,7 +76,7 @@ class Control:
         return answer({"faults": listed})
 
     def add_faults(self, call: Call) -> Answer:
-        """All of them, or none."""
+        """Adds all faults, or none."""
         try:
             for fault in parse_all(_given(call)):
                 self._faults.add(fault)
@@ -89,15 +89,26 @@ class Control:
         return self.faults(call)
 
     def deliver(self, call: Call) -> Answer:
-        """Puts a message into a user's inbox, as if a stranger had written it."""
+        """Puts a message into a user's inbox, as if it came from outside."""
         user = call.first("user")
         if self._mailboxes.user(user) is None:
-            raise _refused("give a user of the emulator: /emulator/deliver?user=…")
+            raise _refused("specify one of the emulator's users: /emulator/deliver?user=…")
         message = self._mailboxes.receive(user, read_message(call).needed())
         return answer({"id": message.id, "threadId": message.thread_id, "labelIds": list(message.labels)})
 
+    def change_history(self, call: Call) -> Answer:
+        """Makes a user's history too old (`?expire=true`), or lists every message in it again (`?repeat=true`)."""
+        user = call.first("user")
+        if self._mailboxes.user(user) is None:
+            raise _refused("specify one of the emulator's users: /emulator/history?user=…")
+        if call.first("expire") == "true":
+            self._mailboxes.forget_history(user)
+        if call.first("repeat") == "true":
+            self._mailboxes.repeat_history(user)
+        return answer({"historyId": str(self._mailboxes.history_id)})
+
     def reset(self, call: Call) -> Answer:
-        """No mail, no faults, nothing used of any quota. Users and tokens stay."""
+        """Clears all mail, faults and used quotas. Users and tokens are kept."""
         self._mailboxes.clear()
         self._faults.clear()
         self._quota.clear()
@@ -122,6 +133,7 @@ CONTROLS = (
     ControlRoute("emulator.faults", "POST", "/emulator/faults", Control.add_faults),
     ControlRoute("emulator.faults", "DELETE", "/emulator/faults", Control.clear_faults),
     ControlRoute("emulator.deliver", "POST", "/emulator/deliver", Control.deliver),
+    ControlRoute("emulator.history", "POST", "/emulator/history", Control.change_history),
     ControlRoute("emulator.reset", "POST", "/emulator/reset", Control.reset),
 )
 
@@ -130,7 +142,7 @@ def _given(call: Call) -> Any:
     try:
         return json.loads(call.body)
     except (ValueError, RecursionError):
-        raise _refused("the body is no JSON") from None
+        raise _refused("the body is not valid JSON") from None
 
 
 def _refused(why: str) -> Refusal:

@@ -1,7 +1,8 @@
-"""Faults on request: what they are, how they are written, and which strike. Pure; `app.py` acts on them.
+"""Faults on request: what they are, how they are written, and which apply. `app.py` acts on them.
 
-A fault is written as an object: whom it concerns (`route`, `method`, `user`), which of those calls (`nth`, `times`,
-`percent`), and what happens (`action`, with its details). `after`: once the request has been applied.
+A fault is written as an object: which calls it matches (`route`, `method`, `user`), which of those (`nth`, `times`,
+`percent`), and what happens (`action`, with its details). With `after`, it happens once the request has been carried
+out.
 """
 
 import re
@@ -19,7 +20,7 @@ FAULTS_MAX = 1_000
 _FRAMING = {"content-length", "content-type", "transfer-encoding", "connection", "date"}
 TOKEN = "token"  # noqa: S105 - the name of a route
 
-# What Google says for these reasons: the status, the message, and the domain of the error.
+# Google's status, message and error domain for each reason.
 REASONS = {
     "invalidArgument": (400, "Invalid argument", "global"),
     "failedPrecondition": (400, "Precondition check failed.", "global"),
@@ -55,7 +56,7 @@ class Error:
     domain: str
     name: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    retry_after_s: float | None = None  # goes into the message, as Gmail does it
+    retry_after_s: float | None = None  # goes into the message, as in Gmail
 
     def answer(self, *, route: str, now: datetime) -> Answer:
         if route == TOKEN:
@@ -80,17 +81,17 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """No answer ever comes, and the connection stays."""
+    """No answer ever comes, but the connection stays open."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutBody:
-    """Half of the answer comes, then the connection ends."""
+    """Half of the answer arrives, then the connection ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class StallBody:
-    """Half of the answer comes, and then nothing."""
+    """Half of the answer arrives, then nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something changes for good, and the call goes on and meets it."""
+    """A permanent change. The call continues and encounters it."""
 
     what: What
     seconds: float = 0
@@ -137,7 +138,7 @@ class Fault:
     route: str = "*"
     method: str | None = None
     user: str | None = None
-    nth: frozenset[int] = frozenset()  # of the calls it concerns; none named: all
+    nth: frozenset[int] = frozenset()  # of the matching calls; empty: all
     times: int | None = None
     percent: float = 100
 
@@ -150,23 +151,25 @@ class Fault:
 
 
 class Faults:
-    """The script, and how far it has got."""
+    """The faults, and how often each has matched."""
 
     def __init__(self, faults: Iterable[Fault] = (), *, roll: Callable[[], float]) -> None:
         self._entries = [_Entry(fault) for fault in faults]
         self._roll = roll
 
     def add(self, fault: Fault | None = None, **written: Any) -> None:
-        """A fault, or one as it is written: `add(route="drafts.send", action="drop", after=True, nth=1)`."""
+        """Adds a fault, given as an object or by its parts: `add(route="drafts.send", action="drop", after=True,
+        nth=1)`.
+        """
         if len(self._entries) >= FAULTS_MAX:
-            raise ValueError(f"there are {FAULTS_MAX} faults already")
+            raise ValueError(f"there are already {FAULTS_MAX} faults")
         self._entries.append(_Entry(fault or parse(written)))
 
     def clear(self) -> None:
         self._entries.clear()
 
     def listed(self) -> list[tuple[Fault, int, int]]:
-        """Each with the calls it has seen, and how often it struck."""
+        """Returns each fault with the number of calls it matched, and how often it applied."""
         return [(entry.fault, entry.seen, entry.struck) for entry in self._entries]
 
     def striking(self, *, route: str, method: str, user: str | None) -> list[Fault]:
@@ -197,7 +200,7 @@ class _Entry:
 
 
 def parse_all(written: Any) -> list[Fault]:
-    """One fault or a list of them. A ValueError says what is wrong."""
+    """Parses one fault or a list of them. Raises ValueError with the problem."""
     items = written if isinstance(written, list) else [written]
     if len(items) > FAULTS_MAX:
         raise ValueError(f"at most {FAULTS_MAX} faults, got {len(items)}")
@@ -206,7 +209,7 @@ def parse_all(written: Any) -> list[Fault]:
 
 def parse(written: Any) -> Fault:
     if not isinstance(written, Mapping):
-        raise ValueError(f"a fault is an object with an action, got {written!r:.80}")
+        raise ValueError(f"a fault must be an object with an action, got {written!r:.80}")
     given = dict(written)
     route, method, user = _text(given, "route"), _text(given, "method"), _text(given, "user")
     fault = Fault(
@@ -220,9 +223,9 @@ def parse(written: Any) -> Fault:
         action=_action(given, is_token=route == TOKEN),
     )
     if given:
-        raise ValueError(f"a fault has no {', '.join(map(repr, given))}, or its action does not")
+        raise ValueError(f"unknown fault option {', '.join(map(repr, given))}, or one that its action does not support")
     if fault.after and isinstance(fault.action, Change | CutBody | StallBody):
-        raise ValueError("after goes with error, delay, drop, stall and garbage")
+        raise ValueError("after can be used only with error, delay, drop, stall and garbage")
     return fault
 
 
@@ -231,7 +234,7 @@ _STEPS = {"draft": ("drafts.create",), "send": ("drafts.send", "messages.send")}
 
 
 def tagged(addresses: Iterable[str], *, route: str) -> list[Fault]:
-    """The faults in the plus tags of these addresses, as in `ann+send-error-503@…`."""
+    """Returns the faults in the plus tags of these addresses, as in `ann+send-error-503@…`."""
     found = []
     for address in addresses:
         for tag in address.rpartition("@")[0].strip('"').lower().split("+")[1:]:
@@ -257,7 +260,7 @@ def _action(given: dict[str, Any], *, is_token: bool) -> Action:
         seconds = _number(given, "seconds", -SECONDS_MAX * 366, SECONDS_MAX * 366)
         return Change(What(name), seconds or 0)
     if name not in set(Kind):
-        raise ValueError(f"there is no action {name!r}; there are {', '.join([*Kind, *What])}")
+        raise ValueError(f"there is no action {name!r}; use one of {', '.join([*Kind, *What])}")
     kind = Kind(name)
     match kind:
         case Kind.ERROR:
@@ -265,7 +268,7 @@ def _action(given: dict[str, Any], *, is_token: bool) -> Action:
         case Kind.DELAY:
             seconds = _number(given, "seconds", 0, SECONDS_MAX)
             if seconds is None:
-                raise ValueError("delay takes seconds")
+                raise ValueError("delay must be a number of seconds")
             return Delay(seconds)
         case Kind.DROP:
             return Drop()
@@ -284,7 +287,7 @@ def _action(given: dict[str, Any], *, is_token: bool) -> Action:
 def _garbage(given: dict[str, Any]) -> Garbage:
     status = _whole(given, "status", 200, 599) or 200
     if status in (204, 304):
-        raise ValueError(f"an answer with {status} has no body")
+        raise ValueError(f"a response with status {status} cannot have a body")
     body, content_type = _text(given, "body"), _text(given, "content_type") or "application/json"
     if not content_type.isascii() or not content_type.isprintable():
         raise ValueError(f"content_type is a type, got {content_type!r:.80}")
@@ -368,7 +371,7 @@ def _headers(value: Any) -> dict[str, str]:
         isinstance(text, str) and re.fullmatch(r"[!-9;-~]+", str(name)) and text.isascii() and text.isprintable()
         for name, text in given.items()
     ):
-        raise ValueError(f"headers is an object of names and texts, got {value!r:.80}")
+        raise ValueError(f"headers must be an object of names and strings, got {value!r:.80}")
     if forbidden := _FRAMING & {str(name).lower() for name in given}:
         raise ValueError(f"headers cannot have {', '.join(sorted(forbidden))}: the emulator writes them")
     return {str(name): text for name, text in given.items()}

@@ -1,4 +1,4 @@
-"""Keys of service accounts, in the format of the JSON files that Google hands out."""
+"""Keys of service accounts, in the format of Google's JSON key files."""
 
 import json
 import os
@@ -20,7 +20,7 @@ NEEDED = ("private_key_id", "private_key", "client_email", "client_id")
 
 @cache
 def private_key() -> rsa.RSAPrivateKey:
-    """One for the whole process: making it takes a good part of a second."""
+    """Returns one key for the whole process, because generating it takes a good part of a second."""
     return rsa.generate_private_key(public_exponent=65_537, key_size=RSA_BITS)
 
 
@@ -46,11 +46,11 @@ def service_account_info(
 
 
 def public_key_of(info: dict[str, Any]) -> rsa.RSAPublicKey:
-    """A ValueError says that there is none."""
+    """Returns the public key. Raises ValueError if there is none."""
     return _public_key(str(info["private_key"]))
 
 
-@lru_cache(maxsize=8)  # reading one takes as long as a hundred requests
+@lru_cache(maxsize=8)  # parsing one takes as long as a hundred requests
 def _public_key(pem: str) -> rsa.RSAPublicKey:
     key = load_pem_private_key(pem.encode(), password=None)
     if not isinstance(key, rsa.RSAPrivateKey):
@@ -59,7 +59,7 @@ def _public_key(pem: str) -> rsa.RSAPublicKey:
 
 
 def made_or_reused(path: Path, *, token_url: str) -> dict[str, str]:
-    """The key file at this path, with the token URL of today; nobody but its owner may read it."""
+    """Returns the key file at this path, with the current token URL, readable only by its owner."""
     try:
         info = _reused(path) if path.exists() else service_account_info(token_url=token_url)
         info["token_uri"] = token_url
@@ -70,7 +70,7 @@ def made_or_reused(path: Path, *, token_url: str) -> dict[str, str]:
         beside.replace(path)
     except OSError as error:
         raise FairpostError(
-            f"Cannot keep the key at {path}: {error.strerror or error}. Give another place: --credentials-file PATH"
+            f"Cannot store the key at {path}: {error.strerror or error}. Use a different path: --credentials-file PATH"
         ) from error
     return info
 
@@ -79,13 +79,13 @@ def _reused(path: Path) -> dict[str, str]:
     try:
         info = json.loads(path.read_text())
         if not isinstance(info, dict) or not all(isinstance(info.get(name), str) for name in NEEDED):
-            raise ValueError(f"it lacks one of {', '.join(NEEDED)}")
+            raise ValueError(f"it does not contain all of {', '.join(NEEDED)}")
         if info.get("project_id") != PROJECT:
-            raise ValueError("it was not made by this emulator, and is left as it is")
+            raise ValueError("it was not created by this emulator, so it was not changed")
         public_key_of(info)
     except ValueError as error:
         raise FairpostError(
-            f"{path} is no key file of the emulator: {error}. Give another: --credentials-file PATH"
+            f"{path} is not one of the emulator's key files: {error}. Use a different file: --credentials-file PATH"
         ) from error
     return info
 

@@ -1,6 +1,6 @@
-"""The mailboxes: users, messages, drafts, threads, and what was sent. Plain state; knows no HTTP and reads no clock.
+"""The mailboxes: users, messages, drafts, threads, and what was sent. This is plain state, without HTTP or a clock.
 
-Every change is made in one go, without an await: what is recorded as sent was sent exactly as often as it stands here.
+Every change is atomic, without an await, so the record of sent messages is exact.
 """
 
 import base64
@@ -23,10 +23,10 @@ _THREAD_ID = re.compile(r"[0-9a-f]{1,16}")
 
 
 class MessageIds(StrEnum):
-    """When Gmail puts its own Message-ID in place of the sender's. A missing one is always made."""
+    """When Gmail replaces the sender's Message-ID with its own. A missing one is always created."""
 
     REWRITE = "rewrite"
-    FOREIGN = "foreign"  # only where its domain is not the sender's
+    FOREIGN = "foreign"  # only if its domain is not the sender's
     KEEP = "keep"
 
 
@@ -74,7 +74,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """One message that went out. `original_message_id` is what the client had written, if anything."""
+    """One message that was sent. `original_message_id` is the one the client wrote, if any."""
 
     user: str
     id: str
@@ -100,6 +100,13 @@ class Mailbox:
     messages: dict[str, Message] = field(default_factory=dict)
     drafts: dict[str, Draft] = field(default_factory=dict)
     threads: dict[str, dict[str, Message]] = field(default_factory=dict)
+    added: list[tuple[int, Message]] = field(default_factory=list)  # the history, oldest first
+    history_begins: int = 0  # earlier changes are no longer known
+
+    def added_since(self, history_id: int) -> list[tuple[int, Message]]:
+        if history_id < self.history_begins:
+            raise not_found()
+        return [(at, message) for at, message in self.added if at > history_id]
 
     def message(self, id_: str) -> Message:
         if id_ not in self.messages:
@@ -118,6 +125,7 @@ class Mailbox:
 
     def keep(self, message: Message) -> None:
         self.messages[message.id] = message
+        self.added.append((message.history_id, message))
         self.threads.setdefault(message.thread_id, {})[message.id] = message
 
     def forget(self, message: Message) -> None:
@@ -133,17 +141,17 @@ class Mailbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How the mailboxes behave where Gmail's behaviour varies, or is better steered."""
+    """How the mailboxes behave where Gmail's behaviour varies, or should be controllable."""
 
-    index_lag_s: float = 5.0  # a search does not know a new message for so long
+    index_lag_s: float = 5.0  # a search does not find a new message for this long
     message_ids: MessageIds = MessageIds.REWRITE
     recipients_max: int = 100
-    # The documentation wants subject and references to match; in truth Gmail often files by the threadId alone.
+    # The documentation requires subject and references to match; in practice, Gmail often files by the threadId alone.
     threads_are_checked: bool = True
 
 
 class Mailboxes:
-    """All mailboxes, and everything that ever left one."""
+    """All mailboxes, and everything that was ever sent from one."""
 
     def __init__(self, users: Iterable[User], rules: Rules, *, now: Callable[[], datetime]) -> None:
         self._boxes = {user.address.lower(): Mailbox(user) for user in users}
@@ -154,7 +162,7 @@ class Mailboxes:
         self.sent = list[Sent]()
 
     def add(self, user: User) -> None:
-        """A user that is there already is changed, and keeps the mail."""
+        """Adds a user. An existing user is changed and keeps the mail."""
         box = self._boxes.get(user.address.lower())
         if box is None:
             self._boxes[user.address.lower()] = Mailbox(user)
@@ -172,7 +180,7 @@ class Mailboxes:
         return self._boxes[address.lower()]
 
     def clear(self) -> None:
-        """No mail any more; the users stay."""
+        """Deletes all mail, but keeps the users."""
         self._boxes = {key: Mailbox(box.user) for key, box in self._boxes.items()}
         self.sent.clear()
 
@@ -186,7 +194,7 @@ class Mailboxes:
         return draft
 
     def update_draft(self, address: str, draft_id: str, raw: bytes, *, thread_id: str | None) -> Draft:
-        """The same draft with another message, which has an id of its own."""
+        """Replaces the message of the draft. The new message has a new ID."""
         box = self.box(address)
         old = box.draft(draft_id).message
         _recipients(raw)
@@ -203,7 +211,7 @@ class Mailboxes:
         del box.drafts[draft_id]
 
     def send_draft(self, address: str, draft_id: str) -> Message:
-        """The draft is gone, and its message has a new id in the same thread."""
+        """Sends a draft and removes it. Its message gets a new ID in the same thread."""
         box = self.box(address)
         draft = box.draft(draft_id)
         self.check_sendable(draft.message.raw)
@@ -218,12 +226,26 @@ class Mailboxes:
         return self._send(box, raw, thread_id=self._thread(box, thread_id, raw), draft_id=None)
 
     def receive(self, address: str, raw: bytes) -> Message:
-        """A message from outside, into the inbox: into the thread that it refers to, if there is one."""
+        """Puts a message from outside into the inbox, and into the thread that it refers to, if there is one."""
         box = self.box(address)
         thread = _thread_referred_to(box, mime.headers_of(raw))
         message = self._message(box, raw, labels=(INBOX, UNREAD), thread_id=thread)
         box.keep(message)
         return message
+
+    def forget_history(self, address: str) -> None:
+        """Every ID of the history up to now is too old."""
+        box = self.box(address)
+        self.history_id += 1
+        box.added.clear()
+        box.history_begins = self.history_id
+
+    def repeat_history(self, address: str) -> None:
+        """Lists every message again, as Google does now and then."""
+        box = self.box(address)
+        for _, message in list(box.added):
+            self.history_id += 7  # ids have gaps
+            box.added.append((self.history_id, message))
 
     def check_sendable(self, raw: bytes) -> None:
         count = sum(map(len, _recipients(raw).values()))
@@ -239,7 +261,7 @@ class Mailboxes:
         labels = (UNREAD, SENT, INBOX) if to_self else (SENT,)
         message = self._message(box, raw, labels=labels, thread_id=thread_id)
         message.raw = self._as_sent(box.user, message)
-        del message.headers  # read before they were rewritten
+        del message.headers  # cached before they were rewritten
         box.keep(message)
         self.sent.append(
             Sent(
@@ -281,7 +303,7 @@ class Mailboxes:
 
     def _message(self, box: Mailbox, raw: bytes, *, labels: tuple[str, ...], thread_id: str | None) -> Message:
         now = self._now()
-        self._last_id = max(self._last_id + 1, int(now.timestamp() * 1_000) << 20)  # the time leads, as in Gmail's
+        self._last_id = max(self._last_id + 1, int(now.timestamp() * 1_000) << 20)  # starts with the time, as in Gmail
         self.history_id += 1
         id_ = f"{self._last_id:016x}"
         return Message(
@@ -295,7 +317,7 @@ class Mailboxes:
         )
 
     def _thread(self, box: Mailbox, thread_id: str | None, raw: bytes) -> str | None:
-        """The thread that the message joins; None: one of its own."""
+        """Returns the thread that the message joins, or None for a new one."""
         if not thread_id:
             return None
         if not _THREAD_ID.fullmatch(thread_id):
@@ -328,7 +350,7 @@ def _recipients(raw: bytes) -> dict[str, list[str]]:
 
 
 def recipients(raw: bytes) -> list[str]:
-    """Of a message that may be anything."""
+    """Returns the recipients of any message, valid or not."""
     headers = mime.headers_of(raw)
     return [address for name in RECIPIENT_HEADERS for address in mime.addresses(headers, name) or ()]
 
@@ -338,7 +360,7 @@ def _domain(address: str) -> str:
 
 
 def _draft_id(message_id: str) -> str:
-    """Looks like one of Gmail's: nothing about it can be guessed from the message's."""
+    """Returns a draft ID that looks like one of Gmail's: it cannot be guessed from the message's ID."""
     return f"r-{int.from_bytes(_digest('draft', message_id)[:8]) >> 1}"
 
 

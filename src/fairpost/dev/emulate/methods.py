@@ -1,6 +1,7 @@
-"""The methods of the Gmail API: what is asked, what it takes to be allowed, and what is answered. No I/O.
+"""The methods of the Gmail API: the request, the permissions it needs, and the answer. No I/O.
 
-A method runs without an await, from its first check to its answer: two calls never see each other half done.
+A method runs without an await from its first check to its answer, so two calls never see each other's intermediate
+state.
 """
 
 import json
@@ -56,10 +57,10 @@ Handler = Callable[["GmailApi", Call, Access, Mailbox], Answer]
 class Method:
     name: str
     http: str
-    path: str  # below the user's
+    path: str  # below the user's path
     scopes: tuple[str, ...]
     handle: Handler
-    uploads: bool = False  # there is a second address for it, below /upload
+    uploads: bool = False  # also available below /upload
 
 
 class GmailApi:
@@ -79,7 +80,7 @@ class GmailApi:
         self._retry_after_header = retry_after_header
 
     def run(self, method: Method, call: Call) -> Answer:
-        """Raises a refusal, or it is done."""
+        """Completes the call, or raises a Refusal."""
         access = self._tokens.access(call.authorization)
         if not access.allows(method.scopes):
             raise insufficient_scopes()
@@ -108,7 +109,7 @@ class GmailApi:
         raise Refusal(google_error(403, "rateLimitExceeded", message, domain="usageLimits"))
 
     def _send_within_limits(self, box: Mailbox, send: Callable[[], Message]) -> Answer:
-        """Refused before anything happens, and counted after it has."""
+        """Checks the limit before sending, and counts the message afterwards."""
         user, now = box.user.address, self._now()
         free_at = self._quota.message_free_at(user, now=now)
         if free_at > now:
@@ -171,7 +172,7 @@ class GmailApi:
         return NOTHING
 
     def drafts_send(self, call: Call, access: Access, box: Mailbox) -> Answer:
-        """A message that comes along takes the place of the draft's."""
+        """Sends a draft. A message in the request replaces the draft's."""
         written = read_draft(call, message_needed=False)
         draft_id = text(written.draft, "id") or ""
         if not draft_id and written.raw:
@@ -211,6 +212,27 @@ class GmailApi:
             }
         )
 
+    def history_list(self, call: Call, access: Access, box: Mailbox) -> Answer:
+        """Lists the messages that were added. Other changes are not kept."""
+        begin = call.first("startHistoryId")
+        if not re.fullmatch(r"\d{1,20}", begin, re.ASCII):
+            raise invalid_argument("Invalid startHistoryId") if begin else invalid_argument("Missing startHistoryId")
+        types = {each.lower() for each in call.all("historyTypes")}
+        found = box.added_since(int(begin)) if not types or "messageadded" in types else []
+        written, token = call.first("maxResults", str(PAGE)), call.first("pageToken")
+        if not re.fullmatch(r"\d{1,9}", written, re.ASCII):
+            wrong_type("max_results", "TYPE_UINT32", written)
+        if token and not re.fullmatch(r"\d{1,20}", token, re.ASCII):
+            raise invalid_argument("Invalid pageToken")
+        rest = [(at, message) for at, message in found if not token or at > int(token)]
+        page = rest[: min(int(written), PAGE_MAX) or PAGE]
+        shape: dict[str, Any] = {"historyId": str(self._mailboxes.history_id)}
+        if page:
+            shape["history"] = [shapes.history_record(at, message) for at, message in page]
+        if len(page) < len(rest):
+            shape["nextPageToken"] = str(page[-1][0])
+        return answer(shape)
+
     def labels_list(self, call: Call, access: Access, box: Mailbox) -> Answer:
         return answer({"labels": [_label(name) for name in SYSTEM_LABELS]})
 
@@ -225,7 +247,7 @@ class GmailApi:
         return answer({"sendAs": shapes.send_as(box.user)})
 
     def _found(self, call: Call, access: Access, messages: Iterable[Message]) -> list[Message]:
-        """A query looks into the index, which lags; a list without one does not."""
+        """Returns the matching messages. A query searches the index, which lags; a list without a query does not."""
         labels, query = set(call.all("labelIds")), call.first("q").strip()
         everywhere = call.first("includeSpamTrash").lower() == "true"
         found = [m for m in messages if labels <= set(m.labels) and (everywhere or in_sight(m))]
@@ -252,6 +274,7 @@ METHODS = (
     ),
     Method("threads.list", "GET", "/threads", (*READ, METADATA), GmailApi.threads_list),
     Method("threads.get", "GET", "/threads/{id}", (*READ, METADATA), GmailApi.threads_get),
+    Method("history.list", "GET", "/history", (*READ, METADATA), GmailApi.history_list),
     Method("getProfile", "GET", "/profile", (*READ, COMPOSE, METADATA), GmailApi.profile_get),
     Method("labels.list", "GET", "/labels", (*READ, METADATA, LABELS), GmailApi.labels_list),
     Method("labels.get", "GET", "/labels/{id}", (*READ, METADATA, LABELS), GmailApi.labels_get),
@@ -260,7 +283,7 @@ METHODS = (
 
 
 def peeked_recipients(method: Method, call: Call, mailboxes: Mailboxes, user: str | None) -> list[str]:
-    """To whom a call would send or draft, as far as that can be seen before it is checked."""
+    """Returns the recipients of a call that sends or drafts, as far as they can be read before it is checked."""
     try:
         if method.name == "drafts.send":
             draft_id = json.loads(call.body or b"{}").get("id")
@@ -280,7 +303,7 @@ def _form(call: Call, access: Access, *, but: Sequence[str] = ()) -> str:
 
 
 def _page(call: Call, ids: Sequence[str]) -> tuple[Sequence[str], str | None]:
-    """A page of the newest, and the token of the next. A token names where to go on, not how far one is."""
+    """Returns a page of the newest, and the token of the next. A token names the last item, not a position."""
     written = call.first("maxResults", str(PAGE))
     if not re.fullmatch(r"\d{1,9}", written, re.ASCII):
         wrong_type("max_results", "TYPE_UINT32", written)
@@ -289,14 +312,14 @@ def _page(call: Call, ids: Sequence[str]) -> tuple[Sequence[str], str | None]:
         if not re.fullmatch(r"\d{1,20}", token, re.ASCII):
             raise invalid_argument("Invalid pageToken")
         last = f"{int(token):016x}"
-        older = next((n for n, id_ in enumerate(ids) if id_ < last), len(ids))  # if it is gone by now
+        older = next((n for n, id_ in enumerate(ids) if id_ < last), len(ids))  # if the last one is gone
         start = ids.index(last) + 1 if last in ids else older
     page = ids[start : start + most]
     return page, str(int(page[-1], 16)) if start + most < len(ids) else None
 
 
 def _listed(shape: dict[str, Any], name: str, *, token: str | None, total: int) -> Answer:
-    """An empty list is left out, as Google does."""
+    """Returns a list, or leaves it out if it is empty, as Google does."""
     if not shape[name]:
         del shape[name]
     if token:

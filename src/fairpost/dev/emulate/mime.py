@@ -1,7 +1,7 @@
-"""Raw messages: their headers, addresses and parts. Pure, and never raises on what a stranger wrote.
+"""Parses raw messages: their headers, addresses and parts. Never raises on untrusted input.
 
-Headers are read here, and not by the library, where every message passes: a send must cost microseconds even when
-35 MB are attached, and what is not rewritten must stay as it came, byte for byte.
+Code that handles every message parses headers here instead of with the library: a send must take microseconds even with
+a 35 MB attachment, and whatever is not rewritten must stay unchanged, byte for byte.
 """
 
 import base64
@@ -17,12 +17,12 @@ from typing import Any
 Headers = Sequence[tuple[str, str]]
 
 SNIPPET_CHARS_MAX = 200
-SNIPPET_BYTES_READ = 65_536  # a large message is not taken apart for a line
+SNIPPET_BYTES_READ = 65_536  # a snippet does not need the whole of a large message
 PARTS_DEPTH_MAX = 20
-INLINE_BYTES_MAX = 1_048_576  # a text part above this becomes an attachment in the answer
+INLINE_BYTES_MAX = 1_048_576  # a larger text part becomes an attachment in the answer
 
 _END_OF_HEADERS = re.compile(rb"\r?\n\r?\n")
-_LINE = re.compile(rb"[^\n]*\n|[^\n]+")  # a lone CR ends nothing
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")  # a lone CR ends no line
 _FIELD = re.compile(rb"([!-9;-~]+)[ \t]*:(.*)", re.DOTALL)
 _ADDRESS = re.compile(r"[^\s@<>()\[\],;:\"\\]+(?:@|@\[)[^\s@<>()\[\],;\"\\]+\]?|\"[^\"\r\n]+\"@[^\s@<>,;]+")
 _MESSAGE_ID = re.compile(r"<[^<>\s]+>")
@@ -30,7 +30,7 @@ _REPLY_MARK = re.compile(r"\s*(?:re|fwd?|aw|wg|sv)\s*:\s*", re.IGNORECASE)
 
 
 def split(raw: bytes) -> tuple[bytes, bytes]:
-    """The headers, and the rest with the empty line that leads it."""
+    """Returns the headers, and the rest with its leading empty line."""
     if raw[:1] in (b"\r", b"\n"):
         return b"", raw
     match = _END_OF_HEADERS.search(raw)
@@ -41,7 +41,7 @@ def split(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def headers_of(raw: bytes) -> list[tuple[str, str]]:
-    """In their order, unfolded, with encoded words as they are; what is no field is left out."""
+    """Returns the headers in order and unfolded, with encoded words left as they are. Other lines are skipped."""
     fields = []
     for field in _fields(split(raw)[0]):
         if match := _FIELD.fullmatch(field):
@@ -59,7 +59,7 @@ def value(headers: Headers, name: str) -> str:
 
 
 def decoded(text: str) -> str:
-    """With its encoded words read."""
+    """Decodes encoded words."""
     if "=?" not in text:
         return text
     try:
@@ -69,7 +69,7 @@ def decoded(text: str) -> str:
 
 
 def addresses(headers: Headers, name: str) -> list[str] | None:
-    """Who stands in these headers; None when that cannot be read. A group without members is nobody."""
+    """Returns the addresses in these headers, or None if they cannot be parsed. An empty group has none."""
     found = []
     for text in values(headers, name):
         if not text or re.fullmatch(r"[^:;<>@]*:\s*;", text):
@@ -86,7 +86,7 @@ def message_ids(headers: Headers, *names: str) -> set[str]:
 
 
 def bare_subject(headers: Headers) -> str:
-    """Without the marks of replies, for comparing."""
+    """Returns the subject without reply prefixes, for comparison."""
     text, before = decoded(value(headers, "Subject")), None
     while text != before:
         before, text = text, _REPLY_MARK.sub("", text, count=1) if _REPLY_MARK.match(text) else text
@@ -94,7 +94,7 @@ def bare_subject(headers: Headers) -> str:
 
 
 def replaced(raw: bytes, name: str, text: str) -> bytes:
-    """With one header of that name and this value: in the old one's place, or on top."""
+    """Sets a header, replacing the old one or adding it on top."""
     head, rest = split(raw)
     newline = b"\n" if b"\n" in head and b"\r\n" not in head else b"\r\n"
     line, lines, done = f"{name}: {text}".encode() + newline, [], False
@@ -108,14 +108,14 @@ def replaced(raw: bytes, name: str, text: str) -> bytes:
 
 
 def snippet(raw: bytes) -> str:
-    """The beginning of the text, from the first text part."""
+    """Returns the beginning of the first text part."""
     part = next((p for p in _walk(_parsed(raw[:SNIPPET_BYTES_READ])) if p.get_content_type() == "text/plain"), None)
     text = _text(_payload(part)) if part is not None else ""
     return " ".join(text.split())[:SNIPPET_CHARS_MAX]
 
 
 def payload(raw: bytes, *, message_id: str) -> dict[str, Any]:
-    """A message as the tree of its parts."""
+    """Returns the message as a tree of parts."""
     return _part(_parsed(raw), number="", headers=headers_of(raw), message_id=message_id, depth=0)
 
 
@@ -138,7 +138,7 @@ def base64url(octets: bytes) -> str:
 
 
 def _fields(head: bytes) -> Iterator[bytes]:
-    """Each with its folded lines and line ends."""
+    """Yields each field with its folded lines and line endings."""
     field = b""
     for line in _LINE.findall(head):
         if line[:1] in (b" ", b"\t") and field:
@@ -159,7 +159,7 @@ def _text(octets: bytes) -> str:
 
 
 def _parsed(raw: bytes) -> "Message[str, str]":
-    """The library raises this and that on hostile mail; whatever it is, such a message has no parts to show."""
+    """Parses a message. The library raises various errors on hostile mail; such a message has no parts to show."""
     try:
         return message_from_bytes(raw)
     except Exception:

@@ -1,4 +1,4 @@
-"""How much a user may ask for: units in a minute, and messages in 24 hours, both as rolling windows. Pure."""
+"""Limits per user: units per minute and messages per 24 hours, both as rolling windows."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-# Units that a call costs; what is not named costs as much as a look at something.
+# Units per call; any other call costs as much as a read.
 UNITS: Mapping[str, int] = MappingProxyType(
     {
         "messages.send": 100,
@@ -15,6 +15,7 @@ UNITS: Mapping[str, int] = MappingProxyType(
         "drafts.update": 15,
         "drafts.delete": 10,
         "getProfile": 1,
+        "history.list": 2,
         "labels.list": 1,
         "labels.get": 1,
         "settings.sendAs.list": 1,
@@ -36,7 +37,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Window:
-    """What was used in the time just past."""
+    """What was used within the span."""
 
     span: timedelta
     used: int = 0
@@ -47,7 +48,7 @@ class Window:
         self.used += amount
 
     def free_at(self, amount: int, *, most: int, now: datetime) -> datetime:
-        """When there is room for so much more; now, if there is."""
+        """Returns when there is room for this amount, which is now if there already is."""
         while self._uses and self._uses[0][0] <= now - self.span:
             self.used -= self._uses.popleft()[1]
         missing = self.used + amount - most
@@ -57,7 +58,7 @@ class Window:
             missing -= used
             if missing <= 0:
                 return at + self.span
-        return now + self.span  # more than ever fits
+        return now + self.span  # more than can ever fit
 
 
 class Quota:
@@ -67,7 +68,7 @@ class Quota:
         self._messages = dict[str, Window]()
 
     def units_free_at(self, user: str, method: str, *, now: datetime) -> datetime:
-        """Now: the units are taken. Later: they are not, and that is when it makes sense to ask again."""
+        """Takes the units if there is room now. Returns the time at which there is room, which may be later."""
         units = UNITS.get(method, LOOK)
         window = self._units.setdefault(user.lower(), Window(MINUTE))
         free_at = window.free_at(units, most=self.limits.units_per_minute, now=now)

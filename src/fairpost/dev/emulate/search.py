@@ -1,4 +1,4 @@
-"""The small part of Gmail's search language that a sender needs: who, what, where, and which Message-ID. Pure."""
+"""The small part of Gmail's search language that a sender needs: people, text, labels and Message-ID."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _WORD = re.compile(r'(-?)(?:([a-z0-9]+):)?("[^"]*"|\S+)', re.IGNORECASE)
 
 
 def matcher(query: str) -> Callable[[Message], bool]:
-    """All words must fit. An operator that is not known here fits nothing: better than a wrong hit."""
+    """Returns a predicate for a query, in which all words must match. An unknown operator matches nothing."""
     tests = [_test(*match.groups(default="")) for match in list(_WORD.finditer(query))[:WORDS_MAX]]
     return lambda message: all(test(message) for test in tests)
 
@@ -48,5 +48,5 @@ def _text(message: Message) -> str:
 
 
 def in_sight(message: Message) -> bool:
-    """Without being asked, lists leave out spam and trash."""
+    """Returns whether lists show the message. By default, they omit spam and trash."""
     return not {SPAM, TRASH} & set(message.labels)

@@ -1,6 +1,6 @@
-"""The emulator as a server: in the running loop, on this machine's own address, without handling any signal.
+"""The emulator as a server: in the running event loop, on the loopback address, without signal handlers.
 
-`async with GmailEmulator(users=["ann@example.com"]) as emulator:` is all that a test needs.
+A test only needs `async with GmailEmulator(users=["ann@example.com"]) as emulator:`.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ REQUEST_HEAD_BYTES_MAX = 65_536
 CLIENT_ID = "104729104729-emulator.apps.googleusercontent.com"
 CLIENT_SECRET = "GOCSPX-emulator"  # noqa: S105 - for an emulator, and no secret
 
-# Strangers' mistakes are answered; without a handler they would land on stderr, too.
+# Client errors are answered; without a handler, they would also land on stderr.
 logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatorOptions:
-    port: int = 0  # any that is free
+    port: int = 0  # 0: any free port
     rules: Rules = field(default_factory=Rules)
     limits: Limits = field(default_factory=Limits)
     token_life_s: float = LIFE_S
@@ -64,7 +64,7 @@ class GmailEmulator:
         on_request: Callable[[Served], None] = _ignore,
         **quick: Any,
     ) -> None:
-        """`quick` are single options by name, as a test wants them: `GmailEmulator(index_lag_s=0)`."""
+        """Creates the emulator. Tests can pass single options by name: `GmailEmulator(index_lag_s=0)`."""
         self._options = _with(options or EmulatorOptions(), quick)
         self.clock = Clock(now)
         self.mailboxes = Mailboxes(
@@ -96,13 +96,13 @@ class GmailEmulator:
         self.tokens.audiences |= {self.token_url, f"http://localhost:{self._port}/token"}
         config = uvicorn.Config(
             self.app(),
-            http="h11",  # which keeps to the limit below
+            http="h11",  # it respects the limit below
             log_config=None,
             access_log=False,
             lifespan="off",
             ws="none",
             server_header=False,
-            date_header=False,  # the answers have the emulator's own
+            date_header=False,  # answers use the emulator's own date
             proxy_headers=False,
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_S,
@@ -111,14 +111,14 @@ class GmailEmulator:
         config.load()
         self._server = uvicorn.Server(config)
         self._server.lifespan = config.lifespan_class(config)
-        await self._server.startup(sockets=[listener])  # and not serve(), which takes over the signals
+        await self._server.startup(sockets=[listener])  # not serve(), which installs signal handlers
 
     def app(self) -> Starlette:
-        """What it serves, for clients in the same process."""
+        """Returns the application, for clients in the same process."""
         return build_app(self._emulation())
 
     async def stop(self) -> None:
-        """What is not answered yet stays unanswered, and what is not applied yet is not applied."""
+        """Stops the emulator. Open requests stay unanswered and are not carried out."""
         if self._server is None:
             return
         server, self._server = self._server, None
@@ -126,7 +126,7 @@ class GmailEmulator:
             listener.close()
         for connection in list(server.server_state.connections):
             connection.transport.abort()
-        await asyncio.sleep(0)  # now they know that they are lost
+        await asyncio.sleep(0)  # lets the connections notice that they are lost
         self._over.set()
         await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
         for listener in server.servers:
@@ -146,7 +146,7 @@ class GmailEmulator:
         return f"{self.url}/token"
 
     def service_account_info(self, *, name: str = "fairpost", scopes: Iterable[str] = SCOPES) -> dict[str, str]:
-        """A service account that may act for the users with these scopes, as the JSON of its key file."""
+        """Returns a service account that may act for the users with these scopes, as the JSON of its key file."""
         info = service_account_info(token_url=self.token_url, name=name)
         self.register(info, scopes=scopes)
         return info
@@ -160,7 +160,7 @@ class GmailEmulator:
         )
 
     def refresh_token(self, user: str, *, scopes: Iterable[str] = SCOPES) -> dict[str, str]:
-        """What a user who has agreed leaves behind, in the format of google-auth's authorized users."""
+        """Returns the credentials of a user who gave consent, in google-auth's format for authorized users."""
         token = f"1//emulator-{len(self.tokens.grants)}-{user}"
         self.tokens.clients[CLIENT_ID] = CLIENT_SECRET
         self.tokens.grants[token] = Grant(user=user, client_id=CLIENT_ID, scopes=frozenset(scopes))
@@ -173,14 +173,14 @@ class GmailEmulator:
         }
 
     def sent(self, user: str | None = None) -> list[Sent]:
-        """Everything that went out, in order, once for each time."""
+        """Returns everything that was sent, in order. A message sent twice is listed twice."""
         return [sent for sent in self.mailboxes.sent if user is None or sent.user.lower() == user.lower()]
 
     def drafts(self, user: str) -> list[Draft]:
         return list(self.mailboxes.box(user).drafts.values())
 
     def deliver(self, user: str, raw: bytes) -> Message:
-        """A message from outside, into the user's inbox."""
+        """Puts a message from outside into the user's inbox."""
         return self.mailboxes.receive(user, raw)
 
     def _emulation(self) -> Emulation:
@@ -212,7 +212,7 @@ class GmailEmulator:
 
 
 def _listener(port: int) -> socket.socket:
-    # With the protocol named: else asyncio leaves Nagle's algorithm on, and every answer takes 40 ms.
+    # With an explicit protocol: otherwise asyncio leaves Nagle's algorithm on, and every answer takes 40 ms.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -222,7 +222,7 @@ def _listener(port: int) -> socket.socket:
         listener.close()
         raise FairpostError(
             f"Cannot listen on {HOST} port {port}: {error.strerror or error}. "
-            "Take another: fairpost emulate gmail --port 8026"
+            "Use a different port: fairpost emulate gmail --port 8026"
         ) from error
     return listener
 

@@ -1,4 +1,4 @@
-"""Messages, drafts and threads as the Gmail API shows them, in its four formats. Pure."""
+"""Messages, drafts and threads as the Gmail API shows them, in its four formats."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,6 +35,14 @@ def message_shape(message: Message, *, form: str, only_headers: Sequence[str] = 
         case "raw":
             shape["raw"] = mime.base64url(message.raw)
     return shape
+
+
+def history_record(history_id: int, message: Message) -> dict[str, Any]:
+    return {
+        "id": str(history_id),
+        "messages": [message_ref(message)],
+        "messagesAdded": [{"message": message_sent(message)}],
+    }
 
 
 def draft_ref(draft: Draft) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Google's token endpoint: who may have an access token, and which are good. Plain state; knows no HTTP, reads no clock.
+"""Google's token endpoint: who may get an access token, and which tokens are valid. Plain state, no HTTP, no clock.
 
-Two ways lead to a token: an assertion signed by a service account, and a refresh token of an OAuth client.
+There are two ways to get a token: an assertion signed by a service account, and a refresh token of an OAuth client.
 """
 
 import base64
@@ -26,7 +26,7 @@ READONLY, METADATA, LABELS = f"{_AUTH}gmail.readonly", f"{_AUTH}gmail.metadata",
 SETTINGS = f"{_AUTH}gmail.settings.basic"
 SCOPES = frozenset({FULL_ACCESS, MODIFY, COMPOSE, SEND, READONLY, METADATA, LABELS, SETTINGS})
 
-# Google's own addresses, old and new: google-auth writes the first, wherever the key file says that tokens are had.
+# Google's own addresses, old and new: google-auth uses the first, whatever token URL the key file names.
 GOOGLE_AUDIENCES = (
     "https://oauth2.googleapis.com/token",
     "https://www.googleapis.com/oauth2/v4/token",
@@ -34,8 +34,8 @@ GOOGLE_AUDIENCES = (
 )
 LIFE_S = 3_600
 ASSERTION_S_MAX = 3_600
-SKEW_S_MAX = 300  # what Google forgives a clock
-TOKENS_MAX = 100_000  # the oldest are forgotten
+SKEW_S_MAX = 300  # Google's tolerance for wrong clocks
+TOKENS_MAX = 100_000  # the oldest are dropped
 
 BAD_TIMES = (
     "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. "
@@ -52,13 +52,13 @@ class ServiceAccount:
     email: str
     client_id: str
     keys: dict[str, rsa.RSAPublicKey]
-    scopes: frozenset[str] = SCOPES  # what an administrator has authorized its client id for
+    scopes: frozenset[str] = SCOPES  # the scopes that an administrator has authorized its client id for
     disabled: bool = False
 
 
 @dataclass(slots=True)
 class Grant:
-    """What a refresh token stands for."""
+    """What a refresh token grants."""
 
     user: str
     client_id: str
@@ -68,7 +68,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What an access token stands for; nobody's user when a service account acts for itself."""
+    """What an access token grants. Without a user, a service account acts for itself."""
 
     user: str | None
     scopes: frozenset[str]
@@ -104,13 +104,13 @@ class Tokens:
         self._now = now
         self._life_s = life_s
         self._access = dict[str, Access]()
-        self.audiences = set(GOOGLE_AUDIENCES)  # and what the server adds: its own address
+        self.audiences = set(GOOGLE_AUDIENCES)  # the server adds its own address
         self.accounts = dict[str, ServiceAccount]()
         self.clients = dict[str, str]()  # their secrets
         self.grants = dict[str, Grant]()
 
     def grant(self, form: Mapping[str, str], *, url: str) -> dict[str, Any]:
-        """The answer of the token endpoint to this form, at this address."""
+        """Returns the token endpoint's answer to this form, at this URL."""
         match form.get("grant_type"):
             case "urn:ietf:params:oauth:grant-type:jwt-bearer":
                 return self._by_assertion(form.get("assertion", ""), url=url)
@@ -122,7 +122,7 @@ class Tokens:
                 raise oauth_error("unsupported_grant_type", f"Invalid grant_type: {other}")
 
     def access(self, authorization: str | None) -> Access:
-        """What the header allows, if it is good."""
+        """Returns the access that a valid header grants."""
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise unauthenticated(missing=True)
@@ -135,16 +135,16 @@ class Tokens:
         return access
 
     def user_of(self, authorization: str | None) -> str | None:
-        """Whose token it is or was; for finding what concerns that user, not for letting in."""
+        """Returns the user of a token, valid or expired. Use it to find faults for that user, not to authorize."""
         access = self._access.get((authorization or "").partition(" ")[2].strip())
         return access.user if access else None
 
     def expire(self, user: str | None = None) -> None:
-        """No access token of that user, or of anybody, is good any more. New ones can be had."""
+        """Invalidates the access tokens of that user, or of all users. New ones can be issued."""
         self._access = {key: a for key, a in self._access.items() if user and _other(a.user, user)}
 
     def revoke(self, user: str | None = None) -> None:
-        """Access and refresh tokens: the user has taken the permission back."""
+        """Invalidates access and refresh tokens, as if the user had withdrawn consent."""
         self.expire(user)
         for grant in self.grants.values():
             grant.revoked = grant.revoked or not user or not _other(grant.user, user)
@@ -226,7 +226,7 @@ class Tokens:
 
 
 def read_assertion(assertion: str) -> _Claims:
-    """Read, and not believed yet."""
+    """Parses the assertion without verifying it."""
     if not assertion:
         raise oauth_error("invalid_request", "Missing required parameter: assertion")
     try:

@@ -1,1 +1,1 @@
-"""The development inbox: a server that takes in any mail, keeps it to be looked at, and sends nothing on to anybody."""
+"""The development inbox: a server that accepts any mail, keeps it for inspection, and forwards nothing."""

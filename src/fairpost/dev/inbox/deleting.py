@@ -1,4 +1,4 @@
-"""The one thing that people change in the development inbox: mails deleted."""
+"""Deletes messages, which is the only change that people make in the development inbox."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,10 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteMails:
-    """`ids` None: all. `home`: the database whose audit admins read, where it is another one than the inbox's."""
+    """A request to delete messages, or all of them if `ids` is None.
+
+    `home` is the database of the admins' audit log, if it is not the inbox's database.
+    """
 
     ids: Sequence[MailId] | None
     home: Store | None = None
@@ -25,7 +28,7 @@ class Deleted:
 
 @action("inbox.delete")
 async def delete(actor: Actor, request: DeleteMails, store: Store) -> Deleted:
-    """An entry in another database comes before the commit here: no mail goes without."""
+    """Deletes messages. An audit entry in another database is written before the commit here, so none is missing."""
     gone = await delete_mails(store, request.ids)
     missing = tuple(id_ for id_ in request.ids or () if id_ not in gone)
     if missing and not gone:

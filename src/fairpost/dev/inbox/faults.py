@@ -1,6 +1,7 @@
-"""Faults on request: what they are, how they are written, and which strike. Pure; `server.py` acts on them.
+"""Faults on request: what they are, how they are written, and which apply. `server.py` acts on them.
 
-Written `STEP=ACTION[:DETAIL][%PERCENT]` as an option, and `ann+STEP-ACTION[-DETAIL][%PERCENT]@…` in an address.
+They are written as `STEP=ACTION[:DETAIL][%PERCENT]` in an option, and as `ann+STEP-ACTION[-DETAIL][%PERCENT]@…` in an
+address.
 """
 
 import re
@@ -44,12 +45,12 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The connection ends before the reply, and nothing was stored."""
+    """The connection ends before the reply, and nothing is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutAfter:
-    """The connection ends before the reply, and the mail was stored."""
+    """The connection ends before the reply, but the message is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,12 @@ class Heard:
     step: Step
     now: datetime
     sender: str = ""  # from MAIL on
-    recipient: str = ""  # at RCPT the one named; afterwards the first
-    messages: int = 0  # begun over this connection before
+    recipient: str = ""  # at RCPT, the current one; afterwards, the first
+    messages: int = 0  # started earlier on this connection
 
 
 Decide = Callable[[Heard], Sequence[Action]]
-"""A server's mind: what it does at a step, in order; nothing is its usual answer."""
+"""Decides what a server does at a step, in order. If empty, the server gives its usual reply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,7 @@ class Fault:
 DELAY_S_MAX = 1_800
 REPLY_CHARS_MAX = 400  # RFC 5321: a reply line has 512 bytes
 
-# What a server of that mind would say, as code, enhanced code and text.
+# The usual replies for each fault: code, enhanced code and text.
 REPLIES = {
     (Step.CONNECT, Kind.REJECT): ("554", "5.3.2", "No service here"),
     (Step.EHLO, Kind.REJECT): ("550", "5.7.1", "Your name is refused"),
@@ -109,34 +110,37 @@ _REPLY = re.compile(r"([45][0-5]\d)(?: (.+))?", re.ASCII)
 
 
 def parse(text: str) -> Fault:
-    """A ValueError says what is wrong with it."""
+    """Parses a fault. Raises ValueError with the problem."""
     match = _FAULT.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!a} is no fault; write STEP=ACTION, like rcpt=reject or dot=cut%10")
+        raise ValueError(f"{text!a} is not a fault; use STEP=ACTION, for example rcpt=reject or dot=cut%10")
     step, kind, detail, percent = match.groups()
     if step not in set(Step):
-        raise ValueError(f"{text!a}: there is no step {step}; there are {', '.join(Step)}")
+        raise ValueError(f"{text!a}: there is no step {step}; use one of {', '.join(Step)}")
     if kind not in set(Kind):
-        raise ValueError(f"{text!a}: there is no action {kind}; there are {', '.join(Kind)}")
+        raise ValueError(f"{text!a}: there is no action {kind}; use one of {', '.join(Kind)}")
     if percent is not None and not 1 <= int(percent) <= 100:
         raise ValueError(f"{text!a}: the percentage must be 1..100, got {percent}")
     return Fault(step=Step(step), action=_action(Step(step), Kind(kind), detail), percent=int(percent or 100))
 
 
 def tagged(address: str, *, steps: Collection[Step]) -> list[Fault]:
-    """The faults in the plus tags of an address. One that is misspelt, or whose step is over, is a ValueError:
-    a test whose fault silently never happens would prove nothing."""
+    """Returns the faults in the plus tags of an address.
+
+    Raises ValueError if a tag is misspelt or its step is over: a test whose fault silently never happens would prove
+    nothing.
+    """
     local = address.rpartition("@")[0] or address
     tags = local.strip('"').lower().split("+")[1:]
     faults = [_from_tag(match) for tag in tags if (match := _TAG.fullmatch(tag))]
     for fault in faults:
         if fault.step not in steps:
-            raise ValueError(f"the tag of this address cannot reach {fault.step}, only {', '.join(steps)}")
+            raise ValueError(f"this address's tag cannot affect {fault.step}, only {', '.join(steps)}")
     return faults
 
 
 def striking(faults: Iterable[Fault], step: Step, *, roll: Callable[[], float]) -> Iterator[Action]:
-    """What happens at this step, in order. Dice are rolled for what has a percentage, and for nothing else."""
+    """Yields what happens at this step, in order. Only rolls dice for faults with a percentage."""
     for fault in faults:
         if fault.step is step and (fault.percent == 100 or roll() * 100 < fault.percent):
             yield fault.action
@@ -149,7 +153,7 @@ def _from_tag(match: re.Match[str]) -> Fault:
 
 def _action(step: Step, kind: Kind, detail: str | None) -> Action:
     if kind in (Kind.CUT, Kind.CUT_AFTER, Kind.STALL) and detail is not None:
-        raise ValueError(f"{kind} takes no detail, got {detail!a}")
+        raise ValueError(f"{kind} does not accept a detail, got {detail!a}")
     match kind:
         case Kind.REJECT | Kind.TEMPFAIL:
             return Answer(_reply(step, kind, detail))
@@ -159,7 +163,7 @@ def _action(step: Step, kind: Kind, detail: str | None) -> Action:
             return Cut()
         case Kind.CUT_AFTER:
             if step is not Step.DOT:
-                raise ValueError(f"cut-after exists for dot only, got {step}: nothing is stored before")
+                raise ValueError(f"cut-after works only at dot, got {step}: nothing is stored before that")
             return CutAfter()
         case Kind.STALL:
             return Stall()
@@ -173,7 +177,7 @@ def _reply(step: Step, kind: Kind, detail: str | None) -> str:
         return f"{code} {enhanced} {text}"
     match = _REPLY.fullmatch(detail)
     if match is None or len(detail) > REPLY_CHARS_MAX or not detail.isprintable():
-        raise ValueError(f"{kind} takes a code and a text, like {kind}:{code} {enhanced} {text}; got {detail!a}")
+        raise ValueError(f"{kind} takes a code and a text, for example {kind}:{code} {enhanced} {text}; got {detail!a}")
     if match[1][0] != code[0]:
         raise ValueError(f"{kind} takes a code of {code[0]}00..{code[0]}59, got {match[1]}")
     return detail if match[2] else f"{match[1]} {enhanced} {text}"
@@ -183,5 +187,5 @@ def _seconds(detail: str) -> float:
     length = read_duration(detail, is_fine=True)
     seconds = length.total_seconds() if length is not None else 0
     if not 0 < seconds <= DELAY_S_MAX:
-        raise ValueError(f"delay takes a time of 1ms to {DELAY_S_MAX // 60}m, like 500ms or 5s; got {detail!a}")
+        raise ValueError(f"delay takes a time of 1ms to {DELAY_S_MAX // 60}m, for example 500ms or 5s; got {detail!a}")
     return seconds

@@ -1,17 +1,17 @@
-"""Names for files that strangers named. Pure; whoever saves them sees to what is there already."""
+"""Safe names for files named by strangers. The caller checks for existing files."""
 
 import re
 import unicodedata
 from collections.abc import Sequence
 
-NAME_BYTES_MAX = 200  # most file systems take 255
+NAME_BYTES_MAX = 200  # most file systems allow 255
 SUFFIX_BYTES_MAX = 20
 
-_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # what Windows would open instead
+_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # Windows would open the device instead
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """For each a name without a path, not hidden, and unlike the others even where case does not count."""
+    """Returns a name for each without a path, not hidden, and distinct from the others even if case is ignored."""
     taken, safe = set[str](), list[str]()
     for number, name in enumerate(names, 1):
         stem, suffix = _split(_plain_name(name) or f"attachment-{number}")

@@ -1,4 +1,4 @@
-"""The mails of the inbox: kept, listed, searched, read, deleted, pruned. What is in one is `reading.py`'s business."""
+"""Stores, lists, searches, reads, deletes and prunes the inbox's messages. `reading.py` parses them."""
 
 import asyncio
 import json
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NewType
 
-from fairpost.dev.inbox.reading import Reading, fold, read, search_text
 from fairpost.model.errors import NotFound
+from fairpost.quality.reading import Reading, fold, read, search_text
 from fairpost.store.store import Store
 
 MailId = NewType("MailId", int)
@@ -16,7 +16,7 @@ MailId = NewType("MailId", int)
 KEEP_MAILS = 10_000
 KEEP_BYTES = 1_073_741_824
 PRUNE_EVERY_MAILS = 100
-PRUNE_AT_BYTES = 1_048_576  # after a mail this large, too: 99 large ones would be gigabytes
+PRUNE_AT_BYTES = 1_048_576  # also after a mail this large: 99 large ones would be gigabytes
 WORDS_MAX = 50
 GLIMPSE_CHARS = 300
 GLIMPSE_RECIPIENTS = 5
@@ -24,7 +24,7 @@ GLIMPSE_RECIPIENTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:
-    """A mail as the server got it, and how it came."""
+    """A message as the server received it, and how it arrived."""
 
     sender: str
     recipients: tuple[str, ...]
@@ -45,7 +45,7 @@ class AttachedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
-    """A mail as a list shows it. `from_header` is who the mail says it is from; `sender` is the envelope's."""
+    """A message as shown in a list. `from_header` is the sender in the headers; `sender` is the envelope sender."""
 
     id: MailId
     received_at: datetime
@@ -64,7 +64,7 @@ class Mail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glimpse:
-    """As much of a mail as fits into a line of a list."""
+    """As much of a message as fits on a line of a list."""
 
     id: MailId
     received_at: datetime
@@ -76,13 +76,13 @@ class Glimpse:
     attachments: int
 
 
-# One statement is one commit: when it answers, the mail is kept.
+# One statement is one commit: when it returns, the mail is stored.
 _ADD = """
     INSERT INTO fairpost.inbox (sender, recipients, subject, from_header, message_id, size, attachments,
                                 helo, peer, tls, auth_user, search, raw)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id, received_at"""
 
-# The newest first, along the primary key. Words are looked for as they are: strpos knows no wildcards.
+# Newest first, along the primary key. Words are matched literally: strpos has no wildcards.
 _LIST = """
     SELECT id, received_at, sender, recipients, subject, from_header, message_id, size, attachments,
            helo, peer, tls, auth_user
@@ -98,7 +98,7 @@ _GLIMPSES = """
            cardinality(recipients) AS recipients_count, size, jsonb_array_length(attachments) AS attachments
     FROM fairpost.inbox ORDER BY id DESC LIMIT $1"""
 
-# The newest is kept however large it is. Reads the ids and sizes of all: some ten thousand, every hundredth mail.
+# Keeps the newest however large it is. Reads the ids and sizes of all mails, about ten thousand, after every hundredth.
 _PRUNE = """
     WITH counted AS (
         SELECT id, row_number() OVER newest AS mails, sum(size) OVER newest AS bytes
@@ -111,7 +111,7 @@ _PRUNE = """
 
 
 async def add_mail(store: Store, arrived: Arrived) -> Mail:
-    """Committed when it returns."""
+    """Stores a message. It is committed when this returns."""
     reading = await asyncio.to_thread(read, arrived.raw)  # a large one takes seconds
     fields = {
         "sender": arrived.sender,
@@ -136,7 +136,7 @@ def prune_is_due(mail: Mail) -> bool:
 
 
 async def prune(store: Store, *, keep_mails: int = KEEP_MAILS, keep_bytes: int = KEEP_BYTES) -> int:
-    """Deletes the oldest beyond so many mails, or so many bytes; how many went."""
+    """Deletes the oldest messages beyond these limits, and returns how many."""
     return int(await store.value(_PRUNE, keep_mails, keep_bytes))
 
 
@@ -149,39 +149,39 @@ async def list_mails(
     after: MailId | None = None,
     most: int = 50,
 ) -> list[Mail]:
-    """The newest first; those with all the words in subject, addresses or text."""
+    """Returns messages, newest first. They must contain all the words in the subject, addresses or text."""
     folded = [fold(word) for word in words[:WORDS_MAX]]
     return [_mail(row) for row in await store.fetch(_LIST, before, after, to, folded, most)]
 
 
 async def glimpses(store: Store, most: int) -> list[Glimpse]:
-    """The newest first; small whatever strangers wrote."""
+    """Returns messages, newest first. The size is bounded, whatever the messages contain."""
     rows = await store.fetch(_GLIMPSES, most, GLIMPSE_CHARS, GLIMPSE_RECIPIENTS)
     return [Glimpse(**{**dict(row), "recipients": tuple(row["recipients"])}) for row in rows]
 
 
 async def count_mails(store: Store, most: int) -> int:
-    """Up to `most`: who asks every second does not count millions."""
+    """Counts up to `most` messages, so that frequent calls do not count millions."""
     return int(await store.value("SELECT count(*) FROM (SELECT FROM fairpost.inbox LIMIT $1) i", most))
 
 
 async def newest(store: Store) -> MailId:
     id_ = await store.value("SELECT max(id) FROM fairpost.inbox")
     if id_ is None:
-        raise NotFound("The inbox is empty. Send something to it: fairpost inbox serve")
+        raise NotFound("The inbox is empty. To receive mail, run: fairpost inbox serve")
     return MailId(id_)
 
 
 async def open_mail(store: Store, mail_id: MailId) -> tuple[Mail, bytes]:
-    """The mail, and the message as it came."""
+    """Returns the parsed message, and its bytes as received."""
     row = await store.row("SELECT * FROM fairpost.inbox WHERE id = $1", mail_id)
     if row is None:
-        raise NotFound(f"There is no mail {mail_id} in the inbox. Find the one you mean: fairpost inbox list")
+        raise NotFound(f"There is no message {mail_id} in the inbox. To list all messages, run: fairpost inbox list")
     return _mail(row), row["raw"]
 
 
 async def delete_mails(store: Store, ids: Sequence[MailId] | None) -> set[MailId]:
-    """Those that were there, and are gone; None: all."""
+    """Deletes these messages, or all of them if None. Returns the IDs that existed."""
     sql = "DELETE FROM fairpost.inbox WHERE $1::bigint[] IS NULL OR id = ANY ($1) RETURNING id"
     return {MailId(row["id"]) for row in await store.fetch(sql, ids if ids is None else list(ids))}
 

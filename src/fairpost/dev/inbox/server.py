@@ -1,7 +1,7 @@
-"""The capture server: speaks SMTP, keeps every mail in the inbox, relays nothing, and fails where it is asked to.
+"""The capture server: speaks SMTP, keeps every message in the inbox, relays nothing, and fails on request.
 
-The promise: 250 after the dot means that the mail is committed; what is not stored is answered 451.
-aiosmtpd speaks the protocol; what it has no hook for is overridden in `_Connection`.
+A 250 after the dot guarantees that the message is committed; otherwise the reply is 451. aiosmtpd implements the protocol;
+`_Connection` overrides what it has no hook for.
 """
 
 import asyncio
@@ -31,32 +31,32 @@ from fairpost.dev.inbox.faults import (
     tagged,
 )
 from fairpost.dev.inbox.mails import KEEP_BYTES, KEEP_MAILS, Arrived, Mail, add_mail, prune, prune_is_due
-from fairpost.dev.inbox.reading import storable
 from fairpost.model.errors import FairpostError
+from fairpost.quality.reading import storable
 from fairpost.store.store import Store
 from fairpost.system import chance, clock
 
 MESSAGE_BYTES_MAX = 52_428_800
-LINE_BYTES_MAX = 1_048_576  # RFC 5321 has 1,000; an inbox takes what real servers would refuse, to show it
+LINE_BYTES_MAX = 1_048_576  # RFC 5321 allows 1,000; the inbox accepts what real servers refuse, in order to show it
 COMMAND_BYTES_MAX = 16_384  # RFC 4954: an AUTH line may have 12,288
 RECIPIENTS_MAX = 1_000
 CONNECTIONS_MAX = 200
-IDLE_S_MAX = 3_600  # longer than any delay that can be asked for
+IDLE_S_MAX = 3_600  # longer than any delay that can be requested
 STORE_S_MAX = 60
 
 NOT_STORED = "451 4.3.0 Not stored, try again later"
 
-# The library warns of strangers' mistakes in a log; without a handler that would land on stderr.
+# The library logs client errors as warnings; without a handler, they would land on stderr.
 logging.getLogger("mail.log").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     host: str = "127.0.0.1"
-    port: int = 1025  # 0: any that is free
-    beyond_loopback: bool = False  # whoever can reach it may write to the inbox: not unasked
+    port: int = 1025  # 0: any free port
+    beyond_loopback: bool = False  # any client that can reach it may write to the inbox, so this must be explicit
     faults: tuple[Fault, ...] = ()
-    decide: Decide | None = None  # a provider's mind: asked at each step, before the faults
+    decide: Decide | None = None  # the behaviour of a provider: called at each step, before the faults
     tls: ssl.SSLContext | None = None
     implicit_tls: bool = False  # from the first byte, instead of STARTTLS
     message_bytes_max: int = MESSAGE_BYTES_MAX
@@ -69,7 +69,10 @@ def _ignore(_: Any) -> None:
 
 
 class InboxServer:
-    """Runs in the loop that starts it. `on_mail` hears of each mail that is kept, `on_trouble` why one is not."""
+    """The server, which runs in the event loop that starts it.
+
+    `on_mail` is called for each stored mail, `on_trouble` with the reason if one is not stored.
+    """
 
     def __init__(
         self,
@@ -88,7 +91,7 @@ class InboxServer:
     async def start(self) -> None:
         options = self._options
         if not options.beyond_loopback and not is_loopback(options.host):
-            raise FairpostError(f"{options.host} is not an address of this machine alone. Use 127.0.0.1.")
+            raise FairpostError(f"{options.host} is not a local-only address. Use 127.0.0.1.")
         try:
             self._listener = await asyncio.get_running_loop().create_server(
                 self._connection, options.host, options.port, ssl=options.tls if options.implicit_tls else None
@@ -96,7 +99,7 @@ class InboxServer:
         except OSError as error:
             raise FairpostError(
                 f"Cannot listen on {options.host} port {options.port}: {error.strerror or error}. "
-                "Take another: fairpost inbox serve --port 1026"
+                "Use a different port: fairpost inbox serve --port 1026"
             ) from error
 
     @property
@@ -106,7 +109,7 @@ class InboxServer:
         return port
 
     async def stop(self) -> None:
-        """What is not answered yet stays unanswered: its senders will try again."""
+        """Stops the server. Open transactions are left unanswered, so their senders try again."""
         if self._listener is not None:
             self._listener.close()
             tasks = [connection.abort() for connection in self._handler.connections]
@@ -125,7 +128,7 @@ def is_loopback(host: str) -> bool:
 
 
 class _Session(Session):
-    login_data: Any = None  # the library's own warns whenever it sets it itself
+    login_data: Any = None  # the library's attribute warns whenever the library itself sets it
 
 
 class _Connection(SMTP):
@@ -133,13 +136,13 @@ class _Connection(SMTP):
     command_size_limit = COMMAND_BYTES_MAX
 
     def __init__(self, handler: "_Handler", *, tls_context: ssl.SSLContext | None, message_bytes_max: int) -> None:
-        # One for each connection; the library has one for all, and grows it with every EHLO.
+        # One per connection: the library shares one among all, and grows it with every EHLO.
         self.command_size_limits = defaultdict(lambda: COMMAND_BYTES_MAX)
         super().__init__(
             handler,
             data_size_limit=message_bytes_max,
             enable_SMTPUTF8=True,
-            hostname="localhost",  # else its name is looked up for every connection
+            hostname="localhost",  # otherwise it is looked up for every connection
             ident="Fairpost inbox",
             tls_context=tls_context,
             timeout=IDLE_S_MAX,
@@ -149,10 +152,10 @@ class _Connection(SMTP):
         )
         self._handler = handler
         self._greeted = False
-        self.messages = 0  # begun
+        self.messages = 0  # started
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)  # twice, where there is STARTTLS
+        super().connection_made(transport)  # called twice with STARTTLS
         if self not in self._handler.connections:
             self._handler.connections.add(self)
             self.conversation().add_done_callback(self._conversed)
@@ -164,19 +167,19 @@ class _Connection(SMTP):
     def _conversed(self, task: "asyncio.Task[None]") -> None:
         self._handler.connections.discard(self)
         if not task.cancelled():
-            task.exception()  # a reset connection: seen, and no news
+            task.exception()  # a reset connection: retrieve it, nothing to report
 
     def _create_session(self) -> Session:
         return _Session(self.loop)
 
     def abort(self) -> "asyncio.Task[None]":
-        """Ends the connection without a word; the task is over when nothing more happens on it."""
+        """Ends the connection without a reply. The returned task is done when nothing more happens on it."""
         if isinstance(self.transport, asyncio.WriteTransport):
             self.transport.abort()
         return self.conversation()
 
     async def push(self, status: Any) -> None:
-        """Every reply goes through here, the greeting first; 421, and a greeting that refuses, end the connection."""
+        """Sends a reply. A 421 or a refusing greeting also ends the connection."""
         refusal = None if self._greeted else await self._handler.greeting_fault(self)
         is_last = refusal is not None or status[:3] in ("421", b"421")
         self._greeted = True
@@ -185,7 +188,7 @@ class _Connection(SMTP):
             self.transport.close()
 
     async def smtp_MAIL(self, arg: str | None) -> None:  # noqa: N802 - the library's name
-        """AUTH= names who wrote the mail (RFC 4954, 5): who takes logins must understand it, and may ignore it."""
+        """Handles MAIL. AUTH= names the author of the message (RFC 4954, 5): it must be parsed, and may be ignored."""
         kept = (word for word in (arg or "").split(" ") if not word.upper().startswith("AUTH="))
         await super().smtp_MAIL(" ".join(kept) or None)
 
@@ -196,12 +199,12 @@ class _Connection(SMTP):
         if reply is None:
             await super().smtp_DATA(arg)
         else:
-            self.envelope = self._create_envelope()  # some clients, smtplib among them, send no RSET
+            self.envelope = self._create_envelope()  # some clients, including smtplib, send no RSET
             await self.push(reply)
 
 
 class _Handler:
-    """The hooks that aiosmtpd calls, one object for all connections. MISSING: go on as always."""
+    """The hooks that aiosmtpd calls, in one object for all connections. MISSING continues with the default."""
 
     def __init__(
         self,
@@ -259,7 +262,7 @@ class _Handler:
         return await self._meet(connection, _heard(connection, Step.DATA, envelope), _recipients_faults(envelope))
 
     async def handle_DATA(self, server: _Connection, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        """Faults come first, and keep the mail from being stored: all but the cut that is asked for afterwards."""
+        """Applies faults first, which prevent storing the message; only cut-after applies afterwards."""
         actions = self._actions(_heard(server, Step.DOT, envelope), _recipients_faults(envelope))
         if reply := await self._act(server, actions):
             return reply
@@ -272,28 +275,30 @@ class _Handler:
         return f"250 2.0.0 Kept as {mail.id}"
 
     async def handle_exception(self, error: Exception) -> str:
-        """Commands on which the library stumbles; a mail that cannot be stored never comes here."""
-        return "500 5.5.2 That cannot be read"
+        """Handles commands that crash the library. A message that cannot be stored never gets here."""
+        return "500 5.5.2 Command not recognised"
 
     async def _stored(self, server: _Connection, session: Session, envelope: Envelope) -> Mail | None:
         try:
             async with asyncio.timeout(STORE_S_MAX):
                 mail = await add_mail(self._store, _arrived(server, session, envelope))
-        except Exception as error:  # whatever it is, the sender must hear that the mail is not here
-            self._on_trouble(f"a mail was not stored, and answered 451: {str(error) or type(error).__name__}")
+        except Exception as error:  # whatever the error, the sender must learn that the mail was not stored
+            self._on_trouble(
+                f"a message was not stored, and the client got a 451 reply: {str(error) or type(error).__name__}"
+            )
             return None
         self._on_mail(mail)
         return mail
 
     async def _tidy(self, mail: Mail) -> None:
-        """The mail is kept already: nothing here may keep its sender from hearing so."""
+        """Cleans up after a message is stored. Nothing here may prevent the reply that says so."""
         if not prune_is_due(mail):
             return
         try:
             async with asyncio.timeout(STORE_S_MAX):
                 await prune(self._store, keep_mails=self._options.keep_mails, keep_bytes=self._options.keep_bytes)
         except Exception as error:
-            self._on_trouble(f"old mails were not pruned: {str(error) or type(error).__name__}")
+            self._on_trouble(f"old messages were not pruned: {str(error) or type(error).__name__}")
 
     async def _meet_tagged(
         self, connection: _Connection, heard: Heard, address: str, *, steps: Sequence[Step]
@@ -305,7 +310,7 @@ class _Handler:
         return await self._meet(connection, heard, faults)
 
     async def _meet(self, connection: _Connection, heard: Heard, more: Sequence[Fault] = ()) -> str | None:
-        """The reply that is given instead of ours; None: go on."""
+        """Applies faults. Returns the reply to send instead of ours, or None to continue."""
         return await self._act(connection, self._actions(heard, more))
 
     def _actions(self, heard: Heard, more: Sequence[Fault]) -> list[Action]:
@@ -324,7 +329,7 @@ class _Handler:
                 case Stall():
                     await _forever()
                 case CutAfter():
-                    pass  # its time is when the mail is stored
+                    pass  # applies when the mail is stored
                 case _:
                     assert_never(action)
         return None
@@ -353,7 +358,7 @@ async def _cut(connection: _Connection) -> None:
 
 
 async def _forever() -> None:
-    """Until the connection is lost, which cancels whoever waits here."""
+    """Waits until the connection is lost, which cancels all waiters."""
     await asyncio.get_running_loop().create_future()
 
 

@@ -1,1 +1,1 @@
-"""Days in minutes: the real database and the real workers, in a time that is moved by hand."""
+"""Simulates days in minutes: the real database and the real workers, with a clock that is moved manually."""

@@ -1,7 +1,7 @@
-"""Honest senders and abusers, known as such, under the abuse policy: who is throttled, how soon, and who by mistake.
+"""Simulates honest senders and abusers under the abuse policy: who is throttled, how soon, and who by mistake.
 
-The policy is the engine's own code; the senders, the clock and the dice are not real, and no queue stands between them,
-so all get out at once unless they are throttled. Who sends what is in `senders`.
+The policy is the engine's own code. Senders, clock and dice are simulated, and there is no queue, so every e-mail goes
+out at once unless its sender is throttled. `senders` defines who sends what.
 """
 
 import heapq
@@ -36,13 +36,13 @@ SCORER = RuleScorer()
 class Way(Enum):
     """When a sender is scored."""
 
-    EVENTS = "on events"  # with what breaks or mends a rule, as the engine does
+    EVENTS = "on events"  # on events that break or restore a rule, as the engine does
     HOURLY = "hourly"  # by a timer
 
 
 @dataclass(slots=True)
 class Books:
-    """One sender's counters, as the engine keeps them: the last hours, and the volume of each day before."""
+    """One sender's counters, as the engine keeps them: the last hours, and the volume of each previous day."""
 
     created_at: datetime
     hours: dict[datetime, Counts] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Books:
         if len(self.volumes) <= number:
             self.volumes += [0] * (number + 1 - len(self.volumes))
             self.hours = {start: counts for start, counts in self.hours.items() if start > hour - DAY}
-            end = number - 23  # of what is before the last 24 hours
+            end = number - 23  # of the time before the last 24 hours
             edges = [max(0, end - 24 * ago) for ago in range(HISTORY // DAY, -1, -1)]
             self.days = tuple(sum(self.volumes[a:b]) for a, b in pairwise(edges))
         return hour
@@ -72,12 +72,12 @@ class Books:
 
 @dataclass(slots=True)
 class Story:
-    """What became of one sender. Counted from when its abuse begins; of an honest one, from the start."""
+    """The outcome for one sender, counted from the start of the abuse, or for an honest sender from the very start."""
 
     sender: Sender
     throttled_at: datetime | None = None
-    out_before: int = 0  # e-mails that went out before it was throttled
-    scored: int = 0  # times
+    out_before: int = 0  # e-mails sent before it was throttled
+    scored: int = 0  # number of times
 
     @property
     def begins_at(self) -> datetime:
@@ -91,7 +91,7 @@ class Story:
 
 
 class Watch:
-    """One sender, from its first event to its last, scored in one of the two ways."""
+    """Watches one sender from its first event to its last, scored in one of the two ways."""
 
     def __init__(self, sender: Sender, way: Way) -> None:
         self._story = Story(sender)
@@ -99,9 +99,9 @@ class Watch:
         self._clock = ManualClock(ORIGIN)
         self.books = Books(sender.created_at)
         self._throttle: Throttle | None = None
-        self._scored = Day()  # as it was when last scored
+        self._scored = Day()  # the day as last scored
         self._look_at: datetime | None = None
-        self._numbers = count()  # of two events at the same moment, the one that was planned first
+        self._numbers = count()  # breaks ties between events at the same time: the first planned goes first
         self._events: list[tuple[datetime, int, Callable[[], None]]] = []
         for batch in sender.batches:
             self._plan(batch.due, partial(self._book, Counts(volume=batch.emails)))
@@ -118,7 +118,7 @@ class Watch:
 
     def _let_out(self, batch: Batch) -> None:
         now, throttle = self._clock.now, self._throttle
-        if throttle is not None and throttle.holds(now):  # afterwards, at the pace at which it came
+        if throttle is not None and throttle.holds(now):  # after the throttle ends, at its original pace
             self._plan(throttle.until + (now - throttle.since), partial(self._let_out, batch))
             return
         if self._story.throttled_at is None and now >= self._story.begins_at:
@@ -136,7 +136,7 @@ class Watch:
                 self._score()
 
     def _look(self) -> None:
-        if self._clock.now == self._look_at:  # or else it was put off
+        if self._clock.now == self._look_at:  # otherwise it was postponed
             self._score()
 
     def _score(self) -> None:
@@ -160,7 +160,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindFigures:
-    """None: nobody was found, or there is nothing to find."""
+    """The figures of one kind of sender. None means that none was detected, or there is nothing to detect."""
 
     is_abuse: bool
     senders: int
@@ -168,24 +168,24 @@ class KindFigures:
     detect_s_p50: float | None
     detect_s_p90: float | None
     emails: int  # that they wanted to send
-    out_before: int | None  # of these, what went out before they were throttled, or all of it
+    out_before: int | None  # of these, sent before throttling; all of them if never throttled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbuseFigures:
     kinds: Mapping[str, KindFigures]
-    false_positive_rate: float | None  # of the honest senders, who was throttled
-    false_negative_rate: float | None  # of the abusers, who never was
-    precision: float | None  # of the throttled, who is an abuser
+    false_positive_rate: float | None  # share of honest senders that were throttled
+    false_negative_rate: float | None  # share of abusers that were never throttled
+    precision: float | None  # share of throttled senders that are abusers
     detect_s_p50: float | None
     detect_s_p90: float | None
-    scored: int  # times, all senders together
+    scored: int  # times, for all senders
 
 
 def simulate_abuse(
     senders: Iterable[Sender], way: Way, *, days: int, progress: Callable[[], None] = lambda: None
 ) -> list[Story]:
-    """`progress` is called after each sender."""
+    """Runs the simulation. Calls `progress` after each sender."""
     stories = []
     for sender in senders:
         stories.append(Watch(sender, way).run(until=START + days * DAY))

@@ -1,4 +1,4 @@
-"""Draws how soon the abusers are found, and which part of each kind of sender is throttled, for both ways of scoring."""
+"""Draws how soon abusers are detected, and the share of each kind of sender throttled, for both ways of scoring."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,14 +25,14 @@ BARS: dict[Way, Tint] = {Way.EVENTS: 1, Way.HOURLY: "quiet"}
 
 
 def draw_abuse(stories: Mapping[Way, Sequence[Story]], figures: Mapping[Way, AbuseFigures]) -> str:
-    """As SVG; the same for the same stories."""
+    """Draws an SVG. The same stories give the same drawing."""
     panels = [_found(stories), _throttled(figures)]
-    about = "Scored with each event that matters, as the engine does, and by a timer once an hour."
+    about = "Scored on each relevant event, as in the engine, and by a timer once an hour."
     return document(panels, title="How soon abuse is found, and who is throttled", about=about, columns=2)
 
 
 def _found(stories: Mapping[Way, Sequence[Story]]) -> Fragment:
-    """For each kind of abuser, the part that was found after so long."""
+    """Draws the share of each kind of abuser that was detected over time."""
     abuses = [kind for kind in senders.Kind if kind.is_abuse]
     return line_chart(
         [
@@ -42,7 +42,7 @@ def _found(stories: Mapping[Way, Sequence[Story]]) -> Fragment:
         ],
         x_axis=Axis(unit=Unit.DURATION, label="since the abuse began", log=True),
         y_axis=Axis(unit=Unit.PERCENT, includes=(0, 1)),
-        label="part of the abusers that was found",
+        label="share of abusers found",
         width=WIDTH,
         height=HEIGHT,
     )
@@ -68,6 +68,6 @@ def _throttled(figures: Mapping[Way, AbuseFigures]) -> Fragment:
         parts=[Part(way.value, BARS[way]) for way in Way],
         stacked=False,
         axis=Axis(unit=Unit.PERCENT, includes=(1,)),
-        label="part of each kind of sender that was throttled",
+        label="share of each kind of sender that was throttled",
         width=WIDTH,
     )

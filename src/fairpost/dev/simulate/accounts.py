@@ -1,7 +1,7 @@
-"""Many accounts of many providers for days: does each keep its limits, and does everything else arrive?
+"""Simulates accounts of many providers for days: does each keep its limits, and does everything else arrive?
 
-The real database and the real workers, on a clock moved by hand. The servers are a script with the troubles of real
-ones: full mailboxes, dead addresses, requests to slow down, an hour's failure. The dice are loaded by a seed.
+It uses the real database and the real workers, on a clock that is moved manually. The servers follow a script with
+realistic trouble: full mailboxes, dead addresses, requests to slow down, an outage of an hour. The dice are seeded.
 """
 
 from collections import Counter
@@ -24,13 +24,13 @@ from fairpost.transports.port import Permission
 START = datetime(2030, 1, 7, 8, tzinfo=UTC)  # a Monday
 MIX = ("gmail", "outlook", "yahoo", "workspace", "microsoft365", "gmail", "custom", "hotmail", "gmail-api", "relay")
 ACCOUNTS_PER_POOL = 10
-ENQUEUED_OVER = 0.8  # of the time
-COOL_DOWN_S = 6 * 3600  # who is stopped for bounces comes back: nobody is there to resume him
+ENQUEUED_OVER = 0.8  # of the total time
+COOL_DOWN_S = 6 * 3600  # an account paused for bounces resumes by itself, because there is no operator
 LOT_EVERY = timedelta(hours=6)
 OUTAGE = (timedelta(hours=5), timedelta(hours=6))  # of every fifth account's server
 
 OK = Report(reached=Reached.REPLIED, step=Step.DOT, reply=Reply(250, "2.0.0 taken"))
-TROUBLES = (  # how often, what
+TROUBLES = (  # probability and report
     (0.010, Report(reached=Reached.REPLIED, step=Step.RCPT, reply=Reply(550, "5.1.1 no such user"))),
     (0.020, Report(reached=Reached.REPLIED, step=Step.RCPT, reply=Reply(452, "4.2.2 mailbox full"))),
     (
@@ -44,7 +44,7 @@ TROUBLES = (  # how often, what
 
 @dataclass(slots=True)
 class Server:
-    """One account's server; notes when each send began that it saw."""
+    """One account's server. Records when each send that it saw began."""
 
     dice: Dice
     has_outage: bool
@@ -77,7 +77,7 @@ class Outcome:
     duplicates: int
     broken_limits: tuple[str, ...]
     simulated: timedelta
-    sent_by: Counter[str]  # provider
+    sent_by: Counter[str]  # by provider
 
 
 async def simulate_accounts(
@@ -118,7 +118,10 @@ async def _accounts(store: Store, n: int, seed: int) -> dict[AccountId, Server]:
 
 
 async def _enqueue(store: Store, emails: int, *, pools: int, over: timedelta) -> None:
-    """Due in lots, every six hours; a third of all for the first pool, which will have more to do than it may."""
+    """Enqueues e-mails that are due in lots, every six hours.
+
+    A third of them go to the first pool, which gets more work than its limits allow.
+    """
     lots = max(1, int(over / LOT_EVERY))
     for start in range(0, emails, 5000):
         numbers = range(start, min(emails, start + 5000))

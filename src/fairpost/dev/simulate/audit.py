@@ -1,4 +1,4 @@
-"""Counts what really went out, by brute force and without the engine's own books: did every account keep its limits?"""
+"""Counts what was really sent, by brute force and without the engine's records: did every account keep its limits?"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ DAY = timedelta(days=1)
 
 
 def violations(limits: Limits, sent: Sequence[datetime]) -> list[str]:
-    """`sent`: when each send of one account began, in order. The warm-up is not looked at."""
+    """Returns violations. `sent` is when each send of one account began, in order. Ignores the warm-up."""
     found = [
         *_too_close(sent, timedelta(milliseconds=limits.delay_ms)),
         *_anchored(sent, HOUR, limits.hourly_max, "hourly"),
@@ -36,7 +36,7 @@ def _too_close(sent: Sequence[datetime], pause: timedelta) -> list[str]:
 
 
 def _anchored(sent: Sequence[datetime], length: timedelta, most: int | None, name: str) -> list[str]:
-    """A window begins with its first send, and the next with the first send after its end."""
+    """Checks windows that begin with their first send; the next one begins with the first send after its end."""
     found, started, used = list[str](), None, 0
     for at in sent:
         if started is None or at >= started + length:
@@ -48,7 +48,7 @@ def _anchored(sent: Sequence[datetime], length: timedelta, most: int | None, nam
 
 
 def _sliding(sent: Sequence[datetime], length: timedelta, most: int | None, name: str) -> list[str]:
-    """Number n and the one `most` before it are at least the length apart."""
+    """Checks that each send is at least `length` after the one `most` places before it."""
     if most is None:
         return []
     return [

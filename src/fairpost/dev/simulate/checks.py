@@ -1,11 +1,11 @@
-"""What must hold with every provider, looked at from outside: in the database, and in what the servers saw.
+"""Checks what must hold with every provider, observed from outside: in the database, and in what the servers saw.
 
-A look is taken many times a second, in a simulation as in the real world; nothing of the engine is asked about itself.
+Observations are made many times a second, in a simulation as in the real world. The engine is never asked about itself.
 
-The wait of a newcomer: each sender who is ready may go first once, so after as many sends as there are senders ready
-the newcomer has been served. How many sends the pool could have begun since then is added up look by look (`_Newcomer`):
-each account that may work adds the time passed, divided by its interval. With all accounts at work this is
-(senders ready × one interval ÷ accounts); where some are at rest with good reason, it takes as long as the others need.
+The wait of a newcomer: each ready sender may go first once, so after as many sends as there are ready senders, the
+newcomer has been served. The number of sends that the pool could have begun since then is summed with each observation
+(`_Newcomer`): each account that may work adds the time passed, divided by its interval. If all accounts work, this is
+(ready senders × one interval ÷ accounts); if some rest for good reason, it takes as long as the others need.
 """
 
 import math
@@ -25,13 +25,13 @@ from fairpost.policy.limits import Barrier, NotBefore, standing
 from fairpost.policy.retries import retry_delay
 from fairpost.store.store import Store
 
-STOCK_S = 0.25  # of work that an account may hold, beside the e-mail being sent
-LONG_SEND_S = 2.0  # after which nothing is held any more
-LONG_PAUSE_S = 1.0  # during which nothing is held
-GRACE_S = 1.0  # for what must happen at once
-SLACK_S = 0.5  # beyond an edge before it counts: a look comes when it comes
-BLIND_S = 1.0  # between two looks in the real world, and they say nothing together
-SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # of the sends, where there is mail of both
+STOCK_S = 0.25  # of work that an account may hold, besides the e-mail being sent
+LONG_SEND_S = 2.0  # of a send, after which nothing may be held
+LONG_PAUSE_S = 1.0  # during which nothing may be held
+GRACE_S = 1.0  # for things that must happen at once
+SLACK_S = 0.5  # tolerance beyond a limit, because observations come late
+BLIND_S = 1.0  # between two real-world observations: beyond this, they prove nothing together
+SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # of the sends, if there is mail of both classes
 
 RESTING = (Barrier.BACK_OFF, Barrier.UNREACHABLE, Barrier.STATUS)
 
@@ -39,28 +39,28 @@ RESTING = (Barrier.BACK_OFF, Barrier.UNREACHABLE, Barrier.STATUS)
 class Check(StrEnum):
     STOCK = "stock"  # too much was held
     NEWCOMER = "newcomer"  # served too late
-    BLAME = "blame"  # an account rested or stopped for one e-mail or one sender
-    IDLE = "idle"  # an account that might send did not, and mail of its pool was due
-    LOG = "log"  # attempts logged and conversations at the server differ
-    LIMITS = "limits"  # an account exceeded its own
-    PLAN = "plan"  # an e-mail did not end when its plan says
+    BLAME = "blame"  # an account rested or stopped because of one e-mail or sender
+    IDLE = "idle"  # an account that could send did not, although mail of its pool was due
+    LOG = "log"  # logged attempts and conversations at the server differ
+    LIMITS = "limits"  # an account exceeded its limits
+    PLAN = "plan"  # an e-mail did not end when its retry plan says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """The worst of its kind, of this account or sender."""
+    """The worst violation of this check for this account or sender."""
 
     check: Check
     whose: str
-    at_s: float  # since the beginning
-    worst: float  # e-mails or seconds, as the check counts
+    at_s: float  # since the start
+    worst: float  # e-mails or seconds, depending on the check
     times: int
     about: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """An account, and what its provider is like."""
+    """An account, and the behaviour of its provider."""
 
     account: str
     behaviour: Behaviour
@@ -68,12 +68,12 @@ class Watched:
 
     @property
     def interval_s(self) -> float:
-        """From one send to the next."""
+        """The time from one send to the next."""
         return max(self.limits.delay_ms, self.limits.gap_max_ms or 0, 1000 * self.behaviour.takes_s) / 1000
 
     @property
     def stock_max(self) -> int:
-        """Beside the e-mail being sent. A pause that is drawn anew each time may be none at all."""
+        """The number of e-mails it may hold besides the one being sent. A random pause may be zero."""
         shortest_s = max(self.limits.delay_ms / 1000, self.behaviour.takes_s)
         return 0 if shortest_s > LONG_PAUSE_S else math.ceil(STOCK_S / shortest_s)
 
@@ -83,9 +83,9 @@ class _Newcomer:
     workspace: str
     email_class: EmailClass
     arrived_at: datetime
-    ready: int = 1  # sends that may go before it, itself among them
-    offered: float = 0.0  # sends that the pool could have begun since
-    late_s: float = 0.0  # that the pool could have sent since then
+    ready: int = 1  # sends that may go before it, including its own
+    offered: float = 0.0  # sends that the pool could have begun since then
+    late_s: float = 0.0  # time for which it is overdue while the pool could send
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ FROM fairpost.queue WHERE state <> 'in_doubt'"""
 
 
 class Watch:
-    """Looks at one pool of accounts from the beginning to the end."""
+    """Observes one pool of accounts from start to end."""
 
     def __init__(
         self,
@@ -128,8 +128,10 @@ class Watch:
         guilty: Iterable[str] = (),
         slack_s: float | None = None,
     ) -> None:
-        """`guilty`: workspaces that a provider refuses; nobody has to send for them. `slack_s`: by how much the real world is
-        late; None: time stands still while we look."""
+        """Creates the watch. `guilty` are workspaces that a provider refuses; no account has to send for them.
+
+        `slack_s` is the delay of the real world, or None if time stands still during an observation.
+        """
         self._store = store
         self._watched = {each.account: each for each in watched}
         self._visits = visits
@@ -144,7 +146,7 @@ class Watch:
         self._epochs: dict[AccountId, int] = {}
         self._found: dict[tuple[Check, str], Violation] = {}
 
-    # ── what came out ─────────────────────────────────────────────────────────────────────────────────────
+    # ── results ───────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def violations(self) -> list[Violation]:
@@ -159,20 +161,20 @@ class Watch:
         able_s = sum(each.able_s for each in self._idleness.values())
         return sum(each.total_s for each in self._idleness.values()) / able_s if able_s else 0.0
 
-    # ── what happens ──────────────────────────────────────────────────────────────────────────────────────
+    # ── events ────────────────────────────────────────────────────────────────────────────────────────────
 
     def arrived(self, workspace: str, email_class: EmailClass, at: datetime) -> None:
-        """Somebody new has mail due."""
+        """Records that a newcomer has mail due."""
         self._newcomers[workspace] = _Newcomer(workspace, email_class, at)
 
     async def begun(self, account: Account, now: datetime) -> None:
-        """The account is sending one: what else does it hold?"""
+        """Checks what else an account holds while it is sending an e-mail."""
         row = await self._store.row(_LEASE, account.id)
         is_new = self._epochs.get(account.id) != row["epoch"]
         self._epochs[account.id] = row["epoch"]
         most = 0 if is_new else self._watched[account.name].stock_max
         if row["claimed"] > most:
-            about = f"held {row['claimed']} beside the {'first ' if is_new else ''}e-mail being sent; {most} allowed"
+            about = f"held {row['claimed']} in addition to the {'first ' if is_new else ''}e-mail being sent; {most} allowed"
             self._find(Check.STOCK, account.name, now, row["claimed"], about)
 
     async def look(self, now: datetime) -> None:
@@ -200,7 +202,7 @@ class Watch:
         self._look_at_newcomers(due, offered, now, passed_s=passed_s)
 
     def _start_again(self) -> None:
-        """A machine that keeps us from looking keeps others from sending: nothing before this look counts as a stretch."""
+        """Discards earlier observations: a machine too busy to observe is also too busy to send."""
         for idleness in self._idleness.values():
             idleness.since = None
         for newcomer in self._newcomers.values():
@@ -218,13 +220,13 @@ class Watch:
             about = f"held {holds.claimed} during a send of {sends_s:.1f} s"
             self._find(Check.STOCK, account.name, now, holds.claimed, about)
         elif holds.claimed > watched.stock_max + (1 if not holds.sending else 0) + (0 if self._is_exact else 1):
-            about = f"held {holds.claimed}; {watched.stock_max} allowed beside the e-mail being sent"
+            about = f"held {holds.claimed}; {watched.stock_max} allowed in addition to the e-mail being sent"
             self._find(Check.STOCK, account.name, now, holds.claimed, about)
 
     def _look_at_use(
         self, watched: Watched, account: Account, holds: _Held, now: datetime, *, passed_s: float, is_due: bool
     ) -> bool:
-        """Whether it might work: it is not kept by its limits, nor, with good reason, by a rest."""
+        """Returns whether the account could work: neither its limits nor a justified rest prevent it."""
         barrier = standing(account, now=now)
         reason = barrier.reason if isinstance(barrier, NotBefore) else None
         is_resting = reason in RESTING
@@ -273,10 +275,10 @@ class Watch:
                     about = f"waits for {waited_s:.1f} s; {newcomer.ready} turns were over {newcomer.late_s:.1f} s ago"
                     self._find(Check.NEWCOMER, newcomer.workspace, now, waited_s, about)
 
-    # ── at the end ────────────────────────────────────────────────────────────────────────────────────────
+    # ── end ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def finish(self, now: datetime, *, drains: bool) -> None:
-        """Nobody works any more. `drains`: everything should have left by now."""
+        """Checks the end of all work. `drains` means that everything should have been sent by now."""
         ids = {account.name: account.id for account in await self._store.accounts()}
         logged = await self._logged()
         for watched in self._watched.values():
@@ -284,7 +286,7 @@ class Watch:
             if watched.behaviour.is_gmail and not self._is_exact:
                 continue  # over HTTP, a server does not know which of its answers belong to one attempt
             cut, in_log = sum(visit.was_cut for visit in seen), logged.get(ids[watched.account], 0)
-            if not len(seen) - cut <= in_log <= len(seen):  # one cut off before its end may count, or not
+            if not len(seen) - cut <= in_log <= len(seen):  # a conversation that was cut off may or may not count
                 about = f"{in_log} attempts logged, {len(seen)} conversations at the server"
                 self._find(Check.LOG, watched.account, now, abs(len(seen) - in_log), about)
             for words in self._broken_limits(watched.limits, [visit.left_at or visit.began_at for visit in seen]):
@@ -304,7 +306,7 @@ class Watch:
                 self._find(Check.PLAN, row["workspace"], now, 1, f"still {row['state']} at the end")
 
     async def _logged(self) -> Mapping[AccountId, int]:
-        """Those in doubt are logged when they are decided."""
+        """Returns the logged attempts. E-mails in doubt are logged when they are resolved, so they are added here."""
         rows = await self._store.fetch(
             """SELECT account_id, count(*) AS n FROM (
                    SELECT account_id FROM fairpost.attempts
@@ -313,7 +315,7 @@ class Watch:
         return {AccountId(row["account_id"]): row["n"] for row in rows}
 
     def _broken_limits(self, limits: Limits, moments: Sequence[datetime]) -> list[str]:
-        """On a real socket an e-mail is now sooner there and now later: pauses are looked at ten at a time."""
+        """Returns the broken limits. On a real socket, delivery times vary, so pauses are checked ten at a time."""
         if self._is_exact:
             return broken_limits(limits, moments)
         ten = Limits(delay_ms=max(0, 10 * limits.delay_ms - round(1000 * self._slack_s)))
@@ -335,7 +337,7 @@ class Watch:
 
 
 def _waits_s(account: Account, now: datetime) -> float:
-    """Until it may send; for ever, where a person must act."""
+    """Returns the time until it may send, which is infinite if a person must act."""
     barrier = standing(account, now=now)
     if not isinstance(barrier, NotBefore):
         return 0.0
@@ -343,6 +345,6 @@ def _waits_s(account: Account, now: datetime) -> float:
 
 
 def _plan(email_class: EmailClass, attempts_max: int) -> timedelta:
-    """When the last try is over, at the latest, and half a minute."""
+    """Returns when the last attempt must be over, plus half a minute."""
     delays = (retry_delay(email_class, attempts=n, roll=1.0) for n in range(1, attempts_max))
     return sum(delays, timedelta(seconds=30))

@@ -1,4 +1,4 @@
-"""Drives accounts as engines do, in a time that passes only when all of them wait for something."""
+"""Drives accounts as engines do, on a clock that only advances when all of them are waiting."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from fairpost.store.store import Store
 from fairpost.system.clock import ManualClock
 from fairpost.transports.port import Transport
 
-LOOK_AGAIN = timedelta(seconds=1)  # where others took what there was
-KEPT = timedelta(seconds=LEASE_S / 3)  # who rests longer gives its lease back meanwhile
+LOOK_AGAIN = timedelta(seconds=1)  # if others took the work
+KEPT = timedelta(seconds=LEASE_S / 3)  # an account that rests longer returns its lease meanwhile
 
 
 @dataclass(slots=True)
@@ -33,14 +33,14 @@ class Drive:
         *,
         mind: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """`mind`: what an engine looks after beside its accounts, each time before they wait."""
+        """Creates the driver. `mind` is other work of an engine, done each time before the accounts wait."""
         self._store = store
         self._mind = mind
         self._clock = clock
         self._accounts = {id_: _Driven(transport, wakes_at=clock.now) for id_, transport in transports.items()}
 
     async def run(self, *, until: datetime, after_each: Callable[[], None] = lambda: None) -> None:
-        """To this moment, or until nobody waits for anything any more."""
+        """Advances to this time, or until nothing is waiting."""
         while True:
             for account_id, driven in self._accounts.items():
                 if driven.wakes_at is not None and driven.wakes_at <= self._clock.now:
@@ -65,12 +65,12 @@ class Drive:
                     driven.wakes_at = self._clock.now
 
     def wake_all(self) -> None:
-        """Something has arrived."""
+        """Wakes all accounts because something has arrived."""
         for driven in self._accounts.values():
             driven.wakes_at = self._clock.now
 
     def crash(self, account_id: AccountId) -> None:
-        """Its worker is gone without a word; another takes over when the lease has run out."""
+        """Makes a worker disappear without notice. Another takes over when the lease expires."""
         driven = self._accounts[account_id]
         driven.runner, driven.wakes_at = None, self._clock.now + timedelta(seconds=LEASE_S)
 

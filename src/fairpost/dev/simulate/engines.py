@@ -1,6 +1,6 @@
-"""A whole engine inside one event loop: the real orchestrator and the real worker processes, without the processes.
+"""A whole engine inside one event loop: the real orchestrator and the real workers, without processes.
 
-In place of the parent that forks stands one that starts tasks. Everything else is what `fairpost work` runs.
+Instead of the supervisor that forks, there is one that starts tasks. Everything else is what `fairpost work` runs.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from fairpost.engine.process import MakeTransport, WorkerOptions, WorkerProcess
 from fairpost.model.reason import Log
 from fairpost.store.store import Store
 
-FIRST_PID = 1 << 30  # more than any process of the system has: nobody real is ever signalled
+FIRST_PID = 1 << 30  # larger than any real pid, so that no real process is signalled
 
 _pids = itertools.count(FIRST_PID)
 
 
 class _Tasks:
-    """The parent of an engine's processes, as its orchestrator sees it."""
+    """The supervisor of an engine's processes, as its orchestrator sees it."""
 
     def __init__(self, store: Store, options: WorkerOptions, make_transport: MakeTransport) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class _Tasks:
             self._ours.send(encode({"exited": pid, "code": 0}))
 
     def _let_go(self, pid: int) -> None:
-        """A process whose lifeline is cut ends at once."""
+        """Cuts the lifeline of a process, which ends it at once."""
         held = self._held.pop(pid, None)
         if held is not None:
             os.close(held)
@@ -71,7 +71,7 @@ class _Tasks:
         for pid in list(self._held):
             self._let_go(pid)
         await asyncio.gather(*tasks)
-        await asyncio.sleep(0.001)  # the orchestrator sees the ends of their channels
+        await asyncio.sleep(0.001)  # lets the orchestrator see that their channels have closed
         self._loop.remove_reader(self._ours)
         for sock in (self._ours, self.orchestrators):
             sock.close()
@@ -86,7 +86,7 @@ async def engine(
     accounts_per_process: int = 1,
     log: Log = lambda _: None,
 ) -> AsyncIterator[Orchestrator]:
-    """Runs until the end of the block, then finishes what is under way."""
+    """Runs an engine until the end of the block, then finishes current work."""
     options = WorkerOptions(url="", owner=name, accounts_max=accounts_per_process, poll_only=True)
     tasks = _Tasks(store, options, make_transport)
     orchestrator = Orchestrator(store, options, tasks.orchestrators, processes_max=1000, log=log)

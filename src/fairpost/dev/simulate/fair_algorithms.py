@@ -1,6 +1,6 @@
-"""Three ways to choose who goes next, behind one interface: by arrival, by the first plan, and ours on the real SQL.
+"""Three ways to choose who goes next, with one interface: by arrival, by the original plan, and ours on the real SQL.
 
-What is measured of them does not belong here; they only take in and let out.
+They only accept and release e-mails; measuring them belongs elsewhere.
 """
 
 from collections import defaultdict, deque
@@ -15,24 +15,24 @@ from fairpost.model.account import Lease, Limits
 from fairpost.model.ids import EmailId
 from fairpost.store.store import Store
 
-CLAIM_MAX = 50  # what an account's worker takes at a time
-ENQUEUE_MAX = 10_000  # what the database takes at a time
+CLAIM_MAX = 50  # what an account's worker claims at a time
+ENQUEUE_MAX = 10_000  # what the database accepts at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Email:
     sender: Sender
     domain: str
-    minute: int  # in which it arrived
+    minute: int  # of arrival
     bounces: bool = False
 
 
 class Algorithm(Protocol):
     async def put(self, emails: Sequence[Email], now: datetime) -> None:
-        """In the order of their arrival."""
+        """Adds e-mails in the order of their arrival."""
 
     async def throttle(self, sender: Sender, now: datetime) -> None:
-        """Nothing of this sender goes out any more."""
+        """Stops all e-mails of this sender."""
 
     async def take(self, n: int, now: datetime) -> list[Email]: ...
 
@@ -56,11 +56,11 @@ class Fifo:
 
 
 class WholeShares:
-    """The plan that Fairpost began with: domains by how much they have waiting, the least first, each
-    max(1, ⌊slots / domains⌋); inside, users likewise.
+    """Fairpost's original plan: domains by backlog, smallest first, each with max(1, ⌊slots / domains⌋) slots; users
+    within a domain likewise.
 
-    As it was written: the shares are whole numbers, nobody gets what another leaves over, and priority only sorts the
-    e-mails of one user, so that weights have no effect.
+    Implemented as written: shares are whole numbers, unused shares are lost, and priority only sorts the e-mails of one
+    user, so weights have no effect.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class WholeShares:
 
 
 def _shares(waiting: dict[str, int], n: int) -> list[tuple[str, int]]:
-    """How many of `n` each gets; of equals, who came first goes first."""
+    """Returns how many of `n` each gets. Among equals, the first to arrive goes first."""
     ascending = sorted((count, place, name) for place, (name, count) in enumerate(waiting.items()) if count)
     most = max(1, n // len(ascending)) if ascending else 0
     shares, left = [], n
@@ -101,7 +101,7 @@ def _shares(waiting: dict[str, int], n: int) -> list[tuple[str, int]]:
 
 
 class Fairpost:
-    """The real queue in a real database: `enqueue_many`, and `claim` in batches as a worker makes them."""
+    """The real queue in a real database: `enqueue_many`, and `claim` in batches like a worker's."""
 
     def __init__(self, store: Store, lease: Lease, *, content_id: int) -> None:
         self._store = store
@@ -111,7 +111,7 @@ class Fairpost:
 
     @classmethod
     async def open(cls, store: Store, scenario: Scenario, now: datetime) -> Self:
-        """On an empty database: one account without limits, and the senders' weights."""
+        """Opens the queue, which needs an empty database. Adds one account without limits, and the senders' weights."""
         account = await store.add_account("simulated", address="simulated@post.test", limits=Limits())
         lease = await store.take_lease(account, owner="simulation", seconds=60.0 * (scenario.minutes + 1), now=now)
         assert lease is not None
@@ -122,8 +122,11 @@ class Fairpost:
         return cls(store, lease, content_id=content)
 
     async def put(self, emails: Sequence[Email], now: datetime) -> None:
-        """Each sender in a transaction of its own. Staged at once, as a claim would do it: among equals the one who
-        was staged first goes first, and a seed is to give the same each time."""
+        """Adds e-mails, one transaction per sender.
+
+        Arrivals are absorbed at once, as a claim would do: among equals, the first absorbed goes first, and a seed must
+        always give the same result.
+        """
         for _, of_one in groupby(emails, key=lambda email: email.sender.name):
             lot = list(of_one)
             for at in range(0, len(lot), ENQUEUE_MAX):
@@ -163,7 +166,7 @@ class Fairpost:
         return taken
 
     async def _finish(self, ids: Sequence[EmailId], now: datetime) -> None:
-        """Into history, a batch at a time. Begin and settle would do it one by one, and change nothing of who is next."""
+        """Moves e-mails to the history in batches. Begin and settle would do so one by one, with the same order."""
         states = ["bounced" if self._known.pop(id_).bounces else "sent" for id_ in ids]
         await self._store.fetch(
             """SELECT fairpost.finish(e.id, e.state::fairpost.email_state, NULL, $3)

@@ -1,7 +1,7 @@
-"""One scenario through three ways of choosing who goes next: the same arrivals, the same slots, and what came of it.
+"""Runs one scenario with three ways of choosing who goes next, on the same arrivals and slots, and compares them.
 
-A round is a minute: what arrives in it is put in, throttles take effect, then its slots are taken. What is measured is
-counted from outside, by who arrived and who left; no algorithm is asked about itself.
+A round is a minute: arrivals are added, throttles take effect, then slots are taken. Measurements are taken from
+outside, by who arrived and who left; no algorithm is asked about itself.
 """
 
 from collections import Counter, defaultdict
@@ -19,7 +19,8 @@ from fairpost.system.chance import dice
 START = datetime(2030, 1, 7, 8, tzinfo=UTC)
 ROUND = timedelta(minutes=1)
 WINDOW_ROUNDS = 10
-# Whole e-mails cannot be shared out more evenly than to one more or less: who is due fewer in a window is not compared.
+# Whole e-mails cannot be shared more evenly than to within one: senders due fewer than this in a window are not
+# compared.
 FAIR_SHARE_MIN = 5.0
 
 TITLES = {"fifo": "first come, first served", "seed": "whole shares in turn", "fairpost": "Fairpost"}
@@ -29,7 +30,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """`eligible`: what each sender had waiting when the slots were given out, throttled ones left out."""
+    """One round. `eligible` is what each sender had waiting when the slots were assigned, without throttled senders."""
 
     eligible: Mapping[Sender, int]
     served: Mapping[Sender, int]
@@ -40,14 +41,14 @@ class GroupFigures:
     senders: int
     emails: int
     sent: int
-    share: float  # of all that was sent
+    share: float  # of everything sent
     wait_s_p50: float | None
     wait_s_p99: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """None: the scenario has nothing to measure it by."""
+    """The figures of one algorithm. None means that the scenario has nothing to measure."""
 
     jain: float | None
     gini: float | None
@@ -63,26 +64,29 @@ class Figures:
 
 @dataclass(slots=True)
 class Course:
-    """What happened: each round, and in which round each e-mail left (None: still waiting at the end)."""
+    """What happened: each round, and the round in which each e-mail left (None if it was still waiting at the end)."""
 
     scenario: Scenario
     rounds: list[Round] = field(default_factory=list)
     left: dict[Email, int | None] = field(default_factory=dict)
 
     def wait_s(self, email: Email) -> float:
-        """In steps of a minute; 0: it left in the minute in which it came. What still waits has waited until the end."""
+        """Returns the wait in steps of a minute, or 0 if it left in the minute it arrived.
+
+        E-mails that are still waiting count until the end.
+        """
         left = self.left[email]
         return ((self.scenario.minutes if left is None else left) - email.minute) * ROUND.total_seconds()
 
     def share_over_time(self, group: str) -> list[float]:
-        """Of each round's slots."""
+        """Returns the share of each round's slots."""
         return [
             sum(n for sender, n in r.served.items() if sender.group == group) / self.scenario.slots_per_minute
             for r in self.rounds
         ]
 
     def waits_by_sender(self) -> dict[Sender, list[float]]:
-        """Without those who are throttled: they are meant to wait."""
+        """Returns the waits without those of throttled senders, which are meant to wait."""
         throttled = {throttle.sender for throttle in self.scenario.throttles}
         waits: dict[Sender, list[float]] = defaultdict(list)
         for email in self.left:
@@ -94,7 +98,7 @@ class Course:
 async def compare(
     store: Store, scenario: Scenario, *, seed: int, progress: Callable[[], None] = lambda: None
 ) -> dict[str, Course]:
-    """`store`: on an empty database. `progress` is called after each round of each algorithm."""
+    """Runs all algorithms. `store` is on an empty database. Calls `progress` after each round of each algorithm."""
     arrivals = emails_of(scenario, seed=seed)
     algorithms: tuple[Algorithm, ...] = (Fifo(), WholeShares(), await Fairpost.open(store, scenario, START))
     courses: dict[str, Course] = {}
@@ -104,7 +108,7 @@ async def compare(
 
 
 def emails_of(scenario: Scenario, *, seed: int) -> list[list[Email]]:
-    """By minute. Which of them bounce is decided here, once for all algorithms."""
+    """Returns the e-mails by minute, and decides which of them bounce, once for all algorithms."""
     roll = dice(f"bounces {seed}")
     arrivals: list[list[Email]] = [[] for _ in range(scenario.minutes)]
     for arrival in scenario.arrivals:
@@ -148,7 +152,10 @@ async def run(
 
 
 def fair_shares(slots: float, waiting: Mapping[K, float], weights: Mapping[K, float]) -> dict[K, float]:
-    """Max-min: the slots poured over all who have something waiting, by weight; what one cannot use goes to the others."""
+    """Divides the slots by weight among all senders with waiting e-mails (max-min fairness).
+
+    What one cannot use goes to the others.
+    """
     shares: dict[K, float] = {}
     weight_left = sum(weights[key] for key in waiting)
     for key in sorted(waiting, key=lambda key: waiting[key] / weights[key]):
@@ -182,8 +189,11 @@ def figures(course: Course) -> Figures:
 
 
 def _windows(course: Course) -> Iterator[list[float]]:
-    """For each window of ten rounds in which at least two senders had enough waiting: what each of them got, of its
-    fair share. A sender had enough if its fair share of the window is at least `FAIR_SHARE_MIN` e-mails."""
+    """Yields the part of its fair share that each sender got, for each window of ten rounds.
+
+    Only windows count in which at least two senders had enough waiting, which means that their fair share of the window
+    is at least `FAIR_SHARE_MIN` e-mails.
+    """
     weights = {sender: sender.weight for sender in course.scenario.senders}
     fair = [fair_shares(course.scenario.slots_per_minute, r.eligible, weights) for r in course.rounds]
     for first in range(max(1, len(fair) - WINDOW_ROUNDS + 1)):
@@ -199,8 +209,10 @@ def _windows(course: Course) -> Iterator[list[float]]:
 
 
 def _largest_share(course: Course) -> float:
-    """The most that one sender got of the slots of a window, counting only what the others could have used: rounds in
-    which they had enough waiting for all slots."""
+    """Returns the largest share of a window's slots that one sender got.
+
+    Only rounds count in which the others had enough waiting for all slots.
+    """
     slots = course.scenario.slots_per_minute
     disputed = [
         {sender: n for sender, n in each.served.items() if waiting - each.eligible[sender] >= slots}
@@ -216,8 +228,7 @@ def _largest_share(course: Course) -> float:
 
 
 def _newcomer_rounds(course: Course) -> int | None:
-    """The longest that somebody who came after the first round waited for its first slot; 1: it was served in the round
-    in which it came."""
+    """Returns the longest wait of a later sender for its first slot, which is 1 if it was served on arrival."""
     came: dict[Sender, int] = {}
     for arrival in course.scenario.arrivals:
         came.setdefault(arrival.sender, arrival.minute)

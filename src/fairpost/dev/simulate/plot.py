@@ -1,4 +1,4 @@
-"""Draws who got which slots, and how long each sender waited, a row of panels for each algorithm."""
+"""Draws who got which slots, and how long each sender waited, with a row of panels for each algorithm."""
 
 from collections.abc import Mapping
 from itertools import cycle
@@ -27,7 +27,7 @@ SMALL: tuple[Tint, ...] = (1, 3, 6, 8)
 
 
 def draw(courses: Mapping[str, Course]) -> str:
-    """As SVG; the same for the same courses."""
+    """Draws an SVG. The same courses give the same drawing."""
     scenario = next(iter(courses.values())).scenario
     tints = _tints(scenario)
     waits = {name: _waits_s(course) for name, course in courses.items()}
@@ -40,7 +40,7 @@ def draw(courses: Mapping[str, Course]) -> str:
 
 
 def _tints(scenario: Scenario) -> dict[str, Tint]:
-    """The small groups first: they are drawn at the bottom, where a thin band is seen."""
+    """Returns a tint for each group. Small groups are drawn at the bottom, where a thin band is visible."""
     small = dict.fromkeys(sender.group for sender in scenario.senders if sender.is_small)
     large = dict.fromkeys(sender.group for sender in scenario.senders if not sender.is_small)
     return dict(zip(small, cycle(SMALL), strict=False)) | dict(zip(large, cycle(LARGE), strict=False))
@@ -61,7 +61,7 @@ def _shares(label: str, course: Course, tints: Mapping[str, Tint]) -> Fragment:
 
 
 def _waits_s(course: Course) -> list[tuple[int, float, str]]:
-    """By place, the shortest wait first: how long, and of which group."""
+    """Returns the wait and the group for each rank, shortest wait first."""
     waits = sorted((median(waits), sender.group) for sender, waits in course.waits_by_sender().items())
     return [(place, wait_s, group) for place, (wait_s, group) in enumerate(waits, 1)]
 

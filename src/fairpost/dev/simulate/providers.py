@@ -1,7 +1,7 @@
-"""The engine against every provider of the zoo: whole engines on a clock moved by hand, and what must hold looked at.
+"""Runs whole engines against every provider of the zoo, on a clock that is moved manually, and checks what must hold.
 
-A case is a provider, the form of an account, and who shares the pool. Not every combination is one: each behaviour meets
-each form of account at least once, and the troubles that were seen together are together.
+A case is a provider, the form of an account, and the senders that share the pool. Not every combination is covered:
+each behaviour meets each form of account at least once, and problems that were seen together are combined.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from fairpost.transports.smtp.settings import SmtpSettings
 
 START = datetime(2030, 1, 7, 8, tzinfo=UTC)  # a Monday
 LOOK_S = 0.25
-LOOK_S_LONG = 2.0  # where hours pass
+LOOK_S_LONG = 2.0  # once hours pass
 LONG_S = 300.0
-ARRIVE_S = 26.0  # a case that is shorter has everybody arrive sooner
-NOTIFIED_MAX = 10  # more at once wake nobody: the look each second finds them
+ARRIVE_S = 26.0  # in a shorter case, everything arrives sooner
+NOTIFIED_MAX = 10  # larger arrivals send no notification: polling each second finds them
 POOL = "zoo"
 BESIDE = "healthy"
 
-WHALES = {EmailClass.URGENT: "urgent whale", None: "no whale"}  # where it is not a bulk one
+WHALES = {EmailClass.URGENT: "urgent whale", None: "no whale"}  # other than a bulk whale
 
 FORMS: dict[str, Limits] = {
     "no pause": Limits(),
@@ -54,15 +54,15 @@ FORMS: dict[str, Limits] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """`beside`: accounts of the same form with a healthy provider, in the same pool."""
+    """One case. `beside` are accounts of the same kind with a healthy provider, in the same pool."""
 
     behaviour: str
     form: str = "no pause"
     beside: int = 0
     engines: int = 1
     is_packed: bool = False
-    whale: EmailClass | None = EmailClass.BULK  # None: there is none
-    attempts_max: int = 3  # of each e-mail
+    whale: EmailClass | None = EmailClass.BULK  # None: no whale
+    attempts_max: int = 3  # for each e-mail
     lasts_s: float = 40.0
     drains: bool = False
 
@@ -151,16 +151,16 @@ CASES: tuple[Case, ...] = (
 class Result:
     case: Case
     worst_wait_s: float | None  # of a newcomer
-    idle_share: float  # of the time that accounts might have worked
+    idle_share: float  # of the time that accounts could have worked
     conversations: int
-    doubts: int  # e-mails left to a person
-    stopped: int  # accounts left to a person
+    doubts: int  # e-mails left for a person to resolve
+    stopped: int  # accounts left for a person to resume
     violations: tuple[Violation, ...]
     log: tuple[str, ...]  # of the engines
 
 
 def as_facts(result: Result) -> dict[str, Any]:
-    """For programs."""
+    """Returns the result for JSON output."""
     case = result.case
     return {
         "case": case.name,
@@ -180,7 +180,7 @@ def as_facts(result: Result) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """`is_newcomer`: a sender who has sent nothing before."""
+    """E-mails that arrive together. `is_newcomer` means that their sender has sent nothing before."""
 
     at_s: float
     workspace: str
@@ -190,7 +190,7 @@ class Arrival:
 
 
 def arrivals(case: Case) -> list[Arrival]:
-    """A whale, somebody with one recipient who is put off, an abuser, and newcomers, urgent and bulk."""
+    """Returns the arrivals of a whale, a sender with one deferred recipient, an abuser, and newcomers, urgent and bulk."""
     interval_s = min(each.interval_s for each in case.accounts)
     whale = math.ceil(min(1_200, max(60, min(30, case.lasts_s) / interval_s * len(case.accounts))))
     poison = POISON_AT_GMAIL if case.behaviour == "gmail-503-for-one" else POISON
@@ -238,7 +238,7 @@ def _arrival(
 async def simulate_providers(
     url: str, cases: Sequence[Case], *, seed: int, progress: Callable[[int], None] = lambda _: None
 ) -> list[Result]:
-    """In a virtual loop. `url` is a database with the schema and nothing in it: each case gets a copy."""
+    """Runs the cases in a virtual loop. `url` is a database with only the schema; each case gets a copy."""
     results = []
     for number, case in enumerate(cases):
         async with _copied(url, f"zoo_{number}") as own, virtual_store(own) as store:
@@ -248,7 +248,7 @@ async def simulate_providers(
 
 
 async def run_case(store: Store, case: Case, *, seed: int) -> Result:
-    """In a database with nothing in it."""
+    """Runs one case, which needs an empty database."""
     with chance.loaded(f"{seed} {case.name}"):
         return await _run_case(store, case, seed)
 
@@ -327,7 +327,7 @@ async def _arrive(store: Store, case: Case, watch: Watch, engines: Sequence[Orch
 
 
 def _transports(case: Case, visits: Visits, seed: int) -> Callable[[Account], ClosableTransport]:
-    """A provider outlives the workers that visit it, and remembers them."""
+    """Returns a factory of transports. A provider outlives the workers that connect to it, and remembers them."""
     watched = {each.account: each.behaviour for each in case.accounts}
     minds = {
         name: behaviour.smtp(chance.dice(f"{seed} {case.name} {name}"))
@@ -356,7 +356,7 @@ def emulator(behaviour: Behaviour, user: str) -> GmailEmulator:
     )
 
 
-# A pooler keeps sessions open, and a database that is in use cannot be copied.
+# A pooler keeps sessions open, and a database in use cannot be copied.
 _END_SESSIONS = "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a WHERE a.datname = '{}'"
 
 
@@ -369,14 +369,14 @@ async def _copied(url: str, name: str) -> AsyncIterator[str]:
     await _execute(elsewhere, _END_SESSIONS.format(template))
     await _execute(elsewhere, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
     try:
-        await _execute(elsewhere, f'ALTER DATABASE "{name}" SET synchronous_commit = off')  # nothing here has to last
+        await _execute(elsewhere, f'ALTER DATABASE "{name}" SET synchronous_commit = off')  # durability is not needed
         yield urlunsplit(parts._replace(path=f"/{name}"))
     finally:
         await _execute(elsewhere, f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 async def _execute(url: str, sql: str) -> None:
-    conn = await connect(url)
+    conn = await connect(url, answer_s_max=None)
     try:
         await conn.execute(sql)
     finally:

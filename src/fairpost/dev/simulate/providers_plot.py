@@ -1,4 +1,4 @@
-"""Draws how long newcomers waited at each provider, and how much of the accounts' time nobody used."""
+"""Draws how long newcomers waited at each provider, and how much of the accounts' time was unused."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from fairpost.dev.simulate.providers import Result
 
 
 def draw_providers(results: Sequence[Result]) -> str:
-    """As SVG; the same for the same results."""
+    """Draws an SVG. The same results give the same drawing."""
     panels = [
         bar_chart(
             [Bar(each.case.name, (each.worst_wait_s or 0.0,)) for each in results],
@@ -21,5 +21,5 @@ def draw_providers(results: Sequence[Result]) -> str:
         ),
     ]
     broken = sum(bool(each.violations) for each in results)
-    about = f"{len(results)} cases, {broken} of them with something that did not hold."
+    about = f"{len(results)} cases, {broken} of them with a failed check."
     return document(panels, title="providers", about=about)

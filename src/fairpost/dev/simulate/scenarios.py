@@ -1,7 +1,7 @@
-"""Who wants to send what, minute by minute: the scenarios of `fairpost simulate fairness`, as data.
+"""The scenarios of `fairpost simulate fairness` as data: who wants to send what, minute by minute.
 
-The senders of one scenario are siblings in the flow tree (workspaces, or the users of one domain), so that the fair
-share of each follows from its weight alone. How their e-mails are let out does not belong here.
+The senders of one scenario are siblings in the flow tree (workspaces, or the users of one domain), so that each fair
+share follows from the weight alone. How their e-mails are released belongs elsewhere.
 """
 
 from collections.abc import Callable
@@ -15,14 +15,14 @@ SPREAD_OVER = 20  # domains
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """`is_small`: its waits are the ones that a large sender must not make longer."""
+    """A sender. `is_small` means that a large sender must not make its waits longer."""
 
     name: str
     group: str
     workspace: str
     domains: tuple[str, ...]
     user: str = "u"
-    level: Literal["workspace", "user"] = "workspace"  # what its weight and its throttle hang on
+    level: Literal["workspace", "user"] = "workspace"  # the level of its weight and throttle
     weight: float = 1.0
     is_small: bool = False
     bounce_share: float = 0.0
@@ -41,7 +41,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """From this minute on nothing of the sender goes out."""
+    """A throttle: nothing is sent for the sender from this minute on."""
 
     minute: int
     sender: Sender
@@ -62,28 +62,30 @@ class Scenario:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The large ones first, by weight."""
+        """The groups, large ones first, by weight."""
         ordered = sorted(self.senders, key=lambda sender: (sender.is_small, -sender.weight, sender.group))
         return tuple(dict.fromkeys(sender.group for sender in ordered))
 
 
 @dataclass(frozen=True, slots=True)
 class _Dice:
-    """`scale` makes every amount larger, the slots included; the senders and the minutes stay the same. Below one it is
-    only for a quick look: nobody gets less than one e-mail."""
+    """Seeded dice. `scale` multiplies every amount, including the slots; senders and minutes stay the same.
+
+    A scale below one is only for a quick look: each sender has at least one e-mail.
+    """
 
     roll: Dice
     scale: float
 
     def whole(self, low: int, high: int) -> int:
-        """From low to high, both included."""
+        """Returns a number from low to high, inclusive."""
         return low + int(self.roll() * (high - low + 1))
 
     def times(self, n: int) -> int:
         return max(1, round(n * self.scale))
 
     def in_order(self, arrivals: list[Arrival]) -> tuple[Arrival, ...]:
-        """By minute; who is first within a minute is chance."""
+        """Sorts the arrivals by minute. The order within a minute is random."""
         return tuple(a for _, _, a in sorted((a.minute, self.roll(), a) for a in arrivals))
 
 
@@ -157,7 +159,7 @@ def _abuser(d: _Dice) -> Scenario:
         name="abuser",
         about="twenty honest senders with bursts; one floods from minute 5 on, with 30 % bounces, and is throttled from minute 20 on",
         minutes=70,
-        slots_per_minute=d.times(60),  # the honest alone need a little more than half
+        slots_per_minute=d.times(60),  # the honest senders alone need a little more than half
         arrivals=d.in_order(bursts + flood),
         throttles=(Throttle(20, abuser),),
     )

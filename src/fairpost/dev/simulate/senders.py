@@ -1,6 +1,6 @@
-"""Who sends what in `fairpost simulate abuse`: honest senders and abusers, drawn by loaded dice, and labelled.
+"""The senders of `fairpost simulate abuse`: honest ones and abusers, drawn with seeded dice, and labelled.
 
-What the rules look for does not belong here: senders are as they are met, not as they would best be found.
+Senders behave as they do in practice, not as the rules would best detect them; the rules do not belong here.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from enum import StrEnum
 from fairpost.system.chance import Dice, dice
 
 START = datetime(2030, 1, 7, tzinfo=UTC)  # a Monday
-HISTORY = timedelta(days=28)  # in which nobody is scored, so that there is something usual
+HISTORY = timedelta(days=28)  # not scored: establishes what is usual
 ORIGIN = START - HISTORY
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
 SATURDAY = 5
@@ -32,7 +32,7 @@ class Kind(StrEnum):
         return self in (Kind.BLASTER, Kind.ALL_AT_ONCE, Kind.HIJACKED, Kind.SLOW)
 
 
-# One in four is an abuser: far more than in real life, or there would be too few to say anything about.
+# One in four is an abuser: far more than in reality, but fewer would be too few to draw conclusions.
 MIX = (
     *(Kind.STEADY, Kind.BLASTER, Kind.NEWSLETTER, Kind.STEADY, Kind.NEWCOMER),
     *(Kind.STEADY, Kind.HIJACKED, Kind.NEWSLETTER, Kind.STEADY, Kind.OLD_LIST),
@@ -44,7 +44,7 @@ MIX = (
 @dataclass(frozen=True, slots=True)
 class Batch:
     due: datetime
-    at: datetime  # when it goes out, unless it is held
+    at: datetime  # when it goes out, unless held
     emails: int
     bounced: int
     rejected: int
@@ -61,7 +61,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What a list is worth: the shares of its e-mails that bounce, and that are rejected."""
+    """The quality of a list: the shares of its e-mails that bounce and that are rejected."""
 
     bounced: float
     rejected: float
@@ -82,7 +82,7 @@ def _steady(roll: Dice, days: int) -> Sender:
 
 
 def _newsletter(roll: Dice, days: int) -> Sender:
-    """Little on most days, and once a week some hundreds or thousands within two hours."""
+    """Returns a sender with few e-mails on most days, and once a week some hundreds or thousands within two hours."""
     usual, letters, weekday = _between(roll, 5, 30), round(300 * 10 ** roll()), int(roll() * 5)
     answers = _Answers(_between(roll, 0.01, 0.05), _between(roll, 0, 0.015))
     batches = list(_everyday(roll, usual, answers, days))
@@ -93,7 +93,7 @@ def _newsletter(roll: Dice, days: int) -> Sender:
 
 
 def _newcomer(roll: Dice, days: int) -> Sender:
-    """Begins with a few each day, and half as many more on each day after it."""
+    """Returns a sender that starts with a few e-mails a day. Each day adds half of the first day's number."""
     created_at = START + _between(roll, 0, 0.5) * days * DAY
     first = _between(roll, 10, 40)
     answers = _Answers(_between(roll, 0.01, 0.06), _between(roll, 0, 0.015))
@@ -105,7 +105,7 @@ def _newcomer(roll: Dice, days: int) -> Sender:
 
 
 def _old_list(roll: Dice, days: int) -> Sender:
-    """Like a steady one, and once writes to everybody it ever knew: 7 to 12 % of them are gone."""
+    """Returns a steady sender that once writes to every address it ever had, of which 7 to 12 % are gone."""
     usual, answers = _between(roll, 10, 40), _good_answers(roll)
     old = _Answers(_between(roll, 0.07, 0.12), _between(roll, 0.005, 0.02))
     burst = _spread(roll, _some_time(roll, days), round(usual * _between(roll, 20, 40)), 3 * HOUR, old, size=50)
@@ -113,21 +113,21 @@ def _old_list(roll: Dice, days: int) -> Sender:
 
 
 def _blaster(roll: Dice, days: int) -> Sender:
-    """A fresh account with a bought list."""
+    """Returns a fresh account with a bought list."""
     begins_at = _some_time(roll, days)
     batches = (*_blast(roll, begins_at),)
     return Sender(Kind.BLASTER, begins_at - _between(roll, 0.1, 24) * HOUR, batches, abuses_from=begins_at)
 
 
 def _all_at_once(roll: Dice, days: int) -> Sender:
-    """The same, but everything is queued in one go, and then goes out at the same pace."""
+    """Returns the same sender, but everything is queued at once, and then goes out at the same pace."""
     begins_at = _some_time(roll, days)
     batches = (*_blast(roll, begins_at, due=begins_at),)
     return Sender(Kind.ALL_AT_ONCE, begins_at - _between(roll, 0.1, 24) * HOUR, batches, abuses_from=begins_at)
 
 
 def _hijacked(roll: Dice, days: int) -> Sender:
-    """Somebody has stolen the password of a steady one, and sends what it sends in fifty days within some hours."""
+    """Returns a steady sender whose password was stolen: fifty days of mail within some hours."""
     usual, answers = _between(roll, 20, 100), _good_answers(roll)
     bad = _Answers(_between(roll, 0.04, 0.2), _between(roll, 0.08, 0.25))
     begins_at = _some_time(roll, days)
@@ -137,7 +137,7 @@ def _hijacked(roll: Dice, days: int) -> Sender:
 
 
 def _slow(roll: Dice, days: int) -> Sender:
-    """Knows the rules, and stays just below each of them, from a fresh account, every day."""
+    """Returns an abuser that knows the rules and stays just below each of them, from a fresh account, every day."""
     created_at = START + _between(roll, 0, 0.5) * days * DAY
     answers = _Answers(_between(roll, 0.06, 0.095), _between(roll, 0.03, 0.045))
     batches: list[Batch] = []
@@ -169,7 +169,7 @@ def _blast(roll: Dice, begins_at: datetime, *, due: datetime | None = None) -> I
 
 
 def _everyday(roll: Dice, usual: float, answers: _Answers, days: int) -> Iterator[Batch]:
-    """On working days, in working hours, since long before the start."""
+    """Yields batches on working days, in working hours, since long before the start."""
     for day in _days(days):
         if day.weekday() < SATURDAY:
             yield from _spread(roll, day + 8 * HOUR, round(usual * _between(roll, 0.6, 1.4)), 10 * HOUR, answers)
@@ -189,7 +189,7 @@ def _spread(
     size: int = 10,
     due: datetime | None = None,
 ) -> Iterator[Batch]:
-    """Evenly, but for chance. `due`: all at this moment, and not each batch when it goes out."""
+    """Yields batches evenly, with some randomness. With `due`, all of them are queued at this time."""
     batches = -(-emails // size)
     for number in range(batches):
         at = start + over * ((number + roll()) / batches)
@@ -201,7 +201,7 @@ def _spread(
 
 
 def _some_time(roll: Dice, days: int) -> datetime:
-    """Not at the very end, where nobody could be found any more."""
+    """Returns a time that is not near the end, where abuse could no longer be detected."""
     return START + _between(roll, 0.1, 0.7) * days * DAY
 
 

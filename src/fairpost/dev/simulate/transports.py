@@ -1,7 +1,7 @@
-"""Ways to providers of the zoo that need no socket: what a client would report of each conversation, in the loop's time.
+"""Transports to the zoo's providers without sockets: what a client would report of each conversation, in loop time.
 
-Over SMTP the client is imitated, with the patience of the real one; for the Gmail API the real one asks the emulator
-in the same process. Both tell a `Visits` what the server saw.
+For SMTP, the client is imitated, with the real timeouts; for the Gmail API, the real client talks to the emulator in
+the same process. Both record in a `Visits` what the server saw.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ DENIED = "the lease ran out before the message was complete"
 @dataclass(frozen=True, slots=True)
 class _Lost:
     error: str
-    is_silent: bool  # it stands, but no answer came in time
+    is_silent: bool  # the connection is open, but no answer came in time
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class _Connection:
 
 
 class SimulatedSmtp:
-    """One account's way to one provider, as `SmtpTransport` would go it."""
+    """One account's transport to one provider, which behaves like `SmtpTransport`."""
 
     def __init__(self, decide: Decide, visits: Visits) -> None:
         self._decide = decide
@@ -72,7 +72,7 @@ class SimulatedSmtp:
             return connection
         is_used = connection.messages > 0
         report, had_hung_up = await self._carry(connection, account, email, permission, left_at)
-        if had_hung_up and is_used:  # an old connection that had died in its sleep, nothing more
+        if had_hung_up and is_used:  # the server had closed an idle connection, nothing more
             connection = await self._ready()
             if isinstance(connection, Report):
                 return connection
@@ -98,7 +98,7 @@ class SimulatedSmtp:
     async def _carry(
         self, connection: _Connection, account: Account, email: Outgoing, permission: Permission, left_at: datetime
     ) -> tuple[Report, bool]:
-        """And whether the server had hung up before it heard of it."""
+        """Returns the report, and whether the server had hung up before it saw the message."""
         heard = Heard(step=Met.MAIL, now=clock.now(), sender=sender_of(account, email).address)
         heard = replace(heard, messages=connection.messages)
         connection.messages += 1
@@ -146,7 +146,7 @@ class SimulatedSmtp:
         return Report(reached=Reached.REPLIED, step=step, reply=reply, recipients=replies)
 
     async def _meet(self, heard: Heard) -> Reply | _Lost | None:
-        """What the provider does instead of its usual answer, and when it has done so."""
+        """Returns what the provider does instead of its usual answer, after the time it takes."""
         waits_s = PATIENCE[STEPS[heard.step]]
         for action in self._decide(heard):
             match action:
@@ -169,7 +169,7 @@ class SimulatedSmtp:
 
 @dataclass(slots=True)
 class _EmulatedTokens:
-    """The emulator's own, asked for without a request."""
+    """The emulator's own tokens, without a request."""
 
     emulator: GmailEmulator
     form: dict[str, str]
@@ -180,7 +180,7 @@ class _EmulatedTokens:
             try:
                 granted = self.emulator.tokens.grant({**self.form, "grant_type": "refresh_token"}, url="")
             except EmulatorRefusal:
-                raise Refused("invalid_grant", "The token was withdrawn.", "") from None
+                raise Refused("invalid_grant", "The token was revoked.", "") from None
             lasts = timedelta(seconds=granted["expires_in"])
             self.kept = AccessToken(secret=granted["access_token"], expires_at=clock.now() + lasts)
         return self.kept
@@ -190,7 +190,7 @@ class _EmulatedTokens:
 
 
 class SimulatedGmail(GmailTransport):
-    """The real transport, to an emulator in the same process."""
+    """The real transport, connected to an emulator in the same process."""
 
     def __init__(self, emulator: GmailEmulator, visits: Visits, *, user: str) -> None:
         form = {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "refresh_token": f"of {user}"}

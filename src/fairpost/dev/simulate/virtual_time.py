@@ -1,7 +1,8 @@
-"""An event loop whose time passes only when everything in it waits: hours in seconds, with the engine's own code.
+"""An event loop whose time only advances when everything in it is waiting: hours in seconds, with the engine's own
+code.
 
-While the database works, real time passes and the loop's stands still. Everything else in the loop must be in this
-process: what waits for the outside world in another way would wait for ever, or not at all.
+While the database works, real time passes and the loop's time stands still. Everything else in the loop must be in this
+process: any other wait for the outside world would last forever, or no time at all.
 """
 
 import asyncio
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LEAST = timedelta(microseconds=1)
-STATEMENT_S = 0.001  # what a statement takes of the loop's time: in none at all, nobody would ever overtake another
-ROUNDS_MAX = 200  # of the loop at one moment: who goes round and round takes time, too
+STATEMENT_S = 0.001  # virtual time of a statement: with zero, no task would ever overtake another
+ROUNDS_MAX = 200  # of the loop at one moment: beyond this, spinning takes time too
 ROUNDS_TAKE = timedelta(milliseconds=1)
-REAL_S_MAX = 1.0  # a look whether the database has answered, in case nothing wakes us
+REAL_S_MAX = 1.0  # interval for checking whether the database has answered, in case nothing wakes us
 
 
 class CountedConnections(Connections):
-    """One at a time, so that the same seed gives the same order; and known to be in use."""
+    """A pool of one connection, so that the same seed gives the same order. It counts its use."""
 
     in_use = 0
 
@@ -63,7 +64,7 @@ class _Selector(selectors.DefaultSelector):
         if self.is_busy():
             return super().select(REAL_S_MAX)
         if timeout is None:
-            raise RuntimeError("everything waits for something that will never happen")
+            raise RuntimeError("all tasks are waiting, and no event is scheduled")
         self._pass(max(LEAST, timedelta(seconds=timeout)))
         return []
 
@@ -73,7 +74,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class _Timer(asyncio.TimerHandle):
-    """Of two for the same moment, the one that was set first: the loop's heap alone keeps no such order."""
+    """A timer. Those for the same moment fire in the order they were set, which the loop's heap does not guarantee."""
 
     nth = 0
 
@@ -103,16 +104,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._manual.now.timestamp()
 
     def waits_for(self, is_busy: Callable[[], bool]) -> None:
-        """Real time passes while this is so, and ours does not."""
+        """Lets real time pass, but no virtual time, while this is true."""
         self._virtual.is_busy = is_busy
 
     def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
-        """Signals are for the simulation as a whole, not for the engines in it."""
+        """Does nothing: signals are for the simulation as a whole, not for the engines in it."""
 
 
 @asynccontextmanager
 async def virtual_store(url: str) -> "AsyncIterator[Store]":
-    """The database, whose work takes none of the loop's time."""
+    """Yields a store whose work takes none of the loop's time."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     connections = await CountedConnections.open(url, most=1)
@@ -125,7 +126,7 @@ async def virtual_store(url: str) -> "AsyncIterator[Store]":
 
 
 def run_virtually(start: datetime, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Until then, and with real time before `virtual_store` and after it."""
+    """Runs in virtual time from `start`. Before and after `virtual_store`, waits take real time."""
     with (
         clock.stopped_at(start) as manual,
         asyncio.Runner(loop_factory=lambda: VirtualLoop(manual)) as runner,

@@ -1,4 +1,4 @@
-"""What providers saw of us: who came when, with whose e-mail. Kept by the servers, and never by the engine."""
+"""Records what providers saw of us: who connected when, with whose e-mail. The servers record this, never the engine."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,13 +12,13 @@ from fairpost.system import clock
 
 @dataclass(slots=True, kw_only=True)
 class Visit:
-    """A conversation in which the server heard of an e-mail; `was_cut`: we left in the middle of it."""
+    """A conversation in which the server saw an e-mail. `was_cut` means that we left in the middle of it."""
 
     account: str
     workspace: str
     recipient: str = ""
     began_at: datetime
-    left_at: datetime | None = None  # when we set out for it, where that is known
+    left_at: datetime | None = None  # when we started to connect, if known
     was_cut: bool = False
 
 

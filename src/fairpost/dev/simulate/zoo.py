@@ -1,7 +1,7 @@
-"""Providers as they are met: each is described once, and answers on a socket and in a simulation alike.
+"""Providers as met in practice. Each is described once, and behaves the same on a socket and in a simulation.
 
-A provider over SMTP is a function that is asked at each step what it does (`dev/inbox/faults.py`); one with the Gmail API is
-a list of the emulator's faults. What the engine makes of them does not belong here.
+An SMTP provider is a function that decides what happens at each step (`dev/inbox/faults.py`); a Gmail API provider is a
+list of the emulator's faults. How the engine reacts does not belong here.
 """
 
 from collections import Counter, deque
@@ -15,11 +15,11 @@ from fairpost.dev.emulate.faults import Fault, parse_all
 from fairpost.dev.inbox.faults import Action, Answer, Cut, Decide, Delay, Heard, Stall, Step
 from fairpost.system.chance import Dice
 
-POISON = "poison"  # the recipient whom some providers put off, or never answer about
-POISON_AT_GMAIL = f"{POISON}+send-error-503"  # the emulator reads the fault in the address
-ABUSER = "abuser.test"  # the sending domain that some providers refuse
+POISON = "poison"  # a recipient that some providers defer, or never answer for
+POISON_AT_GMAIL = f"{POISON}+send-error-503"  # the emulator reads the fault from the address
+ABUSER = "abuser.test"  # a sending domain that some providers refuse
 
-TAKES_S = 0.02  # an e-mail that goes well
+TAKES_S = 0.02  # for an e-mail without trouble
 SLOW_S = 3.0
 TARPIT_S = 5.0  # for each answer
 GREY_S = 45.0
@@ -27,15 +27,15 @@ MESSAGES_PER_CONNECTION = 20
 PER_MINUTE = 30
 BROKEN_EVERY = 4
 RANDOM_SHARE = 0.05
-DOWN = (timedelta(seconds=30), timedelta(minutes=60, seconds=30))  # since the first time that it is asked
+DOWN = (timedelta(seconds=30), timedelta(minutes=60, seconds=30))  # since the first request
 
 
 class Matter(StrEnum):
-    """Whose matter a provider's trouble is: everybody else goes on as if nothing had happened."""
+    """Who a provider's trouble concerns. All others must continue as if nothing had happened."""
 
-    NOBODY = "nobody"  # it takes everything, however slowly
+    NOBODY = "nobody"  # it accepts everything, however slowly
     MESSAGE = "message"  # one recipient, one e-mail
-    SENDER = "sender"  # one of those who share the account
+    SENDER = "sender"  # one of the senders that share the account
     ACCOUNT = "account"  # the account may rest, or wait for a person
 
 
@@ -46,8 +46,8 @@ class Behaviour:
     matter: Matter = Matter.NOBODY
     smtp: Callable[[Dice], Decide] | None = None
     gmail: tuple[Mapping[str, Any], ...] | None = None
-    takes_s: float = TAKES_S  # an e-mail that goes well
-    is_closing: bool = False  # nothing passes, or not for long: what it offers cannot be counted on
+    takes_s: float = TAKES_S  # for an e-mail without trouble
+    is_closing: bool = False  # nothing passes, or not for long: its capacity cannot be counted on
 
     @property
     def is_gmail(self) -> bool:
@@ -149,7 +149,7 @@ def _refusing_at_random(roll: Dice) -> Decide:
 
 
 def _down(_: Dice) -> Decide:
-    """It takes mail for half a minute, and then no connection for an hour."""
+    """Accepts mail for half a minute, and then no connection for an hour."""
     asked: list[datetime] = []
 
     def decide(heard: Heard) -> Sequence[Action]:
@@ -179,17 +179,17 @@ _A = Matter.ACCOUNT
 ZOO: dict[str, Behaviour] = {
     behaviour.name: behaviour
     for behaviour in (
-        Behaviour(name="healthy", about="takes everything at once", smtp=_always(_healthy)),
+        Behaviour(name="healthy", about="accepts everything immediately", smtp=_always(_healthy)),
         Behaviour(
             name="slow",
-            about=f"answers the final dot after {SLOW_S:g} s",
+            about=f"replies to the final dot after {SLOW_S:g} s",
             smtp=_at(Step.DOT, Delay(SLOW_S)),
             takes_s=TAKES_S + SLOW_S,
         ),
         *(
             Behaviour(
                 name=f"hangs-at-{name}",
-                about=f"never answers: {step}",
+                about=f"never replies: {step}",
                 smtp=_at(step, Stall()),
                 matter=_A,
                 is_closing=True,
@@ -198,19 +198,19 @@ ZOO: dict[str, Behaviour] = {
         ),
         Behaviour(
             name="hangs-on-one",
-            about="never answers the final dot of one e-mail",
+            about="never replies to one e-mail's final dot",
             smtp=_always(_hanging_on_one),
             matter=_A,
         ),
         Behaviour(
             name="tarpit",
-            about=f"takes {TARPIT_S:g} s for each answer",
+            about=f"takes {TARPIT_S:g} s for each reply",
             smtp=_always(_tarpit),
             takes_s=TAKES_S + 4 * TARPIT_S,
         ),
         Behaviour(
             name="greylisting",
-            about=f"puts off each new pair of sender and recipient for {GREY_S:g} s",
+            about=f"defers each new pair of sender and recipient for {GREY_S:g} s",
             smtp=_greylisting,
             matter=Matter.MESSAGE,
         ),
@@ -228,7 +228,7 @@ ZOO: dict[str, Behaviour] = {
         ),
         Behaviour(
             name="bounces-a-sender",
-            about="550 5.1.1 for every recipient of one of those who share the account",
+            about="550 5.1.1 for every recipient of one sender of a shared account",
             smtp=_always(_knowing_nobody),
             matter=Matter.SENDER,
         ),
@@ -251,7 +251,7 @@ ZOO: dict[str, Behaviour] = {
         ),
         Behaviour(
             name="random-4xx",
-            about=f"451 4.3.0 for {RANDOM_SHARE:.0%} of all recipients, by chance",
+            about=f"451 4.3.0 for {RANDOM_SHARE:.0%} of all recipients, at random",
             smtp=_refusing_at_random,
             matter=Matter.MESSAGE,
         ),
@@ -262,7 +262,7 @@ ZOO: dict[str, Behaviour] = {
             matter=_A,
             is_closing=True,
         ),
-        _gmail("gmail", "the Gmail API, well"),
+        _gmail("gmail", "the Gmail API, without problems"),
         _gmail(
             "gmail-429",
             "429 rateLimitExceeded to the 20th message and the two after it",
@@ -271,17 +271,17 @@ ZOO: dict[str, Behaviour] = {
         ),
         _gmail(
             "gmail-403",
-            "403 userRateLimitExceeded to the 20th message, with the moment to come back",
+            "403 userRateLimitExceeded to the 20th message, with the time to retry",
             {"route": "drafts.send", "action": "error", "reason": "userRateLimitExceeded", "nth": 20}
             | {"retry_after_s": 20},
             matter=_A,
         ),
-        # A 503 is Google's, until it is seen to be this message's alone: a few short rests are no wrong blame.
+        # A 503 counts as Google's trouble until it proves to be this message's alone: a few short rests are justified.
         _gmail("gmail-503-for-one", "503 for one message, always", matter=_A),
         *(
             _gmail(
                 f"gmail-hangs-at-{name}",
-                f"never answers: {route}",
+                f"never replies: {route}",
                 {"route": route, "action": "stall"},
                 matter=_A,
                 is_closing=True,

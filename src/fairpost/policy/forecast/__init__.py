@@ -1,7 +1,8 @@
-"""When a campaign will be done, by the same rules that the engine keeps: limits of accounts, window, quota, pauses, steps.
+"""Forecast when a campaign will finish, by the engine's rules: account limits, window, quota, pauses, steps.
 
-Pure: no clock, no dice. Accounts are taken through the campaign in runs of equal steps, so that a million e-mails take seconds.
-Bounces, retries, outages and other campaigns on the same accounts are not foreseen.
+The forecast uses no clock and no randomness. Each account advances through the campaign in runs of equal intervals, so
+that a million e-mails take seconds. Bounces, retries, outages and other campaigns on the same accounts are not
+included.
 """
 
 from fairpost.policy.forecast.curve import Curve, curve_of, expected_by

@@ -1,6 +1,6 @@
-"""E-mails over time, in as many pieces as can be looked at: hours, parts of a day, days, weeks, or four weeks each.
+"""E-mails over time, in a readable number of buckets: hours, parts of a day, days, weeks, or four weeks.
 
-Times are those of the clock on the wall, written as UTC.
+Times are local, written as UTC.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ A_MONDAY = datetime(1, 1, 1, tzinfo=UTC)
 @dataclass(frozen=True, slots=True)
 class Buckets:
     length: timedelta
-    counts: Sequence[tuple[datetime, int]]  # without a hole, by when each begins
+    counts: Sequence[tuple[datetime, int]]  # without gaps, by the start of each
 
     @property
     def is_within_days(self) -> bool:

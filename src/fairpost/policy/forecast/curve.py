@@ -1,4 +1,4 @@
-"""A forecast as a line that can be drawn: how many e-mails have gone out by when."""
+"""A forecast as a curve: the number of e-mails sent over time."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -13,18 +13,21 @@ Curve = tuple[tuple[datetime, int], ...]
 
 
 def curve_of(found: Forecast, *, points_max: int = POINTS_MAX) -> Curve:
-    """From nothing to all. Each point is on the line that the hours make; where they are too many, some are left out, and never the last."""
+    """Return the curve from zero to all e-mails.
+
+    Each point is on the line through the hours. If there are too many, some are left out, but never the last.
+    """
     return _thinned(_through_hours(found.per_hour, found.starts_at, found.ends_at), points_max)
 
 
 def curve_of_hours(per_hour: Sequence[tuple[datetime, int]], ends_at: datetime) -> Curve:
-    """Where only the hours were kept."""
+    """Return the curve of a forecast of which only the hours were kept."""
     starts_at = per_hour[0][0] if per_hour else ends_at
     return _thinned(_through_hours(per_hour, starts_at, ends_at), POINTS_MAX)
 
 
 def expected_by(curve: Curve, moment: datetime) -> int:
-    """Between two points, evenly."""
+    """Return the number expected by this moment, interpolated linearly."""
     place = bisect_right(curve, moment, key=lambda point: point[0])
     if place == 0:
         return 0
@@ -35,7 +38,7 @@ def expected_by(curve: Curve, moment: datetime) -> int:
 
 
 def _through_hours(per_hour: Sequence[tuple[datetime, int]], starts_at: datetime, ends_at: datetime) -> Curve:
-    """A rest between two hours has a point at its end as well."""
+    """Return the curve through the hours. A gap between two hours also has a point at its end."""
     points: list[tuple[datetime, int]] = [(starts_at, 0)]
     done = 0
     for hour, n in per_hour:

@@ -1,4 +1,4 @@
-"""A forecast as it is kept beside its campaign, to be held against what comes: written, and read again."""
+"""A forecast as stored with its campaign, for comparison with the actual progress."""
 
 import json
 from dataclasses import dataclass
@@ -10,7 +10,10 @@ from fairpost.policy.forecast.outcome import Forecast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreseen:
-    """At the launch, or later of what was left then. `sent`: so many were, when it was made; the points go on from there."""
+    """A forecast made at launch, or later for the rest.
+
+    `sent` is the number of e-mails sent at that time; the points continue from there.
+    """
 
     made_at: datetime
     ends_at: datetime
@@ -21,7 +24,7 @@ class Foreseen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unforeseen:
-    """Nothing could be foreseen then, and why. `account`: the one that the words name."""
+    """The reason why no forecast was possible. `account` is the account that the message names."""
 
     made_at: datetime
     why: str
@@ -52,11 +55,11 @@ def read_kept(text: str) -> Foreseen | Unforeseen:
     ends_at = datetime.fromisoformat(read["ends_at"])
     if "points" in read:
         points = tuple((datetime.fromisoformat(at), n) for at, n in read["points"])
-    else:  # as it was kept once
+    else:  # the older format
         points = curve_of_hours([(datetime.fromisoformat(hour), n) for hour, n in read["per_hour"]], ends_at)
     return Foreseen(made_at=made_at, ends_at=ends_at, emails=read["emails"], points=points, sent=read.get("sent", 0))
 
 
 def foreseen_by(foretold: Foreseen, moment: datetime) -> int:
-    """How many e-mails should have gone out by then."""
+    """Return how many e-mails should have been sent by this moment."""
     return max(foretold.sent, expected_by(foretold.points, moment))

@@ -17,8 +17,8 @@ Closed = tuple[datetime, Bottleneck]  # until when, and why
 class Opening:
     start: datetime
     end: datetime
-    left: int  # how many may begin in it
-    closed: tuple[Closed, ...]  # what was in the way until then, in order
+    left: int  # how many e-mails may begin in it
+    closed: tuple[Closed, ...]  # what prevented sending before, in order
 
 
 class Openings:
@@ -55,7 +55,7 @@ class Openings:
         return end if schedule.quota.daily_max is None else min(end, next_day(schedule.timezone, start))
 
     def _left(self, moment: datetime) -> tuple[int, Bottleneck]:
-        """Of the quota of that day, and what makes it so small."""
+        """Return what is left of that day's quota, and what limits it."""
         day, quota = local_day(self._schedule.timezone, moment), self._schedule.quota
         allowed = allowed_on(quota, day_number(self._first_day, day, self._schedule.window))
         if allowed is None:

@@ -1,4 +1,4 @@
-"""What a forecast says, counted up as the runs come in."""
+"""The result of a forecast, accumulated from its runs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ HOUR = timedelta(hours=1)
 
 
 class Bottleneck(StrEnum):
-    """What an account can wait for."""
+    """The reasons why an account may have to wait."""
 
     DELAY = "account delay"
     HOURLY = "hourly limit"
@@ -32,18 +32,18 @@ class Bottleneck(StrEnum):
 
 
 WORDS = {
-    Bottleneck.DELAY: "their own pause between two e-mails",
+    Bottleneck.DELAY: "their pause between two e-mails",
     Bottleneck.HOURLY: "their hourly limit",
     Bottleneck.DAILY: "their daily limit",
-    Bottleneck.WARM_UP: "their warm-up, which allows little on the first days",
-    Bottleneck.UNITS: "what their provider's API allows in a minute",
+    Bottleneck.WARM_UP: "their warm-up, which limits the first days",
+    Bottleneck.UNITS: "their provider's API quota per minute",
     Bottleneck.WINDOW: "the sending window to open",
-    Bottleneck.QUOTA: "the daily quota of the workspace",
-    Bottleneck.RAMP_UP: "the ramp-up of the daily quota, which allows little on the first days",
-    Bottleneck.GAP: "the random gap of the campaign between two e-mails",
-    Bottleneck.STEP_DELAY: "the time from one step to the next",
-    Bottleneck.SENDING: "the e-mail before to be sent",
-    Bottleneck.PAUSE: "the end of their own pauses, by hand or by the provider",
+    Bottleneck.QUOTA: "the workspace's daily quota",
+    Bottleneck.RAMP_UP: "the daily quota's ramp-up, which limits the first days",
+    Bottleneck.GAP: "the campaign's random gap between two e-mails",
+    Bottleneck.STEP_DELAY: "the delay between two steps",
+    Bottleneck.SENDING: "the previous e-mail to be sent",
+    Bottleneck.PAUSE: "the end of a pause",
 }
 
 
@@ -56,16 +56,16 @@ class StepFigures(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
     emails: int
-    starts_at: datetime  # the first send; where there is none, now
-    ends_at: datetime  # the last send
+    starts_at: datetime  # of the first send, or now if there is none
+    ends_at: datetime  # of the last send
     finished_after_s: float  # from now
     per_account: Mapping[str, int]
     per_step: tuple[StepFigures, ...]
-    per_hour: tuple[tuple[datetime, int], ...]  # by the hour's beginning in UTC; only hours with e-mails
-    per_day: tuple[tuple[date, int], ...]  # by the local day; only days with e-mails
+    per_hour: tuple[tuple[datetime, int], ...]  # by the start of the hour in UTC; only hours with e-mails
+    per_day: tuple[tuple[date, int], ...]  # by local day; only days with e-mails
     bottleneck: Bottleneck
-    why: str  # the same, as a sentence
-    waited_s: Mapping[Bottleneck, float]  # before e-mails that were sent, of all accounts together; the longest first
+    why: str  # the bottleneck as a sentence
+    waited_s: Mapping[Bottleneck, float]  # wait before e-mails that were sent, summed over all accounts; longest first
 
 
 class Tally:
@@ -82,7 +82,10 @@ class Tally:
         return sum(self._accounts.values())
 
     def add(self, sent: Mapping[str, Mapping[int, Sequence[Run]]]) -> None:
-        """By account and step. Accounts of the same kind often send the same runs: those are taken together."""
+        """Add runs by account and step.
+
+        Accounts of the same kind often send the same runs, so equal runs are added together.
+        """
         together: Counter[tuple[int, Run]] = Counter()
         for account, steps in sent.items():
             for step, runs in steps.items():
@@ -132,7 +135,7 @@ class Tally:
 
     def _end_of(self, day: date, moment: datetime) -> datetime:
         end = self._day_ends.get(day)
-        if end is None or end <= moment:  # a clock that is put back at midnight shows the day before once more
+        if end is None or end <= moment:  # a clock set back at midnight shows the previous day again
             end = self._day_ends[day] = next_day(self._timezone, moment)
         return end
 
@@ -145,6 +148,6 @@ def _with(step: StepFigures, run: Run, times: int) -> StepFigures:
 
 def _in_words(bottleneck: Bottleneck, waited_s: Mapping[Bottleneck, float]) -> str:
     if bottleneck is Bottleneck.NOTHING:
-        return "Nothing has to wait."
+        return "There is no bottleneck."
     share = waited_s[bottleneck] / sum(waited_s.values())
-    return f"Accounts wait longest for {WORDS[bottleneck]}: {share:.0%} of the time that they wait."
+    return f"Accounts wait longest for {WORDS[bottleneck]}: {share:.0%} of their waiting time."

@@ -1,4 +1,4 @@
-"""How long an account pauses between two e-mails, on average."""
+"""Compute how long an account pauses between two e-mails, on average."""
 
 from datetime import timedelta
 
@@ -9,7 +9,10 @@ from fairpost.policy.limits import widened
 
 
 def mean_pause(limits: Limits, gap: Gap | None, *, seconds_per_send: float) -> tuple[timedelta, Bottleneck]:
-    """From one begin to the next, in whole milliseconds, and what makes it so long: a send must be over before the next begins."""
+    """Return the time from one begin to the next in whole milliseconds, and what determines it.
+
+    A send must end before the next one begins.
+    """
     own = _mean_at_least(0.0, limits)
     with_gap = _mean_at_least(0.0, widened(limits, gap))
     mean = _mean_at_least(seconds_per_send * 1000, widened(limits, gap))
@@ -20,7 +23,7 @@ def mean_pause(limits: Limits, gap: Gap | None, *, seconds_per_send: float) -> t
 
 
 def _mean_at_least(least_ms: float, limits: Limits) -> float:
-    """The mean of a pause drawn evenly between the shortest and the longest, where none is shorter than the least."""
+    """Return the mean of a pause drawn uniformly between the shortest and the longest, but at least `least_ms`."""
     low, high = float(limits.delay_ms), float(max(limits.delay_ms, limits.gap_max_ms or 0))
     if least_ms >= high:
         return least_ms

@@ -1,4 +1,4 @@
-"""What a forecast is asked: what is to be sent, when that is allowed, and the accounts that take part."""
+"""The input of a forecast: e-mails to send, allowed times, and accounts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ HORIZON_DAYS = HORIZON_YEARS * 366
 
 
 class NoForecast(FairpostError):
-    """What was asked for would never be done. `account`: the one that its words name."""
+    """The request would never finish. `account` is the account that the message names."""
 
     def __init__(self, message: str, *, account: str | None = None) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class NoForecast(FairpostError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """E-mails that are due already, or will be: they go out through this account and no other."""
+    """E-mails that are or will be due, and must be sent through this account."""
 
     account: str
     step: int  # 1 is the first
@@ -35,12 +35,12 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    recipients: int  # who are still to get the first step, through whichever account is free
-    delays_s: tuple[float, ...] = ()  # of step 2, 3, …: from the real send of the one before
-    gap: Gap | None = None  # counted with its mean
+    recipients: int  # still need the first step, from any free account
+    delays_s: tuple[float, ...] = ()  # for step 2, 3, …, counted from when the previous step was sent
+    gap: Gap | None = None  # its mean is used
     schedule: Schedule = field(default_factory=Schedule)
-    quota_used: int = 0  # of the local day in which `now` lies
-    first_day: date | None = None  # from which local day the ramp-up counts; None: the one on which it starts
+    quota_used: int = 0  # on the local day of `now`
+    first_day: date | None = None  # local day on which the ramp-up starts, or None for the day the campaign starts
     starts_at: datetime | None = None  # None: now
     pending: tuple[Pending, ...] = ()
 
@@ -55,7 +55,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """An account that takes part."""
+    """An account that takes part in the campaign."""
 
     name: str
     limits: Limits
@@ -65,7 +65,7 @@ class Sender:
 
 
 def require_possible(plan: Plan, senders: Sequence[Sender], *, now: datetime) -> None:
-    """Raises NoForecast, with words on what to do."""
+    """Raise NoForecast with advice on what to do if the plan cannot finish."""
     problem = _problem_of_plan(plan, now)
     if problem is not None:
         raise NoForecast(problem)
@@ -75,9 +75,9 @@ def require_possible(plan: Plan, senders: Sequence[Sender], *, now: datetime) ->
 def _problem_of_plan(plan: Plan, now: datetime) -> str | None:
     schedule = plan.schedule
     if plan.recipients < 0 or any(p.count < 0 for p in plan.pending):
-        return "recipients must be 0 or more. Give the number of people who are still to be written to."
+        return "recipients must be 0 or more. Specify the number of remaining recipients."
     if any(delay < 0 for delay in plan.delays_s):
-        return f"delays must be 0 or more seconds, got {min(plan.delays_s):g}. Give the time from one step to the next."
+        return f"delays must be 0 or more seconds, got {min(plan.delays_s):g}. Specify the delay between two steps."
     if problem := problem_of(schedule.window or around_the_clock(schedule.timezone), now):
         return f"The sending window cannot be used: {problem}."
     if problem := problem_of_quota(schedule.quota):
@@ -89,26 +89,26 @@ def _problem_of_plan(plan: Plan, now: datetime) -> str | None:
 def too_long(sent: int, emails: int) -> str:
     return (
         f"After {HORIZON_YEARS} years only {sent:,} of {emails:,} e-mails would be sent. "
-        "Add accounts, or raise what limits them."
+        "Add accounts, or raise their limits."
     )
 
 
 def _require_able(plan: Plan, senders: Sequence[Sender]) -> None:
     names = {sender.name for sender in senders}
     if not senders:
-        raise NoForecast("No account takes part, so that nothing would ever be sent. Name at least one.")
+        raise NoForecast("No account is included, so nothing would be sent. Add at least one.")
     if len(names) < len(senders):
-        raise NoForecast("Two accounts have the same name. Give each a name of its own.")
+        raise NoForecast("Two accounts have the same name. Use different names.")
     for pending in plan.pending:
         if pending.account not in names:
             raise NoForecast(
-                f'E-mails wait for the account "{pending.account}", which takes no part: it is paused, or not named. '
-                "Resume it, or name it as well.",
+                f'E-mails are waiting for account "{pending.account}", which is paused or not included. '
+                "Resume or include it.",
                 account=pending.account,
             )
         if not 1 <= pending.step <= plan.steps:
             raise NoForecast(
-                f"E-mails wait for step {pending.step}, but there are {plan.steps}. Give the delay of every step."
+                f"E-mails are waiting for step {pending.step}, but there are only {plan.steps} steps. Specify the delay of every step."
             )
     for sender in senders:
         if problem := _problem_of_sender(sender):
@@ -122,8 +122,8 @@ def _problem_of_sender(sender: Sender) -> str | None:
         value = getattr(limits, each.name)
         if isinstance(value, int) and value < least:
             return (
-                f'The account "{sender.name}" would never send: its {each.name} must be at least {least}, got {value}. '
-                "Raise it, or leave the account out."
+                f'Account "{sender.name}" would never send: its {each.name} must be at least {least}, got {value}. '
+                "Raise it, or omit the account."
             )
     return None
 

@@ -1,4 +1,4 @@
-"""Many moments as one value: so many, one each interval. A million e-mails are some ten thousand of these."""
+"""Many moments as one value: their number and a constant interval. A million e-mails are about ten thousand runs."""
 
 from collections.abc import Iterable, MutableSequence, Sequence
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ class Run(NamedTuple):
         return self.start + (self.size - 1) * self.interval
 
     def before(self, moment: datetime) -> int:
-        """How many of them lie before it."""
+        """Return how many of its moments are before this one."""
         if moment <= self.start:
             return 0
         return min(self.size, -((self.start - moment) // self.interval)) if self.interval else self.size
@@ -31,7 +31,7 @@ class Run(NamedTuple):
 
 
 def append(runs: MutableSequence[Run], run: Run) -> None:
-    """Where the last one goes on in the new one, they become one."""
+    """Append a run, merging it with the last one if it continues it."""
     joined = _joined(runs[-1], run) if runs else None
     if joined is None:
         runs.append(run)
@@ -47,7 +47,7 @@ def _joined(one: Run, other: Run) -> Run | None:
 
 
 def ends_for(runs: Sequence[Sequence[Run]], n: int) -> list[datetime]:
-    """Until when each may go on, so that it is the first n of all, by time and then by place."""
+    """Return until when each may continue so that together they are the first n, by time and then by position."""
     moment = moment_of((run for each in runs for run in each), n)
     places = n - sum(run.before(moment) for each in runs for run in each)
     ends = []
@@ -59,7 +59,7 @@ def ends_for(runs: Sequence[Sequence[Run]], n: int) -> list[datetime]:
 
 
 def moment_of(runs: Iterable[Run], n: int) -> datetime:
-    """That of the n-th in time, by halving. Runs that lie wholly on one side are put away on the way."""
+    """Find the moment of the n-th e-mail by bisection. Runs entirely on one side are dropped on the way."""
     left = list(runs)
     low, high = min(run.start for run in left), max(run.last for run in left)
     while low < high:

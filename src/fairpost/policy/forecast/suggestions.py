@@ -1,4 +1,4 @@
-"""What would have a campaign done sooner. Each change is forecast anew; what helps little is not mentioned."""
+"""Changes that would finish a campaign sooner. Each is forecast separately; small gains are left out."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from fairpost.policy.forecast.plan import NoForecast, Plan, Sender
 from fairpost.policy.forecast.timeline import forecast
 
 SUGGESTIONS_MAX = 3
-HELP_MIN = 0.02  # of the time it takes
+HELP_MIN = 0.02  # minimum gain, as a fraction of the total time
 
 Variant = tuple[str, Plan, Sequence[Sender]]
 
@@ -22,13 +22,13 @@ class Suggestion:
     change: str
     ends_at: datetime
     saves_s: float
-    words: str  # the change, and when it would be done instead of when
+    words: str  # the change, the new end and the old end
 
 
 def suggestions(
     plan: Plan, senders: Sequence[Sender], *, now: datetime, found: Forecast | None = None
 ) -> list[Suggestion]:
-    """The best first. `found`: the forecast as it is, where it is known already."""
+    """Return suggestions, best first. `found` is the current forecast, if already known."""
     now = now.astimezone(UTC)
     found = found or forecast(plan, senders, now=now)
     tried = (_tried(variant, plan, found, now) for variant in _variants(plan, senders, found))
@@ -52,14 +52,14 @@ def _tried(variant: Variant, plan: Plan, found: Forecast, now: datetime) -> Sugg
 
 
 def _variants(plan: Plan, senders: Sequence[Sender], found: Forecast) -> Iterator[Variant]:
-    """Only what something waited for. Limits of an account are its provider's: they are not ours to change."""
+    """Yield changes to what something was waiting for. Account limits are the provider's, so they are not changed."""
     schedule, waited = plan.schedule, found.waited_s
     if plan.recipients:
         busiest = max(senders, key=lambda sender: found.per_account[sender.name])
-        another = replace(busiest, name=f"{busiest.name} once more", usage=Usage(), not_before=None)
+        another = replace(busiest, name=f"another {busiest.name}", usage=Usage(), not_before=None)
         yield f"one more account like {busiest.name}", plan, [*senders, another]
     if schedule.window is not None:
-        yield "window around the clock", replace(plan, schedule=replace(schedule, window=None)), senders
+        yield "sending around the clock", replace(plan, schedule=replace(schedule, window=None)), senders
     if Bottleneck.QUOTA in waited or Bottleneck.RAMP_UP in waited:
         yield "no daily quota", replace(plan, schedule=replace(schedule, quota=Quota())), senders
     if Bottleneck.RAMP_UP in waited:
@@ -69,11 +69,11 @@ def _variants(plan: Plan, senders: Sequence[Sender], found: Forecast) -> Iterato
         yield "no gap", replace(plan, gap=None), senders
     if Bottleneck.STEP_DELAY in waited and plan.delays_s:
         halved = tuple(delay / 2 for delay in plan.delays_s)
-        yield "half the time between the steps", replace(plan, delays_s=halved), senders
+        yield "half the delay between steps", replace(plan, delays_s=halved), senders
 
 
 def moment_in_words(moment: datetime, timezone: str, now: datetime) -> str:
-    """By the clock there: within a week the day's name is enough."""
+    """Format a moment in local time. Within a week, the name of the day is enough."""
     local, today = moment.astimezone(ZoneInfo(timezone)), now.astimezone(ZoneInfo(timezone))
     days = (local.date() - today.date()).days
     if days == 0:

@@ -1,7 +1,7 @@
-"""The course of a campaign: from opening to opening, all accounts at once.
+"""The timeline of a campaign: from opening to opening, all accounts at once.
 
-Each account first sends as if it were alone. Where all of them together take more than the day's quota or the pool has, the
-moment is found at which it was used up, and they are sent again from the start of the opening, to that moment.
+Each account first sends as if it were alone. If all of them together exceed the day's quota or the pool, the moment at
+which it ran out is determined, and they send again from the start of the opening up to that moment.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ from fairpost.policy.limits import begins_within
 def forecast(
     plan: Plan, senders: Sequence[Sender], *, now: datetime, is_late: Callable[[], bool] = lambda: False
 ) -> Forecast:
-    """When a campaign is done, account by account and hour by hour. Raises NoForecast where it never is.
+    """Forecast when a campaign finishes, by account and by hour. Raises NoForecast if it never does.
 
-    `is_late` is asked from day to day: whoever has no more time for it gets NoForecast as well.
+    `is_late` is called for each day; if it returns True, NoForecast is raised as well.
     """
     now = now.astimezone(UTC)
     require_possible(plan, senders, now=now)
@@ -28,7 +28,7 @@ def forecast(
     while course.goes_on():
         if is_late():
             raise NoForecast(
-                f"It takes too long to compute: {course.tally.emails:,} of {plan.emails:,} e-mails were foreseen in time."
+                f"The forecast takes too long to compute: {course.tally.emails:,} of {plan.emails:,} e-mails were processed in time."
             )
     assert course.tally.emails == plan.emails
     return course.tally.forecast(course.waited(), now=now)
@@ -46,7 +46,7 @@ class _Course:
         self._horizon = max(now, plan.starts_at or now).astimezone(UTC) + timedelta(days=HORIZON_DAYS)
 
     def goes_on(self) -> bool:
-        """Through the next opening. False: there is nothing left to send."""
+        """Advance through the next opening. Return False if there is nothing left to send."""
         ready = [track for track in self._tracks.values() if track.go_on(has_pool=self._pool > 0)]
         if not ready:
             return False
@@ -76,12 +76,14 @@ class _Course:
         self.tally.add({track.name: _by_step(each) for track, each in zip(ready, sends, strict=True)})
 
     def _may_run_out(self, opening: Opening, ready: Sequence[Track]) -> bool:
-        """Whether the quota or the pool could not be enough, if nobody made more than its pauses."""
+        """Return whether the quota or the pool could be too small if only the pauses mattered."""
         most = sum(begins_within(opening.end - track.at, track.pause) for track in ready if track.at < opening.end)
         return most > opening.left or most > self._pool > 0
 
     def _ends(self, opening: Opening, sends: Sequence[Sends]) -> list[datetime] | None:
-        """Until when each may go on, so that together they take no more than there is; None: they do not anyway."""
+        """Return until when each may continue so that together they stay within the quota and the pool, or None if they
+        do.
+        """
         ends = []
         if _count(sends) > opening.left:
             ends.append(ends_for([[run for runs in each.values() for run in runs] for each in sends], opening.left))
@@ -98,7 +100,7 @@ class _Course:
 
 
 def _first(ready: list[Track], opening: Opening) -> list[Track]:
-    """Those who may have a turn: where fewer may begin than there are accounts, those that can begin first."""
+    """Return the accounts that get a turn. If there are too many, they are those that can start first."""
     if len(ready) <= opening.left:
         return ready
     by_moment = sorted(ready, key=lambda track: max(track.at, opening.start))
@@ -107,7 +109,7 @@ def _first(ready: list[Track], opening: Opening) -> list[Track]:
 
 
 def _by_step(sends: Sends) -> dict[int, list[Run]]:
-    """What came from the pool were first steps."""
+    """Return the runs by step. E-mails from the pool are first steps."""
     return {
         step: sends.get(step, []) + (sends.get(POOL, []) if step == 1 else []) for step in {max(1, s) for s in sends}
     }

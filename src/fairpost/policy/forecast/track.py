@@ -1,6 +1,6 @@
-"""One account on its way through a campaign: what waits for it, what it has used, and the runs in which it sends.
+"""One account on its way through a campaign: what it has to send, what it has used, and the runs in which it sends.
 
-When it may send is asked of `policy.limits`, which the engine asks, too. What all accounts share is not known here.
+`policy.limits` decides when it may send, as in the engine. Shared limits are not known here.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from fairpost.policy.forecast.plan import Plan, Sender
 from fairpost.policy.forecast.runs import AT_ONCE, INSTANT, Run, append
 from fairpost.policy.limits import MINUTE, Barrier, NotBefore, begins_within, charge_many, roll_windows, room
 
-POOL = 0  # stands for the first steps that any account may take, where a number of a step is asked for
+POOL = 0  # used as a step number for first steps that any account may take
 REASONS = {
     Barrier.HOURLY: Bottleneck.HOURLY,
     Barrier.DAILY: Bottleneck.DAILY,
@@ -28,9 +28,9 @@ REASONS = {
 }
 OF_A_DAY = frozenset({Bottleneck.DAILY, Bottleneck.WARM_UP, Bottleneck.QUOTA, Bottleneck.RAMP_UP})
 FAR = datetime(9000, 1, 1, tzinfo=UTC)
-EXACT_MAX = 100_000  # e-mails: so many are put in order one by one
-BURSTS_MAX = 10_000  # e-mails of an account: beyond that, bursts within a minute are evened out
-TOGETHER = 10  # beyond that, so many of one kind may go out before others that were due first
+EXACT_MAX = 100_000  # up to this many e-mails are ordered one by one
+BURSTS_MAX = 10_000  # for accounts with more e-mails, bursts within a minute are evened out
+TOGETHER = 10  # above that, this many of one kind may go out before others that were due first
 
 Sends = dict[int, list[Run]]  # by step
 
@@ -38,17 +38,17 @@ Sends = dict[int, list[Run]]  # by step
 @dataclass(slots=True)
 class Track:
     name: str
-    limits: Limits  # with its pause as it is on average
+    limits: Limits  # with its mean pause
     pause: timedelta
     pause_reason: Bottleneck
     usage: Usage
     delays: tuple[timedelta, ...]  # of step 2, 3, …: from one begin to the next
-    at: datetime  # it sends nothing before
-    slack: timedelta  # how long it may stay with e-mails of one kind while others are due
-    queues: list[deque[Run]]  # what is due when: for each step one that grows, and one for what was given
+    at: datetime  # sends nothing before this
+    slack: timedelta  # how long it may continue with e-mails of one kind while others are due
+    queues: list[deque[Run]]  # due times: per step, one queue that grows and one for the e-mails given at the start
     waited: dict[Bottleneck, timedelta] = field(default_factory=dict)
     _waits: dict[Bottleneck, timedelta] = field(default_factory=dict)  # since the last send
-    _free: int = 0  # how many its limits allow from `at` on; 0: not known
+    _free: int = 0  # how many its limits allow from `at` on; 0: unknown
 
     def copy(self) -> "Track":
         other = copy(self)
@@ -57,7 +57,10 @@ class Track:
         return other
 
     def go_on(self, *, has_pool: bool) -> int:
-        """To the first moment at which its limits let it send what it has; how many it may then. 0: it has nothing."""
+        """Advance to the first moment at which its limits let it send something.
+
+        Returns how many it may send then, or 0 if there is nothing to send.
+        """
         if not has_pool:
             due = self._first_due()
             if due is None:
@@ -73,13 +76,15 @@ class Track:
         return self._free
 
     def wait_for(self, opening: Opening) -> None:
-        """Whoever had sent what a day allows is not held up by the window that closes afterwards."""
+        """Wait for the opening. An account that has reached its daily limit is not delayed by a window that closes
+        afterwards.
+        """
         for until, reason in opening.closed:
             used_up = next((each for each in self._waits if each in OF_A_DAY), None)
             self._wait(until, used_up or reason)
 
     def send(self, *, until: datetime, pool: int, most: int) -> Sends:
-        """All it can before that moment: what is due, and while nothing is, from the pool."""
+        """Send everything possible before `until`: what is due, and otherwise from the pool."""
         sends: Sends = {}
         while most > 0 and (n := self.go_on(has_pool=pool > 0)) and self.at < until:
             interval, end = (self.pause, until) if pool else self._pace(until)
@@ -100,7 +105,7 @@ class Track:
         return room(self.limits, self.usage, now=self.at, interval=interval)
 
     def _pace(self, until: datetime) -> tuple[timedelta, datetime]:
-        """Its own, or that at which e-mails become due: where there is nothing else to send, until something else is due."""
+        """Return its own pace, or that at which e-mails fall due if there is nothing else, and until when it is valid."""
         index, others_due = self._heads()
         head = self.queues[index][0]
         if head.start < self.at or head.size == 1 or head.interval <= self.pause:
@@ -108,7 +113,10 @@ class Track:
         return head.interval, min(until, head.last + INSTANT, others_due, self._grows_at(_step(index), self.at))
 
     def _fill(self, slots: Run, pool: int, sends: Sends) -> tuple[int, int]:
-        """Each slot with what is due longest, or from the pool; how many slots had something, how many from the pool."""
+        """Fill each slot with what has been due longest, or from the pool.
+
+        Returns how many slots were filled, and how many of them from the pool.
+        """
         left, pooled = slots, 0
         while left.size:
             index, others_due = self._heads()
@@ -129,7 +137,7 @@ class Track:
         return slots.size - left.size, pooled
 
     def _heads(self) -> tuple[int, datetime]:
-        """The queue whose head is due first, and when the first head of the others is due."""
+        """Return the queue whose head is due first, and when the first head of the others is due."""
         first, due, others_due = 0, FAR, FAR
         for index, queue in enumerate(self.queues):
             if queue:
@@ -144,7 +152,7 @@ class Track:
         return min((queue[0].start for queue in self.queues if queue), default=None)
 
     def _grows_at(self, step: int, moment: datetime) -> datetime:
-        """When what follows a send of this moment is due, if nothing else is before it in its queue."""
+        """Return when the follow-up of a send at this moment is due, if its queue is empty before that."""
         after = max(1, step)
         grows = after <= len(self.delays) and not self.queues[2 * after]
         return moment + self.delays[after - 1] if grows else FAR
@@ -168,7 +176,7 @@ class Track:
             self.at, self._free = until, 0
 
     def _note_waits(self, in_run: timedelta, *, is_own_pace: bool) -> None:
-        """Only now, for what it waited before it sends nothing more held nobody up."""
+        """Count waits. This happens only now, because waits after the last e-mail delay nothing."""
         reason = self.pause_reason if is_own_pace else Bottleneck.STEP_DELAY
         self._waits[reason] = self._waits.get(reason, AT_ONCE) + in_run
         for reason, length in self._waits.items():
@@ -177,7 +185,7 @@ class Track:
 
 
 def track_of(sender: Sender, plan: Plan, *, share: float, now: datetime) -> Track:
-    """`share`: how many e-mails an account has to send, on average."""
+    """Return an account's track. `share` is the average number of e-mails per account."""
     limits = sender.limits
     pause, reason = mean_pause(limits, plan.gap, seconds_per_send=sender.seconds_per_send)
     if share > BURSTS_MAX and limits.units_per_minute is not None:
@@ -213,7 +221,7 @@ def _step(index: int) -> int:
 
 
 def _stretch(head: Run, slots: Run, others_due: datetime) -> int:
-    """How many of these are sent in a row: each is due when its slot comes, and none of the others before it."""
+    """Return how many of these are sent in a row: each is due at its slot, and none of the others is due before it."""
     n = min(head.size, slots.size)
     if head.interval > slots.interval:
         n = min(n, (slots.start - head.start) // (head.interval - slots.interval) + 1)

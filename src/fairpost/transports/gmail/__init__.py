@@ -1,1 +1,1 @@
-"""The Gmail API, as far as sending needs it: a thin client, and what Google's answers say. No e-mails, no policy."""
+"""The Gmail API, as far as it is needed for sending: a thin client, and a parser for the responses."""

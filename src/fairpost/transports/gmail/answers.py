@@ -1,5 +1,6 @@
-"""What Google answers, as values. Pure, and never raises: proxies and strangers answer in Google's place as well."""
+"""Google's responses as values. Parsing never raises, because proxies and other servers may respond in Google's place."""
 
+import base64
 import json
 import re
 from collections.abc import Mapping
@@ -11,7 +12,8 @@ from typing import Any
 from fairpost.model.report import Reply
 
 TEXT_CHARS_MAX = 1_000
-RETRY_MAX = timedelta(days=1)  # Google's longest limit; a later moment is somebody's mistake
+OWN_LABELS = frozenset({"SENT", "DRAFT"})
+RETRY_MAX = timedelta(days=1)  # Google's longest limit; a later time is an error
 
 _RETRY_AFTER = re.compile(r"retry after\s+(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))", re.I)
 
@@ -36,8 +38,26 @@ class Mail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RawMail:
+    """A message as stored. `is_own` means that the mailbox itself sent or drafted it."""
+
+    raw: bytes = field(repr=False)
+    is_own: bool
+    received_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page of a list of messages. `history_id` is the mailbox's current state, if the list contains changes."""
+
+    ids: tuple[str, ...]
+    next_token: str | None = None
+    history_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An answer that is not what was asked for. `is_googles`: it is in Google's own form, so nobody else said it."""
+    """An unexpected response. `is_googles` means that it is in Google's format, so it comes from Google."""
 
     status: int
     reason: str
@@ -51,13 +71,19 @@ class Refusal:
 
     @property
     def is_settled(self) -> bool:
-        """Google itself has said no: the request did nothing, and never will. A 404 says nothing about before."""
+        """Whether Google itself refused, so that the request did nothing and never will.
+
+        A 404 says nothing about earlier requests.
+        """
         return self.is_googles and 400 <= self.status < 500 and self.status not in (404, 408, 409)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoAnswer:
-    """`has_left`: the request was complete on its way, so it may have been done, or may be done yet."""
+    """No answer was received.
+
+    `has_left` means that the request was sent completely, so it may have been carried out, or may still be.
+    """
 
     error: str
     has_left: bool
@@ -65,7 +91,7 @@ class NoAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoToken:
-    """The token was refused: nothing was asked of Gmail. `advice` is what an administrator can do about it."""
+    """The token was refused, so Gmail was not contacted. `advice` is what an administrator can do about it."""
 
     reason: str
     message: str
@@ -78,7 +104,7 @@ class NoToken:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """The permission was gone before the request was complete: nothing was asked of Gmail."""
+    """Permission was withdrawn before the request was complete, so Gmail did nothing."""
 
 
 Failure = Refusal | NoAnswer | NoToken | Withheld
@@ -86,7 +112,7 @@ Failure = Refusal | NoAnswer | NoToken | Withheld
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """An answer over HTTP, as it came."""
+    """An HTTP response as received."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -94,14 +120,14 @@ class Answered:
 
 
 def content_of(answered: Answered, *, now: datetime) -> "dict[str, Any] | Refusal | NoAnswer":
-    """The JSON object that was asked for. One that cannot be read tells as little as none."""
+    """Returns the requested JSON object. An unreadable body counts as no answer."""
     if not 200 <= answered.status < 300:
         return refusal_of(answered, now=now)
     if answered.status == 204 or not answered.body.strip():
         return {}
     value = _json(answered.body)
     if not isinstance(value, dict):
-        return NoAnswer(error=f"{answered.status}, with an answer that cannot be read", has_left=True)
+        return NoAnswer(error=f"{answered.status}, with an unreadable response", has_left=True)
     return value
 
 
@@ -138,9 +164,41 @@ def mail_of(value: Mapping[str, Any]) -> Mail | NoAnswer:
 
 
 def mails_of(value: Mapping[str, Any]) -> tuple[Mail, ...]:
-    """Those of a thread; what is no message is left out."""
+    """Returns the messages of a thread, skipping unreadable entries."""
     found = [mail_of(_mapping(each)) for each in _list(value.get("messages"))]
     return tuple([mail for mail in found if isinstance(mail, Mail)])
+
+
+def raw_of(value: Mapping[str, Any]) -> RawMail | NoAnswer:
+    text = value.get("raw")
+    try:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)) if isinstance(text, str) else None
+    except ValueError:
+        raw = None
+    if raw is None:
+        return _unreadable("a message")
+    is_own = not OWN_LABELS.isdisjoint(str(each) for each in _list(value.get("labelIds")))
+    return RawMail(raw=raw, is_own=is_own, received_at=_moment(value.get("internalDate")))
+
+
+def listed_of(value: Mapping[str, Any]) -> Page:
+    found = [_text(_mapping(each).get("id")) for each in _list(value.get("messages"))]
+    return Page(ids=tuple([id_ for id_ in found if id_]), next_token=_text(value.get("nextPageToken")))
+
+
+def added_of(value: Mapping[str, Any]) -> Page:
+    """The messages that were added, oldest first, each once: Google may name one several times."""
+    added = [each for one in _list(value.get("history")) for each in _list(_mapping(one).get("messagesAdded"))]
+    ids = [_text(_mapping(_mapping(each).get("message")).get("id")) for each in added]
+    return Page(
+        ids=tuple(dict.fromkeys([id_ for id_ in ids if id_])),
+        next_token=_text(value.get("nextPageToken")),
+        history_id=_text(value.get("historyId")),
+    )
+
+
+def present_of(value: Mapping[str, Any]) -> str | NoAnswer:
+    return _text(value.get("historyId")) or _unreadable("a profile")
 
 
 def address_of(value: Mapping[str, Any]) -> str | NoAnswer:
@@ -148,21 +206,21 @@ def address_of(value: Mapping[str, Any]) -> str | NoAnswer:
 
 
 def aliases_of(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """The addresses that the mailbox may send from. Google takes only those that were verified."""
+    """Returns the addresses that the mailbox may send from. Google only accepts verified ones."""
     found = [_mapping(each) for each in _list(value.get("sendAs"))]
     usable = [each for each in found if each.get("verificationStatus", "accepted") in ("accepted", "")]
     return tuple([address for each in usable if (address := _text(each.get("sendAsEmail")))])
 
 
 def plain(value: object) -> str:
-    """On one line, without what a database or a terminal would stumble over."""
+    """Converts the text to one line, without characters that a database or terminal cannot handle."""
     if not isinstance(value, str):
         return ""
     return "".join([char if char.isprintable() else " " for char in value[:TEXT_CHARS_MAX]]).strip()
 
 
 def _unreadable(what: str) -> NoAnswer:
-    return NoAnswer(error=f"{what} was expected, and the answer is none", has_left=True)
+    return NoAnswer(error=f"{what} was expected, but the response has none", has_left=True)
 
 
 def _reason(error: Mapping[str, Any]) -> str:
@@ -171,14 +229,14 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 
 def _in_words(answered: Answered) -> str:
-    """Who answers with a page instead of JSON usually says why in its title."""
+    """Returns the error message, or the page title: servers that answer with HTML usually give the reason there."""
     page = answered.body[:20_000].decode("utf-8", "replace")
     title = re.search(r"<title[^>]*>([^<]{1,200})", page, re.I)
-    return plain(title[1]) if title and plain(title[1]) else "the answer is not in Google's form"
+    return plain(title[1]) if title and plain(title[1]) else "the response is not in Google's format"
 
 
 def _retry_at(headers: Mapping[str, str], message: str, *, now: datetime) -> datetime | None:
-    """The later of what the header and the message say."""
+    """Returns the later of the times given in the header and the message."""
     found = [_by_header(headers.get("retry-after", ""), now=now), _by_message(message)]
     moments = [min(moment, now + RETRY_MAX) for moment in found if moment is not None and moment > now]
     return max(moments, default=None)
@@ -219,8 +277,15 @@ def _list(value: object) -> list[Any]:
 
 
 def _text(value: object) -> str | None:
-    """An id or an address: short, and printable, for it is stored and asked with again."""
+    """Returns an ID or an address, which must be short and printable because it is stored and used in later requests."""
     return value if isinstance(value, str) and 0 < len(value) <= TEXT_CHARS_MAX and value.isprintable() else None
+
+
+def _moment(value: object) -> datetime | None:
+    """From milliseconds as text."""
+    known = _text(value)
+    is_number = known is not None and re.fullmatch(r"[0-9]{1,14}", known, re.ASCII)
+    return datetime.fromtimestamp(int(known or 0) / 1_000, UTC) if is_number else None
 
 
 def _headers(value: object) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
-"""A thin client of the Gmail API: one HTTP connection, one call at a time, every outcome a value.
+"""A thin client for the Gmail API: one HTTP connection, one call at a time, every outcome a value.
 
-Nothing is tried twice here, but for a 401: it proves that nothing was done, and a new token may help. What an unanswered
-request may have done is for the caller to find out.
+Only a 401 is retried: it proves that nothing was done, and a new token may help. Callers must find out what an
+unanswered request did.
 """
 
 import asyncio
@@ -25,24 +25,30 @@ from fairpost.transports.gmail.answers import (
     Mail,
     NoAnswer,
     NoToken,
+    Page,
+    RawMail,
     Refusal,
     Withheld,
+    added_of,
     address_of,
     aliases_of,
     content_of,
     draft_of,
+    listed_of,
     mail_of,
     mails_of,
     plain,
+    present_of,
+    raw_of,
 )
 from fairpost.transports.gmail.settings import GOOGLE, GmailSettings
 from fairpost.transports.oauth.errors import Refused, Unreachable
 from fairpost.transports.oauth.sources import token_source
 from fairpost.transports.oauth.tokens import AccessToken, TokenSource
 
-JSON_BYTES_MAX = 3_500_000  # of a message inside JSON: base64 makes it a third longer, and Google takes 5 MB
-MESSAGE_BYTES_MAX = 36_700_160  # what Google takes as an upload
-ANSWER_BYTES_MAX = 8_388_608  # a thread of a hundred messages is below one
+JSON_BYTES_MAX = 3_500_000  # for a message inside JSON: base64 adds a third, and Google accepts 5 MB
+MESSAGE_BYTES_MAX = 36_700_160  # Google's maximum for an upload
+ANSWER_BYTES_MAX = 8_388_608  # a thread of a hundred messages is smaller than 1 MB
 CHUNK_BYTES = 65_536
 JSON_TYPE = "application/json; charset=UTF-8"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -53,14 +59,14 @@ Permission = Callable[[], bool]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
     connect_s: float = 10
-    write_s: float = 30  # for each piece of a message
+    write_s: float = 30  # for each chunk of a message
     read_s: float = 60
-    total_s: float = 240  # for 35 MB on a slow line
-    idle_s: float = 60  # a connection that nobody used for so long is not used again
+    total_s: float = 240  # enough for 35 MB over a slow connection
+    idle_s: float = 60  # a connection idle for longer is not reused
 
 
 class GmailClient:
-    """For one account and one event loop. What is closed opens again with the next call."""
+    """A client for one account and one event loop. After `close`, the next call reconnects."""
 
     def __init__(
         self,
@@ -71,7 +77,7 @@ class GmailClient:
         now: Callable[[], datetime] = clock.now,
         wire: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        """`wire`: by which requests go out; None: the network."""
+        """Creates a client. `wire` is the HTTP transport for requests; the default is the network."""
         self._tokens = tokens
         self.base_url = (base_url or GOOGLE).rstrip("/")
         self._timeouts = timeouts or Timeouts()
@@ -83,11 +89,11 @@ class GmailClient:
         return await self._write_draft("POST", "/gmail/v1/users/me/drafts", raw, thread_id)
 
     async def update_draft(self, id_: str, raw: bytes, *, thread_id: str | None = None) -> Draft | Failure:
-        """Another message in the same draft."""
+        """Replaces the message in the draft."""
         return await self._write_draft("PUT", f"/gmail/v1/users/me/drafts/{_quoted(id_)}", raw, thread_id)
 
     async def send_draft(self, id_: str, *, permission: Permission) -> Mail | Failure:
-        """`permission` is asked when everything is ready, right before the request is completed."""
+        """Sends a draft. Calls `permission` when everything is ready, right before completing the request."""
         path = "/gmail/v1/users/me/drafts/send"
         answer = await self._call("POST", path, content=_json({"id": id_}), permission=permission)
         return mail_of(answer) if isinstance(answer, dict) else answer
@@ -97,7 +103,7 @@ class GmailClient:
         return draft_of(answer) if isinstance(answer, dict) else answer
 
     async def delete_draft(self, id_: str) -> Failure | None:
-        """None: it was there, and is no more."""
+        """Deletes a draft. Returns None if it existed and is now deleted."""
         answer = await self._call("DELETE", f"/gmail/v1/users/me/drafts/{_quoted(id_)}")
         return None if isinstance(answer, dict) else answer
 
@@ -109,18 +115,40 @@ class GmailClient:
         answer = await self._call("GET", f"/gmail/v1/users/me/threads/{_quoted(id_)}?{_metadata(headers)}")
         return mails_of(answer) if isinstance(answer, dict) else answer
 
+    async def get_raw(self, id_: str) -> RawMail | Failure:
+        answer = await self._call("GET", f"/gmail/v1/users/me/messages/{_quoted(id_)}?format=raw")
+        return raw_of(answer) if isinstance(answer, dict) else answer
+
+    async def added_since(self, history_id: str, *, page_token: str | None = None) -> Page | Failure:
+        """Returns a page of the messages added since then. 404: Google no longer knows that moment."""
+        query = f"startHistoryId={_quoted(history_id)}&historyTypes=messageAdded&maxResults=500"
+        token = f"&pageToken={_quoted(page_token)}" if page_token else ""
+        answer = await self._call("GET", f"/gmail/v1/users/me/history?{query}{token}")
+        return added_of(answer) if isinstance(answer, dict) else answer
+
+    async def newest(self, *, page_token: str | None = None) -> Page | Failure:
+        """Returns a page of all messages, newest first, also those in spam. Unlike a search, it knows the latest."""
+        token = f"&pageToken={_quoted(page_token)}" if page_token else ""
+        answer = await self._call("GET", f"/gmail/v1/users/me/messages?includeSpamTrash=true&maxResults=100{token}")
+        return listed_of(answer) if isinstance(answer, dict) else answer
+
+    async def present(self) -> str | Failure:
+        """Returns the ID of the mailbox's present state."""
+        answer = await self._call("GET", "/gmail/v1/users/me/profile")
+        return present_of(answer) if isinstance(answer, dict) else answer
+
     async def authorize(self) -> NoToken | NoAnswer | None:
-        """None: there is a token."""
+        """Gets a token. Returns None if one is available."""
         token = await self._token()
         return None if isinstance(token, AccessToken) else token
 
     async def profile(self) -> str | Failure:
-        """The mailbox's address."""
+        """Returns the mailbox's address."""
         answer = await self._call("GET", "/gmail/v1/users/me/profile")
         return address_of(answer) if isinstance(answer, dict) else answer
 
     async def aliases(self) -> tuple[str, ...] | Failure:
-        """The addresses that the mailbox may send from."""
+        """Returns the addresses that the mailbox may send from."""
         answer = await self._call("GET", "/gmail/v1/users/me/settings/sendAs")
         return aliases_of(answer) if isinstance(answer, dict) else answer
 
@@ -202,7 +230,7 @@ class GmailClient:
                 headers={"User-Agent": "fairpost", "Accept-Encoding": "identity"},
                 http2=False,
                 transport=self._wire,
-                trust_env=urlsplit(self.base_url).hostname not in LOOPBACK,  # a proxy does not lead to this machine
+                trust_env=urlsplit(self.base_url).hostname not in LOOPBACK,  # a proxy cannot reach this machine
             )
         return self._http
 
@@ -210,23 +238,26 @@ class GmailClient:
 def client_of(
     settings: GmailSettings, secret: str | None, *, name: str, address: str, timeouts: Timeouts | None = None
 ) -> GmailClient:
-    """`secret`: opened. `name`, `address`: of the account. Raises VaultError."""
+    """Builds the client of an account with this name and address. `secret` is already opened. Raises VaultError."""
     if secret is None:
         raise VaultError(
             f'Account "{name}" has no key for the Gmail API.',
-            then=f"Give it: fairpost account set {name} --gmail KEYFILE",
+            then=f"Set it: fairpost account set {name} --gmail KEYFILE",
         )
     tokens = token_source(settings.oauth, secret, mailbox=address)
     return GmailClient(tokens, base_url=settings.base_url, timeouts=timeouts)
 
 
 class Stopped(Exception):
-    """Raised inside a request that must not be completed."""
+    """Raised inside a request to keep it from being completed."""
 
 
 class Body:
-    """A request's content, as the connection takes it piece by piece: so it is known whether the last one has left,
-    and the permission can be asked right before it, after any time that connecting took."""
+    """A request's content, handed to the connection chunk by chunk.
+
+    This shows whether the last chunk has left, and allows the permission to be checked right before it, no matter how
+    long connecting took.
+    """
 
     def __init__(self, content: bytes, permission: Permission | None) -> None:
         self._content = content
@@ -250,12 +281,12 @@ async def _read(response: httpx2.Response) -> bytes:
         pieces.append(piece)
         size += len(piece)
         if size > ANSWER_BYTES_MAX:
-            raise httpx2.ReadError(f"the answer has more than {ANSWER_BYTES_MAX} bytes")
+            raise httpx2.ReadError(f"the response has more than {ANSWER_BYTES_MAX} bytes")
     return b"".join(pieces)
 
 
 def _related(metadata: Mapping[str, Any], raw: bytes) -> tuple[bytes, str]:
-    """Metadata and message in one request (RFC 2387), and its content type."""
+    """Combines metadata and message in one request (RFC 2387), and returns it with its content type."""
     seam = token_hex(16).encode("ascii")
     content = b"--%b\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n%b\r\n" % (seam, _json(metadata))
     content += b"--%b\r\nContent-Type: message/rfc822\r\n\r\n%b\r\n--%b--\r\n" % (seam, raw, seam)
@@ -275,9 +306,9 @@ def _quoted(text: str) -> str:
 
 
 def _in_words(error: Exception) -> str:
-    """What became of the connection. httpx's time-outs say nothing but their name."""
+    """Describes the connection error. The text of httpx's timeouts is only their name."""
     if isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout):
-        return "no connection in time"
+        return "connection timed out"
     if isinstance(error, httpx2.TimeoutException | TimeoutError):
-        return "no answer in time"
+        return "response timed out"
     return plain(str(error)) or type(error).__name__

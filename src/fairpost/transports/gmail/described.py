@@ -1,40 +1,44 @@
-"""What is asked for of a mailbox of the Gmail API, what is shown of it, and what people choose."""
+"""Gmail API settings: what requests give, what responses show, and the choices on the page."""
 
-from fairpost.transports.described import HAS_SECRET, Choice, Entry, Setting, SignIn
+from fairpost.transports.described import HAS_SECRET, READ, READ_ENTRY, Choice, Entry, Setting, SignIn
 from fairpost.transports.oauth.described import OAUTH, sign_in
 from fairpost.transports.oauth.settings import OauthKind
 
 ASKED = (
     Setting(name="oauth", type=OAUTH, is_needed=True, about="A Google kind."),
     Setting(
-        name="subject", chars_max=320, about="The mailbox that a service account acts for. Null: the account's address."
+        name="subject",
+        chars_max=320,
+        about="Mailbox that a service account acts for. Null means the account's address.",
     ),
+    READ,
 )
 SHOWN = (
     Setting(name="oauth", type=OauthKind, is_needed=True),
     Setting(name="client_id"),
     Setting(name="subject"),
     HAS_SECRET,
+    Setting(name="read", type=bool, is_needed=True, about="Whether the mailbox is read."),
 )
 _SUBJECT = Entry(
-    setting="subject", label="Mailbox that it acts for", input="email", hint="Left empty: the address above."
+    setting="subject", label="Mailbox to act for", input="email", hint="Leave empty for the address above."
 )
 _SERVICE = sign_in(OauthKind.GOOGLE_SERVICE_ACCOUNT)
+_PERSON = sign_in(OauthKind.GOOGLE_PERSON)
 CHOICES = (
     Choice(
         name="gmail-api",
         title="Gmail API",
-        about="For mailboxes of Google. When a connection breaks, Google can be asked whether an e-mail went out, so nobody "
-        "gets it twice.",
+        about="For Google mailboxes. If a connection breaks, Fairpost can ask Google whether an e-mail was sent, so that none is sent twice.",
         presets=("workspace", "gmail-api"),
         sign_ins=(
             SignIn(
                 name=_SERVICE.name,
                 title=_SERVICE.title,
-                entries=(*_SERVICE.entries, _SUBJECT),
+                entries=(*_SERVICE.entries, _SUBJECT, READ_ENTRY),
                 fixed=_SERVICE.fixed,
             ),
-            sign_in(OauthKind.GOOGLE_PERSON),
+            SignIn(name=_PERSON.name, title=_PERSON.title, entries=(*_PERSON.entries, READ_ENTRY), fixed=_PERSON.fixed),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""What Google can say of an e-mail in doubt: its draft is still there, or its thread holds what the draft became."""
+"""Finds out what became of an e-mail in doubt: whether its draft still exists, or its thread has the sent message."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -11,42 +11,44 @@ from fairpost.transports.gmail.answers import Draft, Failure, Mail, NoAnswer, No
 from fairpost.transports.gmail.client import GmailClient
 from fairpost.transports.port import Answer, Evidence, Fate
 
-MARK = "X-Fairpost-Id"  # by which a sent message is known to be ours, and which e-mail it was
-DRAFT = "draft"  # in the evidence
+MARK = "X-Fairpost-Id"  # marks a sent message as ours and identifies its e-mail
+DRAFT = "draft"  # key in the evidence
 THREAD = "thread"
-ADDRESSED = "addressed"  # a digest of its recipients
+ADDRESSED = "addressed"  # digest of the recipients
 
-WAITS_S = (1.0, 4.0)  # before the second and the third time that the same thing is asked
-WAIT_S_MAX = 15.0  # who wants us to wait longer is not waited for: the e-mail comes again later
+WAITS_S = (1.0, 4.0)  # before the second and third try of the same query
+WAIT_S_MAX = 15.0  # if asked to wait longer, give up: the e-mail is retried later
 
 T = TypeVar("T")
 
 
 class Witness:
-    """Asks about one mailbox's drafts, with patience."""
+    """Queries one mailbox's drafts, with retries."""
 
     def __init__(self, client: GmailClient, *, pause: Callable[[float], Awaitable[None]]) -> None:
         self._client = client
         self._pause = pause
 
     async def ask(self, email: Outgoing, evidence: Evidence) -> Answer:
-        """Unknown and untouched: there was no answer, and it may be asked again."""
+        """Asks Google about an e-mail. A fate of UNKNOWN with UNTOUCHED means that Google did not respond and may be
+        asked again.
+        """
         if not evidence.get(DRAFT):
-            return _unknown("no draft is known to ask about")
+            return _unknown("no draft is recorded to ask about")
         draft = await self.patiently(lambda: self._client.get_draft(evidence[DRAFT]))
         if isinstance(draft, Draft):
             return Answer(Fate.UNSENT, Report(reached=Reached.UNTOUCHED, channel=Channel.GOOGLE))
         if not is_gone(draft):
-            return _unanswered(f"the draft cannot be asked about: {in_words(draft)}", draft)
+            return _unanswered(f"the draft could not be checked: {in_words(draft)}", draft)
         sent = await self._sent_in_thread(email, evidence)
         if isinstance(sent, Mail):
             return Answer(Fate.SENT, accepted(sent, sent.values("Message-ID")))
         if sent is None:
-            return _unknown("the draft is gone, and no sent message of ours is in its thread")
-        return _unanswered(f"the draft is gone, and its thread cannot be read: {in_words(sent)}", sent)
+            return _unknown("the draft is gone, and its thread has no message sent by Fairpost")
+        return _unanswered(f"the draft is gone, and its thread could not be read: {in_words(sent)}", sent)
 
     async def patiently(self, ask: Callable[[], Awaitable[T | Failure]]) -> T | Failure:
-        """For questions, which change nothing: asked again where the answer may be another one soon."""
+        """Retries a query if the answer may soon be different. Queries change nothing."""
         answer = await ask()
         for usual_s in WAITS_S:
             if not _may_pass(answer):
@@ -60,7 +62,9 @@ class Witness:
         return answer
 
     async def _sent_in_thread(self, email: Outgoing, evidence: Evidence) -> Mail | Failure | None:
-        """The sent message that the draft became. Google shows what was just sent late at times, so it looks twice."""
+        """Returns the sent message that the draft became. Looks twice, because Google sometimes shows sent messages
+        late.
+        """
         thread_id = evidence.get(THREAD)
         if not thread_id:
             return None
@@ -97,7 +101,7 @@ def is_gone(failure: Failure | None) -> bool:
 
 
 def waiting_s(failure: Failure, *, usual_s: float | None) -> float | None:
-    """None: not to be waited for."""
+    """Returns how long to wait before a retry, or None if a retry would not help."""
     if usual_s is None:
         return None
     asked_at = failure.retry_at if isinstance(failure, Refusal) else None
@@ -131,5 +135,5 @@ def _may_pass(answer: object) -> bool:
 
 
 def _marks(email: Outgoing) -> list[list[str]]:
-    """As it is marked; and by its number, as an engine that was not restarted yet may have marked it."""
+    """Returns the current mark, and the numeric one that an engine which was not restarted yet may have used."""
     return [[email.name_in_headers], [f"{email.id:x}"]]

@@ -1,4 +1,4 @@
-"""The Gmail API as a kind of transport. What it does is in the modules beside it."""
+"""The Gmail API as a kind of transport. The modules next to it do the work."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fairpost.model.account import Account
     from fairpost.smtp.guard import NetworkGuard
     from fairpost.transports.port import ClosableTransport, Tried
+    from fairpost.transports.reading import MailboxReader
 
 
 class Gmail(TransportKind[GmailSettings]):
@@ -28,6 +29,7 @@ class Gmail(TransportKind[GmailSettings]):
     asked = described.ASKED
     shown = described.SHOWN
     choices = described.CHOICES
+    read_option = "--gmail-read"
     preset = "workspace"
     presets = {"gmail": "gmail-api"}  # noqa: RUF012
     keeps_secret = False
@@ -35,7 +37,7 @@ class Gmail(TransportKind[GmailSettings]):
     def read(self, stored: Mapping[str, Any]) -> GmailSettings:
         return read_gmail(stored)
 
-    # ── used ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def transport(
         self, account: "Account", settings: GmailSettings, secret: str | None, *, guard: "NetworkGuard | None"
@@ -64,11 +66,27 @@ class Gmail(TransportKind[GmailSettings]):
         finally:
             await client.close()
 
+    def reads(self, settings: GmailSettings) -> bool:
+        return settings.read
+
+    def reader(
+        self, account: "Account", settings: GmailSettings, secret: str | None, *, guard: "NetworkGuard | None"
+    ) -> "MailboxReader":
+        from fairpost.transports.gmail.client import client_of
+        from fairpost.transports.gmail.read import GmailReader
+
+        mailbox = settings.oauth.subject or account.address
+        return GmailReader(client_of(settings, secret, name=account.name, address=account.address), mailbox=mailbox)
+
+    def sending_host(self, settings: GmailSettings) -> str | None:
+        return "smtp.google.com"
+
     def preload(self) -> None:
         import fairpost.transports.gmail.client
+        import fairpost.transports.gmail.read
         import fairpost.transports.gmail.send  # noqa: F401
 
-    # ── of others than the operator ───────────────────────────────────────────────────────────────────────
+    # ── accounts that are not the operator's ──────────────────────────────────────────────────────────────────
 
     def own_endpoint(self, settings: GmailSettings) -> str | None:
         is_googles = settings.base_url is None or settings.base_url.rstrip("/") == GOOGLE
@@ -77,7 +95,7 @@ class Gmail(TransportKind[GmailSettings]):
     def public(self, settings: GmailSettings) -> GmailSettings:
         return replace(settings, oauth=with_public_server(settings.oauth))
 
-    # ── shown ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── display ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def in_short(self, settings: GmailSettings) -> str:
         return f"Gmail API at {settings.base_url}" if settings.base_url else "Gmail API"
@@ -98,6 +116,7 @@ class Gmail(TransportKind[GmailSettings]):
             "subject": settings.oauth.subject,
             "url": settings.base_url,
             "has_key": settings.secret is not None,
+            "read": settings.read,
         }
 
     def values(self, settings: GmailSettings) -> dict[str, Any]:
@@ -106,9 +125,10 @@ class Gmail(TransportKind[GmailSettings]):
             "client_id": settings.oauth.client_id,
             "subject": settings.oauth.subject,
             "has_secret": settings.secret is not None,
+            "read": settings.read,
         }
 
-    # ── told ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── options and requests ──────────────────────────────────────────────────────────────────────────────────
 
     def options(self) -> type:
         from fairpost.transports.gmail.options import GmailOptions
@@ -127,13 +147,15 @@ class Gmail(TransportKind[GmailSettings]):
 
         subject = given.get("subject")
         if not OauthKind(given["oauth"]["kind"]).is_google:
-            raise WrongSetting("oauth.kind", "must be one of Google's")
+            raise WrongSetting("oauth.kind", "must be one of Google's kinds")
         oauth, secret = requested_oauth(given["oauth"])
         if subject and oauth.kind is not OauthKind.GOOGLE_SERVICE_ACCOUNT:
-            raise WrongSetting("subject", "goes with a service account: a refresh token is for its own mailbox")
+            raise WrongSetting("subject", "needs a service account: a refresh token works only for its own mailbox")
         if subject and not (subject.isprintable() and subject.count("@") == 1 and " " not in subject):
-            raise WrongSetting("subject", "must be a mailbox like ann@example.com")
-        return GmailSettings(oauth=replace(oauth, subject=subject or None)), secret
+            raise WrongSetting("subject", "must be a mailbox such as ann@example.com")
+        before = isinstance(old, GmailSettings) and old.read
+        read = before if given.get("read") is None else bool(given["read"])
+        return GmailSettings(oauth=replace(oauth, subject=subject or None), read=read), secret
 
 
 KIND = Gmail()

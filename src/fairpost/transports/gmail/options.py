@@ -1,4 +1,4 @@
-"""How an account is told to send through the Gmail API: the options, and what goes with what."""
+"""Command-line options for sending through the Gmail API, and rules for combining them."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -12,30 +12,36 @@ from fairpost.transports.gmail.settings import GmailSettings
 from fairpost.transports.oauth.settings import OauthKind, OauthSettings
 from fairpost.transports.options import read_file
 
-FILE_BYTES_MAX = 64 * 1024  # Google's key files have 2.4 KB
+FILE_BYTES_MAX = 64 * 1024  # Google's key files are 2.4 KB
 
 Gmail = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Send through the Gmail API, with the key of a service account that may act for the mailbox, as JSON; - is "
-        "standard input.",
+        help="Send through the Gmail API, with the JSON key file of a service account that may act on behalf of the mailbox; - for standard input.",
     ),
 ]
 GmailRefreshToken = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Send through the Gmail API, with what a person allowed: JSON with client_id, client_secret and "
-        "refresh_token; - is standard input.",
+        help="Send through the Gmail API with a refresh token: JSON file with client_id, client_secret and refresh_token; - for standard input.",
     ),
 ]
 Subject = Annotated[
     str | None,
-    typer.Option(metavar="MAILBOX", help="The mailbox that --gmail acts for; '' for the account's own address."),
+    typer.Option(metavar="MAILBOX", help="Mailbox that --gmail acts on behalf of; '' for the account's address."),
 ]
 GmailUrl = Annotated[
-    str | None, typer.Option(metavar="URL", help="An emulator in Google's place, like http://127.0.0.1:8025.")
+    str | None,
+    typer.Option(metavar="URL", help="URL of an emulator instead of Google, for example http://127.0.0.1:8025."),
+]
+GmailRead = Annotated[
+    bool | None,
+    typer.Option(
+        "--gmail-read/--no-gmail-read",
+        help="Read the mailbox for bounces and replies through the Gmail API. Nothing in the mailbox is changed.",
+    ),
 ]
 
 
@@ -45,51 +51,54 @@ class GmailOptions:
     gmail_refresh_token: GmailRefreshToken = None
     subject: Subject = None
     gmail_url: GmailUrl = None
+    gmail_read: GmailRead = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenGmail:
-    """What was given of it. Without a secret, it changes an account that has one."""
+    """The Gmail options that were given. Without a secret, they change an account that already has one."""
 
     oauth: OauthSettings | None = None
     secret: str | None = field(default=None, repr=False)
     subject: str | None = None
     url: str | None = None
+    read: bool | None = None
 
     def server(self, name: str, old: TransportSettings | None, *, mailbox: str) -> GmailSettings:
-        """What was not given stays as it was."""
+        """Returns the settings. Options that were not given keep their stored values."""
         kept = old if isinstance(old, GmailSettings) else None
         oauth = self.oauth or (kept.oauth if kept else None)
         if oauth is None:
             raise FairpostError(
                 f"Account {name} does not send through the Gmail API.",
-                then=f"Give it a key: fairpost account set {name} --gmail FILE",
+                then=f"Set its key: fairpost account set {name} --gmail FILE",
             )
         if kept is not None and self.url is not None and self.url != (kept.base_url or "") and self.secret is None:
-            raise FairpostError("Another URL needs its key with it.", then="Add: --gmail FILE")
+            raise FairpostError("A new URL also needs its key.", then="Add: --gmail FILE")
         is_service = oauth.kind is OauthKind.GOOGLE_SERVICE_ACCOUNT
         if self.subject and not is_service:
-            raise FairpostError("--subject goes with --gmail: a refresh token is for the mailbox of who allowed it.")
+            raise FairpostError("--subject needs --gmail: a refresh token works only for its own mailbox.")
         before = kept.oauth.subject if kept else None
         subject = before if self.subject is None else self.subject or None
         return GmailSettings(
             oauth=replace(oauth, subject=subject if is_service else None),
             base_url=(kept.base_url if kept else None) if self.url is None else self.url or None,
             secret=kept.secret if kept and self.secret is None else None,
+            read=(kept.read if kept else False) if self.read is None else self.read,
         )
 
 
 def given_gmail(name: str, options: GmailOptions) -> GivenGmail | None:
-    """None: nothing of it."""
+    """Returns the given options, or None if no Gmail option was given."""
     key_file, refresh_token_file = options.gmail, options.gmail_refresh_token
     subject, url = options.subject, options.gmail_url
-    if key_file is refresh_token_file is subject is url is None:
+    if key_file is refresh_token_file is subject is url is None and options.gmail_read is None:
         return None
     if key_file is not None and refresh_token_file is not None:
-        raise FairpostError("Give --gmail or --gmail-refresh-token, not both.")
+        raise FairpostError("Give either --gmail or --gmail-refresh-token.")
     if refresh_token_file is not None and subject:
-        raise FairpostError("--subject goes with --gmail: a refresh token is for the mailbox of who allowed it.")
-    given = GivenGmail(subject=_mailbox(subject), url=_url(url))
+        raise FairpostError("--subject needs --gmail: a refresh token works only for its own mailbox.")
+    given = GivenGmail(subject=_mailbox(subject), url=_url(url), read=options.gmail_read)
     if key_file is not None:
         oauth, secret = _service_account(key_file, name)
         return replace(given, oauth=oauth, secret=secret)
@@ -124,7 +133,7 @@ def _person(path: str) -> tuple[OauthSettings, str]:
         given = None
     names = ("client_id", "client_secret", "refresh_token")
     if not isinstance(given, dict) or not all(isinstance(given.get(each), str) and given[each] for each in names):
-        raise FairpostError(f"{option} must be a file of JSON with client_id, client_secret and refresh_token.")
+        raise FairpostError(f"{option} must be a JSON file with client_id, client_secret and refresh_token.")
     token_uri = given.get("token_uri")
     if token_uri is not None:
         require_safe(str(token_uri))
@@ -140,12 +149,12 @@ def _person(path: str) -> tuple[OauthSettings, str]:
 def _mailbox(subject: str | None) -> str | None:
     local, _, domain = (subject or "").rpartition("@")
     if subject and not (local and domain and subject.isprintable() and " " not in subject and len(subject) <= 320):
-        raise FairpostError(f"--subject must be a mailbox like ann@example.com, got {subject!r}")
+        raise FairpostError(f"--subject must be a mailbox such as ann@example.com, got {subject!r}")
     return subject
 
 
 def _url(url: str | None) -> str | None:
-    """Empty: Google. Tokens leave this machine over TLS only."""
+    """Checks the URL. Empty means Google. Tokens only leave this machine over TLS."""
     from urllib.parse import urlsplit
 
     from fairpost.transports.oauth.errors import Refused
@@ -161,5 +170,7 @@ def _url(url: str | None) -> str | None:
     except (Refused, ValueError):
         fits = False
     if not fits:
-        raise FairpostError("--gmail-url must be https://HOST, or http:// on this machine, like http://127.0.0.1:8025")
+        raise FairpostError(
+            "--gmail-url must be https://HOST, or http:// on this machine, for example http://127.0.0.1:8025"
+        )
     return url.rstrip("/")

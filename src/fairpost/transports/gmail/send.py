@@ -1,10 +1,11 @@
-"""Sends e-mails through the Gmail API, as drafts that are then sent: Google sends a draft once, whoever asks how often.
+"""Sends e-mails through the Gmail API as drafts. Google sends a draft once, no matter how often it is asked to.
 
-So after a time-out nobody has to guess. The draft is there: it was not sent, and sending it again sends it once. It is
-gone, and its thread holds a sent message with our mark: it was sent. Anything else is in doubt, and said to be.
+So the outcome of a timeout can be found out. If the draft still exists, it was not sent, and sending it again sends it
+once. If it is gone and its thread has a sent message with our mark, it was sent. Anything else is in doubt and reported
+as such.
 
-From the moment a request has gone unanswered, no other answer proves that nothing was sent: Google may still be at work
-on the first. Then only "sent" and "in doubt" are left.
+Once a request has gone unanswered, no later answer proves that nothing was sent, because Google may still be processing
+the first request. Only "sent" and "in doubt" remain possible.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ OPTIONS = {
 
 
 class GmailTransport:
-    """One account's way out: one e-mail at a time."""
+    """Sends for one account, one e-mail at a time."""
 
     def __init__(self, client: GmailClient, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._client = client
@@ -54,7 +55,7 @@ class GmailTransport:
         self._prepared = PreparedContents()
 
     async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
-        """For callers who keep no intent: what is in doubt afterwards, nobody can ask about."""
+        """Sends an e-mail for callers that store no intent. If it is in doubt, it cannot be checked later."""
         evidence = await self.draft(account, email)
         if isinstance(evidence, Report):
             return evidence
@@ -77,13 +78,13 @@ class GmailTransport:
         self, account: Account, email: Outgoing, evidence: Evidence, *, permission: Permission
     ) -> Report:
         if not evidence.get(DRAFT):
-            return in_doubt("no draft is known that could be sent")
+            return in_doubt("no draft is recorded that could be sent")
         if evidence.get(ADDRESSED) != _addressed(email):
             readdressed = await self._readdress(account, email, evidence)
             if isinstance(readdressed, Report):
                 return readdressed
             evidence = readdressed
-        open_ends: list[Failure] = []  # what was answered to requests that may have sent it all the same
+        open_ends: list[Failure] = []  # failures of requests that may have sent it anyway
         for usual_s in (*WAITS_S, None):
             sent = await self._client.send_draft(evidence[DRAFT], permission=permission)
             if isinstance(sent, Mail):
@@ -117,38 +118,43 @@ class GmailTransport:
                 self._prepared.of(email.content),
                 sender=sender_of(account, email),
                 date=clock.now(),
-                headers_are_envelope=True,  # Gmail sends to whom To, Cc and Bcc name, and takes the Bcc out
+                headers_are_envelope=True,  # Gmail sends to the addresses in To, Cc and Bcc, and removes the Bcc header
                 extra=f"{MARK}: {email.name_in_headers}\r\n".encode("ascii"),
             )
         except Uncomposable as error:
             return _unsendable(400, f"invalidArgument: {error}")
         if len(message.data) > MESSAGE_BYTES_MAX:
             size = f"{len(message.data):,} bytes with its attachments encoded"
-            return _unsendable(413, f"uploadTooLarge: The message has {size}. Gmail takes {MESSAGE_BYTES_MAX:,}.")
+            return _unsendable(
+                413, f"uploadTooLarge: The message has {size}. Gmail's maximum is {MESSAGE_BYTES_MAX:,}."
+            )
         return message
 
     async def _create(self, message: Message, *, thread_id: str | None) -> Draft | Failure:
         made = await self._client.create_draft(message.data, thread_id=thread_id)
         if thread_id and isinstance(made, Refusal) and _is_about_the_thread(made):
-            # Somebody deleted the conversation. What follows it can still go out, by its References alone.
+            # The conversation was deleted. Follow-ups can still be sent, threaded by their References alone.
             return await self._client.create_draft(message.data)
         return made
 
     async def _readdress(self, account: Account, email: Outgoing, evidence: Evidence) -> Evidence | Report:
-        """Since the draft was made, somebody in it has been suppressed, or has got the e-mail: the draft is written anew,
-        for who is named in it would get it. It stays the same draft, and is still sent once."""
+        """Rewrites the draft's recipients, because Gmail sends to everyone named in the draft.
+
+        Since the draft was created, a recipient was suppressed or has received the e-mail. It stays the same draft and
+        is still only sent once.
+        """
         message = self._composed(account, email)
         if isinstance(message, Report):
             return message
         made = await self._client.update_draft(evidence[DRAFT], message.data, thread_id=evidence.get(THREAD))
-        if isinstance(made, Draft):  # Gmail may have moved it to a thread of its own
+        if isinstance(made, Draft):  # Gmail may have moved it to a new thread
             return {**evidence, THREAD: made.thread_id or evidence.get(THREAD, "")}
         if is_gone(made):
-            return _outcome(await self.ask(account, email, evidence), "the draft cannot be addressed anew")
+            return _outcome(await self.ask(account, email, evidence), "the draft's recipients cannot be changed")
         return await self._not_sent(account, email, evidence, made, [])
 
     async def _sent(self, sent: Mail) -> Report:
-        """Gmail may have replaced our Message-ID, so it is read back. It was sent, whatever becomes of that."""
+        """Reads the Message-ID back, because Gmail may have replaced ours. Even if that fails, the e-mail is sent."""
         read = await self._witness.patiently(lambda: self._client.get_message(sent.id, ["Message-ID"]))
         if isinstance(read, Mail):
             return accepted(replace(sent, thread_id=sent.thread_id or read.thread_id), read.values("Message-ID"))
@@ -157,35 +163,35 @@ class GmailTransport:
     async def _not_sent(
         self, account: Account, email: Outgoing, evidence: Evidence, last: Failure, open_ends: Sequence[Failure]
     ) -> Report:
-        """A refused e-mail fails, or comes again with a draft of its own: its old one is taken away."""
+        """Deletes the old draft: a refused e-mail either fails or is retried with a new one."""
         if not open_ends and not isinstance(last, Refusal):
             return _failed(last, step=Step.DOT)
         if not open_ends:
-            if is_gone(await self._client.delete_draft(evidence[DRAFT])):  # a request of somebody before us was late
+            if is_gone(await self._client.delete_draft(evidence[DRAFT])):  # an earlier request arrived late
                 return _outcome(await self.ask(account, email, evidence), in_words(last))
             return _failed(last, step=Step.DOT)
-        # Where Google always said that it could not, nothing is under way; and what was removed will not be sent.
+        # If Google reported every failure itself, nothing is still in progress, and a deleted draft will not be sent.
         is_over = isinstance(last, Refusal) and all(_has_ended(each) for each in open_ends)
         if is_over and await self._client.delete_draft(evidence[DRAFT]) is None:
             return _failed(last, step=Step.DOT)
         words = "; then: ".join(dict.fromkeys([*map(in_words, open_ends), in_words(last)]))
-        return in_doubt(f"{words}; the draft was still there when it was last asked about")
+        return in_doubt(f"{words}; the draft still existed when it was last checked")
 
 
 def what_to_type(advice: str, account: str) -> str:
-    """Advice about tokens as it holds for an account of the Gmail API: it names the options for SMTP."""
+    """Translates advice about tokens from the SMTP options that it names to the options of the Gmail API."""
     for smtps, ours in OPTIONS.items():
         advice = advice.replace(smtps, ours)
     return advice.replace("NAME", account)
 
 
 def _addressed(email: Outgoing) -> str:
-    """To tell whether a draft names who is to get it now."""
+    """Returns a digest that shows whether a draft is addressed to the current recipients."""
     return blake2s("\0".join(sorted(email.envelope)).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def _did_nothing(failure: Failure) -> bool:
-    """Whether this request certainly sent nothing, and never will."""
+    """Returns whether this request certainly sent nothing, and never will."""
     match failure:
         case Refusal():
             return failure.is_settled
@@ -196,7 +202,7 @@ def _did_nothing(failure: Failure) -> bool:
 
 
 def _has_ended(failure: Failure) -> bool:
-    """Whether Google itself failed at it, and is not still at work behind a gateway that lost patience."""
+    """Returns whether Google itself failed, rather than a gateway that timed out while Google is still working."""
     return isinstance(failure, Refusal) and failure.is_googles and failure.status in (500, 503)
 
 
@@ -231,7 +237,7 @@ def _unsendable(code: int, text: str) -> Report:
 
 
 def _outcome(answer: Answer, cause: str) -> Report:
-    """Of a send that had to be asked about."""
+    """Returns the report on a send whose outcome had to be queried."""
     if answer.fate is Fate.SENT:
         return answer.report
-    return in_doubt(f"{cause}; {answer.report.error or 'the draft is still there'}")
+    return in_doubt(f"{cause}; {answer.report.error or 'the draft still exists'}")

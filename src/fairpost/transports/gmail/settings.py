@@ -1,4 +1,4 @@
-"""A mailbox of the Gmail API, as an account has it stored."""
+"""The stored settings of a Gmail API mailbox."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,19 +12,23 @@ GOOGLE = "https://gmail.googleapis.com"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GmailSettings(ServerSettings):
-    """A service account acts for the mailbox `oauth.subject`; None: the account's own address. What is sealed is the key file, or the
-    refresh token with its client's secret."""
+    """The settings of a mailbox.
+
+    A service account acts for the mailbox `oauth.subject`, or for the account's own address if that is None. The sealed
+    secret is the key file, or the refresh token with its client's secret.
+    """
 
     kind: ClassVar[str] = "gmail"
     oauth: OauthSettings
     base_url: str | None = None  # None: Google
+    read: bool = False  # whether its mailbox is read
 
 
 def read_gmail(given: Mapping[str, Any]) -> GmailSettings:
-    """Raises KeyError, TypeError or ValueError for what is none."""
+    """Parses stored settings. Raises KeyError, TypeError or ValueError if they are invalid."""
     oauth = read_oauth(given["oauth"])
     if not oauth.kind.is_google:
         raise ValueError("Gmail takes Google's tokens")
-    if not all(isinstance(value, str) for name, value in given.items() if name != "oauth"):
+    if not all(isinstance(value, str) for name, value in given.items() if name not in ("oauth", "read")):
         raise ValueError("all else is text")
-    return GmailSettings(**{**given, "oauth": oauth})
+    return GmailSettings(**{**given, "oauth": oauth, "read": bool(given.get("read"))})

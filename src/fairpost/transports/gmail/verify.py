@@ -1,5 +1,8 @@
-"""Tries a mailbox of the Gmail API without sending anything: a token, the mailbox, its addresses, a draft that is taken
-back; and says what an administrator can do where a step fails."""
+"""Tests a Gmail API mailbox without sending anything.
+
+Gets a token, checks the mailbox and its addresses, and creates and deletes a draft. If a step fails, it says what an
+administrator can do.
+"""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ from fairpost.transports.gmail.send import what_to_type
 from fairpost.transports.gmail.settings import GOOGLE, GmailSettings
 from fairpost.transports.port import Tried
 
-PATIENCE = Timeouts(connect_s=10, read_s=20, total_s=40)  # a person is waiting
+PATIENCE = Timeouts(connect_s=10, read_s=20, total_s=40)  # a user is waiting
 SCOPE = "https://mail.google.com/"
 
 _LIMITS = ("ratelimitexceeded", "userratelimitexceeded", "dailylimitexceeded", "quotaexceeded", "resource_exhausted")
@@ -34,7 +37,7 @@ class _Account:
 
 
 async def try_gmail(client: GmailClient, settings: GmailSettings, *, name: str, address: str) -> list[Tried]:
-    """Every step that was taken, in order; the last one is the one that failed, if any did. `name`, `address`: of the account."""
+    """Returns every step taken, in order. If one failed, it is the last. `name` and `address` are the account's."""
     account = _Account(name, address, settings)
     none = await client.authorize()
     if none is not None:
@@ -49,12 +52,12 @@ async def try_gmail(client: GmailClient, settings: GmailSettings, *, name: str, 
 
 
 async def _try_sender(client: GmailClient, account: _Account, mailbox: str) -> Tried:
-    """Gmail writes the mailbox's own address into From where the given one is none of its own."""
+    """Checks the From address. Gmail replaces it with the mailbox's own if it does not belong to the mailbox."""
     if account.address.lower() == mailbox.lower():
         return Tried(step=Step.MAIL, name="sender", ok=True, text=account.address)
     aliases = await client.aliases()
     if not isinstance(aliases, tuple):
-        text = f"{account.address}: whether it is an address of {mailbox} cannot be asked"
+        text = f"{account.address}: it could not be checked whether it belongs to {mailbox}"
         return Tried(step=Step.MAIL, name="sender", ok=True, text=text)
     if account.address.lower() in [alias.lower() for alias in aliases]:
         return Tried(step=Step.MAIL, name="sender", ok=True, text=f"{account.address}, an alias of {mailbox}")
@@ -63,12 +66,12 @@ async def _try_sender(client: GmailClient, account: _Account, mailbox: str) -> T
         f"mailbox: fairpost account set {account.name} --subject {account.address}; or give {mailbox} that address as an "
         f"alias (Gmail → Settings → Accounts → Send mail as)."
     )
-    text = f"{account.address} is no address of {mailbox}, and Gmail would put {mailbox} in its place"
+    text = f"{account.address} does not belong to {mailbox}, so Gmail would replace it with {mailbox}"
     return Tried(step=Step.MAIL, name="sender", ok=False, text=text, advice=advice)
 
 
 async def _try_draft(client: GmailClient, account: _Account, mailbox: str) -> Tried:
-    raw = f"From: {mailbox}\r\nTo: {mailbox}\r\nSubject: Fairpost tries this account\r\n\r\nNothing is sent.\r\n"
+    raw = f"From: {mailbox}\r\nTo: {mailbox}\r\nSubject: Fairpost account test\r\n\r\nNothing is sent.\r\n"
     made = await client.create_draft(raw.encode())
     if not isinstance(made, Draft):
         return _failed("draft", Step.DATA, made, account)
@@ -87,12 +90,12 @@ def _failed(name: str, step: Step, failure: Failure, account: _Account) -> Tried
             advice = f"Check that this machine can reach {whom}, {later}"
             return Tried(step=step, name=name, ok=False, text=failure.error, advice=advice)
         case Refusal():
-            text = "Google refused it" if failure.is_googles else "somebody refused it, not in Google's words"
+            text = "Google rejected it" if failure.is_googles else "rejected, but not by Google"
             return Tried(
                 step=step, name=name, ok=False, text=text, reply=failure.reply, advice=_advice(failure, account)
             )
         case Withheld():
-            raise AssertionError("nothing was sent that needs permission")
+            raise AssertionError("no permission was needed")
         case _:
             assert_never(failure)
 
@@ -105,12 +108,12 @@ def _advice(refusal: Refusal, account: _Account) -> str:
             project = re.search(r"project[ =/]+([\w:.-]+)", refusal.message)
             which = f"?project={project[1]}" if project else ""
             return (
-                "Turn on the Gmail API in the project that the key belongs to: "
-                f"https://console.cloud.google.com/apis/library/gmail.googleapis.com{which}; wait some minutes, {again}"
+                "Enable the Gmail API in the project that the key belongs to: "
+                f"https://console.cloud.google.com/apis/library/gmail.googleapis.com{which}; wait a few minutes, {again}"
             )
         case "failedprecondition" | "failed_precondition":
             return (
-                f"The mailbox {mailbox} has no Gmail. Give the user a licence with Gmail and turn the service on (Admin "
+                f"The mailbox {mailbox} does not have Gmail. Give the user a licence with Gmail and enable the service (Admin "
                 f"console → Apps → Google Workspace → Gmail), {again}; or act for another mailbox: "
                 f"fairpost account set {account.name} --subject MAILBOX"
             )
@@ -121,23 +124,23 @@ def _advice(refusal: Refusal, account: _Account) -> str:
                 f"allow it again; {again}"
             )
         case "delegationdenied":
-            return f"The key may not act for {mailbox}. Name the mailbox that it is for: fairpost account set {account.name} --subject MAILBOX"
+            return f"The key may not act for {mailbox}. Set its mailbox: fairpost account set {account.name} --subject MAILBOX"
         case "domainpolicy":
             return (
-                "The organisation does not let apps use Gmail. Allow it in the Admin console (Security → Access and data "
+                "The organisation does not allow apps to use Gmail. Allow it in the Admin console (Security → Access and data "
                 f"control → API controls), {again}"
             )
         case "autherror" | "unauthenticated" | "required":
             return (
-                "Google granted the token and then refused it: it was revoked meanwhile, or the clock of this machine is "
+                "Google granted the token but then rejected it: it was revoked, or the clock of this machine is "
                 f"wrong. Check both, {again}"
             )
         case reason if reason in _LIMITS or refusal.status == 429:
             when = f" after {refusal.retry_at:%Y-%m-%d %H:%M} UTC" if refusal.retry_at else " later"
-            return f"The account works, but has used up a limit of Google's. Try again{when}: fairpost account verify {account.name}"
+            return f"The account works, but has reached one of Google's limits. Try again{when}: fairpost account verify {account.name}"
         case _ if refusal.status >= 500:
-            return f"Google has trouble. Try again later: fairpost account verify {account.name}"
+            return f"Google has a problem. Try again later: fairpost account verify {account.name}"
         case _ if not refusal.is_googles:
-            return f"Check that {account.where} is the Gmail API, and that no proxy answers in its place; {again}"
+            return f"Check that {account.where} is the Gmail API, and not a proxy; {again}"
         case _:
-            return f"Look up what Google said: https://developers.google.com/gmail/api/guides/handle-errors; {again}"
+            return f"Look up Google's error: https://developers.google.com/gmail/api/guides/handle-errors; {again}"

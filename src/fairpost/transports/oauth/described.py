@@ -1,9 +1,9 @@
-"""What is asked for where an account signs in by tokens: the settings, which of them each way needs, and where people find them."""
+"""Settings for signing in with tokens: what they mean, which of them each kind needs, and where to find them."""
 
 from fairpost.transports.described import SECRET_BYTES_MAX, Entry, Group, Setting, SignIn
 from fairpost.transports.oauth.settings import OauthKind
 
-KEY_BYTES_MAX = 65_536  # Google's key files have 2.4 KB
+KEY_BYTES_MAX = 65_536  # Google's key files are 2.4 KB
 _ID = r"[A-Za-z0-9][A-Za-z0-9._\-]{0,199}"
 _ID_WORDS = "Letters, digits, dots and dashes"
 
@@ -12,27 +12,32 @@ OAUTH = Group(
     about="The kind decides which of these are required; omit the others.",
     settings=(
         Setting(name="kind", type=OauthKind, is_needed=True),
-        Setting(name="client_id", pattern=_ID, chars_max=200, about="Of the registered application."),
-        Setting(name="tenant", pattern=_ID, chars_max=200, about="Microsoft's directory id, or a domain of it."),
+        Setting(name="client_id", pattern=_ID, chars_max=200, about="ID or secret of the registered application."),
         Setting(
-            name="client_secret", is_secret=True, chars_max=SECRET_BYTES_MAX, about="Of the registered application."
+            name="tenant", pattern=_ID, chars_max=200, about="Microsoft's directory (tenant) ID, or one of its domains."
+        ),
+        Setting(
+            name="client_secret",
+            is_secret=True,
+            chars_max=SECRET_BYTES_MAX,
+            about="ID or secret of the registered application.",
         ),
         Setting(
             name="refresh_token",
             is_secret=True,
             chars_max=SECRET_BYTES_MAX,
-            about="The refresh token of a person who gave consent.",
+            about="Refresh token granted by a user.",
         ),
         Setting(
             name="key",
             is_secret=True,
             chars_max=KEY_BYTES_MAX,
-            about="The key file of a Google service account, as text.",
+            about="Key file of a Google service account, as text.",
         ),
     ),
 )
 
-# Of each kind: what it needs, and what it may have.
+# What each kind needs, and what it may have.
 NEEDED = {
     OauthKind.GOOGLE_SERVICE_ACCOUNT: ("key",),
     OauthKind.GOOGLE_PERSON: ("client_id", "refresh_token"),
@@ -48,9 +53,9 @@ def sign_in(kind: OauthKind) -> SignIn:
 
 _TITLES = {
     OauthKind.GOOGLE_SERVICE_ACCOUNT: "a service account of a Google Workspace",
-    OauthKind.GOOGLE_PERSON: "a refresh token of a person who allowed it",
+    OauthKind.GOOGLE_PERSON: "a refresh token granted by a user",
     OauthKind.MICROSOFT_CLIENT: "an application of the organisation",
-    OauthKind.MICROSOFT_PERSON: "a refresh token of a person who allowed it",
+    OauthKind.MICROSOFT_PERSON: "a refresh token granted by a user",
 }
 _ENTRA = "Entra admin center → App registrations → your application"
 
@@ -79,7 +84,7 @@ _ENTRIES = {
             "key",
             "Key file",
             "Google Cloud console → IAM & Admin → Service accounts → Keys → Add key → JSON. Then, in the Admin console → "
-            "Security → API controls → Domain-wide delegation, allow its client id the scope https://mail.google.com/.",
+            "Security → API controls → Domain-wide delegation, grant its client ID the scope https://mail.google.com/.",
         ),
     ),
     OauthKind.GOOGLE_PERSON: _entries(
@@ -89,16 +94,16 @@ _ENTRIES = {
             "Client ID",
             "Google Cloud console → APIs & Services → Credentials → OAuth 2.0 client IDs.",
         ),
-        ("client_secret", "Client secret", "Beside the client ID, where the client has one."),
+        ("client_secret", "Client secret", "Next to the client ID, if the client has one."),
         (
             "refresh_token",
             "Refresh token",
-            "What your program got when the person allowed it the scope https://mail.google.com/.",
+            "The token your program got when the person granted the scope https://mail.google.com/.",
         ),
     ),
     OauthKind.MICROSOFT_CLIENT: _entries(
         OauthKind.MICROSOFT_CLIENT,
-        ("tenant", "Directory (tenant) ID", f"{_ENTRA} → Overview. A domain of the organisation will do."),
+        ("tenant", "Directory (tenant) ID", f"{_ENTRA} → Overview. A domain of the organisation also works."),
         (
             "client_id",
             "Application (client) ID",
@@ -112,18 +117,17 @@ _ENTRIES = {
     ),
     OauthKind.MICROSOFT_PERSON: _entries(
         OauthKind.MICROSOFT_PERSON,
-        ("tenant", "Directory (tenant) ID", f"{_ENTRA} → Overview. Of Outlook.com: consumers."),
+        ("tenant", "Directory (tenant) ID", f"{_ENTRA} → Overview. For Outlook.com, enter: consumers."),
         ("client_id", "Application (client) ID", f"{_ENTRA} → Overview."),
         (
             "client_secret",
             "Client secret",
-            "Certificates & secrets, where the application has one: its value, not its ID.",
+            "Certificates & secrets, if the application has one: its value, not its ID.",
         ),
         (
             "refresh_token",
             "Refresh token",
-            "What your program got when the person allowed it the scopes https://outlook.office.com/SMTP.Send and "
-            "offline_access.",
+            "The token your program got when the person granted the scopes https://outlook.office.com/SMTP.Send and offline_access.",
         ),
     ),
 }

@@ -1,11 +1,13 @@
-"""Why there is no token: it was refused, and somebody must act; or nobody answered, and it may work later."""
+"""Why there is no token: it was refused and someone must act, or there was no answer and a retry may work."""
 
 from fairpost.model.errors import FairpostError
 
 
 class Refused(FairpostError):
-    """Asking again gets the same answer. `reason` is the server's word, like invalid_grant; `advice` is what an
-    administrator can do about it."""
+    """The token was refused, and asking again would give the same answer.
+
+    `reason` is the server's code, such as invalid_grant. `advice` is what an administrator can do about it.
+    """
 
     def __init__(self, reason: str, what: str, advice: str) -> None:
         super().__init__(what, then=advice)
@@ -15,4 +17,4 @@ class Refused(FairpostError):
 
 
 class Unreachable(FairpostError):
-    """The token server cannot be reached, does not answer in time, or answers nonsense. It may work later."""
+    """The token server is unreachable, too slow, or sends invalid answers. A retry may work."""

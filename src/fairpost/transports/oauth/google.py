@@ -1,7 +1,7 @@
-"""Google's tokens: for a service account that acts for a mailbox of its Workspace, or for a person who allowed it.
+"""Google's tokens, for a service account that acts for a mailbox of its Workspace, or for a person who gave consent.
 
-The assertion is signed by google-auth. The question itself is ours, because its own client asks several times,
-measures by its own clock, and does not tell the server's, which is what explains a clock that is off.
+google-auth signs the assertion. We send the request ourselves, because google-auth's client retries, uses its own
+clock, and hides the server's time, which we need to explain a wrong clock.
 """
 
 import json
@@ -19,17 +19,17 @@ from fairpost.transports.oauth.secrets import read_refresh_secret
 from fairpost.transports.oauth.tokens import AccessToken, KeptTokens
 from fairpost.transports.oauth.words import shown
 
-SCOPES = ("https://mail.google.com/",)  # the only one that SMTP takes
-ASSERTION_S = 3600  # the longest that Google allows
-SKEW_MAX = timedelta(minutes=1)  # more than that is worth a word
-KEYS_MAX = 64 * 1024  # a key file has 2.4 KB
+SCOPES = ("https://mail.google.com/",)  # the only scope that SMTP accepts
+ASSERTION_S = 3600  # Google's maximum
+SKEW_MAX = timedelta(minutes=1)  # a larger difference is reported
+KEYS_MAX = 64 * 1024  # a key file is 2.4 KB
 
 _DELEGATE = (
     "In the Google Admin console, Security → Access and data control → API controls → Domain-wide delegation, "
-    "add the client id {client_id} with the scope {scopes}. It can take minutes until that holds."
+    "add the client ID {client_id} with the scope {scopes}. This can take a few minutes to take effect."
 )
 NEW_KEY = (
-    "Make a new key in the Google Cloud console (IAM & Admin → Service accounts → Keys), and give it: "
+    "Create a new key in the Google Cloud console (IAM & Admin → Service accounts → Keys), and set it: "
     "fairpost account set NAME --oauth google --key-file FILE"
 )
 CONNECT_AGAIN = (
@@ -47,7 +47,7 @@ class ServiceKey:
 
 
 def read_service_key(text: str) -> ServiceKey:
-    """From a service account's key file. Raises Refused, which says what the file is instead."""
+    """Parses a service account's key file. Raises Refused, which says what kind of file it is instead."""
     info = _key_info(text)
     token_uri = info.get("token_uri") or public.GOOGLE_URI
     require_safe(str(token_uri))
@@ -60,7 +60,7 @@ def read_service_key(text: str) -> ServiceKey:
 
 
 class GoogleServiceAccount(KeptTokens):
-    """Needs domain-wide delegation. `subject`: the mailbox that it acts for."""
+    """Tokens of a service account with domain-wide delegation. `subject` is the mailbox it acts for."""
 
     def __init__(
         self,
@@ -117,10 +117,10 @@ class GoogleServiceAccount(KeptTokens):
         if abs(skew) > SKEW_MAX and (error == "invalid_grant" or "iat" in lower):
             way = "behind" if skew > timedelta() else "ahead of"
             return Unreachable(
-                f"{what} The clock of this machine is {say_duration(abs(skew).total_seconds())} {way} Google's. Set it right: timedatectl set-ntp true"
-            )  # no fault of the account's: it works again with the clock
+                f"{what} This machine's clock is {say_duration(abs(skew).total_seconds())} {way} Google's. Correct it: timedatectl set-ntp true"
+            )  # not the account's fault: it works again once the clock is right
         if "short-lived" in lower or "timeframe" in lower:
-            return Unreachable(f"{what} Compare the clock of this machine with the true time: timedatectl set-ntp true")
+            return Unreachable(f"{what} Check this machine's clock: timedatectl set-ntp true")
         if error in ("unauthorized_client", "access_denied", "invalid_scope"):
             advice = _DELEGATE.format(client_id=key.client_id, scopes=self._scope)
         elif "signature" in lower:
@@ -128,18 +128,16 @@ class GoogleServiceAccount(KeptTokens):
         elif "audience" in lower:
             advice = f"Check the token_uri in the key file: Google's is {public.GOOGLE_URI}"
         elif "user id" in lower:
-            advice = (
-                f"Check that the mailbox {self._subject} exists in this Workspace, and is a user, no alias or group."
-            )
+            advice = f"Check that the mailbox {self._subject} exists in this Workspace, and is a user, not an alias or group."
         elif "account not found" in lower or error in ("invalid_client", "disabled_client", "deleted_client"):
-            advice = f"The service account {key.email} was deleted or disabled. Enable it, or make another. {NEW_KEY}"
+            advice = f"The service account {key.email} was deleted or disabled. Enable it, or create another. {NEW_KEY}"
         else:
             advice = f"Check that the service account {key.email} and the mailbox {self._subject} are active."
         return Refused(error, what, advice)
 
 
 class GoogleRefreshToken(KeptTokens):
-    """`secret`: as written by write_refresh_secret."""
+    """Tokens of a person who gave consent. `secret` is in the format of write_refresh_secret."""
 
     def __init__(
         self, secret: str, *, client_id: str, token_uri: str | None = None, now: Callable[[], datetime] = clock.now
@@ -176,13 +174,13 @@ class GoogleRefreshToken(KeptTokens):
                 )
             case "invalid_client" | "unauthorized_client" | "deleted_client" | "disabled_client":
                 advice = (
-                    f"Check the client id {self._client_id} and its secret in the Google Cloud console (APIs & Services → "
+                    f"Check the client ID {self._client_id} and its secret in the Google Cloud console (APIs & Services → "
                     f"Credentials): the token must come from that same client. {CONNECT_AGAIN}"
                 )
             case "admin_policy_enforced" | "org_internal" | "access_denied":
                 advice = (
                     "Allow the app in the Google Admin console (Security → Access and data control → API controls → "
-                    f"App access control): client id {self._client_id}."
+                    f"App access control): client ID {self._client_id}."
                 )
             case _:
                 advice = CONNECT_AGAIN
@@ -192,7 +190,7 @@ class GoogleRefreshToken(KeptTokens):
 def _granted(source: KeptTokens, answer: Answer, since: datetime) -> AccessToken:
     secret, seconds = answer.body.get("access_token"), answer.body.get("expires_in", ASSERTION_S)
     if not isinstance(secret, str) or not secret or not isinstance(seconds, int | float):
-        raise Unreachable(f"Google's token server answered {answer.status_code}, but with no token.")
+        raise Unreachable(f"Google's token server responded with {answer.status_code}, but without a token.")
     return source.lasting(secret, seconds=seconds, since=since)
 
 
@@ -208,7 +206,7 @@ def _named(error: str, said: str) -> str:
 
 
 def _skew(answer: Answer, now: datetime) -> timedelta:
-    """How far our clock is behind the server's."""
+    """Returns how far our clock is behind the server's."""
     return answer.date - now if answer.date is not None else timedelta()
 
 
@@ -220,12 +218,12 @@ def _key_info(text: str) -> Mapping[str, Any]:
     if not isinstance(info, dict):
         raise _wrong_key("is not JSON, as Google's key files are")
     if "installed" in info or "web" in info:
-        raise _wrong_key("is an OAuth client's (for people who log in), not a service account's")
+        raise _wrong_key("is for an OAuth client, not for a service account")
     if info.get("type") != "service_account":
         raise _wrong_key(f'has the type "{shown(info.get("type"))[:40]}", not "service_account"')
     for name in ("private_key", "client_email"):
         if not isinstance(info.get(name), str) or not info[name]:
-            raise _wrong_key(f"has no {name}")
+            raise _wrong_key(f"does not contain {name}")
     return info
 
 
@@ -234,7 +232,7 @@ def _signer(info: Mapping[str, Any]) -> Any:
 
     try:
         return crypt.RSASigner.from_service_account_info(info)  # type: ignore[no-untyped-call]
-    except Exception as error:  # OpenSSL's, cryptography's, google-auth's: all say that it is no key
+    except Exception as error:  # from OpenSSL, cryptography or google-auth: each means that it is not a key
         raise _wrong_key("is damaged: its private_key cannot be read") from error
 
 

@@ -1,7 +1,7 @@
-"""Questions to a token server: one answer of JSON each, in time and of a sensible size, or Unreachable.
+"""Requests to a token server. Each returns one JSON answer, in time and of a sensible size, or raises Unreachable.
 
-It blocks, for it runs in a thread, and has the form that msal asks of an HTTP client. No secret gets into an error:
-what is sent is never repeated, and what comes back only where the providers' modules choose to.
+It blocks, because it runs in a thread, and has the interface that msal expects of an HTTP client. Secrets never appear
+in errors: requests are never shown, and responses only where the providers' modules choose to.
 """
 
 import ipaddress
@@ -19,18 +19,18 @@ import httpx2
 from fairpost.system import clock
 from fairpost.transports.oauth.errors import Refused, Unreachable
 
-PHASE_S_MAX = 10.0  # to connect, and between two pieces of an answer
+PHASE_S_MAX = 10.0  # to connect, and between two chunks of an answer
 ANSWER_S_MAX = 20.0
-ANSWER_BYTES_MAX = 256 * 1024  # token answers have a few KB; Microsoft's configuration too
+ANSWER_BYTES_MAX = 256 * 1024  # token answers are a few KB, and so is Microsoft's configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Below 500 and a JSON object: everything else is Unreachable."""
+    """A JSON object with a status below 500. Anything else raises Unreachable."""
 
     status_code: int
     headers: Mapping[str, str]
-    text: str  # may hold a token: never shown
+    text: str  # may contain a token: never shown
     body: Mapping[str, Any]
 
     def __repr__(self) -> str:
@@ -38,21 +38,21 @@ class Answer:
 
     @property
     def date(self) -> datetime | None:
-        """The time at the server, where it says so."""
+        """The server's time, if it sends one."""
         with suppress(KeyError, ValueError):
             said = parsedate_to_datetime(self.headers["date"])
             return said if said.tzinfo is not None else None
         return None
 
     def raise_for_status(self) -> None:
-        """For msal, which looks into the body of what is left."""
+        """Does nothing: msal checks the body itself."""
 
 
 class TokenHttp:
     def __init__(self) -> None:
         self._client = httpx2.Client(
             timeout=PHASE_S_MAX
-        )  # never follows a redirect: a secret goes where it was meant for
+        )  # never follows redirects: a secret goes only to its intended server
         self.last: Answer | None = None
 
     def __enter__(self) -> Self:
@@ -89,7 +89,7 @@ class TokenHttp:
 
 
 def require_safe(url: str) -> None:
-    """A secret leaves this machine over TLS only. Raises Refused."""
+    """Raises Refused if a secret would leave this machine without TLS."""
     try:
         parts = urlsplit(url)
         is_safe = parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or ""))
@@ -98,7 +98,7 @@ def require_safe(url: str) -> None:
     if not is_safe:
         raise Refused(
             "insecure_token_server",
-            "The address of the token server is not an https URL, and secrets must not go out unencrypted.",
+            "The token server's address is not an HTTPS URL, and secrets must not be sent unencrypted.",
             "Correct it in the key file or the account.",
         )
 
@@ -116,17 +116,17 @@ def _read(response: httpx2.Response, host: str) -> str:
     for piece in response.iter_bytes():
         data += piece
         if len(data) > ANSWER_BYTES_MAX or clock.monotonic() > until_s:
-            raise Unreachable(f"The token server {host} answers without an end.")
+            raise Unreachable(f"The token server {host} sent an endless response.")
     return data.decode(errors="replace")
 
 
 def _body(status: int, text: str, host: str) -> Mapping[str, Any]:
     if status == 429 or status >= 500:
-        raise Unreachable(f"The token server {host} answered {status}: it may work later.")
+        raise Unreachable(f"The token server {host} responded with {status}. Try again later.")
     try:
         body = json.loads(text)
     except ValueError:
         body = None
-    if not isinstance(body, dict):  # a proxy's page, a captive portal
-        raise Unreachable(f"What answers as the token server {host} is none: {status}, and no JSON object.")
+    if not isinstance(body, dict):  # a page from a proxy or captive portal
+        raise Unreachable(f"{host} is not a token server: it responded with {status} and no JSON object.")
     return body

@@ -1,6 +1,6 @@
-"""Microsoft's tokens, by msal: for an application that sends on its own, or for a person who allowed it.
+"""Microsoft's tokens through msal, for an application that sends on its own, or for a person who gave consent.
 
-msal keeps tokens and refusals of its own. Each fetch begins with a new one, so that what we keep is the only memory.
+msal caches tokens and refusals. Each fetch uses a new application object, so that our cache is the only one.
 """
 
 import re
@@ -20,49 +20,50 @@ from fairpost.transports.oauth.words import shown
 
 APPLICATION_SCOPES = ("https://outlook.office365.com/.default",)  # what the application was granted: SMTP.SendAsApp
 PERSON_SCOPES = ("https://outlook.office.com/SMTP.Send",)  # msal adds offline_access itself
+READING_SCOPES = ("https://outlook.office.com/IMAP.AccessAsUser.All",)
 
 _SECRETS = "Entra admin center → App registrations → {client_id} → Certificates & secrets"
 _NEW_SECRET = (
-    f"Make a new client secret ({_SECRETS}) and give its value, not its id: fairpost account set NAME --ask-password"
+    f"Create a new client secret ({_SECRETS}) and set its value, not its ID: fairpost account set NAME --ask-password"
 )
 _CONNECT = (
     "Connect the account again: "
     "fairpost account set NAME --oauth microsoft --tenant {tenant} --client-id {client_id} --refresh-token-file FILE"
 )
 _PERMISSIONS = "Entra admin center → App registrations → {client_id} → API permissions"
-_SIGN_INS = "Entra admin center → Sign-in logs says which policy it was"
+_SIGN_INS = "Entra admin center → Sign-in logs shows the policy"
 
-# By the number after AADSTS. They may change: what is not here is shown with Microsoft's own words.
+# By the number after AADSTS. Numbers may change: codes not listed here are shown with Microsoft's own text.
 ADVICE: Mapping[int, str] = {
-    90002: "There is no such tenant as {tenant}. Take the directory (tenant) id from the Overview page of Entra.",
-    900023: "{tenant} is no tenant's id or domain. Take the directory (tenant) id from the Overview page of Entra.",
-    700016: "The application {client_id} is not in the tenant {tenant}. Check both ids, on its page in App registrations.",
-    700038: "{client_id} is no application's id. Take the application (client) id from its page in App registrations.",
+    90002: "There is no tenant {tenant}. Copy the directory (tenant) ID from Entra's Overview page.",
+    900023: "{tenant} is not a tenant ID or domain. Copy the directory (tenant) ID from Entra's Overview page.",
+    700016: "The application {client_id} is not in the tenant {tenant}. Check both IDs on its page in App registrations.",
+    700038: "{client_id} is not an application ID. Copy the application (client) ID from its page in App registrations.",
     7000112: "The application {client_id} is disabled. Enable it: Entra admin center → Enterprise applications → Properties.",
     7000215: f"The client secret is wrong. {_NEW_SECRET}",
-    7000218: f"The application {{client_id}} wants a client secret. {_NEW_SECRET}",
+    7000218: f"The application {{client_id}} needs a client secret. {_NEW_SECRET}",
     7000222: f"The client secret has expired. {_NEW_SECRET}",
-    50034: "There is no such user in the tenant {tenant}. Check the mailbox, and that it belongs to this tenant.",
-    50053: "The user is locked after too many attempts, or logs in from a blocked address. Wait, or unlock it in Entra.",
-    50055: f"The user's password has expired. Have it changed, then: {_CONNECT}",
+    50034: "There is no such user in tenant {tenant}. Check that the mailbox belongs to this tenant.",
+    50053: "The user is locked after too many attempts, or signs in from a blocked address. Wait, or unlock it in Entra.",
+    50055: f"The user's password has expired. Change it, then: {_CONNECT}",
     50057: "The user is disabled. Enable it: Entra admin center → Users.",
     50105: "The user is not assigned to the application: Entra admin center → Enterprise applications → Users and groups.",
-    65001: f"Nobody has consented to it. An administrator grants it: {_PERMISSIONS} → Grant admin consent.",
-    500011: f"The tenant {{tenant}} knows no Exchange Online. Check the tenant, and {_PERMISSIONS}.",
-    50076: f"Another proof (MFA) is asked of the user. {_CONNECT}",
-    50079: f"The user must set up another proof (MFA). {_CONNECT}",
+    65001: f"Consent is missing. An administrator can grant it: {_PERMISSIONS} → Grant admin consent.",
+    500011: f"Tenant {{tenant}} does not have Exchange Online. Check the tenant, and {_PERMISSIONS}.",
+    50076: f"Multi-factor authentication is required. {_CONNECT}",
+    50079: f"The user must set up multi-factor authentication. {_CONNECT}",
     50173: f"The refresh token was revoked: the password was changed, or the sessions were ended. {_CONNECT}",
-    70000: f"The refresh token was revoked, or is another client's. {_CONNECT}",
+    70000: f"The refresh token was revoked, or belongs to another client. {_CONNECT}",
     70008: f"The refresh token has expired, or was revoked. {_CONNECT}",
     700082: f"The refresh token has expired, because it was not used for 90 days. {_CONNECT}",
     700084: f"The refresh token was issued to a single-page app, and lasts a day. {_CONNECT}",
-    53000: f"Conditional access wants a managed device. Exempt this application; {_SIGN_INS}.",
+    53000: f"Conditional access requires a managed device. Exempt this application; {_SIGN_INS}.",
     53003: f"Conditional access blocks it. Exempt this application or this machine's address; {_SIGN_INS}.",
-    530003: f"Conditional access wants a registered device. Exempt this application; {_SIGN_INS}.",
+    530003: f"Conditional access requires a registered device. Exempt this application; {_SIGN_INS}.",
 }
-PASSING = (90033, 90024)  # Microsoft's own trouble, that goes away
+PASSING = (90033, 90024)  # temporary problems at Microsoft
 _TEMPORARY = ("temporarily_unavailable", "server_error")
-_TRIPPED = (ValueError, LookupError, TypeError, AttributeError)  # msal, over a configuration that is none
+_TRIPPED = (ValueError, LookupError, TypeError, AttributeError)  # raised by msal for an invalid configuration
 _CODE = re.compile(r"AADSTS(\d+)")
 
 
@@ -76,16 +77,16 @@ class _Microsoft(KeptTokens):
         self._authority = f"{(authority or MICROSOFT).rstrip('/')}/{tenant}"
 
     def _ask(self, question: Callable[[Any], Mapping[str, Any]], secret: RefreshSecret) -> Mapping[str, Any]:
-        """`question` gets msal's application. Raises Refused or Unreachable."""
+        """Calls `question` with msal's application. Raises Refused or Unreachable."""
         require_safe(self._authority)
         with TokenHttp() as http:
             try:
                 said = question(self._application(http, secret.client_secret))
-            except _TRIPPED as error:  # the server's own words say more than msal's, where there are any
+            except _TRIPPED as error:  # the server's own error, if any, says more than msal's
                 said = dict(http.last.body) if http.last is not None and "error" in http.last.body else {}
                 if not said:
                     host = urlsplit(self._authority).netloc
-                    raise Unreachable(f"What answers as Microsoft's {host} is none.") from error
+                    raise Unreachable(f"{host} is not Microsoft's token server.") from error
         if "error" in said:
             raise self._refusal(said, secret)
         return said
@@ -101,7 +102,7 @@ class _Microsoft(KeptTokens):
     def _granted(self, said: Mapping[str, Any], since: datetime) -> AccessToken:
         secret, seconds = said.get("access_token"), said.get("expires_in")
         if not isinstance(secret, str) or not secret or not isinstance(seconds, int | float):
-            raise Unreachable("Microsoft's token server answered, but with no token.")
+            raise Unreachable("Microsoft's token server responded without a token.")
         return self.lasting(secret, seconds=seconds, since=since)
 
     def _refusal(self, said: Mapping[str, Any], secret: RefreshSecret) -> Exception:
@@ -119,7 +120,7 @@ class _Microsoft(KeptTokens):
 
 
 class MicrosoftClient(_Microsoft):
-    """The application itself, with the permission SMTP.SendAsApp. It may use the mailboxes that Exchange gives it."""
+    """Tokens of the application itself, with the permission SMTP.SendAsApp. Exchange grants it access to mailboxes."""
 
     def __init__(
         self,
@@ -141,8 +142,11 @@ class MicrosoftClient(_Microsoft):
 
 
 class MicrosoftRefreshToken(_Microsoft):
-    """`secret`: as written by write_refresh_secret. Microsoft may answer with another refresh token each time: it is
-    used from then on, and told to `on_rotated`, from a thread."""
+    """Tokens of a person who gave consent. `secret` is in the format of write_refresh_secret.
+
+    Microsoft may return a new refresh token each time. It is used from then on and passed to `on_rotated`, from a
+    thread.
+    """
 
     def __init__(
         self,
@@ -151,21 +155,21 @@ class MicrosoftRefreshToken(_Microsoft):
         client_id: str,
         tenant: str,
         authority: str | None = None,
-        # Ignored by default: the one before stays valid until it expires, 90 days after it was issued.
+        scopes: tuple[str, ...] = PERSON_SCOPES,
+        # Ignored by default: the previous token remains valid until it expires, 90 days after it was issued.
         on_rotated: Callable[[str], None] = lambda _: None,
         now: Callable[[], datetime] = clock.now,
     ) -> None:
         super().__init__(client_id=client_id, tenant=tenant, authority=authority, now=now)
         self._text = secret
         self._secret: RefreshSecret | None = None
+        self._scopes = scopes
         self._on_rotated = on_rotated
 
     def fetch(self) -> AccessToken:
         self._secret = known = self._secret or read_refresh_secret(self._text)
         since = self._now()
-        said = self._ask(
-            lambda app: app.acquire_token_by_refresh_token(known.refresh_token, list(PERSON_SCOPES)), known
-        )
+        said = self._ask(lambda app: app.acquire_token_by_refresh_token(known.refresh_token, list(self._scopes)), known)
         granted = self._granted(said, since)
         new = said.get("refresh_token")
         if isinstance(new, str) and new and new != known.refresh_token:
@@ -175,7 +179,7 @@ class MicrosoftRefreshToken(_Microsoft):
 
 
 def _code(said: Mapping[str, Any]) -> int:
-    """0: none."""
+    """Returns Microsoft's error code, or 0 if there is none."""
     codes = said.get("error_codes")
     if isinstance(codes, list) and codes and isinstance(codes[0], int):
         return codes[0]

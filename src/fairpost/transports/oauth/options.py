@@ -1,4 +1,4 @@
-"""How an account is told to log in by OAuth: the options, and what goes with what."""
+"""Command-line options for signing in with OAuth, and rules for combining them."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,20 +20,19 @@ class Provider(StrEnum):
 Oauth = Annotated[
     Provider | None,
     typer.Option(
-        help="Log in with access tokens instead of a password. For microsoft, the password options give the "
-        "application's secret."
+        help="Log in with access tokens instead of a password. For microsoft, use the password options for the application's secret."
     ),
 ]
 Tenant = Annotated[
-    str | None, typer.Option(metavar="ID", help="Microsoft's directory (tenant) id, or a domain of the organisation.")
+    str | None, typer.Option(metavar="ID", help="Microsoft's directory (tenant) ID, or a domain of the organisation.")
 ]
-ClientId = Annotated[str | None, typer.Option(metavar="ID", help="The id of the registered application.")]
+ClientId = Annotated[str | None, typer.Option(metavar="ID", help="ID of the registered application.")]
 KeyFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="The key of a Google service account, as JSON; - is standard input.")
+    str | None, typer.Option(metavar="FILE", help="JSON key file of a Google service account; - for standard input.")
 ]
 RefreshTokenFile = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="The refresh token of a person who allowed it; - is standard input."),
+    typer.Option(metavar="FILE", help="File with a refresh token granted by a user; - for standard input."),
 ]
 
 
@@ -53,7 +52,7 @@ class Grant:
 
 
 def given_grant(options: OauthOptions, password: str | None) -> Grant | None:
-    """None: no OAuth. `password`: the application's secret, where there is one."""
+    """Returns the OAuth settings, or None if there are none. `password` is the application's secret, if it has one."""
     match options.oauth:
         case None:
             _only(options, (), "without --oauth")
@@ -65,7 +64,7 @@ def given_grant(options: OauthOptions, password: str | None) -> Grant | None:
             _only(options, ("--client-id", "--refresh-token-file"), "with --oauth google")
             if options.refresh_token_file is None:
                 raise FairpostError(
-                    "--oauth google needs --key-file (a service account's), or --client-id and --refresh-token-file."
+                    "--oauth google needs --key-file (for a service account), or --client-id and --refresh-token-file."
                 )
             return _person(OauthKind.GOOGLE_PERSON, options, password)
         case Provider.MICROSOFT:
@@ -95,7 +94,7 @@ def _service_account(path: str, password: str | None) -> Grant:
     from fairpost.transports.oauth.google import read_service_key
 
     if password is not None:
-        raise FairpostError("A service account has no password: its key file is all. Leave the password out.")
+        raise FairpostError("A service account has only a key file. Omit the password.")
     text = read_file(path, option="--key-file", bytes_max=KEY_BYTES_MAX)
     read_service_key(text)
     return Grant(settings=OauthSettings(kind=OauthKind.GOOGLE_SERVICE_ACCOUNT), secret=text)

@@ -1,4 +1,4 @@
-"""The providers' public token servers: the only ones that an account of somebody else than the operator may use."""
+"""The providers' public token servers, which are the only ones that workspaces' accounts may use."""
 
 from dataclasses import replace
 
@@ -9,14 +9,14 @@ MICROSOFT = "https://login.microsoftonline.com"
 GOOGLES_TOKEN_SERVERS = frozenset(
     {
         GOOGLE_URI,
-        "https://accounts.google.com/o/oauth2/token",  # in files of years past
+        "https://accounts.google.com/o/oauth2/token",  # in old key files
         "https://www.googleapis.com/oauth2/v4/token",
     }
 )
 
 
 def own_token_server(oauth: OauthSettings | None) -> str | None:
-    """The setting that names another. None: none does."""
+    """Returns the setting that names another token server, or None."""
     if oauth is None:
         return None
     if oauth.token_uri is not None and oauth.token_uri not in GOOGLES_TOKEN_SERVERS:
@@ -25,5 +25,5 @@ def own_token_server(oauth: OauthSettings | None) -> str | None:
 
 
 def with_public_server(oauth: OauthSettings) -> OauthSettings:
-    """A service account's key file names a token server of its own, and it is not believed."""
+    """Returns the settings without the token server that a service account's key file names."""
     return replace(oauth, token_uri=GOOGLE_URI) if oauth.kind.is_google else oauth

@@ -1,5 +1,7 @@
-"""Tokens as a request asks for them: what goes with what. Where they come from is never for the request to say: it would be asked with
-the secret."""
+"""OAuth settings from a request, and rules for combining them.
+
+A request must not choose the token server, because that server would receive the secret.
+"""
 
 import json
 from collections.abc import Mapping
@@ -12,15 +14,15 @@ from fairpost.transports.oauth.settings import OauthKind, OauthSettings
 
 
 def requested_oauth(given: Mapping[str, Any]) -> tuple[OauthSettings, str]:
-    """And the secret to seal. `given`: by the settings of `OAUTH`. Raises WrongSetting."""
+    """Returns the settings and the secret to seal. `given` is keyed by the settings of `OAUTH`. Raises WrongSetting."""
     from fairpost.transports.oauth.secrets import RefreshSecret, write_refresh_secret
 
     kind = OauthKind(given["kind"])
     for name in ("client_id", "tenant", "client_secret", "refresh_token", "key"):
         if given.get(name) is None and name in NEEDED[kind]:
-            raise WrongSetting(f"oauth.{name}", f"is needed with {kind}")
+            raise WrongSetting(f"oauth.{name}", f"is required with {kind}")
         if given.get(name) is not None and name not in ALLOWED[kind]:
-            raise WrongSetting(f"oauth.{name}", f"does not go with {kind}")
+            raise WrongSetting(f"oauth.{name}", f"cannot be used with {kind}")
     token_uri = public.GOOGLE_URI if kind.is_google else None
     settings = OauthSettings(
         kind=kind, client_id=given.get("client_id"), tenant=given.get("tenant"), token_uri=token_uri
@@ -50,5 +52,5 @@ def _service_key(text: str) -> str:
     except (Refused, ValueError, RecursionError):
         raise wrong from None
     if info.get("token_uri") not in (None, public.GOOGLE_URI):
-        raise WrongSetting("oauth.key", f"has another token server than Google's, which is {public.GOOGLE_URI}")
+        raise WrongSetting("oauth.key", f"must have Google's token server, {public.GOOGLE_URI}")
     return text

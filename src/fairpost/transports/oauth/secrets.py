@@ -1,4 +1,4 @@
-"""What is sealed for an account that a person has connected: the refresh token, with the client's secret if it has one."""
+"""The sealed secret of an account connected by a person: the refresh token, and the client's secret if there is one."""
 
 import json
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ def write_refresh_secret(secret: RefreshSecret) -> str:
 
 
 def read_refresh_secret(text: str) -> RefreshSecret:
-    """Raises Refused."""
+    """Parses the sealed secret. Raises Refused."""
     try:
         data = json.loads(text)
         token, client_secret = data["refresh_token"], data.get("client_secret")

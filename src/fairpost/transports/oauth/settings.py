@@ -1,4 +1,4 @@
-"""How an account comes by its access tokens, as it is stored. The secret that goes with it is sealed, and not here."""
+"""The stored settings for getting access tokens. The secret is sealed and kept elsewhere."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any
 
 
 class OauthKind(StrEnum):
-    """Who grants the tokens, and for what."""
+    """The provider that grants the tokens, and the grantee."""
 
     GOOGLE_SERVICE_ACCOUNT = "google-service-account"  # acts for a mailbox of its Workspace (the key file)
-    GOOGLE_PERSON = "google-refresh-token"  # a person allowed it (the refresh token and the client's secret)
+    GOOGLE_PERSON = "google-refresh-token"  # a person gave consent (the refresh token and the client's secret)
     MICROSOFT_CLIENT = "microsoft-client"  # the application itself (the client's secret)
-    MICROSOFT_PERSON = "microsoft-refresh-token"  # a person allowed it (the refresh token, maybe a secret)
+    MICROSOFT_PERSON = "microsoft-refresh-token"  # a person gave consent (the refresh token, maybe a secret)
 
     @property
     def is_google(self) -> bool:
@@ -25,14 +25,14 @@ class OauthKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OauthSettings:
-    """Raises ValueError where something is missing without which no token can be asked for."""
+    """The settings of a token source. Raises ValueError if a setting that every token request needs is missing."""
 
     kind: OauthKind
     client_id: str | None = None  # of the registered application; a service account's is in its key file
-    tenant: str | None = None  # Microsoft's word for an organisation: its id or domain
-    token_uri: str | None = None  # Google's token server; None: the key file's own, or the public one
-    subject: str | None = None  # the mailbox a service account acts for; None: the user of the server's login
-    authority: str | None = None  # Microsoft's token server; None: the public one
+    tenant: str | None = None  # Microsoft's term for an organization: its id or domain
+    token_uri: str | None = None  # Google's token server, or None for that of the key file or the public one
+    subject: str | None = None  # the mailbox a service account acts for, or None for the server's login user
+    authority: str | None = None  # Microsoft's token server, or None for the public one
 
     def __post_init__(self) -> None:
         if self.kind is not OauthKind.GOOGLE_SERVICE_ACCOUNT and not self.client_id:
@@ -42,7 +42,7 @@ class OauthSettings:
 
 
 def read_oauth(data: Any) -> OauthSettings:
-    """Raises KeyError, TypeError or ValueError for what is none."""
+    """Parses stored settings. Raises KeyError, TypeError or ValueError if they are invalid."""
     if not isinstance(data, Mapping):
         raise TypeError("it is an object")
     given = {name: value for name, value in data.items() if name != "kind"}

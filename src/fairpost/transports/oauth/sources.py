@@ -1,4 +1,4 @@
-"""From an account's settings and its opened secret to the source of its tokens."""
+"""Builds the token source of an account from its settings and opened secret."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -6,7 +6,12 @@ from typing import assert_never
 
 from fairpost.system import clock
 from fairpost.transports.oauth.google import GoogleRefreshToken, GoogleServiceAccount
-from fairpost.transports.oauth.microsoft import MicrosoftClient, MicrosoftRefreshToken
+from fairpost.transports.oauth.microsoft import (
+    PERSON_SCOPES,
+    READING_SCOPES,
+    MicrosoftClient,
+    MicrosoftRefreshToken,
+)
 from fairpost.transports.oauth.settings import OauthKind, OauthSettings
 from fairpost.transports.oauth.tokens import KeptTokens
 
@@ -16,12 +21,16 @@ def token_source(
     secret: str,
     *,
     mailbox: str,
+    is_for_reading: bool = False,
     on_rotated: Callable[[str], None] = lambda _: None,
     now: Callable[[], datetime] = clock.now,
 ) -> KeptTokens:
-    """Nothing is read or asked yet: what is wrong with the secret is told with the first token. `mailbox` is whom a
-    service account acts for, unless the settings say otherwise."""
-    client_id, tenant = settings.client_id or "", settings.tenant or ""  # there where the kind needs them
+    """Returns the token source. Nothing is read or requested yet, so errors in the secret appear with the first token.
+
+    `mailbox` is the one that a service account acts for, unless the settings name another. `is_for_reading` is for IMAP;
+    only Microsoft grants that separately.
+    """
+    client_id, tenant = settings.client_id or "", settings.tenant or ""  # set if the kind needs them
     match settings.kind:
         case OauthKind.GOOGLE_SERVICE_ACCOUNT:
             subject = settings.subject or mailbox
@@ -36,6 +45,7 @@ def token_source(
                 client_id=client_id,
                 tenant=tenant,
                 authority=settings.authority,
+                scopes=READING_SCOPES if is_for_reading else PERSON_SCOPES,
                 on_rotated=on_rotated,
                 now=now,
             )

@@ -1,4 +1,4 @@
-"""Access tokens that are kept and renewed ahead of time. Where they come from is the providers' matter."""
+"""Access tokens that are cached and renewed early. The providers' modules fetch them."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ from fairpost.system import clock
 from fairpost.transports.oauth.errors import Unreachable
 
 AHEAD = timedelta(minutes=5)  # a token is used for a whole connection, and clocks differ
-LAST_USE = timedelta(seconds=30)  # with less of it left, an old token does not outlive the login
+LAST_USE = timedelta(seconds=30)  # with less time left, a token may expire before the login
 FETCH_S_MAX = 20.0
 
 
@@ -23,14 +23,16 @@ class AccessToken:
 
 class TokenSource(Protocol):
     async def token(self) -> AccessToken:
-        """One that lasts for a while yet. Raises Refused or Unreachable."""
+        """Returns a token that stays valid for a while. Raises Refused or Unreachable."""
 
     def forget(self) -> None:
-        """The server refused the token: the next one is fetched anew. Call it once per refusal."""
+        """Discards the cached token, so that a new one is fetched. Call this once for each token that the server
+        refused.
+        """
 
 
 class KeptTokens(ABC):
-    """Keeps one token. Whoever asks while a new one is fetched waits for that one. For one event loop."""
+    """Caches one token, for one event loop. Callers wait while a new one is fetched."""
 
     def __init__(self, *, now: Callable[[], datetime] = clock.now, fetch_s_max: float = FETCH_S_MAX) -> None:
         self._now = now
@@ -44,17 +46,17 @@ class KeptTokens(ABC):
         if self._fetching is None:
             self._fetching = asyncio.create_task(self._renew())
             self._fetching.add_done_callback(self._fetched)
-        return await asyncio.shield(self._fetching)  # one who gives up does not spoil it for the others
+        return await asyncio.shield(self._fetching)  # a cancelled caller does not cancel the fetch for the others
 
     def forget(self) -> None:
         self._kept = None
 
     @abstractmethod
     def fetch(self) -> AccessToken:
-        """Asks the provider. May block: it runs in a thread. Raises Refused or Unreachable."""
+        """Gets a token from the provider. This may block, because it runs in a thread. Raises Refused or Unreachable."""
 
     def lasting(self, secret: str, *, seconds: float, since: datetime) -> AccessToken:
-        """By our clock from beginning to end: it does not matter whether it is right."""
+        """Returns a token that expires by our own clock, so it does not matter whether that clock is right."""
         return AccessToken(secret=secret, expires_at=since + timedelta(seconds=seconds))
 
     def _left(self, token: AccessToken) -> timedelta:
@@ -67,7 +69,7 @@ class KeptTokens(ABC):
         except Unreachable:
             if old is None or self._kept is None or self._left(old) < LAST_USE:
                 raise
-            return old  # renewing ahead of time may fail: the old one is still good
+            return old  # early renewal may fail: the old token is still valid
         return self._kept
 
     async def _fetch_in_time(self) -> AccessToken:
@@ -75,9 +77,9 @@ class KeptTokens(ABC):
             async with asyncio.timeout(self.fetch_s_max):
                 return await asyncio.to_thread(self.fetch)
         except TimeoutError:
-            raise Unreachable(f"The token server did not answer within {self.fetch_s_max:g} s.") from None
+            raise Unreachable(f"The token server did not respond within {self.fetch_s_max:g} s.") from None
 
     def _fetched(self, task: asyncio.Task[AccessToken]) -> None:
         self._fetching = None
         if not task.cancelled():
-            task.exception()  # looked at, even when all who waited have left
+            task.exception()  # retrieve it, even if no caller is waiting any more

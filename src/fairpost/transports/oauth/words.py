@@ -1,4 +1,4 @@
-"""What a token server says, as it may be shown: one line, not too long, and without our secrets."""
+"""Makes text from a token server safe to show: one line, limited in length, without our secrets."""
 
 from fairpost.model.secrets import masked
 

@@ -1,4 +1,4 @@
-"""A transport that does what it is told: for tests, simulations and trying things out. No mail leaves."""
+"""A transport that follows a script, for tests, simulations and experiments. It sends no mail."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Delivery:
 
 
 class ScriptedTransport:
-    """Answers with the reports of a script, then with `always`; remembers what a server would have got."""
+    """Returns the reports of a script, then `always`, and records what a server would have received."""
 
     def __init__(self, script: Iterable[Report] = (), *, always: Report | Callable[[Outgoing], Report] = OK) -> None:
         self._script: Iterator[Report] = iter(script)

@@ -1,29 +1,42 @@
-"""What is asked for of an SMTP server, what is shown of it, and what people choose from: providers that are used by SMTP."""
+"""SMTP settings: what requests give, what responses show, and the providers to choose from on the page."""
 
 from dataclasses import replace
 
 from fairpost.model.transport import Security
-from fairpost.transports.described import HAS_SECRET, SECRET_BYTES_MAX, Choice, Entry, Setting, SignIn
+from fairpost.transports.described import HAS_SECRET, READ, READ_ENTRY, SECRET_BYTES_MAX, Choice, Entry, Setting, SignIn
 from fairpost.transports.oauth.described import OAUTH, sign_in
 from fairpost.transports.oauth.settings import OauthKind
 
 ASKED = (
     Setting(name="host", is_needed=True, chars_min=1, chars_max=253),
     Setting(name="port", type=int, least=1, most=65_535, about="[default: 465, 587 or 25, by `security`]"),
-    Setting(name="security", type=Security, default=Security.STARTTLS, about="With a login: `implicit` or `starttls`."),
-    Setting(name="user", chars_min=1, chars_max=500, about="Null: no login."),
+    Setting(
+        name="security",
+        type=Security,
+        default=Security.STARTTLS,
+        about="With a login, this must be `implicit` or `starttls`.",
+    ),
+    Setting(name="user", chars_min=1, chars_max=500, about="Null means no login."),
     Setting(name="password", is_secret=True, chars_max=SECRET_BYTES_MAX),
     Setting(name="oauth", type=OAUTH),
+    READ,
+    Setting(
+        name="imap",
+        chars_max=4_000,
+        about="URL of the mailbox, for example `imaps://imap.example.com`. Null means the provider's usual server.",
+    ),
 )
 SHOWN = (
     Setting(name="host", is_needed=True),
     Setting(name="port", type=int, is_needed=True),
     Setting(name="security", type=Security, is_needed=True),
     Setting(name="user"),
-    replace(HAS_SECRET, about="Whether a password or a token was given."),
-    Setting(name="oauth", type=OauthKind, about="Null: it logs in with a password, or without a login."),
+    replace(HAS_SECRET, about="Whether a password or a token is set."),
+    Setting(name="oauth", type=OauthKind, about="Null if the account logs in with a password or not at all."),
     Setting(name="client_id"),
     Setting(name="tenant"),
+    Setting(name="read", type=bool, is_needed=True, about="Whether the mailbox is read."),
+    Setting(name="imap", about="URL of the mailbox. Null means the provider's usual server."),
 )
 
 _SERVER = (
@@ -32,43 +45,55 @@ _SERVER = (
         label="Server",
         is_needed=True,
         placeholder="smtp.example.com",
-        hint="Providers call it SMTP server, or server for outgoing mail.",
+        hint="Providers call it the SMTP server or outgoing mail server.",
     ),
-    Entry(setting="port", label="Port", hint="Left empty: the usual one."),
+    Entry(setting="port", label="Port", hint="Leave empty for the usual port."),
     Entry(
         setting="security",
         label="Encryption",
         options=(
             (Security.STARTTLS, "STARTTLS, usually port 587"),
-            (Security.IMPLICIT, "TLS from the beginning, usually port 465"),
-            (Security.OFFERED, "TLS if it is offered, without a login only"),
-            (Security.NONE, "none, without a login only"),
+            (Security.IMPLICIT, "Implicit TLS, usually port 465"),
+            (Security.OFFERED, "TLS if offered; only without a login"),
+            (Security.NONE, "none; only without a login"),
         ),
     ),
 )
-_USER = Entry(setting="user", label="User", hint="Left empty: the address above.")
+_READING = (
+    READ_ENTRY,
+    Entry(
+        setting="imap",
+        label="Mailbox server",
+        placeholder="imaps://imap.example.com",
+        hint="Leave empty for the provider’s usual IMAP server.",
+    ),
+)
+_USER = Entry(setting="user", label="User", hint="Leave empty for the address above.")
 
 
 def _password(hint: str, *, hosts: tuple[str, ...] = ()) -> SignIn:
     password = Entry(setting="password", label="Password", is_needed=True, hint=hint)
-    return SignIn(name="password", title="a password", entries=(*_SERVER, _USER, password), user="user", hosts=hosts)
+    return SignIn(
+        name="password", title="a password", entries=(*_SERVER, _USER, password, *_READING), user="user", hosts=hosts
+    )
 
 
 def _tokens(kind: OauthKind) -> SignIn:
     usual = sign_in(kind)
-    return SignIn(name=usual.name, title=usual.title, entries=(*_SERVER, _USER, *usual.entries), fixed=usual.fixed)
+    return SignIn(
+        name=usual.name, title=usual.title, entries=(*_SERVER, _USER, *usual.entries, *_READING), fixed=usual.fixed
+    )
 
 
 CHOICES = (
     Choice(
         name="google",
         title="Google by SMTP",
-        about="With an app password, which is the quickest for a single mailbox, or with tokens.",
+        about="With an app password, the quickest way for a single mailbox, or with tokens.",
         presets=("gmail", "workspace"),
         sign_ins=(
             _password(
-                "An app password: turn on two-step verification, then make one at myaccount.google.com/apppasswords. "
-                "Google takes no other.",
+                "An app password: turn on two-step verification, then create one at myaccount.google.com/apppasswords. Google accepts no other password.",
                 hosts=(".gmail.com", ".google.com"),
             ),
             _tokens(OauthKind.GOOGLE_SERVICE_ACCOUNT),
@@ -78,18 +103,18 @@ CHOICES = (
     Choice(
         name="microsoft",
         title="Microsoft",
-        about="Microsoft 365 and Outlook.com, by SMTP with tokens: Microsoft takes no passwords any more.",
+        about="Microsoft 365 and Outlook.com, by SMTP with tokens: Microsoft no longer accepts passwords.",
         presets=("microsoft365", "outlook", "hotmail"),
         sign_ins=(_tokens(OauthKind.MICROSOFT_CLIENT), _tokens(OauthKind.MICROSOFT_PERSON)),
     ),
     Choice(
         name="smtp",
         title="Another SMTP server",
-        about="Any other provider, or a relay of your own.",
+        about="Any other provider, or your own relay.",
         presets=("custom", "relay", "yahoo"),
         sign_ins=(
-            _password("That of the mailbox, or one that the provider makes for programs."),
-            SignIn(name="none", title="nothing: it wants no login", entries=_SERVER, fixed={"user": None}),
+            _password("The mailbox's password, or an app password from the provider."),
+            SignIn(name="none", title="none: no login is required", entries=_SERVER, fixed={"user": None}),
         ),
     ),
 )

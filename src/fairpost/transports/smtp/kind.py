@@ -1,10 +1,10 @@
-"""SMTP as a kind of transport. What it does is in the modules beside it."""
+"""SMTP as a kind of transport. The modules next to it do the work."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from fairpost.model.transport import Security, TransportSettings
+from fairpost.model.transport import Security, Tls, TransportSettings
 from fairpost.transports.described import WrongSetting
 from fairpost.transports.kind import Given, TransportKind
 from fairpost.transports.oauth.public import own_token_server, with_public_server
@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from fairpost.model.account import Account
     from fairpost.smtp.guard import NetworkGuard
     from fairpost.transports.port import ClosableTransport, Tried
+    from fairpost.transports.reading import MailboxReader
 
 _SECURITY = {
     Security.IMPLICIT: "TLS",
     Security.STARTTLS: "STARTTLS",
-    Security.OFFERED: "encrypted where the server offers it",
+    Security.OFFERED: "encrypted if the server offers it",
     Security.NONE: "not encrypted",
 }
+
+# Providers that sign what is submitted to them, and may rewrite it first.
+_SIGNING_HOSTS = ("gmail.com", "googlemail.com", "office365.com", "outlook.com", "yahoo.com", "aol.com", "me.com")
 
 
 class Smtp(TransportKind[SmtpSettings]):
@@ -32,11 +36,12 @@ class Smtp(TransportKind[SmtpSettings]):
     asked = described.ASKED
     shown = described.SHOWN
     choices = described.CHOICES
+    read_option = "--read"
 
     def read(self, stored: Mapping[str, Any]) -> SmtpSettings:
         return read_smtp(stored)
 
-    # ── used ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def transport(
         self, account: "Account", settings: SmtpSettings, secret: str | None, *, guard: "NetworkGuard | None"
@@ -44,7 +49,11 @@ class Smtp(TransportKind[SmtpSettings]):
         from fairpost.transports.smtp.login import login_of, server_of
         from fairpost.transports.smtp.send import SmtpTransport
 
-        return SmtpTransport(server_of(settings, guard=guard), login_of(settings, secret, account=account.name))
+        login = login_of(settings, secret, account=account.name)
+        return SmtpTransport(server_of(settings, guard=guard), login, bounce_domain=settings.bounce_domain)
+
+    def announced(self, settings: SmtpSettings, host: str | None) -> SmtpSettings:
+        return replace(settings, hello_name=settings.hello_name or host)
 
     async def verify(
         self,
@@ -67,11 +76,39 @@ class Smtp(TransportKind[SmtpSettings]):
 
         return advice(failed, settings, name)
 
+    def reads(self, settings: SmtpSettings) -> bool:
+        return settings.read
+
+    def hears(self, settings: SmtpSettings) -> bool:
+        return settings.bounce_domain is not None
+
+    def reader(
+        self, account: "Account", settings: SmtpSettings, secret: str | None, *, guard: "NetworkGuard | None"
+    ) -> "MailboxReader":
+        from fairpost.transports.smtp.read import imap_reader
+
+        return imap_reader(settings, secret, account=account.name, guard=guard)
+
+    def provider_signs(self, settings: SmtpSettings) -> bool:
+        host = settings.host.lower().rstrip(".")
+        return any(host.endswith(f".{each}") for each in _SIGNING_HOSTS)
+
+    def sending_host(self, settings: SmtpSettings) -> str | None:
+        return settings.host
+
+    async def tls(self, settings: SmtpSettings, *, guard: "NetworkGuard | None") -> Tls | None:
+        from fairpost.transports.smtp.login import server_of
+        from fairpost.transports.smtp.verify import tls_of
+
+        server = server_of(settings, guard=guard)
+        return None if server.is_local else await tls_of(server)
+
     def preload(self) -> None:
         import fairpost.transports.smtp.login
+        import fairpost.transports.smtp.read
         import fairpost.transports.smtp.send  # noqa: F401
 
-    # ── of others than the operator ───────────────────────────────────────────────────────────────────────
+    # ── accounts that are not the operator's ──────────────────────────────────────────────────────────────────
 
     def own_endpoint(self, settings: SmtpSettings) -> str | None:
         return "ca_file" if settings.ca_file is not None else own_token_server(settings.oauth)
@@ -86,9 +123,22 @@ class Smtp(TransportKind[SmtpSettings]):
         if wrong is not None:
             return wrong
         words = await guard.refusal(settings.host, settings.port)
-        return WrongSetting("host", words) if words else None
+        if words:
+            return WrongSetting("host", words)
+        return await self._mailbox_refusal(settings, guard) if settings.read else None
 
-    # ── shown ─────────────────────────────────────────────────────────────────────────────────────────────
+    async def _mailbox_refusal(self, settings: SmtpSettings, guard: "NetworkGuard") -> WrongSetting | None:
+        from fairpost.transports.smtp.imap_urls import mailbox_of
+        from fairpost.transports.smtp.read import guard_of
+        from fairpost.transports.smtp.requested import host_refusal
+
+        mailbox = mailbox_of(settings)
+        if host_refusal(mailbox.host) is not None:
+            return WrongSetting("imap", "must have a host like imap.example.com")
+        words = await guard_of(guard).refusal(mailbox.host, mailbox.port)
+        return WrongSetting("imap", words) if words else None
+
+    # ── display ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def in_short(self, settings: SmtpSettings) -> str:
         return f"{settings.host}:{settings.port}"
@@ -123,9 +173,11 @@ class Smtp(TransportKind[SmtpSettings]):
             "oauth": oauth.kind if oauth else None,
             "client_id": oauth.client_id if oauth else None,
             "tenant": oauth.tenant if oauth else None,
+            "read": settings.read,
+            "imap": settings.imap,
         }
 
-    # ── told ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── options and requests ──────────────────────────────────────────────────────────────────────────────────
 
     def options(self) -> type:
         from fairpost.transports.smtp.options import SmtpOptions

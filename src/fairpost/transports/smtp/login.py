@@ -1,10 +1,12 @@
-"""From settings to a server, and to a login there: by password, or by access token where the server takes no password. What a
-token server says becomes what an SMTP server would have said, so that policy suspends an account or lets it rest."""
+"""Builds a server and its login from settings: with a password, or with an access token if it accepts no password.
+
+A token server's answer is converted to the equivalent SMTP reply, so that policy suspends or pauses the account.
+"""
 
 from fairpost.model.errors import VaultError
 from fairpost.model.report import Reply, Step
 from fairpost.smtp.auth import LoginSource, Password, Token
-from fairpost.smtp.client import LOGIN_REFUSED, Unready
+from fairpost.smtp.connecting import LOGIN_REFUSED, Unready
 from fairpost.smtp.guard import NetworkGuard
 from fairpost.smtp.server import Server
 from fairpost.transports.oauth.errors import Refused, Unreachable
@@ -27,23 +29,28 @@ def server_of(settings: SmtpSettings, *, guard: NetworkGuard | None = None) -> S
     )
 
 
-def login_of(settings: SmtpSettings, secret: str | None, *, account: str) -> Password | LoginSource | None:
-    """None: the server wants no login. `secret`: opened. `account`: its name, for what to type next. Raises VaultError."""
+def login_of(
+    settings: SmtpSettings, secret: str | None, *, account: str, is_for_reading: bool = False
+) -> Password | LoginSource | None:
+    """Returns the login, or None if the server needs none. Raises VaultError.
+
+    `secret` is already opened. `account` is its name, for advice.
+    """
     if settings.user is None:
         return None
     if secret is None:
         raise VaultError(
             f'Account "{account}" has no password for {settings.user}.',
-            then=f"Give it: fairpost account set {account} --ask-password",
+            then=f"Set it: fairpost account set {account} --ask-password",
         )
     if settings.oauth is not None:
-        source = token_source(settings.oauth, secret, mailbox=settings.user)
+        source = token_source(settings.oauth, secret, mailbox=settings.user, is_for_reading=is_for_reading)
         return TokenLogin(settings.user, source, account=account)
     return Password(user=settings.user, secret=secret)
 
 
 class NoToken(Unready):
-    """There is nothing to log in with."""
+    """There is no token to log in with."""
 
     def __init__(self, reply: Reply, what: str, advice: str) -> None:
         super().__init__(Step.AUTH, "there is no token to log in with", reply)
@@ -52,7 +59,7 @@ class NoToken(Unready):
 
 
 class TokenLogin:
-    """`account`: its name, for what to type next."""
+    """Logs in with access tokens. `account` is its name, for advice."""
 
     def __init__(self, user: str, source: TokenSource, *, account: str) -> None:
         self._user = user

@@ -1,4 +1,4 @@
-"""How an account is told of its SMTP server: the options, what goes with what, and what of it stays with another server."""
+"""Command-line options for an SMTP server, rules for combining them, and what is kept when the server changes."""
 
 from dataclasses import dataclass, field, replace
 from typing import Annotated
@@ -16,8 +16,7 @@ Smtp = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="Its server: smtp+starttls://USER@HOST:587, smtps://USER@HOST:465 or smtp://HOST:25. A password in it "
-        "(USER:PASSWORD@) can be seen by others on this machine: better use one of the options below.",
+        help="SMTP server: smtp+starttls://USER@HOST:587, smtps://USER@HOST:465 or smtp://HOST:25. Other users of this machine can see a password in it (USER:PASSWORD@); use one of the options below instead.",
     ),
 ]
 
@@ -27,29 +26,70 @@ class UrlOption:
     smtp: Smtp = None
 
 
+Read = Annotated[
+    bool | None,
+    typer.Option(
+        "--read/--no-read",
+        help="Read the mailbox for bounces and replies over IMAP, with the same login. Nothing in the mailbox is changed.",
+    ),
+]
+Imap = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where --read finds the mailbox: imaps://HOST, imap+starttls://USER@HOST:143?folder=INBOX; '' for the provider's usual server.",
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
-class SmtpOptions(OauthOptions, PasswordOptions, UrlOption):
-    """In the order of the help: the URL, ways of giving a password, tokens."""
+class ReadOptions:
+    read: Read = None
+    imap: Imap = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmtpOptions(ReadOptions, OauthOptions, PasswordOptions, UrlOption):
+    """The options in the order of the help: the URL, passwords, tokens, reading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenSmtp:
-    """The server that was given, the secret to seal, and how it logs in by OAuth, each None where it was not."""
+    """The given server, the secret to seal, and the OAuth settings. Each is None if not given."""
 
     url: SmtpSettings | None
     secret: str | None = field(repr=False)
     oauth: OauthSettings | None
+    read: bool | None = None
+    imap: str | None = None  # empty: the provider's usual server
 
     def server(self, name: str, old: TransportSettings | None, *, mailbox: str) -> SmtpSettings | None:
         before = old if isinstance(old, SmtpSettings) else None
+        server = self._sending(name, before, mailbox=mailbox)
+        if self.read is None and self.imap is None:
+            return server and with_kept_reading(server, before)
+        if server is None and before is None:
+            raise FairpostError(f"Account {name} has no SMTP server. Add: --smtp smtp+starttls://HOST")
+        return self._reading((server and with_kept_reading(server, before)) or before)
+
+    def _sending(self, name: str, before: SmtpSettings | None, *, mailbox: str) -> SmtpSettings | None:
+        if self.url is None and self.secret is None and self.oauth is None:
+            return None
         server = self._with_login(name, before, mailbox=mailbox)
         if self.secret is not None:
             _require_user(name, server or before)
             return server
         return server and _with_kept_secret(server, before)
 
+    def _reading(self, server: SmtpSettings | None) -> SmtpSettings:
+        assert server is not None
+        reads = server.read if self.read is None else self.read
+        if reads and server.user is None:
+            raise FairpostError("Reading a mailbox needs a login. Add a user: --smtp smtp+starttls://USER@HOST")
+        return replace(server, read=reads, imap=server.imap if self.imap is None else self.imap or None)
+
     def _with_login(self, name: str, old: SmtpSettings | None, *, mailbox: str) -> SmtpSettings | None:
-        """The server with how it logs in by OAuth, where that was given or stays."""
+        """Returns the server with its OAuth settings, whether given or kept."""
         if self.oauth is None:
             if self.url is None:
                 _require_plain_secret(name, old)
@@ -60,7 +100,7 @@ class GivenSmtp:
         return _with_grant(server, self.oauth, user=server.user or mailbox)
 
     def _with_kept_grant(self, url: SmtpSettings, old: SmtpSettings | None) -> SmtpSettings:
-        """Another port or TLS for the same host leaves the login as it is: how it logs in belongs to the host."""
+        """Keeps the login if only the port or TLS changes, because OAuth settings belong to the host."""
         if self.secret is not None or old is None or old.oauth is None:
             return url
         if url.host != old.host or url.user not in (None, old.user):
@@ -69,7 +109,22 @@ class GivenSmtp:
 
 
 def given_smtp(options: SmtpOptions, *, is_new: bool) -> GivenSmtp | None:
-    """None: nothing of it. `is_new`: the account has no server yet."""
+    """Returns the given options, or None if no SMTP option was given. `is_new` means that the account has no server
+    yet.
+    """
+    from fairpost.transports.smtp.imap_urls import parse_imap_url
+
+    if options.imap:
+        parse_imap_url(options.imap)
+    given = _given_server(options, is_new=is_new)
+    if options.read is None and options.imap is None:
+        return given
+    if given is None and is_new:
+        raise FairpostError("--read and --imap need a server. Add: --smtp smtp+starttls://USER@HOST")
+    return replace(given or GivenSmtp(url=None, secret=None, oauth=None), read=options.read, imap=options.imap)
+
+
+def _given_server(options: SmtpOptions, *, is_new: bool) -> GivenSmtp | None:
     from fairpost.transports.smtp.urls import parse_smtp_url
 
     url = parse_smtp_url(options.smtp) if options.smtp is not None else None
@@ -77,16 +132,16 @@ def given_smtp(options: SmtpOptions, *, is_new: bool) -> GivenSmtp | None:
     grant = given_grant(options, password)
     if grant is not None:
         if url is None and is_new:
-            raise FairpostError("--oauth needs a server. Give it: --smtp smtp+starttls://HOST")
+            raise FairpostError("--oauth needs a server. Add: --smtp smtp+starttls://HOST")
         return GivenSmtp(url=url.settings if url else None, secret=grant.secret, oauth=grant.settings)
     if url is None and password is None:
         return None
     if url is None and is_new:
-        raise FairpostError("A password needs a server. Give it: --smtp smtp+starttls://USER@HOST")
+        raise FairpostError("A password needs a server. Add: --smtp smtp+starttls://USER@HOST")
     if url is not None and url.settings.user is None and password is not None:
-        raise FairpostError("A password needs a user. Write it into the URL: --smtp smtp+starttls://USER@HOST")
+        raise FairpostError("A password needs a user. Add it to the URL: --smtp smtp+starttls://USER@HOST")
     if url is not None and url.settings.user is not None and password is None and is_new:
-        raise FairpostError("The URL has a user, so a password is needed. Add: --ask-password")
+        raise FairpostError("The URL has a user, so a password is required. Add: --ask-password")
     return GivenSmtp(url=url.settings if url else None, secret=password, oauth=None)
 
 
@@ -94,29 +149,38 @@ def _with_grant(server: SmtpSettings, oauth: OauthSettings, *, user: str | None)
     from fairpost.transports.smtp.login import server_of
 
     if server.security is Security.NONE and not server_of(server).is_local:
-        raise FairpostError("A token must not go out unencrypted. Use smtp+starttls:// or smtps:// with --oauth.")
+        raise FairpostError("A token must not be sent unencrypted. Use smtp+starttls:// or smtps:// with --oauth.")
     return replace(server, oauth=oauth, user=user, origin=None, secret=None)
 
 
 def _with_kept_secret(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSettings:
-    """What was given for one server is not handed to another by mistake."""
+    """Keeps the stored secret only for the same host and user, so that a password cannot reach another server by
+    mistake.
+    """
     if server.user is None:
         return server
     if old is None or (old.host, old.user) != (server.host, server.user) or old.secret is None:
-        raise FairpostError("Another host or user needs its password with it.", then="Add: --ask-password")
+        raise FairpostError("A new host or user also needs its password.", then="Add: --ask-password")
     return replace(server, secret=old.secret)
+
+
+def with_kept_reading(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSettings:
+    """A URL says nothing of reading. Another server's mailbox is not at the same place."""
+    if old is None or not old.read or server.user is None:
+        return server
+    return replace(server, read=True, imap=old.imap if old.host == server.host else None)
 
 
 def _require_user(name: str, server: SmtpSettings | None) -> None:
     if server is None or server.user is None:
         raise FairpostError(
-            f"Account {name} has no server with a user, so a password is of no use.",
-            then=f"Give both: fairpost account set {name} --smtp smtp+starttls://USER@HOST --ask-password",
+            f"Account {name} has no server with a user, so it cannot use a password.",
+            then=f"Set both: fairpost account set {name} --smtp smtp+starttls://USER@HOST --ask-password",
         )
 
 
 def _require_plain_secret(name: str, old: SmtpSettings | None) -> None:
-    """A new password alone can replace what is sealed, or it must come with all that is sealed beside it."""
+    """Raises an error if a password alone cannot replace the sealed secret, because it contains more than a password."""
     oauth = old.oauth if old else None
     if oauth is None or oauth.kind is OauthKind.MICROSOFT_CLIENT:
         return
@@ -124,6 +188,6 @@ def _require_plain_secret(name: str, old: SmtpSettings | None) -> None:
     anew = "--key-file FILE" if is_service else f"--client-id {oauth.client_id} --refresh-token-file FILE"
     tenant = f" --tenant {oauth.tenant}" if oauth.tenant else ""
     raise FairpostError(
-        f"Account {name} logs in by OAuth, so a password alone is of no use.",
-        then=f"Give its secret: fairpost account set {name} --oauth {'google' if oauth.kind.is_google else 'microsoft'}{tenant} {anew}",
+        f"Account {name} logs in with OAuth, so it cannot use a password alone.",
+        then=f"Set its secret: fairpost account set {name} --oauth {'google' if oauth.kind.is_google else 'microsoft'}{tenant} {anew}",
     )

@@ -1,4 +1,4 @@
-"""An SMTP server as a request gives it."""
+"""Builds an SMTP server from a request."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,9 @@ from typing import Any
 from fairpost.model.transport import Security, TransportSettings
 from fairpost.transports.described import WrongSetting, one_line
 from fairpost.transports.oauth.requested import requested_oauth
+from fairpost.transports.smtp.imap_urls import parse_imap_url
 from fairpost.transports.smtp.settings import SmtpSettings
+from fairpost.transports.smtp.urls import WrongUrl
 
 _HOST = re.compile(r"(?=.{1,253}$)(?!-)[0-9A-Za-z_-]{1,63}(\.[0-9A-Za-z_-]{1,63})*")
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
@@ -18,10 +20,13 @@ _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 def requested_smtp(
     old: TransportSettings | None, given: Mapping[str, Any], *, mailbox: str
 ) -> tuple[SmtpSettings, str | None]:
-    """And the secret to seal. What was sealed for the old one stays where host and user are the same, and no other is given."""
+    """Returns the settings and the secret to seal.
+
+    The sealed secret is kept if the host and user are unchanged and no other secret is given.
+    """
     user, security = given.get("user"), given.get("security", Security.STARTTLS)
     if given.get("password") is not None and given.get("oauth") is not None:
-        raise WrongSetting("oauth", "takes the place of a password: give one of the two")
+        raise WrongSetting("oauth", "replaces a password: give only one of them")
     if user is not None and not user.isprintable():
         raise WrongSetting("user", "must be printable, on one line")
     server = SmtpSettings(
@@ -34,20 +39,36 @@ def requested_smtp(
     elif given.get("password") is not None:
         secret = one_line(given["password"], "password")
         if server.user is None:
-            raise WrongSetting("user", "is needed with a password")
+            raise WrongSetting("user", "is required with a password")
     elif "user" not in given or user is not None:
         server = _with_kept_login(old, server)
     if server.user is not None and server.security not in (Security.IMPLICIT, Security.STARTTLS):
-        raise WrongSetting("security", "must be implicit or starttls: a login does not go out unencrypted")
-    return server, secret
+        raise WrongSetting("security", "must be implicit or starttls: logins must be encrypted")
+    return _with_reading(old, server, given), secret
+
+
+def _with_reading(old: TransportSettings | None, server: SmtpSettings, given: Mapping[str, Any]) -> SmtpSettings:
+    """What is not given stays as long as the host does."""
+    before = old if isinstance(old, SmtpSettings) and old.host == server.host else None
+    read = given.get("read")
+    imap = given.get("imap", before.imap if before else None)
+    reads = (before.read if before and server.user is not None else False) if read is None else read
+    if reads and server.user is None:
+        raise WrongSetting("read", "needs a login")
+    if imap:
+        try:
+            parse_imap_url(imap)
+        except WrongUrl as wrong:
+            raise WrongSetting("imap", f"is not valid: {wrong.part} {wrong.rule}") from None
+    return replace(server, read=reads, imap=imap or None)
 
 
 def host_refusal(host: str) -> WrongSetting | None:
-    """Of what leads nowhere, or is a number that other programs take for an address."""
+    """Refuses hosts that lead nowhere, and numbers that other programs read as addresses."""
     is_name = _HOST.fullmatch(host) and not _NUMBER.fullmatch(host.rpartition(".")[2])
     if is_name or _is_address(host):
         return None
-    return WrongSetting("host", "must be a name like smtp.example.com, or an IP address")
+    return WrongSetting("host", "must be a name such as smtp.example.com, or an IP address")
 
 
 def _with_kept_login(old: TransportSettings | None, server: SmtpSettings) -> SmtpSettings:
@@ -55,7 +76,7 @@ def _with_kept_login(old: TransportSettings | None, server: SmtpSettings) -> Smt
     if kept is not None and (server.user == kept.user or (server.user is None and kept.oauth is not None)):
         return replace(server, user=kept.user, oauth=kept.oauth, secret=kept.secret)
     if server.user is not None:
-        raise WrongSetting("password", "is needed: this host and user have none yet")
+        raise WrongSetting("password", "is required: none is stored for this host and user yet")
     return server
 
 

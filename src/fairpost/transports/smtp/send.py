@@ -1,5 +1,6 @@
-"""Sends e-mails to an SMTP server: composes them, has them carried, and tells of each recipient by the name we know."""
+"""Sends e-mails to an SMTP server: composes and transmits them, and reports each recipient by the address we know."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 from fairpost.compose.errors import Uncomposable
@@ -8,33 +9,60 @@ from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
 from fairpost.model.message import Message
 from fairpost.model.report import Reached, Reply, Report, Step
+from fairpost.model.return_path import return_path
 from fairpost.smtp.auth import Login, LoginSource
 from fairpost.smtp.courier import Courier, Reuse
 from fairpost.smtp.server import Server
 from fairpost.system import clock
 from fairpost.transports.composing import PreparedContents, sender_of
 from fairpost.transports.port import Permission
+from fairpost.transports.signing import Locked, Signer
 
 
 class SmtpTransport:
-    """One account's way out: one connection, one e-mail at a time."""
+    """Sends for one account: one connection, one e-mail at a time."""
 
-    def __init__(self, server: Server, login: Login | LoginSource | None = None, *, reuse: Reuse | None = None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        login: Login | LoginSource | None = None,
+        *,
+        reuse: Reuse | None = None,
+        bounce_domain: str | None = None,
+    ) -> None:
         self._courier = Courier(server, login, reuse=reuse)
         self._prepared = PreparedContents()
+        self._bounce_domain = bounce_domain
+        self.signer: Signer | None = None
+        self._ahead: tuple[Outgoing, Message] | None = None
+
+    def compose_ahead(self, account: Account, email: Outgoing) -> None:
+        with suppress(Uncomposable, Locked):  # `send` reports it
+            self._ahead = email, self._composed(account, email)
 
     async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
         try:
-            message = self._composed(account, email)
+            message = self._taken_ahead(email) or self._composed(account, email)
         except Uncomposable as error:
             return Report(reached=Reached.UNSENDABLE, step=Step.MAIL, reply=Reply(553, f"5.1.3 {error}"))
+        except Locked as locked:  # this e-mail waits; those from other domains do not
+            return Report(reached=Reached.UNTOUCHED, error=str(locked), locked_key=locked.key)
         report = await self._courier.send(message, permission=permission)
-        as_known = dict(zip(message.recipients, email.envelope, strict=True))  # domains may be written in ASCII
+        if message.recipients == email.envelope:
+            return report
+        as_known = dict(zip(message.recipients, email.envelope, strict=True))  # the former may have ASCII domains
         return replace(report, recipients={as_known[address]: reply for address, reply in report.recipients.items()})
 
     async def close(self) -> None:
         await self._courier.close()
 
+    def _taken_ahead(self, email: Outgoing) -> Message | None:
+        ahead, self._ahead = self._ahead, None
+        return ahead[1] if ahead is not None and ahead[0] is email else None
+
     def _composed(self, account: Account, email: Outgoing) -> Message:
         prepared = self._prepared.of(email.content)
-        return compose(email, prepared, sender=sender_of(account, email), date=clock.now())
+        sender = sender_of(account, email)
+        keys = self.signer.keys_for(email, sender) if self.signer is not None else ()
+        back = return_path(email.return_token, domain=self._bounce_domain) if self._bounce_domain else None
+        return compose(email, prepared, sender=sender, date=clock.now(), keys=keys, return_path=back)

@@ -1,4 +1,4 @@
-"""An SMTP server, as an account has it stored."""
+"""The stored settings of an SMTP server."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from fairpost.model.transport import MailboxLogin, Security, ServerSettings
 from fairpost.transports.oauth.settings import OauthSettings, read_oauth
 
-_VERIFIED = frozenset({Security.IMPLICIT, Security.STARTTLS})  # the certificate must be the server's own
+_VERIFIED = frozenset({Security.IMPLICIT, Security.STARTTLS})  # the certificate must match the server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,10 @@ class SmtpSettings(ServerSettings):
     user: str | None = None  # None: no login
     ca_file: str | None = None
     hello_name: str | None = None
+    bounce_domain: str | None = None  # reports go to a per-e-mail address there; None: to the sender
     oauth: OauthSettings | None = None  # None: the secret is a password
+    read: bool = False  # whether its mailbox is read, with the same login
+    imap: str | None = None  # URL of the mailbox; None: as its provider has it
 
     @property
     def place(self) -> str:
@@ -38,7 +41,7 @@ class SmtpSettings(ServerSettings):
 
 
 def read_smtp(given: Mapping[str, Any]) -> SmtpSettings:
-    """Raises KeyError, TypeError or ValueError for what is none."""
+    """Parses stored settings. Raises KeyError, TypeError or ValueError if they are invalid."""
     oauth = given.get("oauth")
     return SmtpSettings(
         **{
@@ -46,5 +49,6 @@ def read_smtp(given: Mapping[str, Any]) -> SmtpSettings:
             "port": int(given["port"]),
             "security": Security(given["security"]),
             "oauth": read_oauth(oauth) if oauth is not None else None,
+            "read": bool(given.get("read")),
         }
     )

@@ -1,6 +1,6 @@
-"""A server as one line: `smtp+starttls://user:password@host:587?ca_file=/etc/ca.pem`. Read and written, no I/O.
+"""A server as a URL: `smtp+starttls://user:password@host:587?ca_file=/etc/ca.pem`. Parsing and formatting, without I/O.
 
-No error repeats anything of the URL: with a character written wrongly, any part of it may be the password.
+Errors never repeat any part of the URL: after a typo, any part of it may be the password.
 """
 
 import re
@@ -14,7 +14,7 @@ from fairpost.model.transport import Security
 from fairpost.transports.smtp.settings import SmtpSettings
 
 SCHEMES = {"smtp": Security.OFFERED, "smtp+starttls": Security.STARTTLS, "smtps": Security.IMPLICIT}
-OPTIONS = ("ca_file", "hello", "tls")
+OPTIONS = ("bounces", "ca_file", "hello", "tls")
 URL_CHARS_MAX = 4_000
 
 _HOST = re.compile(r"(?=.{1,253}$)[0-9a-z_]([0-9a-z_.-]*[0-9a-z_])?")
@@ -23,10 +23,11 @@ _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class WrongUrl(FairpostError):
-    """A server's URL cannot be read. `part` names what is wrong with it."""
+    """A server's URL is invalid. `part` names the invalid part."""
 
-    def __init__(self, part: str, rule: str) -> None:
-        super().__init__(f"The server's URL is wrong: {part} {rule}. Write it like smtp+starttls://USER@HOST:587")
+    def __init__(self, part: str, rule: str, *, example: str = "smtp+starttls://USER@HOST:587") -> None:
+        super().__init__(f"The server's URL is not valid: {part} {rule}. Use a format such as {example}")
+        self.rule = rule
         self.part = part
 
 
@@ -37,18 +38,18 @@ class SmtpUrl:
 
 
 def parse_smtp_url(url: str) -> SmtpUrl:
-    """Raises WrongUrl."""
+    """Parses a server's URL. Raises WrongUrl."""
     if len(url) > URL_CHARS_MAX or not url.isprintable():
         raise WrongUrl("it", f"must be printable, on one line, and have at most {URL_CHARS_MAX} characters")
     scheme, colon, rest = url.partition("://")
     if not colon or scheme.lower() not in SCHEMES:
         raise WrongUrl("its scheme", "must be smtp://, smtp+starttls:// or smtps://")
-    authority, tail = _split(rest)
+    authority, tail = url_split(rest)
     login, _, address = authority.rpartition("@")
-    user, password = _login(login)
+    user, password = url_login(login)
     options = _options(tail)
     security = _security(SCHEMES[scheme.lower()], options)
-    host, port = _address(address)
+    host, port = url_address(address)
     return SmtpUrl(
         settings=SmtpSettings(
             host=host,
@@ -57,13 +58,14 @@ def parse_smtp_url(url: str) -> SmtpUrl:
             user=user,
             ca_file=_ca_file(options),
             hello_name=_hello(options),
+            bounce_domain=_bounces(options),
         ),
         password=password,
     )
 
 
 def url_of(settings: SmtpSettings) -> str:
-    """Without the password."""
+    """Returns the server's URL without the password."""
     scheme = next((name for name, security in SCHEMES.items() if security is settings.security), "smtp")
     user = f"{quote(settings.user, safe='')}@" if settings.user is not None else ""
     host = f"[{quote(settings.host, safe=':')}]" if ":" in settings.host else settings.host
@@ -71,49 +73,50 @@ def url_of(settings: SmtpSettings) -> str:
         "tls": "none" if settings.security is Security.NONE else None,
         "ca_file": settings.ca_file,
         "hello": settings.hello_name,
+        "bounces": settings.bounce_domain,
     }
     query = "&".join(f"{name}={quote(value, safe='/:[]')}" for name, value in options.items() if value is not None)
     return f"{scheme}://{user}{host}:{settings.port}{'?' if query else ''}{query}"
 
 
-def _split(rest: str) -> tuple[str, str]:
-    """Up to the host and port, and what comes after the question mark."""
+def url_split(rest: str) -> tuple[str, str]:
+    """Splits off the query: returns the part up to host and port, and the part after the question mark."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     tail = rest[len(authority) :].removeprefix("/")
     if "@" in tail:
         raise WrongUrl("its user or password", "must have its special characters as %2F (/), %3F (?), %23 (#), %40 (@)")
     if tail and not tail.startswith("?"):
-        raise WrongUrl("it", "must end after the port, or go on with ? and options")
+        raise WrongUrl("it", "must end after the port, or continue with ? and options")
     return authority, tail.removeprefix("?")
 
 
-def _login(login: str) -> tuple[str | None, str | None]:
+def url_login(login: str) -> tuple[str | None, str | None]:
     name, colon, secret = login.partition(":")
-    user = _decoded(name, "its user")
+    user = url_decoded(name, "its user")
     if not user and secret:
-        raise WrongUrl("its user", "must be there when there is a password")
+        raise WrongUrl("its user", "is required with a password")
     if len(user) > 500 or (user and not user.isprintable()):
         raise WrongUrl("its user", "must have at most 500 printable characters")
-    return user or None, _decoded(secret, "its password") if colon and secret else None
+    return user or None, url_decoded(secret, "its password") if colon and secret else None
 
 
-def _address(address: str) -> tuple[str, int | None]:
+def url_address(address: str) -> tuple[str, int | None]:
     if address.startswith("["):
         host, bracket, port = address[1:].partition("]")
         if not bracket or (port and not port.startswith(":")):
             raise WrongUrl("its host", "must end with ] before the port")
-        return _ipv6(_decoded(host, "its host")), _port(port.removeprefix(":"))
+        return _ipv6(url_decoded(host, "its host")), _port(port.removeprefix(":"))
     host, _, port = address.partition(":")
-    return _host(_decoded(host, "its host")), _port(port)
+    return _host(url_decoded(host, "its host")), _port(port)
 
 
 def _host(host: str) -> str:
     try:
         name = ascii_domain(host.lower())
-    except ValueError:  # idna's errors are of this kind
+    except ValueError:  # idna's errors are ValueErrors
         name = ""
     if not _HOST.fullmatch(name) or ".." in name:
-        raise WrongUrl("its host", "must be a name like smtp.example.com, or an address (IPv6 in brackets)")
+        raise WrongUrl("its host", "must be a name such as smtp.example.com, or an address (IPv6 in brackets)")
     return name
 
 
@@ -147,8 +150,8 @@ def _options(query: str) -> dict[str, str]:
     for pair in query.split("&") if query else ():
         name, _, value = pair.partition("=")
         if name not in OPTIONS or name in options:
-            raise WrongUrl("its options", f"must be from {', '.join(OPTIONS)}, each once")
-        options[name] = _decoded(value, f"its option {name}")
+            raise WrongUrl("its options", f"can be {', '.join(OPTIONS)}, each at most once")
+        options[name] = url_decoded(value, f"its option {name}")
     return options
 
 
@@ -174,13 +177,25 @@ def _hello(options: dict[str, str]) -> str | None:
     return name
 
 
-def _decoded(text: str, part: str) -> str:
+def _bounces(options: dict[str, str]) -> str | None:
+    if (domain := options.get("bounces")) is None:
+        return None
+    try:
+        name = ascii_domain(domain.lower())
+    except ValueError:
+        name = ""
+    if not _HOST.fullmatch(name) or "." not in name or ".." in name:
+        raise WrongUrl("its option bounces", "must be a domain such as bounces.example.com")
+    return name
+
+
+def url_decoded(text: str, part: str) -> str:
     if _ESCAPE.search(text):
-        raise WrongUrl(part, "must have % written as %25")
+        raise WrongUrl(part, "must write % as %25")
     try:
         decoded = unquote_to_bytes(text).decode()
     except UnicodeError:
         raise WrongUrl(part, "must be UTF-8") from None
     if "\0" in decoded:
-        raise WrongUrl(part, "must have no %00")
+        raise WrongUrl(part, "must not contain %00")
     return decoded

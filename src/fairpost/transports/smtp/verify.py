@@ -1,20 +1,24 @@
-"""Tries a server without sending anything: connects, starts TLS, logs in, and tells each step."""
+"""Tests a server without sending anything: connects, starts TLS, logs in, and reports each step."""
 
+import asyncio
 from dataclasses import replace
 
 from fairpost.model.report import Step
+from fairpost.model.transport import Tls
 from fairpost.smtp.auth import Login, LoginSource, current
-from fairpost.smtp.client import Barred, Connection, Unready
+from fairpost.smtp.client import Connection
+from fairpost.smtp.connecting import Barred, Unready
 from fairpost.smtp.server import Security, Server, Timeouts
 from fairpost.transports.port import Tried
 from fairpost.transports.smtp.login import NoToken
 
-# A person is waiting: shorter than a worker's, but longer than servers make strangers wait for their greeting.
+# A user is waiting, so these are shorter than a worker's timeouts, but longer than servers delay their greeting.
 PATIENCE = Timeouts(connect_s=15, tls_s=20, greeting_s=60, hello_s=30, auth_s=60)
-BRIEF = Timeouts(connect_s=8, tls_s=8, greeting_s=12, hello_s=8, auth_s=12)  # so does a request
+TLS_S_MAX = 20
+BRIEF = Timeouts(connect_s=8, tls_s=8, greeting_s=12, hello_s=8, auth_s=12)  # an HTTP request is waiting
 
 ELSEWHERE = (
-    "Choose a server on the public internet, at a port of mail, or ask the operator to allow this one: "
+    "Choose a server on the public internet, on a mail port, or ask the operator to allow this one: "
     "FAIRPOST_ALLOWED_NETWORKS, FAIRPOST_ALLOWED_PORTS"
 )
 
@@ -29,11 +33,11 @@ STEPS = {
 async def try_server(
     server: Server, source: Login | LoginSource | None, *, patience: Timeouts = PATIENCE
 ) -> list[Tried]:
-    """Every step that was taken, in order; the last one is the one that failed, if any did."""
+    """Tests a server and returns every step taken, in order. If one failed, it is the last."""
     try:
         login = await current(source)
     except NoToken as none:
-        tried = await try_server(server, None, patience=patience)  # what can be said of the server is said
+        tried = await try_server(server, None, patience=patience)  # test the server as far as possible
         failed = Tried(step=none.step, ok=False, text=none.what, advice=none.advice)
         return [*tried, failed] if all(each.ok for each in tried) else tried
     try:
@@ -47,6 +51,21 @@ async def try_server(
     return _all_passed(server, login, tls=tls)
 
 
+async def tls_of(server: Server) -> Tls:
+    """Returns what the server offers to every client, regardless of the account's settings."""
+    security = Security.IMPLICIT if server.security is Security.IMPLICIT else Security.STARTTLS
+    try:
+        async with asyncio.timeout(TLS_S_MAX):
+            tried = await try_server(replace(server, security=security), None, patience=BRIEF)
+    except TimeoutError:
+        return Tls.UNREACHABLE
+    failed = next((each for each in tried if not each.ok), None)
+    if failed is None:
+        return Tls.TRUSTED
+    by_step = {Step.TLS: Tls.UNTRUSTED, Step.STARTTLS: Tls.NONE}
+    return by_step.get(failed.step, Tls.UNREACHABLE) if failed.step is not None else Tls.UNREACHABLE
+
+
 def _passed_before(failed: Step, server: Server, login: Login | None) -> list[Tried]:
     steps = _steps(server, login)
     passed = steps[: steps.index(failed)] if failed in steps else STEPS[server.security]
@@ -56,7 +75,7 @@ def _passed_before(failed: Step, server: Server, login: Login | None) -> list[Tr
 def _all_passed(server: Server, login: Login | None, *, tls: str | None) -> list[Tried]:
     tried = [Tried(step=step, ok=True, text=(tls or "") if step is Step.TLS else "") for step in _steps(server, login)]
     if server.security is Security.OFFERED:
-        text = tls or "not offered: mail goes there unencrypted"
+        text = tls or "not offered: mail is sent unencrypted"
         tried.insert(len(STEPS[server.security]), Tried(step=Step.TLS, ok=True, text=text))
     return tried
 

@@ -1,4 +1,4 @@
-// What the list of accounts and the page of one have in common: how one is shown, and what can be done with it.
+// Shared by the account list and the account page: display and actions.
 
 import { ask, get, post, segment } from "../ask.js";
 import { h } from "../dom.js";
@@ -8,46 +8,46 @@ import { limitFields, limitsOf } from "./limits.js";
 
 const ACTIVE = { "account.sending": "sending", "account.idle": "ready", "engine.none": "no engine" };
 
-// Who changes accounts: managers of the workspace, and those who run the service.
+// Managers of the workspace and admins can change accounts.
 export const changes = ({ is }) => is("admin", "manager");
 export const link = (ctx, name) => h("a", { href: to(`/accounts/${name.split("/").map(segment).join("/")}`) }, name);
 
 export const situation = ({ situation: name, condition }) => badge(name === "active" ? ACTIVE[condition.code] ?? "waiting" : name, LOOKS[condition.tone]);
 
-// Whether something keeps it from sending.
+// Whether something prevents it from sending.
 export const isBarred = ({ condition }) => !["working", "idle"].includes(condition.tone);
 
 export function driver(account) {
-  if (account.is_driven) return account.driven_by ? `driven by ${account.driven_by}` : "a worker drives it";
-  return account.situation === "active" ? "nobody: it has nothing to send, or no engine runs" : "nobody drives it";
+  if (account.is_driven) return account.driven_by ? `worker on ${account.driven_by}` : "worker running";
+  return account.situation === "active" ? "no worker: nothing to send, or no engine is running" : "no worker";
 }
 
-export const hour = (account) => meter("this hour", account.hour_used, account.hour_max);
-export const today = (account) => meter("today", account.day_used, account.day_max);
+export const hour = (account) => meter("This hour", account.hour_used, account.hour_max);
+export const today = (account) => meter("Today", account.day_used, account.day_max);
 
-// They pause the account only from so many sent on; before that there is no bar.
+// Bounces pause the account only above a minimum number of e-mails; below it there is no bar.
 export function bounces({ day_used: used, day_bounces: bounced, bounce_percent_max: most, bounce_sample_min: sample }) {
   const part = used ? bounced / used : 0;
-  const said = bounced ? `bounces: ${bounced}, ${percent(part)}` : "bounces: none";
-  if (most === null) return meter("bounces today", 0, null, `${said}, no limit`);
-  if (used < sample) return meter("bounces today", 0, null, `${said}, counted from ${sample} on`);
-  return meter("bounces today", 100 * part, most || 0.001, `${said} of at most ${most}\u00a0%`);
+  const said = bounced ? `Bounces: ${bounced}, ${percent(part)}` : "Bounces: none";
+  if (most === null) return meter("Bounces today", 0, null, `${said}, no limit`);
+  if (used < sample) return meter("Bounces today", 0, null, `${said}; the limit applies from ${sample} e-mails`);
+  return meter("Bounces today", 100 * part, most || 0.001, `${said}; limit ${most}\u00a0%`);
 }
 
-// Attempts of the day that failed, are to be repeated, or are in doubt.
-export const errors = ({ day_errors: failed }) => (failed ? h("small", `errors today: ${number(failed)}`) : null);
+// Today's attempts that failed, will be retried, or are in doubt.
+export const errors = ({ day_errors: failed }) => (failed ? h("small", `Errors today: ${number(failed)}`) : null);
 
-// When it may send next, and what it waits for.
+// When it can send next.
 export function next(account) {
   if (account.may_send_at) return countdown(account.may_send_at);
-  if (account.situation === "active") return "now";
-  if (account.situation === "no_server") return h("small", "not before it has a server");
-  return h("small", "not before somebody resumes it");
+  if (account.situation === "active") return "Now";
+  if (account.situation === "no_server") return h("small", "after you add a server");
+  return h("small", "after you resume it");
 }
 
-// ── doing ───────────────────────────────────────────────────────────────────────────────────────────────
+// ── actions ─────────────────────────────────────────────────────────────────────────────────────────────
 
-// An admin who has not chosen a workspace acts on any account, by the name that the database has.
+// Without a workspace, admins address accounts by their full name.
 const place = ({ workspace }, name) => (workspace ? `/v1/accounts/${segment(name)}` : `/v1/admin/accounts/${name.split("/").map(segment).join("/")}`);
 
 export function doing(ctx, account) {
@@ -59,8 +59,8 @@ export function doing(ctx, account) {
 }
 
 const pause = (ctx, { name }) => dialog(`Pause ${name}?`, {
-  text: "It begins nothing more. What it is sending at this moment is finished; what waits goes out through other accounts of its pool, or waits.",
-  fields: [{ name: "reason", label: "Why? Others see this.", required: true, maxlength: 500 }],
+  text: "The account starts no more e-mails. A send in progress finishes. Queued e-mails use other accounts in the pool, or wait.",
+  fields: [{ name: "reason", label: "Reason", hint: "Visible to other members.", required: true, maxlength: 500 }],
   yes: "Pause", tone: "danger",
   act: async ({ reason }) => {
     await post(`${place(ctx, name)}/pause`, { reason });
@@ -70,16 +70,16 @@ const pause = (ctx, { name }) => dialog(`Pause ${name}?`, {
 
 async function resume(ctx, { name }) {
   await post(`${place(ctx, name)}/resume`);
-  tell(`${name} may send again.`);
+  tell(`${name} is resumed.`);
 }
 
 export async function unblock(ctx, { name }, workspace) {
   await post(`${place(ctx, name)}/unblock`, { workspace });
-  tell(`${workspace} may use ${name} again.`);
+  tell(`${workspace} is unblocked on ${name}.`);
 }
 
 export async function verify(ctx, { name }) {
-  ctx.state.verified = { name, words: `Trying the server of ${name} …` };
+  ctx.state.verified = { name, words: "Connecting to the server …" };
   ctx.show();
   try {
     ctx.state.verified = { name, ...(await post(`${place(ctx, name)}/verify`)) };
@@ -89,7 +89,7 @@ export async function verify(ctx, { name }) {
   ctx.show();
 }
 
-// What came of trying a server, until the page is left.
+// The result of a verification, kept while the page is open.
 export function told({ state }) {
   const found = state.verified;
   if (!found) return null;
@@ -98,33 +98,33 @@ export function told({ state }) {
     found.steps?.length ? h("p.steps", found.steps.map((step) => [badge(step.step, step.ok ? "good" : "bad"), " "])) : null);
 }
 
-// ── adding ──────────────────────────────────────────────────────────────────────────────────────────────
+// ── add an account ──────────────────────────────────────────────────────────────────────────────────────
 
 export const add = (ctx) => (ctx.workspace ? ctx.go("/settings/accounts") : command());
 
-const command = () => dialog("Add an account", {
-  text: ["For a workspace: choose it at the top first. One of your own is added on the server, where its password is asked for:",
+const command = () => dialog("Add account", {
+  text: ["To add an account to a workspace, choose the workspace at the top first. To add a shared account, run this on the server:",
     h("code.block", "fairpost account add NAME --from ADDRESS --smtp smtp+starttls://USER@HOST --ask-password")],
-  yes: "Understood",
+  yes: "OK",
 });
 
 // ── limits ──────────────────────────────────────────────────────────────────────────────────────────────
 
-// Whoever looks at all workspaces changes an account in its own; the operator's own are changed on the server.
+// Change a workspace's accounts in that workspace. Change shared accounts on the server.
 export function limitsButton(ctx, { now: account, limits, tag }) {
   if (!changes(ctx)) return null;
   const workspace = ctx.workspace || account.workspace;
-  if (!workspace) return h("p.quiet", "Change them on the server: ", h("code", `fairpost account set ${account.name} --hourly … --daily …`));
+  if (!workspace) return h("p.quiet", "To change them, run on the server: ", h("code", `fairpost account set ${account.name} --hourly … --daily …`));
   const name = ctx.workspace ? account.name : account.name.slice(workspace.length + 1);
-  return button("Change the limits", async () => {
+  return button("Change limits", async () => {
     const described = await get("/v1/limits", {}, { workspace });
-    await dialog(`Limits of ${account.name}`, {
-      text: "A field left empty is no limit. A change acts before the next e-mail.",
+    await dialog(`Limits for ${account.name}`, {
+      text: "Leave a field empty for no limit. Changes apply before the next e-mail.",
       fields: limitFields(described, limits),
-      yes: "Change",
+      yes: "Save",
       act: async (given) => {
         await ask(`/v1/accounts/${segment(name)}`, { method: "PATCH", workspace, seen: tag, body: { limits: limitsOf(described, given, limits) } });
-        tell("The limits are changed.");
+        tell("Limits saved.");
       },
     });
   });

@@ -1,4 +1,4 @@
-// The accounts that mail goes out from: those with trouble first.
+// The account list, with problem accounts first.
 
 import { get } from "../ask.js";
 import { h } from "../dom.js";
@@ -15,21 +15,21 @@ export default {
 
   view(ctx) {
     const { live } = ctx;
-    const top = heading("Accounts", live?.all !== 0 && changes(ctx) && button("Add an account", () => add(ctx), { tone: "main" }));
-    if (!live) return [top, filters(ctx, null), h("p.quiet", "Looking …")];
+    const top = heading("Accounts", live?.all !== 0 && changes(ctx) && button("Add account", () => add(ctx), { tone: "main" }));
+    if (!live) return [top, filters(ctx, null), h("p.quiet", "Loading …")];
     if (live.all === 0) return [top, nothing(ctx)];
     return [
       top,
       filters(ctx, live),
       told(ctx),
-      panel(live.found > live.listed.length ? `The first ${live.listed.length} of ${number(live.found)}` : counted(live.found, "account"),
-        table("Accounts", HEADS, live.listed.map((account) => row(ctx, account)), "No account is like that. Search for something else."),
-        live.found > live.listed.length && h("p.quiet", "Those with trouble come first. To see others, search by name, address or pool.")),
+      panel(live.found > live.listed.length ? `${live.listed.length} of ${number(live.found)} accounts` : counted(live.found, "account"),
+        table("Accounts", HEADS, live.listed.map((account) => row(ctx, account)), "No matching accounts."),
+        live.found > live.listed.length && h("p.quiet", "Accounts with problems come first. To find others, search by name, address or pool.")),
     ];
   },
 };
 
-const HEADS = ["account", "state", "used", "may send", "what to do"];
+const HEADS = ["Account", "State", "Usage", "Next send", "Actions"];
 
 function row(ctx, account) {
   return {
@@ -44,9 +44,9 @@ function row(ctx, account) {
   };
 }
 
-// The name says already of which workspace it is.
+// The name already includes the workspace.
 const of = ({ workspace }, account) =>
-  [!workspace && !account.workspace && "the operator’s own", `pool ${account.pool.replace(`${account.workspace}/`, "")}`, account.provider && `limits of ${account.provider}`].filter(Boolean).join(" · ");
+  [!workspace && !account.workspace && "shared account", `pool ${account.pool.replace(`${account.workspace}/`, "")}`, account.provider && `${account.provider} limits`].filter(Boolean).join(" · ");
 
 function filters({ values, go }, live) {
   const search = (event) => {
@@ -60,14 +60,14 @@ function filters({ values, go }, live) {
     h("form.filters", { role: "search", onsubmit: search, "data-key": `search ${values.having || ""}` },
       h("input", { type: "search", name: "having", value: values.having || "", "aria-label": "Name, address or pool", placeholder: "Name, address or pool", maxlength: 100 }),
       h("button", { type: "submit" }, "Search")),
-    h("nav.tabs", { "aria-label": "By state" }, one(null, all), SITUATIONS.filter((name) => live?.situations[name] || name === values.situation).map((name) => one(name, live?.situations[name] || 0))),
+    h("nav.tabs", { "aria-label": "Filter by state" }, one(null, all), SITUATIONS.filter((name) => live?.situations[name] || name === values.situation).map((name) => one(name, live?.situations[name] || 0))),
   ];
 }
 
 function nothing(ctx) {
   const lent = ctx.data?.lent || [];
-  return panel("No account yet", empty(
-    "An account is a mailbox that e-mails go out from: an address, the server that takes its mail, and a password.",
-    lent.length ? h("p", `Until there is one, e-mails can go out through ${lent.length === 1 ? "the pool" : "the pools"} ${lent.join(", ")}, which the operator lends to this workspace.`) : null,
-    changes(ctx) ? button("Add the first account", () => add(ctx), { tone: "main" }) : h("p", "Ask a manager of this workspace to add one.")));
+  return panel("No accounts yet", empty(
+    "An account sends e-mails: it has an address, a mail server and credentials.",
+    lent.length ? h("p", `Until you add one, this workspace can send through the operator's ${lent.length === 1 ? "pool" : "pools"} ${lent.join(", ")}.`) : null,
+    changes(ctx) ? button("Add your first account", () => add(ctx), { tone: "main" }) : h("p", "Ask a manager of this workspace to add one.")));
 }

@@ -1,4 +1,4 @@
-// The newest campaigns: how far each has come, and what it waits for.
+// The latest campaigns: progress, and what each is waiting for.
 
 import { get, put, segment } from "../ask.js";
 import { h } from "../dom.js";
@@ -13,24 +13,24 @@ export default {
     const { live, is, workspace } = ctx;
     const isAll = is("admin") && !workspace;
     const make = !isAll && is("admin", "manager") && button("New campaign", () => made(ctx), { tone: "main" });
-    if (!live) return [heading("Campaigns", make), h("p.quiet", "Looking …")];
+    if (!live) return [heading("Campaigns", make), h("p.quiet", "Loading …")];
     return [
       heading("Campaigns", make),
       live.campaigns.length ? listed(live, isAll) : h("section.panel", none(isAll, make)),
-      (ctx.state.older || []).length ? panel("Older ones", older(ctx.state.older)) : null,
+      (ctx.state.older || []).length ? panel("Older campaigns", older(ctx.state.older)) : null,
       pager(ctx.state.next === undefined ? live.next : ctx.state.next, (cursor) => more(ctx, cursor)),
     ];
   },
 };
 
-const HEADS = ["campaign", "state", "progress", "what it waits for", "launched", "done"];
+const HEADS = ["Campaign", "State", "Progress", "Waiting for", "Launched", "Done"];
 
 function listed(live, isAll) {
   const rows = live.campaigns.map((each) => ({
     key: `${each.workspace} ${each.id}`,
     cells: [...(isAll ? [each.workspace] : []), name(each, isAll), state(each.state), share(each), waits(each), moment(each.launched_at), done(each)],
   }));
-  return h("section.panel", { "data-key": "list", "aria-label": "Campaigns" }, table("Campaigns", isAll ? ["workspace", ...HEADS] : HEADS, rows));
+  return h("section.panel", { "data-key": "list", "aria-label": "Campaigns" }, table("Campaigns", isAll ? ["Workspace", ...HEADS] : HEADS, rows));
 }
 
 const place = (each) => `/campaigns/${segment(each.id)}`;
@@ -40,16 +40,16 @@ const waits = (each) => (each.is_over ? "–" : [each.waits_for, each.waits_unti
 const done = (each) => (each.ends_at ? [each.is_over ? null : "expected ", moment(each.ends_at)] : "–");
 
 function none(isAll, make) {
-  if (isAll) return empty("No workspace has a campaign yet.", h("p", "Choose a workspace above to make one, or ", link("/settings/workspaces", "add a workspace"), "."));
+  if (isAll) return empty("No campaigns yet.", h("p", "Choose a workspace above to create one, or ", link("/settings/workspaces", "add a workspace"), "."));
   return [
-    empty("There is no campaign yet. One takes words, people, and an account that sends."),
-    h("ol", h("li", link("/settings/templates", "A template"), " with the words."),
-      h("li", "A list of people. On the server: ", h("code", "fairpost prospects import --help"), ". Over HTTP: ", h("a", { href: "/docs" }, "the API"), "."),
-      h("li", link("/accounts", "An account"), " that sends."), h("li", "A campaign that brings them together.", make && " Press New campaign above.")),
+    empty("No campaigns yet. To create one, you need:"),
+    h("ol", h("li", link("/settings/templates", "A template"), " with the content"),
+      h("li", "A list of prospects. Import it on the server with ", h("code", "fairpost prospects import"), ", or through the ", h("a", { href: "/docs" }, "HTTP API")),
+      h("li", link("/accounts", "An account"), " to send from"), make && h("li", "Then choose New campaign above.")),
   ];
 }
 
-const older = (all) => table("Older campaigns", ["campaign", "state", "launched", "done"],
+const older = (all) => table("Older campaigns", ["Campaign", "State", "Launched", "Done"],
   all.map((each) => ({ key: each.id, cells: [link(place(each), each.id), state(each.state), moment(each.launched_at), moment(each.finished_at)] })));
 
 async function more(ctx, cursor) {

@@ -1,4 +1,4 @@
-// One e-mail: its life so far, what it waits for, what is in it. Where nobody knows whether it was sent, somebody decides here.
+// One e-mail: history, what it is waiting for, and content. E-mails in doubt are decided here.
 
 import { get, post, SERVICE } from "../ask.js";
 import { h } from "../dom.js";
@@ -18,7 +18,7 @@ export default {
     const path = `/v1/emails/${ctx.params.id}`;
     try {
       const [email, life] = await Promise.all([get(path, { pictures: true }), get(`${path}/life`)]);
-      ctx.live = null; // this is newer
+      ctx.live = null; // the loaded data is newer
       return { email, life };
     } catch (error) {
       if (error.status === 404 && ctx.is("admin")) return goToItsWorkspace(ctx);
@@ -30,69 +30,69 @@ export default {
     if (!ctx.data) return null;
     const email = { ...ctx.data.email, ...ctx.live?.email };
     const life = ctx.live?.life ?? ctx.data.life;
-    if (FINAL.includes(email.state) && !FINAL.includes(ctx.data.email.state)) ctx.reload(); // it has got a Message-ID
+    if (FINAL.includes(email.state) && !FINAL.includes(ctx.data.email.state)) ctx.reload(); // it now has a Message-ID
     return [
       h("p.quiet", link("/emails", "E-mails"), " › ", email.id),
       heading(subject(email), ctx.is("sender", "manager", "admin") && actions(ctx, email)),
       h("p.summary", state(email.state), h("span", "to ", email.recipients.map(({ address }) => address).join(", ")), email.from && h("span", "from ", email.from.address), h("span", "in ", ctx.workspace)),
       life.doubt && doubt(ctx, email, life.doubt),
       obstacles(life),
-      columns(h("div", panel("Its life", timeline(life.moments)), content(ctx, email)), h("div", head(email), parts(email), ids(email))),
+      columns(h("div", panel("History", timeline(life.moments)), content(ctx, email)), h("div", head(email), parts(email), ids(email))),
     ];
   },
 };
 
-// Whoever runs the service opens an e-mail of any workspace.
+// Admins can open an e-mail from any workspace.
 async function goToItsWorkspace(ctx) {
   const { workspace } = await get(`/v1/admin/emails/${ctx.params.id}`);
-  if (workspace === SERVICE) throw new Error("This is an e-mail of the service itself. A link or a code of somebody may be in it, so it is not shown.");
-  if (workspace === ctx.workspace) throw new Error("This e-mail cannot be opened here.");
+  if (workspace === SERVICE) throw new Error("This e-mail was sent by Fairpost itself. It may contain a sign-in link or code, so it cannot be opened.");
+  if (workspace === ctx.workspace) throw new Error("Could not open this e-mail.");
   ctx.go(location.pathname, { workspace }, { replace: true });
   return null;
 }
 
 function subject({ subject: written, filled }) {
-  if (written === null) return "An e-mail whose words are not kept any more";
+  if (written === null) return "(content no longer stored)";
   return (filled?.subject ?? written) || "(no subject)";
 }
 
-// ── doing ───────────────────────────────────────────────────────────────────────────────────────────────
+// ── actions ─────────────────────────────────────────────────────────────────────────────────────────────
 
 const path = (email, verb) => `/v1/emails/${email.id}/${verb}`;
 
 function actions(ctx, email) {
   if (["scheduled", "ready"].includes(email.state)) return button("Cancel", () => cancel(ctx, email), { tone: "danger" });
-  if (["failed", "bounced"].includes(email.state)) return button("Try again", () => retry(ctx, email));
+  if (["failed", "bounced"].includes(email.state)) return button("Retry", () => retry(ctx, email));
   return null;
 }
 
 async function cancel(ctx, email) {
   const isDone = await confirmed("Cancel this e-mail?", {
-    text: "It will not be sent. This cannot be taken back.",
-    yes: "Cancel the e-mail",
-    act: () => post(path(email, "cancel"), { reason: "cancelled on the dashboard" }),
-    done: "It is cancelled.",
+    text: "It will not be sent. You cannot undo this.",
+    yes: "Cancel e-mail",
+    act: () => post(path(email, "cancel"), { reason: "Cancelled from the dashboard" }),
+    done: "E-mail cancelled.",
   });
   if (isDone) await ctx.reload();
 }
 
 async function retry(ctx, email) {
-  const isDone = await confirmed("Try it again?", {
-    text: "It waits for its turn again and is sent to whoever has not got it, with as many attempts as at first.",
-    yes: "Try again",
+  const isDone = await confirmed("Retry this e-mail?", {
+    text: "It is queued again for recipients who have not received it, with a full set of attempts.",
+    yes: "Retry",
     tone: "main",
     act: () => post(path(email, "retry")),
-    done: "It waits for its turn.",
+    done: "E-mail queued.",
   });
-  if (isDone) await ctx.go(location.pathname, {}, { replace: true }); // from here on it is live
+  if (isDone) await ctx.go(location.pathname, {}, { replace: true }); // now it is live
 }
 
 // ── in doubt ────────────────────────────────────────────────────────────────────────────────────────────
 
 const CHOICES = {
-  sent: { name: "It was sent", ask: "Was it sent?", tone: "main", done: "It counts as sent." },
-  resend: { name: "Send it again", ask: "Send it again?", tone: "main", done: "It is sent again." },
-  failed: { name: "Give it up", ask: "Give it up?", tone: "", done: "It is given up." },
+  sent: { name: "Mark as sent", ask: "Mark as sent?", tone: "main", done: "Marked as sent." },
+  resend: { name: "Send again", ask: "Send again?", tone: "", done: "Queued to be sent again." },
+  failed: { name: "Mark as failed", ask: "Mark as failed?", tone: "", done: "Marked as failed." },
 };
 
 function doubt(ctx, email, { begun_at, account, attempt, reached, said, asked, policy, message_id_begins, choices }) {
@@ -103,22 +103,22 @@ function doubt(ctx, email, { begun_at, account, attempt, reached, said, asked, p
   };
   const choice = (each) => h("li", { "data-key": each.decision }, button(CHOICES[each.decision].name, () => decide(each), { tone: CHOICES[each.decision].tone }), h("span", each.means));
   const known = [
-    ["What happened", [`${sentence(reached)}. It was attempt ${attempt}, `, moment(begun_at), account && [", by the account ", account], "."]],
-    said && ["What was said", h("q", said)],
-    ["Who can be asked", asked],
-    ["What happens by itself", policy],
-    ["Where to look", ["In the mailbox of the recipient, or among what the account has sent. If an e-mail is there whose Message-ID begins with ", h("code", message_id_begins), " it was sent."]],
+    ["What happened", [`${sentence(reached)}. Attempt ${attempt}, `, moment(begun_at), account && [", account ", account], "."]],
+    said && ["Server reply", h("q", said)],
+    ["Evidence", asked],
+    ["Automatic action", policy],
+    ["Where to look", ["In the recipient's mailbox or the account's sent mail. It was sent if there is an e-mail whose Message-ID begins with ", h("code", message_id_begins)]],
   ];
-  return h("section.panel.doubt", { "data-key": "doubt", "aria-label": "In doubt" }, h("h2", "Nobody knows whether it was sent"), facts(known),
-    ctx.is("sender", "manager", "admin") ? h("ul.decisions", choices.map(choice)) : h("p.quiet", "Somebody who may send decides this."));
+  return h("section.panel.doubt", { "data-key": "doubt", "aria-label": "In doubt" }, h("h2", "It is unknown whether this e-mail was sent"), facts(known),
+    ctx.is("sender", "manager", "admin") ? h("ul.decisions", choices.map(choice)) : h("p.quiet", "You need the role sender or manager to decide this."));
 }
 
-// ── its life ────────────────────────────────────────────────────────────────────────────────────────────
+// ── timeline ────────────────────────────────────────────────────────────────────────────────────────────
 
 function obstacles({ stands_in_the_way: all }) {
   if (!all.length) return null;
   const one = ({ kind, words: text, until }) => h("li", { "data-key": kind + text }, h("p", sentence(text), until && [": ", countdown(until)]));
-  return h("section.headline.wait", { "data-key": "obstacles", "aria-label": "What it waits for" }, h("h2", "It waits for this"), h("ul.reasons", all.map(one)));
+  return h("section.headline.wait", { "data-key": "obstacles", "aria-label": "Waiting for" }, h("h2", "Waiting for"), h("ul.reasons", all.map(one)));
 }
 
 function timeline(moments) {
@@ -127,7 +127,7 @@ function timeline(moments) {
     const isAhead = at && new Date(at) > Date.now();
     return h("li", { class: TONES[outcome ?? kind] ?? null, "data-key": `${n} ${kind}` },
       h("p", sentence(text), account && kind !== "ended" && [" (", account, ")"]),
-      h("p.quiet", at === null ? "nobody can say when" : [moment(at), isAhead && [", ", countdown(at)]]),
+      h("p.quiet", at === null ? "time unknown" : [moment(at), isAhead && [", ", countdown(at)]]),
       reply(each),
       each.recipients.filter(({ code, reply: said }) => code >= 400 && said !== each.reply).map((said) => reply(said, said.address)));
   };
@@ -141,42 +141,42 @@ function reply({ code, reply: text, meaning }, address = null) {
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-// ── what it is ──────────────────────────────────────────────────────────────────────────────────────────
+// ── details ─────────────────────────────────────────────────────────────────────────────────────────────
 
 const mailbox = (box) => (box ? (box.name ? `${box.name} <${box.address}>` : box.address) : null);
 
 function head(email) {
   const recipients = (wanted) => email.recipients.filter(({ kind }) => kind === wanted).map((each) => h("div", h("a", { href: to("/emails", { q: each.address }) }, mailbox(each))));
   const kinds = ["to", "cc", "bcc"].map((kind) => [sentence(kind), recipients(kind)]).filter(([, all]) => all.length);
-  return panel("At a glance", facts([
+  return panel("Details", facts([
     ...kinds,
-    ["From", mailbox(email.from) ?? "the address of the account that sends it"],
+    ["From", mailbox(email.from) ?? "the sending account's address"],
     email.reply_to && ["Reply to", mailbox(email.reply_to)],
-    email.reason && ["Last word", email.reason],
+    email.reason && ["Reason", email.reason],
     email.user && ["User", h("a", { href: to("/emails", { user: email.user }) }, email.user)],
     email.account && ["Account", email.account],
     ["Class", email.class],
     ["Attempts", `${email.attempts} of ${email.attempts_max}`],
     ["Accepted", moment(email.created_at)],
     email.due_at && ["Due", moment(email.due_at)],
-    email.expires_at && ["Not after", moment(email.expires_at)],
+    email.expires_at && ["Expires", moment(email.expires_at)],
     email.finished_at && ["Ended", moment(email.finished_at)],
   ]));
 }
 
 function content(ctx, email) {
-  if (email.subject === null) return panel("What it says", h("p.quiet", "Its words are not kept any more."));
+  if (email.subject === null) return panel("Content", h("p.quiet", "The content is no longer stored."));
   const { text, html } = email.filled ?? email;
   const images = ctx.state.images ?? false;
   const toggle = () => {
     ctx.state.images = !images;
     ctx.show();
   };
-  return panel("What it says",
+  return panel("Content",
     html && mailFrame(html, { key: email.id, images }),
-    html && REMOTE.test(html) && h("p.under", button(images ? "Hide images" : "Show images", toggle), h("small", "They come from other servers, which learn that somebody looks.")),
-    html && text ? h("details", { "data-key": "text" }, h("summary", "As text"), h("pre", { tabindex: 0 }, text)) : text && h("pre", { tabindex: 0 }, text),
-    email.filled && h("details", { "data-key": "places" }, h("summary", "As it was written, with its places"), h("pre", { tabindex: 0 }, [email.subject, email.text ?? email.html].join("\n\n"))));
+    html && REMOTE.test(html) && h("p.under", button(images ? "Hide images" : "Show images", toggle), h("small", "Loading images from other servers tells them that the e-mail was opened.")),
+    html && text ? h("details", { "data-key": "text" }, h("summary", "Plain text"), h("pre", { tabindex: 0 }, text)) : text && h("pre", { tabindex: 0 }, text),
+    email.filled && h("details", { "data-key": "places" }, h("summary", "Source with placeholders"), h("pre", { tabindex: 0 }, [email.subject, email.text ?? email.html].join("\n\n"))));
 }
 
 function parts(email) {
@@ -185,18 +185,19 @@ function parts(email) {
   const found = [
     part("Attachments", email.attachments, (all) => table("Attachments", ["File", "Type", ">Size"], all.map((file, n) => ({ key: String(n), cells: [file.filename, file.content_type, bytes(file.bytes)] })))),
     part("Fields", rows(email.fields), facts),
+    part("Metadata", rows(email.metadata), facts),
     part("Headers", rows(email.headers), facts),
   ].filter(Boolean);
-  return found.length ? panel("What goes with it", found) : null;
+  return found.length ? panel("Attachments and data", found) : null;
 }
 
 function ids(email) {
-  const known = [["Id", email.id], ["Idempotency key", email.idempotency_key], ["Message-ID", email.message_id], ["Thread", email.thread_id], ["Stream", email.stream]];
-  return panel("Names it goes by", facts(known.filter(([, value]) => value).map(([name, value]) => [name, [h("span.mono", value), " ", button("Copy", () => copy(value), { tone: "small", label: `Copy: ${words(name)}` })]])));
+  const known = [["ID", email.id], ["Idempotency key", email.idempotency_key], ["Message-ID", email.message_id], ["Thread", email.thread_id], ["Stream", email.stream], ["Type", email.type], ...Object.entries(email.tags).map(([name, value]) => [`Tag ${name}`, value])];
+  return panel("Identifiers", facts(known.filter(([, value]) => value).map(([name, value]) => [name, [h("span.mono", value), " ", button("Copy", () => copy(value), { tone: "small", label: `Copy: ${words(name)}` })]])));
 }
 
 async function copy(value) {
-  if (!navigator.clipboard) throw new Error("Your browser lets only pages of HTTPS copy. Mark the words and copy them.");
+  if (!navigator.clipboard) throw new Error("Your browser only allows copying on HTTPS pages. Select the text and copy it.");
   await navigator.clipboard.writeText(value);
   tell("Copied.");
 }

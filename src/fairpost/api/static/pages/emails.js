@@ -1,4 +1,4 @@
-// E-mails, the newest first: all of them, or those that somebody looks for. What is looked for is in the address of the page.
+// E-mails, newest first, with search and filters. The filters are in the URL.
 
 import { get, SERVICE } from "../ask.js";
 import { h } from "../dom.js";
@@ -6,15 +6,15 @@ import { button, empty, field, heading, link, moment, pager, state, table, to } 
 import { counted } from "../words.js";
 
 const STATES = ["scheduled", "ready", "claimed", "sending", "in_doubt", "sent", "failed", "bounced", "suppressed", "cancelled"];
-const NAMES = ["campaign", "user", "account"];
+const NAMES = ["campaign", "user", "account", "type", "tag"];
 const TIMES = ["since", "until"];
-const LOOKS_MAX = 5; // a page may be empty, and older ones follow
+const LOOKS_MAX = 5; // a page may be empty although older ones follow
 
 const UNDERSTOOD = {
-  id: "This is the id of an e-mail.",
-  address: "Taken for an address: e-mails for it, alone or among others.",
-  key: "Taken for an idempotency key.",
-  campaign: "Taken for the name of a campaign.",
+  id: "Found by ID.",
+  address: "Searched by recipient address.",
+  key: "Searched by idempotency key.",
+  campaign: "Searched by campaign.",
 };
 
 export default {
@@ -36,7 +36,7 @@ export default {
     return [
       heading("E-mails", button("Reload", ctx.reload)),
       form(ctx),
-      isOfAll(ctx) && h("p.quiet", "Of all workspaces. To look for a key, a campaign, a user or an account, choose a workspace at the top."),
+      isOfAll(ctx) && h("p.quiet", "All workspaces. To search by key, campaign, user, account, type or tag, choose a workspace at the top."),
       understood && items.length > 0 && h("p.quiet", { role: "status", "data-code": understood }, UNDERSTOOD[understood]),
       items.length ? list(ctx) : next ? nothingYet() : nothing(ctx),
       pager(next, more),
@@ -46,9 +46,9 @@ export default {
 
 const isOfAll = (ctx) => ctx.is("admin") && !ctx.workspace;
 
-// ── looking ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── search ──────────────────────────────────────────────────────────────────────────────────────────────
 
-// What of the page's address means something here.
+// The filters in the URL.
 function wantedBy(values) {
   const wanted = { q: values.q?.trim(), state: STATES.includes(values.state) ? values.state : null };
   for (const name of NAMES) wanted[name] = values[name]?.trim();
@@ -81,11 +81,11 @@ async function pageOfAll({ q, state }, cursor) {
 }
 
 function unlessMissing(error) {
-  if (![404, 422].includes(error.status)) throw error; // 422: no id is so large
+  if (![404, 422].includes(error.status)) throw error; // 422: too large for an ID
   return null;
 }
 
-// To choose from; whoever knows another one types it.
+// Suggestions; any other name can be typed.
 const names = (ctx, path, name) => (isOfAll(ctx) ? [] : get(path, { limit: 200 }).then(({ items }) => items.map((each) => each[name])).catch(() => []));
 
 // ── the form ────────────────────────────────────────────────────────────────────────────────────────────
@@ -100,21 +100,23 @@ function form(ctx) {
   const all = isOfAll(ctx);
   const more = [...NAMES, ...TIMES].filter((name) => wanted[name]).length;
   return h("form.filters.search", { role: "search", "aria-label": "E-mails", "data-key": `filters ${location.search}`, onsubmit: search },
-    field({ name: "q", label: all ? "Id or address" : "Id, address, idempotency key or campaign", type: "search", value: wanted.q, maxlength: 500, class: "wide", autocomplete: "off" }),
-    field({ name: "state", label: "State", value: wanted.state, options: [["", "all states"], ...STATES] }),
+    field({ name: "q", label: all ? "ID or address" : "ID, address, idempotency key or campaign", type: "search", value: wanted.q, maxlength: 500, class: "wide", autocomplete: "off" }),
+    field({ name: "state", label: "State", value: wanted.state, options: [["", "All states"], ...STATES] }),
     h("div.actions", h("button.main", { type: "submit" }, "Search"), Object.keys(wanted).length > 0 && h("a.button", { href: to("/emails") }, "Clear")),
     !all && h("details.more", { open: more > 0 }, h("summary", more ? `More filters (${more})` : "More filters"),
       h("div.filters",
         field({ name: "campaign", label: "Campaign", value: wanted.campaign, maxlength: 500, list: "campaigns" }), choices("campaigns", campaigns),
         field({ name: "user", label: "User", value: wanted.user, maxlength: 500 }),
         field({ name: "account", label: "Account", value: wanted.account, maxlength: 500, list: "accounts" }), choices("accounts", accounts),
+        field({ name: "type", label: "Type", value: wanted.type, maxlength: 150 }),
+        field({ name: "tag", label: "Tag (name=value)", value: wanted.tag, maxlength: 251 }),
         field({ name: "since", label: "Accepted from", type: "datetime-local", value: onClock(wanted.since) }),
         field({ name: "until", label: "Accepted before", type: "datetime-local", value: onClock(wanted.until) }))));
 }
 
 const choices = (id, values) => h("datalist", { id }, values.map((value) => h("option", { value })));
 
-// A moment as the clock of whoever looks shows it.
+// A time in the browser's time zone.
 function onClock(iso) {
   if (!iso) return "";
   const date = new Date(iso);
@@ -130,37 +132,38 @@ function list(ctx) {
     ["State", (email) => state(email.state)],
     ["To", recipients],
     ["Subject", (email) => [subject(email, all), email.reason && h("small.clip", email.reason)]],
+    items.some(({ type }) => type) && ["Type", ({ type }) => type && name(type)],
     all && ["Workspace", workspace],
     items.some(({ user }) => user) && ["User", ({ user }) => (user ? name(user) : null)],
     items.some(({ account }) => account) && ["Account", ({ account }) => account && name(account)],
     ["Accepted", ({ created_at }) => moment(created_at)],
   ].filter(Boolean);
-  return table("E-mails, the newest first", columns.map(([name]) => name), items.map((email) => ({ key: email.id, cells: columns.map(([, cell]) => cell(email)) })));
+  return table("E-mails, newest first", columns.map(([name]) => name), items.map((email) => ({ key: email.id, cells: columns.map(([, cell]) => cell(email)) })));
 }
 
 const name = (text) => h("span.name", text);
-const workspace = ({ workspace: name }) => (name === SERVICE ? "the service itself" : h("a.name", { href: to("/emails", { workspace: name }) }, name));
+const workspace = ({ workspace: name }) => (name === SERVICE ? "Fairpost itself" : h("a.name", { href: to("/emails", { workspace: name }) }, name));
 
 function recipients({ recipients: all }) {
   return [all[0]?.address, all.length > 1 && h("small", ` and ${counted(all.length - 1, "other")}`)];
 }
 
 function subject(email, all) {
-  const text = email.subject === null ? (email.workspace === "fairpost" ? "(of the service itself)" : "(not kept any more)") : (email.filled_subject ?? email.subject) || "(no subject)";
+  const text = email.subject === null ? (email.workspace === "fairpost" ? "(sent by Fairpost itself)" : "(content no longer stored)") : (email.filled_subject ?? email.subject) || "(no subject)";
   if (all && email.workspace === SERVICE) return text;
   return h("a.clip", { href: to(`/emails/${email.id}`, all ? { workspace: email.workspace } : {}) }, text);
 }
 
-const nothingYet = () => empty("None among the newest that were looked through.", h("p", "Show more looks further back."));
+const nothingYet = () => empty("No matches among recent e-mails.", h("p", "Show more searches further back."));
 
 function nothing(ctx) {
   const { wanted } = ctx.data;
   const back = h("p", link("/emails", "Show all e-mails"));
   if (wanted.q) {
-    const kinds = isOfAll(ctx) ? "An id or a whole address is looked for here" : "An id, a whole address, a whole idempotency key or the name of a campaign of this workspace is looked for";
-    return empty(`Nothing was found for “${wanted.q}”.`, h("p", `${kinds}${Object.keys(wanted).length > 1 ? ", among what the filters let through" : ""}.`), back);
+    const kinds = isOfAll(ctx) ? "Search for an ID or a full address" : "Search for an ID, a full address, a full idempotency key or a campaign in this workspace";
+    return empty(`No results for “${wanted.q}”.`, h("p", `${kinds}${Object.keys(wanted).length > 1 ? ", or remove a filter" : ""}.`), back);
   }
-  if (Object.keys(wanted).length) return empty("No e-mail is like this.", h("p", "Take away a filter, or all of them."), back);
+  if (Object.keys(wanted).length) return empty("No matching e-mails.", h("p", "Remove a filter, or clear them all."), back);
   return empty("No e-mails yet.", h("p", "Send the first one: ", h("code", "fairpost email send --to you@example.com --subject Hello --text Hi")),
-    h("p", "or by the ", h("a", { href: "/docs" }, "HTTP API"), ": ", h("code", "POST /v1/emails")));
+    h("p", "or through the ", h("a", { href: "/docs" }, "HTTP API"), ": ", h("code", "POST /v1/emails")));
 }

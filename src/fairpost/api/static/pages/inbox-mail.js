@@ -1,8 +1,9 @@
-// The parts of one e-mail: as HTML, text, headers, source, files, and what is good or bad about it.
+// The parts of one e-mail: HTML, text, headers, source, attachments and checks.
 
 import { h } from "../dom.js";
-import { badge, button, empty, mailFrame, table } from "../parts.js";
+import { button, empty, mailFrame, table } from "../parts.js";
 import { bytes, counted, number } from "../words.js";
+import { findings } from "./findings.js";
 
 const SOURCE_CHARS = 500000;
 const LINKS_SHOWN = 500;
@@ -16,11 +17,11 @@ export function partsOf({ html: hasHtml, attachments, checks: found }) {
   const bad = found.filter((finding) => finding.level === "bad").length;
   return [
     hasHtml !== null && ["html", "HTML"], ["text", "Text"], ["headers", "Headers"], ["source", "Source"],
-    attachments.length > 0 && ["files", `Attachments (${attachments.length})`], ["checks", bad ? `Checks (${bad} bad)` : "Checks"],
+    attachments.length > 0 && ["files", `Attachments (${attachments.length})`], ["checks", bad ? `Checks (${counted(bad, "problem")})` : "Checks"],
   ].filter(Boolean);
 }
 
-// Made once: while it is on the page, what changes around it does not make it again. Everything around it has a data-key.
+// Rendered once and kept while the page around it changes. Everything around it has a data-key.
 function once(key, make) {
   const isThere = document.querySelector(`[data-key="${key}"]`) !== null;
   return h("div", { "data-key": key, "data-own": true }, isThere ? null : make());
@@ -28,24 +29,24 @@ function once(key, make) {
 
 function html(mail, ctx) {
   const { state } = ctx;
-  if (mail.html === null) return empty("It has no HTML.");
+  if (mail.html === null) return empty("This e-mail has no HTML part.");
   const choose = (values) => { Object.assign(state, values); ctx.show(); };
   const isLoaded = state.imagesOf === mail.id;
   return [
     h("div.actions.tools",
       h("div.actions.widths", { role: "group", "aria-label": "Width" }, WIDTHS.map(([width, name]) => h("button", { type: "button", "aria-pressed": String((state.width || "full") === width), onclick: () => choose({ width }) }, name))),
       isLoaded ? h("span.quiet", "Remote images are loaded.") : button("Load remote images", () => choose({ imagesOf: mail.id }))),
-    isLoaded ? null : h("p.quiet", "Images from elsewhere are not loaded: whoever wrote this would learn that you look at it."),
+    isLoaded ? null : h("p.quiet", "Remote images are blocked, because loading them tells the sender that you opened the e-mail."),
     h("div.paper", { "data-key": "paper", class: state.width === "phone" ? "phone" : null }, mailFrame(mail.html, { key: mail.id, images: isLoaded })),
   ];
 }
 
 function text(mail) {
-  if (mail.text === null) return empty("It has no text.");
-  return once(`text ${mail.id}`, () => h("pre.whole", { tabindex: 0, "aria-label": "The text" }, linked(mail.text)));
+  if (mail.text === null) return empty("This e-mail has no text part.");
+  return once(`text ${mail.id}`, () => h("pre.whole", { tabindex: 0, "aria-label": "Text" }, linked(mail.text)));
 }
 
-// Words with links in them. A link leads to a page or an address, and to nothing else.
+// Text with links: only to web pages and mail addresses.
 function linked(words) {
   const parts = [];
   let at = 0;
@@ -73,32 +74,27 @@ function source(mail) {
   const shown = mail.source ?? "";
   return [
     h("p", h("a.button", { href: `/v1/inbox/${mail.id}/source?download=true`, download: `mail-${mail.id}.eml` }, "Download .eml"), " ", h("small", bytes(mail.size))),
-    shown.length > SOURCE_CHARS && h("p.notice.wait", `Only the first ${number(SOURCE_CHARS)} characters are shown. The file has all.`),
-    mail.source === undefined ? h("p.quiet", "Loading …") : once(`source ${mail.id}`, () => h("pre.whole", { tabindex: 0, "aria-label": "The source" }, shown.slice(0, SOURCE_CHARS))),
+    shown.length > SOURCE_CHARS && h("p.notice.wait", `Showing the first ${number(SOURCE_CHARS)} characters. Download the file for the rest.`),
+    mail.source === undefined ? h("p.quiet", "Loading …") : once(`source ${mail.id}`, () => h("pre.whole", { tabindex: 0, "aria-label": "Source" }, shown.slice(0, SOURCE_CHARS))),
   ];
 }
 
 function files(mail) {
   const row = ({ index, filename, content_type: type, bytes: size, inline_id: inline }) => ({
     key: `${index}`,
-    cells: [h("bdi", filename), h("bdi", type, inline && ", shown in the HTML"), bytes(size), h("a", { href: `/v1/inbox/${mail.id}/attachments/${index}`, download: filename, "aria-label": `Download ${filename}` }, "Download")],
+    cells: [h("bdi", filename), h("bdi", type, inline && ", inline"), bytes(size), h("a", { href: `/v1/inbox/${mail.id}/attachments/${index}`, download: filename, "aria-label": `Download ${filename}` }, "Download")],
   });
-  return table("Attachments", ["Name", "Type", ">Size", ""], mail.attachments.map(row), "It has no attachments.");
+  return table("Attachments", ["Name", "Type", ">Size", ""], mail.attachments.map(row), "No attachments.");
 }
-
-const LEVELS = [["bad", "To put right", "bad"], ["note", "To think about", "wait"], ["good", "Good", "good"]];
 
 function checks(mail) {
   return once(`checks ${mail.id}`, () => [
-    LEVELS.map(([level, name, tone]) => {
-      const found = mail.checks.filter((finding) => finding.level === level);
-      return found.length ? [h("h3", `${name} (${found.length})`), h("ul.findings", found.map(({ what, text: words }) => h("li", badge(what, tone), " ", h("bdi", words))))] : null;
-    }),
+    findings(mail.checks),
     h("h3", "Links"),
-    mail.links.length ? h("p.quiet", `${counted(mail.links.length, "link")}, and where they lead.`) : null,
-    table("Links", ["What is seen", "Where it leads", "In"], mail.links.slice(0, LINKS_SHOWN).map(({ url, text: words, part }, n) => ({ key: `${n}`, cells: [h("bdi", words || "–"), outward(url), part] })), "There are none."),
+    mail.links.length ? h("p.quiet", counted(mail.links.length, "link")) : null,
+    table("Links", ["Text", "URL", "Part"], mail.links.slice(0, LINKS_SHOWN).map(({ url, text: words, part }, n) => ({ key: `${n}`, cells: [h("bdi", words || "–"), outward(url), part] })), "No links."),
     mail.links.length > LINKS_SHOWN && h("p.quiet", `And ${number(mail.links.length - LINKS_SHOWN)} more.`),
-    h("h3", "Unsubscribing and authentication"),
-    pairs("Headers about unsubscribing and authentication", mail.headers.filter(({ name }) => ABOUT.test(name))),
+    h("h3", "Unsubscribe and authentication"),
+    pairs("Unsubscribe and authentication headers", mail.headers.filter(({ name }) => ABOUT.test(name))),
   ]);
 }

@@ -1,4 +1,4 @@
-// Which e-mails have been read, in this browser alone: all up to one, and some after it.
+// Which e-mails were read, stored in this browser: all up to one ID, and some after it.
 
 const NAME = "fairpost inbox read";
 const IDS_MAX = 2000;
@@ -18,7 +18,7 @@ function keep() {
   try {
     localStorage.setItem(NAME, JSON.stringify({ upTo: marks.upTo, ids }));
   } catch {
-    // a browser that keeps nothing shows all as new the next time
+    // without storage, all are unread next time
   }
 }
 
@@ -35,7 +35,7 @@ export function markAllRead(upTo) {
   keep();
 }
 
-// A database that began anew counts from 1 again.
+// A new database counts from 1 again.
 export function forget(newest) {
   if (newest && newest < marks.upTo) markAllRead(0);
 }

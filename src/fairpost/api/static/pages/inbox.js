@@ -1,4 +1,4 @@
-// The development inbox: what has come, live, and one e-mail beside the list. What strangers wrote is text here; their HTML is shown in a frame of its own.
+// The development inbox: a live list with one e-mail beside it. Untrusted content is shown as text, HTML only in a sandboxed frame.
 
 import { get, remove } from "../ask.js";
 import { h } from "../dom.js";
@@ -15,10 +15,10 @@ export default {
   topic: (ctx) => (ctx.is("admin") && ctx.session.has_inbox ? ["inbox"] : null),
   load,
   view(ctx) {
-    if (!ctx.is("admin")) return empty("The inbox holds everybody's e-mails. It is for those who run the service.");
-    if (!ctx.session.has_inbox) return empty("The development inbox is not installed. Install it: pip install 'fairpost[local]'");
+    if (!ctx.is("admin")) return empty("The inbox contains e-mails from all workspaces. Only admins can open it.");
+    if (!ctx.session.has_inbox) return empty("The development inbox is not installed. To install it, run: pip install 'fairpost[local]'");
     opened = ctx;
-    if (!ctx.live && !ctx.state.found) return [heading("Inbox"), h("p.quiet", "Looking …")];
+    if (!ctx.live && !ctx.state.found) return [heading("Inbox"), h("p.quiet", "Loading …")];
     if (ctx.live) forget(Number(ctx.live.newest));
     const items = listed(ctx);
     return [
@@ -30,15 +30,15 @@ export default {
   },
 };
 
-let opened = null; // what is shown, for the keys
+let opened = null; // the open context, for keyboard shortcuts
 
-// ── what is asked for ───────────────────────────────────────────────────────────────────────────────────
+// ── requests ────────────────────────────────────────────────────────────────────────────────────────────
 
 async function load(ctx) {
   if (!ctx.is("admin") || !ctx.session.has_inbox) return;
   const { state, params: { id, part }, values: { q = "" } } = ctx;
   if (id && !state.id) state.scrolled = scrollY;
-  if (id && state.mail) ctx.show(); // the list says already which one it will be
+  if (id && state.mail) ctx.show(); // the list already marks it
   await Promise.all([search(ctx, q), open(ctx, id, part)]);
   requestAnimationFrame(() => settle(ctx));
 }
@@ -49,7 +49,7 @@ async function search(ctx, q, isAgain = false) {
   else if (isAgain || state.found?.q !== q) state.found = { q, newest: live?.newest, ...(await ask(q)) };
 }
 
-// Words that all occur, and `to:` with an address.
+// Words that the e-mail must contain, and `to:` with an address.
 function ask(q, more = {}) {
   const words = q.trim().split(/\s+/);
   const [address] = words.filter((word) => /^to:./i.test(word)).map((word) => word.slice(3));
@@ -69,7 +69,7 @@ async function open(ctx, id, part) {
   if (part === "source" && !mail.error && mail.source === undefined) mail.source = await get(`/v1/inbox/${id}/source`, {}, { raw: true });
 }
 
-// Where somebody looks after having moved: on a phone there is either the list or the e-mail.
+// Scroll position and focus after moving: on a phone either the list or the e-mail is visible.
 function settle(ctx) {
   const { state, params: { id } } = ctx;
   if (state.id === id) return;
@@ -89,7 +89,7 @@ function settle(ctx) {
 
 // ── the list ────────────────────────────────────────────────────────────────────────────────────────────
 
-// What is live is the truth as far as it goes back; what was asked for beyond it stays below.
+// Live items first; older pages that were loaded stay below.
 function listed({ state, live }) {
   const gone = (state.gone ||= new Set());
   if (state.found) return state.found.items.filter((item) => !gone.has(item.id));
@@ -103,7 +103,7 @@ function said({ state, live }, items) {
   if (state.found) return `${counted(items.length, "e-mail")}${state.found.next ? " and more" : ""} found`;
   const unread = items.filter((item) => !isRead(item.id)).length;
   const all = live.count > COUNTED_MAX ? `more than ${number(COUNTED_MAX)} e-mails` : counted(live.count, "e-mail");
-  const isPart = state.isPaged ? state.next : live.next; // older ones are not here to be counted
+  const isPart = state.isPaged ? state.next : live.next; // older ones are not loaded
   return unread ? `${all}, ${isPart ? "at least " : ""}${number(unread)} unread` : all;
 }
 
@@ -112,10 +112,10 @@ function list(ctx, items) {
   const next = state.found ? state.found.next : state.isPaged ? state.next : live.next;
   return h("section.inbox-list.panel", { "data-key": "list", "aria-label": "E-mails" },
     h("form", { role: "search", onsubmit: (event) => { event.preventDefault(); find(ctx, event.target.elements.q.value); } },
-      h("input", { type: "search", name: "q", id: "inbox-search", value: values.q || "", placeholder: "Search: words, to:address", "aria-label": "Search: words, or to: and an address", maxlength: 500, autocomplete: "off",
+      h("input", { type: "search", name: "q", id: "inbox-search", value: values.q || "", placeholder: "Search text or to:address", "aria-label": "Search text, or to: and an address", maxlength: 500, autocomplete: "off",
         oninput: (event) => { if (!event.target.value && values.q) find(ctx, ""); } })),
-    state.found && live && Number(live.newest) > Number(state.found.newest ?? live.newest) && h("p", button("New e-mails have come. Search again", async () => { await search(ctx, values.q, true); ctx.show(); })),
-    items.length ? h("ul.letters", { "data-key": "letters" }, items.map((item) => entry(ctx, item))) : state.found ? empty("Nothing was found.", h("p", "Every word must occur in the subject, an address or the text.")) : h("p.quiet", "Empty."),
+    state.found && live && Number(live.newest) > Number(state.found.newest ?? live.newest) && h("p", button("New e-mails arrived. Search again", async () => { await search(ctx, values.q, true); ctx.show(); })),
+    items.length ? h("ul.letters", { "data-key": "letters" }, items.map((item) => entry(ctx, item))) : state.found ? empty("No results.", h("p", "The search finds e-mails that contain all of these words in the subject, addresses or text.")) : h("p.quiet", "No e-mails."),
     pager(next, (cursor) => more(ctx, cursor)));
 }
 
@@ -123,12 +123,12 @@ function entry(ctx, { id, from, subject, recipients, recipients_count: count = r
   const isNew = !isRead(id);
   return h("li", { "data-key": `mail ${id}`, class: isNew ? "unread" : null },
     h("a", { href: path(ctx, id), "aria-current": ctx.params.id === id ? "true" : null },
-      h("span.from", { title: from }, h("bdi", called(from) || "no sender")), h("small", attachments ? `${counted(attachments, "file")} · ` : null, moment(received)),
-      h("span.subject", isNew && h("span.hidden", "unread: "), h("bdi", subject || "no subject")),
-      h("small.to", "to ", h("bdi", recipients[0] || "nobody"), count > 1 ? ` and ${number(count - 1)} more` : null)));
+      h("span.from", { title: from }, h("bdi", called(from) || "(no sender)")), h("small", attachments ? `${counted(attachments, "file")} · ` : null, moment(received)),
+      h("span.subject", isNew && h("span.hidden", "unread: "), h("bdi", subject || "(no subject)")),
+      h("small.to", "to ", h("bdi", recipients[0] || "(no recipient)"), count > 1 ? ` and ${number(count - 1)} more` : null)));
 }
 
-const called = (from) => from.replace(/<[^<>]*>\s*$/, "").trim() || from; // the name, where there is one; the address stands in the e-mail
+const called = (from) => from.replace(/<[^<>]*>\s*$/, "").trim() || from; // the name, or else the address
 const path = ({ params, values }, id, part = params.part) => to(part && id ? `/inbox/${id}/${part}` : id ? `/inbox/${id}` : "/inbox", { q: values.q });
 const find = (ctx, q) => ctx.go("/inbox", { q: q.trim() });
 
@@ -148,23 +148,23 @@ async function more(ctx, cursor) {
 
 function letter(ctx, items) {
   const { state: { mail }, params: { id } } = ctx;
-  if (!id) return h("section.letter", { "data-key": "none", "aria-label": "No e-mail is open" }, items.length ? empty("Choose an e-mail.", keys()) : welcome(ctx));
-  if (!mail) return h("section.letter.panel", { "data-key": "opening" }, h("p.quiet", "Opening …"));
+  if (!id) return h("section.letter", { "data-key": "none", "aria-label": "No e-mail selected" }, items.length ? empty("Select an e-mail.", keys()) : welcome(ctx));
+  if (!mail) return h("section.letter.panel", { "data-key": "opening" }, h("p.quiet", "Loading …"));
   const back = h("a.button.back", { href: to("/inbox", { q: ctx.values.q }) }, "All e-mails");
   if (mail.error) return h("section.letter", { "data-key": `letter ${mail.id}` }, h("p", back), trouble(mail.error, mail.error.status !== 404 && ctx.reload));
-  return h("section.letter.panel", { "data-key": `letter ${mail.id}`, "aria-label": "The e-mail", "aria-busy": mail.id === id ? null : "true" },
+  return h("section.letter.panel", { "data-key": `letter ${mail.id}`, "aria-label": "E-mail", "aria-busy": mail.id === id ? null : "true" },
     h("div.actions", back, step(ctx, items, -1, "Previous"), step(ctx, items, 1, "Next"), button("Delete", () => deleteOne(ctx, mail.id), { tone: "danger" })),
-    h("h2", { id: "mail-title", tabindex: -1 }, h("bdi", mail.subject || "no subject")),
+    h("h2", { id: "mail-title", tabindex: -1 }, h("bdi", mail.subject || "(no subject)")),
     envelope(mail),
-    mail.is_cut && h("p.notice.wait", "It is too large to be shown whole. The source has all of it."),
+    mail.is_cut && h("p.notice.wait", "This e-mail is too large to display in full. The source is complete."),
     h("nav.tabs", { "aria-label": "Parts of the e-mail" }, partsOf(mail).map(([part, name]) => h("a", { href: path(ctx, mail.id, part), "aria-current": part === partOf(ctx) ? "page" : null }, name))),
     h("div", { "data-key": `part ${partOf(ctx)}` }, mailParts[partOf(ctx)](mail, ctx)));
 }
 
 const partOf = ({ params, state: { mail } }) => (params.part in mailParts ? params.part : mail.html === null ? "text" : "html");
 const keys = () => h("p", h("kbd", "j"), " and ", h("kbd", "k"), ": next and previous · ", h("kbd", "/"), ": search · ", h("kbd", "Delete"), ": delete");
-const welcome = ({ state }) => (state.found ? null : h("div.empty", h("p", "Nothing has come yet. Every e-mail that is sent to the inbox stays here, and goes no further."),
-  h("p", "With ", h("code", "fairpost up"), " it listens on ", h("code", "smtp://127.0.0.1:1025"), ". Without it, start one:"), h("p", h("code", "fairpost inbox serve"))));
+const welcome = ({ state }) => (state.found ? null : h("div.empty", h("p", "No e-mails yet. E-mails sent to this inbox are kept here and not delivered."),
+  h("p", h("code", "fairpost up"), " starts the inbox on ", h("code", "smtp://127.0.0.1:1025"), ". To start it alone, run:"), h("p", h("code", "fairpost inbox serve"))));
 
 function step(ctx, items, by, name) {
   const item = neighbour(ctx, items, by);
@@ -179,20 +179,20 @@ function neighbour({ params: { id } }, items, by) {
 
 function envelope(mail) {
   const some = mail.recipients.slice(0, 20);
-  const how = [mail.tls, mail.auth_user && `signed in as ${mail.auth_user}`, `from ${mail.peer}`].filter(Boolean).join(" · ");
+  const how = [mail.tls, mail.auth_user && `authenticated as ${mail.auth_user}`, `from ${mail.peer}`].filter(Boolean).join(" · ");
   const row = (name, ...value) => [h("dt", name), h("dd", value)];
   return h("dl.facts",
-    row("From", h("bdi", mail.from || "–"), mail.from.includes(mail.sender) && mail.sender ? null : h("small", " sent by ", h("bdi", mail.sender || "nobody (<>)"))),
+    row("From", h("bdi", mail.from || "–"), mail.from.includes(mail.sender) && mail.sender ? null : h("small", " envelope sender ", h("bdi", mail.sender || "<>"))),
     row("To", h("bdi", some.join(", ")), mail.recipients.length > some.length ? ` and ${number(mail.recipients.length - some.length)} more` : null),
-    row("Came", whole(mail.received_at), h("small", ` · ${bytes(mail.size)} · ${how}`)));
+    row("Received", whole(mail.received_at), h("small", ` · ${bytes(mail.size)} · ${how}`)));
 }
 
-// ── doing ───────────────────────────────────────────────────────────────────────────────────────────────
+// ── actions ─────────────────────────────────────────────────────────────────────────────────────────────
 
 async function deleteOne(ctx, id) {
   const items = listed(ctx);
   const next = neighbour(ctx, items, 1) || neighbour(ctx, items, -1);
-  const isDone = await confirmed("Delete this e-mail?", { text: "It is gone for everybody.", yes: "Delete", act: () => remove(`/v1/inbox/${id}`), done: "Deleted." });
+  const isDone = await confirmed("Delete this e-mail?", { text: "This deletes it for all users.", yes: "Delete", act: () => remove(`/v1/inbox/${id}`), done: "Deleted." });
   if (!isDone) return;
   ctx.state.gone.add(id);
   await ctx.go(next ? `/inbox/${next.id}${ctx.params.part ? `/${ctx.params.part}` : ""}` : "/inbox", { q: ctx.values.q });
@@ -201,14 +201,14 @@ async function deleteOne(ctx, id) {
 async function deleteAll(ctx) {
   let removed = 0;
   const act = async () => ({ removed } = await remove("/v1/inbox?all=true"));
-  if (!(await confirmed("Delete all e-mails?", { text: `All ${number(ctx.live.count)} are gone for everybody, not only those that are shown.`, yes: "Delete all", act }))) return;
+  if (!(await confirmed("Delete all e-mails?", { text: `This deletes all ${number(ctx.live.count)} e-mails for all users, including those not shown.`, yes: "Delete all", act }))) return;
   tell(`${counted(removed, "e-mail")} deleted.`);
   for (const item of listed(ctx)) ctx.state.gone.add(item.id);
   document.getElementById("inbox-search").value = "";
   await ctx.go("/inbox");
 }
 
-// Arrows move in the list alone: elsewhere they scroll.
+// Arrow keys move only within the list; elsewhere they scroll.
 document.addEventListener("keydown", (event) => {
   const isHere = /^\/inbox(\/|$)/.test(location.pathname) && opened && (opened.live || opened.state.found);
   if (!isHere || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;

@@ -1,6 +1,6 @@
-// Limits of an account on a form. The API describes them: which there are, what each is called, its bounds, and what it is without one.
+// An account's limits as form fields. The API describes their names, labels, bounds and defaults.
 
-// `limits`: those that the account has, or its provider's. `before`: what names of fields begin with.
+// `limits` are the account's or its provider's limits. `before` is the prefix of field names.
 export const limitFields = (described, limits, before = "") => described.map((each) => ({
   name: before + each.name,
   label: each.label,
@@ -16,10 +16,10 @@ const shown = (each, limits) => typed(each, valueOf(each, limits));
 const valueOf = ({ name }, limits) => name.split(".").reduce((part, key) => part?.[key], limits) ?? null;
 const isPart = ({ name }) => name.includes(".");
 
-// What stands in its field. A part of a plan that is 0 is not in it.
+// The value shown in the field. A plan's part that is 0 is left empty.
 const typed = (each, value) => (value === null || (isPart(each) && !value) ? "" : each.options.length ? value : value / each.scale);
 
-// What the API is given: only what is not as it was. A plan of which nothing is typed is none.
+// The request contains only changed values. A plan without input is null.
 export function limitsOf(described, entered, before) {
   const limits = {};
   for (const each of described) {
@@ -31,7 +31,7 @@ export function limitsOf(described, entered, before) {
   return Object.fromEntries(Object.entries(limits).filter(([name, value]) => !isSame(value, before?.[name] ?? null)));
 }
 
-// A part of a plan that is left out is 0.
+// A missing part of a plan is 0.
 const isSame = (one, other) => (one && other && typeof one === "object" ? Object.keys(other).every((part) => (one[part] ?? 0) === other[part]) : one === other);
 
 function given(each, value) {

@@ -1,4 +1,4 @@
-// What is set up once and looked at now and then. Each part is a file of its own: { load(ctx), view(ctx) }.
+// Settings. Each part is a file: { load(ctx), view(ctx) }.
 
 import { h } from "../dom.js";
 import { empty, heading, link, tabs, trouble } from "../parts.js";
@@ -8,24 +8,26 @@ const manages = (ctx) => inWorkspace(ctx) && ctx.is("manager", "admin");
 const runs = (ctx) => ctx.is("admin");
 
 const PARTS = [
-  { name: "templates", title: "Templates", isFor: inWorkspace, module: () => import("./settings/templates.js") },
-  { name: "portals", title: "Product e-mails", isFor: inWorkspace, module: () => import("./settings/portals.js") },
-  { name: "suppressions", title: "Suppressions", isFor: inWorkspace, module: () => import("./settings/suppressions.js") },
-  { name: "schedule", title: "Schedule", isFor: inWorkspace, module: () => import("./settings/schedule.js") },
-  { name: "domains", title: "Domains", isFor: inWorkspace, module: () => import("./settings/domains.js") },
-  { name: "accounts", title: "New account", isFor: manages, module: () => import("./settings/accounts.js") },
-  { name: "keys", title: "Keys", isFor: manages, module: () => import("./settings/keys.js") },
-  { name: "people", title: "People", isFor: (ctx) => manages(ctx) || runs(ctx), module: () => import("./settings/people.js") },
-  { name: "workspaces", title: "Workspaces", isFor: runs, module: () => import("./settings/workspaces.js") },
-  { name: "installation", title: "Installation", isFor: runs, module: () => import("./settings/installation.js") },
-  { name: "audit", title: "Audit", isFor: (ctx) => manages(ctx) || runs(ctx), module: () => import("./settings/audit.js") },
-  { name: "you", title: "You", isFor: () => true, module: () => import("./settings/you.js") },
+  { name: "templates", group: "Content", title: "Templates", isFor: inWorkspace, module: () => import("./settings/templates.js") },
+  { name: "portals", group: "Content", title: "Product e-mails", isFor: inWorkspace, module: () => import("./settings/portals.js") },
+  { name: "general", group: "Sending", title: "General", isFor: inWorkspace, module: () => import("./settings/general.js") },
+  { name: "accounts", group: "Sending", title: "Add account", isFor: manages, module: () => import("./settings/accounts.js") },
+  { name: "domains", group: "Sending", title: "Domains", isFor: inWorkspace, module: () => import("./settings/domains.js") },
+  { name: "schedule", group: "Sending", title: "Schedule", isFor: inWorkspace, module: () => import("./settings/schedule.js") },
+  { name: "suppressions", group: "Sending", title: "Suppressions", isFor: inWorkspace, module: () => import("./settings/suppressions.js") },
+  { name: "keys", group: "Access", title: "API keys", isFor: manages, module: () => import("./settings/keys.js") },
+  { name: "webhooks", group: "Access", title: "Webhooks", isFor: inWorkspace, module: () => import("./settings/webhooks.js") },
+  { name: "people", group: "Access", title: "Members", isFor: (ctx) => manages(ctx) || runs(ctx), module: () => import("./settings/people.js") },
+  { name: "audit", group: "Access", title: "Audit log", isFor: (ctx) => manages(ctx) || runs(ctx), module: () => import("./settings/audit.js") },
+  { name: "workspaces", group: "Installation", title: "Workspaces", isFor: runs, module: () => import("./settings/workspaces.js") },
+  { name: "installation", group: "Installation", title: "System", isFor: runs, module: () => import("./settings/installation.js") },
+  { name: "you", group: "Personal", title: "Your account", isFor: () => true, module: () => import("./settings/you.js") },
 ];
 
 const partOf = (ctx) => (ctx.params.part ? PARTS.find((part) => part.name === ctx.params.part) : PARTS.find((part) => part.isFor(ctx)));
 
 export default {
-  title: "Set-up",
+  title: "Settings",
 
   async load(ctx) {
     const part = partOf(ctx);
@@ -36,27 +38,34 @@ export default {
       ctx.state.trouble = null;
       return data;
     } catch (error) {
-      ctx.state.trouble = error; // the other parts can be reached all the same
+      ctx.state.trouble = error; // the other parts stay reachable
       return null;
     }
   },
 
   view(ctx) {
     const part = partOf(ctx);
-    document.title = `${part ? part.title : "Set-up"} · Fairpost`;
+    document.title = `${part ? part.title : "Settings"} · Fairpost`;
     return [
-      !ctx.params.name && heading("Set-up", runs(ctx) && !ctx.workspace && h("span.quiet", "Of the whole service. ", link("/settings/workspaces", "Open a workspace"), " to see its templates, keys and domains.")),
-      tabs("Parts of the set-up", PARTS.filter((each) => each.isFor(ctx)).map((each) => [`/settings/${each.name}`, each.title]), part && `/settings/${part.name}`),
+      !ctx.params.name && heading("Settings", runs(ctx) && !ctx.workspace && h("span.quiet", link("/settings/workspaces", "Open a workspace"), " to see its templates, keys and domains.")),
+      groups(ctx, part),
       h("div", { "data-key": `part ${ctx.params.part} ${ctx.params.name}` }, body(ctx, part)),
     ];
   },
 };
 
+function groups(ctx, here) {
+  const shown = PARTS.filter((part) => part.isFor(ctx));
+  const one = (group) => h("div.group", { "data-key": group }, h("span.group-name", { id: `group-${group}` }, group),
+    tabs(group, shown.filter((part) => part.group === group).map((part) => [`/settings/${part.name}`, part.title]), here && `/settings/${here.name}`));
+  return h("div.groups", [...new Set(shown.map((part) => part.group))].map(one));
+}
+
 function body(ctx, part) {
-  if (!part) return empty("There is no such part.", h("p", link("/settings", "To the set-up")));
+  if (!part) return empty("Page not found.", h("p", link("/settings", "Settings")));
   if (!part.isFor(ctx)) {
-    if (!runs(ctx)) return empty(part.isFor === runs ? "This is for those who run the service." : `${part.title}: this is for those who manage the workspace. Ask one of them.`);
-    return empty(`${part.title}: these are a workspace's own. Choose one above, or in the list.`, h("p", link("/settings/workspaces", "To the workspaces")));
+    if (!runs(ctx)) return empty(part.isFor === runs ? "Only admins can open this page." : "Only managers of the workspace can open this page.");
+    return empty(`${part.title}: choose a workspace first.`, h("p", link("/settings/workspaces", "All workspaces")));
   }
   return ctx.state.trouble ? trouble(ctx.state.trouble, ctx.reload) : ctx.state.part.view(ctx);
 }

@@ -1,8 +1,7 @@
--- Bad input gets a clear word. Every check of the outside world's e-mails is in this file; all of them run
--- before anything is written.
+-- Validation of e-mails, with a clear message for bad input. Every check is in this file, and all of them run before anything is written.
 
--- One address: "ann@example.com", "Ann Lee <ann@example.com>" or {"address": …, "name": …}.
--- The domain is folded to lower case. Null when it is none.
+-- Parses one address: "ann@example.com", "Ann Lee <ann@example.com>" or {"address": …, "name": …}. The domain is converted to lower case. Returns
+-- null if it is not an address.
 CREATE OR REPLACE FUNCTION fairpost.parse_address(given jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -36,12 +35,12 @@ BEGIN
         RETURN NULL;
     END IF;
     local := split_part(address, '@', 1);
-    domain := lower(lower(split_part(address, '@', 2) COLLATE "C") COLLATE "default");  -- ASCII first: a Turkish database makes ı of I
+    domain := lower(lower(split_part(address, '@', 2) COLLATE "C") COLLATE "default");  -- ASCII first: a Turkish database would turn I into ı
     IF local = '' OR domain = '' OR address <> local || '@' || substr(address, length(local) + 2) OR strpos(substr(address, length(local) + 2), '@') > 0
         OR octet_length(local) > 64 OR octet_length(address) > 254
         OR local ~ '[\x01- "(),:;<>\[\]\\\x7f-\xa0]|^[.]|[.][.]|[.]$'
         OR domain ~ '[\x01-,/:-@\[-`{-\xa0]|(^|[.])-|-([.]|$)|^[.]|[.][.]|[.]$'
-        -- what nobody can see: spaces of other kinds, zero widths, changes of direction (the joiners U+200C and U+200D are part of names)
+        -- invisible characters: unusual spaces, zero widths, changes of direction (the joiners U+200C and U+200D are part of names)
         OR address ~ '[\u00ad\u1680\u2000-\u200b\u200e\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]'
         OR strpos(domain, '.') = 0 AND domain <> 'localhost'
         OR length(domain) > 63 AND EXISTS (SELECT FROM unnest(string_to_array(domain, '.')) label WHERE length(label) > 63)
@@ -53,7 +52,17 @@ BEGIN
                 ELSE jsonb_build_object('address', address, 'name', name) END;
 END $$;
 
--- Appends the addresses of one field to the recipients, each marked with its kind. `wrong` names the one that is none.
+-- Parses From: an address, or {"name": …} alone, which is combined with the account's address. Returns null if it is neither.
+CREATE OR REPLACE FUNCTION fairpost.parse_sender(given jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+    IF jsonb_typeof(given) = 'object' AND given ? 'name' AND NOT given ? 'address' AND given ->> 'name' <> '' THEN
+        RETURN nullif(fairpost.parse_address(given || '{"address": "a@localhost"}') - 'address', '{}');
+    END IF;
+    RETURN fairpost.parse_address(given);
+END $$;
+
+-- Appends the addresses of one field to the recipients, each marked with its kind. `wrong` names one that is not an address.
 CREATE OR REPLACE FUNCTION fairpost.add_recipients(kind text, given jsonb, INOUT recipients jsonb, OUT wrong jsonb)
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -85,7 +94,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT jsonb_build_object('field', field, 'message', message)
 $$;
 
--- What parse_address makes nothing of, or which part of it where it is an object.
+-- Describes what parse_address could not parse, or which part of it if it is an object.
 CREATE OR REPLACE FUNCTION fairpost.no_address(field text, given jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -102,7 +111,7 @@ BEGIN
     RETURN fairpost.complaint(field, format('%s is not an e-mail address', left(given::text, 300)));
 END $$;
 
--- What is wrong with a short text, or null.
+-- Returns what is wrong with a short text, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_word(field text, value jsonb, chars_max integer, may_be_empty boolean) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -118,33 +127,33 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- What is wrong with a moment, or null.
+-- Returns what is wrong with a time, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_moment(field text, value jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
     IF jsonb_typeof(value) <> 'string' OR (value #>> '{}') !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)$' THEN
-        RETURN fairpost.complaint(field, 'must be a time with its zone, like 2030-01-31T09:00:00Z');
+        RETURN fairpost.complaint(field, 'must be a time with a time zone, such as 2030-01-31T09:00:00Z');
     END IF;
-    -- Far from the ends of what programs can say: a moment of the year 10000 is an error in most of them.
+    -- Well within the range that programs support: many of them fail on a time in the year 10000.
     IF (value #>> '{}')::timestamptz NOT BETWEEN '1970-01-01 00:00:00+00' AND '2200-01-01 00:00:00+00' THEN
-        RETURN fairpost.complaint(field, 'must lie between the years 1970 and 2200');
+        RETURN fairpost.complaint(field, 'must be between the years 1970 and 2200');
     END IF;
     RETURN NULL;
 EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format OR invalid_time_zone_displacement_value THEN
-    RETURN fairpost.complaint(field, format('is no time that exists: %s', value #>> '{}'));
+    RETURN fairpost.complaint(field, format('is not a valid time: %s', value #>> '{}'));
 END $$;
 
 CREATE OR REPLACE FUNCTION fairpost.is_email_of(p_id text, p_workspace text) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
-    IF p_id !~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' THEN   -- apart: in one expression the cast might come first
+    IF p_id !~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' THEN   -- separate, because in one expression the cast might run first
         RETURN false;
     END IF;
     RETURN EXISTS (SELECT FROM fairpost.queue q WHERE q.id = p_id::bigint AND q.workspace = p_workspace)
         OR EXISTS (SELECT FROM fairpost.emails m WHERE m.id = p_id::bigint AND m.workspace = p_workspace);
 END $$;
 
--- The first thing wrong with the fields that are not addresses, headers or attachments; null when all is well.
+-- Returns the first thing wrong with the fields that are not addresses, headers or attachments, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_words(e jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
@@ -153,9 +162,9 @@ DECLARE
     word record;
     field text;
 BEGIN
-    unknown := e - '{to,cc,bcc,from,reply_to,subject,text,html,headers,attachments,content_id,fields,workspace,user,stream,class,pool,account,due_at,expires_at,attempts_max,on_doubt,idempotency_key,follows}'::text[];
+    unknown := e - '{to,cc,bcc,from,reply_to,subject,text,html,headers,attachments,content_id,fields,workspace,user,stream,class,pool,account,due_at,expires_at,attempts_max,on_doubt,idempotency_key,follows,type,tags,metadata}'::text[];
     IF unknown <> '{}' THEN
-        RETURN fairpost.complaint((SELECT left(min(k), 100) FROM jsonb_object_keys(unknown) k), 'is not a field of an e-mail; known: to, cc, bcc, from, reply_to, subject, text, html, headers, attachments, content_id, fields, workspace, user, stream, class, pool, account, due_at, expires_at, attempts_max, on_doubt, idempotency_key, follows');
+        RETURN fairpost.complaint((SELECT left(min(k), 100) FROM jsonb_object_keys(unknown) k), 'is not a field of an e-mail; known: to, cc, bcc, from, reply_to, subject, text, html, headers, attachments, content_id, fields, workspace, user, stream, class, pool, account, due_at, expires_at, attempts_max, on_doubt, idempotency_key, follows, type, tags, metadata');
     END IF;
     FOR word IN SELECT * FROM (VALUES ('subject', 998, true), ('workspace', 200, false), ('user', 200, true), ('stream', 200, true),
                                       ('pool', 100, false), ('account', 100, false), ('idempotency_key', 500, false)
@@ -184,22 +193,59 @@ BEGIN
     ELSIF e ->> 'attempts_max' IS NOT NULL AND (jsonb_typeof(e -> 'attempts_max') <> 'number' OR (e ->> 'attempts_max') !~ '^([1-9]|[1-4][0-9]|50)$') THEN
         RETURN fairpost.complaint('attempts_max', 'must be a whole number from 1 to 50');
     ELSIF e ->> 'content_id' IS NOT NULL AND (e ->> 'content_id') !~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' THEN
-        RETURN fairpost.complaint('content_id', 'must be an id that fairpost.put_content returned');
+        RETURN fairpost.complaint('content_id', 'must be an ID that fairpost.put_content returned');
     ELSIF e ->> 'follows' IS NOT NULL AND NOT fairpost.is_email_of(e ->> 'follows', coalesce(e ->> 'workspace', 'default')) THEN
-        RETURN fairpost.complaint('follows', 'must be the id of an e-mail of this workspace');
+        RETURN fairpost.complaint('follows', 'must be the ID of an e-mail in this workspace');
     ELSIF e ->> 'fields' IS NOT NULL AND (jsonb_typeof(e -> 'fields') <> 'object' OR octet_length((e -> 'fields')::text) > 65536) THEN
         RETURN fairpost.complaint('fields', 'must be an object of at most 65536 bytes');
-    ELSIF e ->> 'pool' IS NOT NULL AND e ->> 'account' IS NOT NULL THEN
+    ELSIF e ->> 'type' IS NOT NULL AND (jsonb_typeof(e -> 'type') <> 'string' OR (e ->> 'type') !~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,149}$') THEN
+        RETURN fairpost.complaint('type', 'must be 1 to 150 letters, digits and _.:- and start with a letter or digit');
+    ELSIF e ->> 'metadata' IS NOT NULL AND (jsonb_typeof(e -> 'metadata') <> 'object' OR octet_length((e -> 'metadata')::text) > 2048) THEN
+        RETURN fairpost.complaint('metadata', 'must be an object of at most 2048 bytes');
+    ELSIF e ->> 'tags' IS NOT NULL THEN
+        wrong := fairpost.check_tags(e -> 'tags');
+        IF wrong IS NOT NULL THEN
+            RETURN wrong;
+        END IF;
+    END IF;
+    IF e ->> 'pool' IS NOT NULL AND e ->> 'account' IS NOT NULL THEN
         RETURN fairpost.complaint('account', 'give a pool or an account, not both');
     ELSIF e ->> 'workspace' = '*' THEN
-        RETURN fairpost.complaint('workspace', 'must not be *, which stands for all of them');
+        RETURN fairpost.complaint('workspace', 'must not be *, which stands for all workspaces');
     ELSIF left(e ->> 'pool', 1) = '@' THEN
         RETURN fairpost.complaint('pool', 'must not begin with @');
     END IF;
     RETURN NULL;
 END $$;
 
--- The first thing wrong with custom headers, or null.
+-- Returns the first thing wrong with tags, or null.
+CREATE OR REPLACE FUNCTION fairpost.check_tags(tags jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    name text;
+    value jsonb;
+    total integer := 0;
+    wrong jsonb;
+BEGIN
+    IF jsonb_typeof(tags) <> 'object' THEN
+        RETURN fairpost.complaint('tags', 'must be an object of names and strings');
+    END IF;
+    FOR name, value IN SELECT * FROM jsonb_each(tags) LOOP
+        total := total + 1;
+        IF total > 20 THEN
+            RETURN fairpost.complaint('tags', 'must be at most 20');
+        ELSIF name !~ '^[A-Za-z0-9_.-]{1,50}$' THEN
+            RETURN fairpost.complaint('tags', format('%s is not a tag name: use 1 to 50 letters, digits and _.-', to_jsonb(left(name, 100))));
+        END IF;
+        wrong := fairpost.check_word('tags.' || name, value, 200, true);
+        IF wrong IS NOT NULL THEN
+            RETURN wrong;
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END $$;
+
+-- Returns the first thing wrong with custom headers, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_headers(headers jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -216,7 +262,7 @@ BEGIN
             RETURN fairpost.complaint('headers', format('%s is no header name', to_jsonb(left(name, 100))));
         ELSIF lower(name COLLATE "C") IN ('from', 'to', 'cc', 'bcc', 'subject', 'date', 'message-id', 'reply-to', 'sender', 'return-path',
             'received', 'mime-version', 'dkim-signature', 'x-fairpost-id') OR name ILIKE 'content-%' THEN
-            RETURN fairpost.complaint('headers.' || name, 'is written by Fairpost and cannot be given');
+            RETURN fairpost.complaint('headers.' || name, 'is set by Fairpost and cannot be given');
         ELSIF jsonb_typeof(value) <> 'string' OR (value #>> '{}') ~ '[\x01-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]' THEN
             RETURN fairpost.complaint('headers.' || name, 'must be a string without line breaks or other control characters');
         ELSIF octet_length(value #>> '{}') > 8192 THEN
@@ -228,7 +274,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The first thing wrong with the attachments, or null.
+-- Returns the first thing wrong with the attachments, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_attachments(attachments jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -243,15 +289,15 @@ BEGIN
     FOR item IN SELECT jsonb_array_elements(attachments) LOOP
         field := 'attachments[' || place || ']';
         IF jsonb_typeof(item) <> 'object' OR item - ARRAY['filename', 'content_type', 'inline_id', 'data'] <> '{}' THEN
-            RETURN fairpost.complaint(field, 'must be an object of filename, data (base64) and, where wanted, content_type and inline_id');
+            RETURN fairpost.complaint(field, 'must be an object with filename, data (base64) and, optionally, content_type and inline_id');
         ELSIF coalesce(jsonb_typeof(item -> 'filename'), '') <> 'string' OR (item ->> 'filename') ~ '[\x01-\x1f\x7f-\x9f\u2028\u2029/\\]'
             OR char_length(item ->> 'filename') NOT BETWEEN 1 AND 255 THEN
             RETURN fairpost.complaint(field || '.filename', 'must be a name of at most 255 characters without slashes or control characters');
         ELSIF item ? 'content_type' AND item ->> 'content_type' IS NOT NULL
             AND (item ->> 'content_type') !~ '^[A-Za-z0-9!#$&^_.+-]{1,100}/[A-Za-z0-9!#$&^_.+-]{1,100}$' THEN
-            RETURN fairpost.complaint(field || '.content_type', 'must be a media type like image/png');
+            RETURN fairpost.complaint(field || '.content_type', 'must be a media type such as image/png');
         ELSIF item ? 'inline_id' AND item ->> 'inline_id' IS NOT NULL AND (item ->> 'inline_id') !~ '^[A-Za-z0-9._@+-]{1,200}$' THEN
-            RETURN fairpost.complaint(field || '.inline_id', 'must be letters, digits and ._@+- (it is used as cid: in the html)');
+            RETURN fairpost.complaint(field || '.inline_id', 'must consist of letters, digits and ._@+- (it is used as cid: in the HTML)');
         ELSIF coalesce(jsonb_typeof(item -> 'data'), '') <> 'string' THEN
             RETURN fairpost.complaint(field || '.data', 'must be base64 text');
         END IF;
@@ -261,14 +307,14 @@ BEGIN
             RETURN fairpost.complaint(field || '.data', 'must be base64 text');
         END;
         IF bytes > 26214400 THEN
-            RETURN fairpost.complaint('attachments', 'must have at most 26214400 bytes together');
+            RETURN fairpost.complaint('attachments', 'must have at most 26214400 bytes in total');
         END IF;
         place := place + 1;
     END LOOP;
     RETURN NULL;
 END $$;
 
--- The first thing wrong with subject, bodies, headers and attachments, or null.
+-- Returns the first thing wrong with the subject, bodies, headers and attachments, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_content(e jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -283,7 +329,7 @@ BEGIN
         RETURN NULL;
     END IF;
     IF e ->> 'subject' IS NULL THEN
-        RETURN fairpost.complaint('subject', 'is needed (it may be empty)');
+        RETURN fairpost.complaint('subject', 'is required (it may be empty)');
     ELSIF e ->> 'text' IS NULL AND e ->> 'html' IS NULL THEN
         RETURN fairpost.complaint('text', 'text or html is needed (it may be empty)');
     ELSIF e ->> 'reply_to' IS NOT NULL AND fairpost.parse_address(e -> 'reply_to') IS NULL THEN
@@ -298,7 +344,7 @@ BEGIN
     RETURN wrong;
 END $$;
 
--- The first thing wrong with an e-mail, or null. This is the judge; is_plain only spares it the obvious.
+-- Returns the first thing wrong with an e-mail, or null. This function decides; is_plain only spares it the obvious cases.
 CREATE OR REPLACE FUNCTION fairpost.check_email(e jsonb, p_now timestamptz) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -322,18 +368,18 @@ BEGIN
     END LOOP;
     IF recipients = '[]' THEN
         RETURN fairpost.complaint('to', 'at least one recipient is needed');
-    ELSIF e ->> 'from' IS NOT NULL AND fairpost.parse_address(e -> 'from') IS NULL THEN
+    ELSIF e ->> 'from' IS NOT NULL AND fairpost.parse_sender(e -> 'from') IS NULL THEN
         RETURN fairpost.no_address('from', e -> 'from');
     END IF;
     wrong := fairpost.check_content(e);
     IF wrong IS NULL AND (e ->> 'expires_at')::timestamptz <= greatest((e ->> 'due_at')::timestamptz, p_now) THEN
-        wrong := fairpost.complaint('expires_at', 'must lie after due_at and after now');
+        wrong := fairpost.complaint('expires_at', 'must be after due_at and in the future');
     END IF;
     RETURN wrong;
 END $$;
 
--- True when an e-mail is surely well-formed: the plain kind that bulks are made of, known by one expression instead of
--- a walk through every check. False says nothing: the judge looks closer then. `contents` are the shared ones that exist.
+-- Returns true if an e-mail is certainly well-formed: the plain kind that makes up most bulk mail, recognized by one expression instead of every
+-- check. False says nothing: check_email then looks closer. `contents` are the shared ones that exist.
 CREATE OR REPLACE FUNCTION fairpost.is_plain(e jsonb, contents text[]) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT jsonb_typeof(e) = 'object'

@@ -1,7 +1,7 @@
--- Into the queue, inside the caller's transaction. Nothing here waits for another transaction, unless both
--- name the same idempotency key, or e-mails of one user or workspace that has a limit.
+-- Enqueueing, inside the caller's transaction. Nothing here waits for another transaction, unless both use the same idempotency key, or enqueue for
+-- the same user or workspace that has a limit.
 
--- Everybody a checked e-mail is for, each marked with its kind.
+-- Returns all recipients of a checked e-mail, each marked with its kind.
 CREATE OR REPLACE FUNCTION fairpost.recipients_of(e jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -15,7 +15,7 @@ BEGIN
     RETURN recipients;
 END $$;
 
--- The envelope: whoever is named twice gets it once.
+-- Returns the envelope: a recipient named twice receives one copy.
 CREATE OR REPLACE FUNCTION fairpost.addresses_of(recipients jsonb) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -23,10 +23,10 @@ BEGIN
                  GROUP BY fairpost.normalize_address(r.value ->> 'address') ORDER BY min(r.ordinality));
 END $$;
 
--- Many e-mails, a result for each, in the order given: its id and whether it was new, or what is wrong with it.
--- A bad one does not keep the others out. A known idempotency key returns the first e-mail's id and new = false.
--- `p_daily_max` and `p_waiting_max` are for those who hand in other people's e-mails: what one user may send in 24 hours and have waiting; `p_workspace_max`
--- is what a workspace may in 24 hours. `p_fingerprints`, one for each e-mail: a known key that came with another one is an error.
+-- Enqueues many e-mails and returns a result for each, in the order given: its id and whether it is new, or what is wrong with it. A bad one does not
+-- affect the others. A known idempotency key returns the first e-mail's id and new = false. `p_daily_max` and `p_waiting_max` are for services that
+-- submit users' e-mails: how many one user may send in 24 hours and have waiting; `p_workspace_max` is how many a workspace may send in 24 hours.
+-- `p_fingerprints` has one for each e-mail: a known key with a different fingerprint is an error.
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz, integer, integer);
 CREATE OR REPLACE FUNCTION fairpost.enqueue_many(
@@ -41,10 +41,10 @@ DECLARE
     t CONSTANT timestamptz := coalesce(CASE WHEN spoken_for IS NULL THEN p_now END, clock_timestamp());
     shared text[];
     too_many jsonb;
-    forbidden jsonb;   -- to this login, as {"ord": complaint}
+    forbidden jsonb;   -- for this login, as {"ord": complaint}
     is_limited CONSTANT boolean := p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL OR p_workspace_max IS NOT NULL
         OR EXISTS (SELECT FROM fairpost.senders s WHERE s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL);
-    ords integer[]; ids bigint[]; hashes uuid[]; errors jsonb[]; news boolean[];
+    ords integer[]; ids bigint[]; hashes uuid[]; errors jsonb[]; news boolean[]; has_labels boolean;
 BEGIN
     IF emails IS NULL THEN
         RETURN;  -- jsonb_agg over no rows
@@ -83,7 +83,7 @@ BEGIN
             coalesce(j.e ->> 'class', CASE WHEN coalesce(j.e ->> 'stream', '') = '' THEN 'urgent' ELSE 'bulk' END)::fairpost.email_class AS class,
             coalesce((j.e ->> 'due_at')::timestamptz, t) AS due_at,
             CASE WHEN j.plain THEN nullif(jsonb_build_object('address', j.e ->> 'from'), '{"address": null}')
-                 WHEN j.e ->> 'from' IS NOT NULL THEN fairpost.parse_address(j.e -> 'from') END AS sender,
+                 WHEN j.e ->> 'from' IS NOT NULL THEN fairpost.parse_sender(j.e -> 'from') END AS sender,
             CASE WHEN j.plain THEN jsonb_build_array(jsonb_build_object('kind', 'to', 'address', j.e ->> 'to')) ELSE fairpost.recipients_of(j.e) END AS recipients,
             fairpost.caller_key_hash(coalesce(j.e ->> 'workspace', 'default'), j.e ->> 'idempotency_key') AS key_hash,
             j.plain
@@ -94,12 +94,12 @@ BEGIN
             CASE WHEN r.plain THEN ARRAY[r.e ->> 'to'] ELSE fairpost.addresses_of(r.recipients) END AS addresses
         FROM read r
     ), fresh AS (
-        -- In the order of the keys, so that two bulks with the same keys queue up instead of deadlocking.
+        -- In the order of the keys, so that two batches with the same keys wait for each other instead of deadlocking.
         INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
         SELECT d.key_hash, d.id FROM draft d WHERE d.key_hash IS NOT NULL ORDER BY d.key_hash, d.ord
         ON CONFLICT DO NOTHING RETURNING k.email_id
     ), new AS MATERIALIZED (
-        -- IN, not a join: nobody can tell the planner how long the list is, and compared one by one a thousand are a million
+        -- IN rather than a join: the planner does not know how long the list is, and comparing a thousand one by one takes a million steps
         SELECT d.* FROM draft d WHERE d.key_hash IS NULL OR d.id IN (SELECT f.email_id FROM fresh f)
     ), content AS (
         INSERT INTO fairpost.contents (id, subject, text_body, html_body, reply_to, headers, created_at)
@@ -116,15 +116,16 @@ BEGIN
             nullif(n.e -> 'fields', 'null'), n.e ->> 'idempotency_key', (n.e ->> 'follows')::bigint
         FROM new n
     ), noted AS (
-        -- by the hour, in which it counts as its sender's volume
+        -- by the hour in which it counts towards its sender's volume
         INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, fresh, due_at, id)
         SELECT n.route, n.class, n.workspace, n.domain, n.user_name, n.stream, n.flow, count(*), count(*), min(n.due_at), min(n.id)
         FROM new n GROUP BY 1, 2, 3, 4, 5, 6, 7, fairpost.hour_of(greatest(n.due_at, t))
     )
-    SELECT array_agg(r.ord), array_agg(r.id), array_agg(r.key_hash), array_agg(r.error), array_agg(r.new) INTO ords, ids, hashes, errors, news
-    FROM (SELECT d.ord, d.id, d.key_hash, NULL::jsonb AS error, d.id IN (SELECT n.id FROM new n) AS new FROM draft d
+    SELECT array_agg(r.ord), array_agg(r.id), array_agg(r.key_hash), array_agg(r.error), array_agg(r.new), bool_or(r.labelled)
+    INTO ords, ids, hashes, errors, news, has_labels
+    FROM (SELECT d.ord, d.id, d.key_hash, NULL::jsonb AS error, d.id IN (SELECT n.id FROM new n) AS new, NOT d.plain AND d.e ?| '{type,tags,metadata}' AS labelled FROM draft d
           UNION ALL
-          SELECT j.ord, NULL, NULL, j.error, false FROM judged j WHERE j.error IS NOT NULL) r;
+          SELECT j.ord, NULL, NULL, j.error, false, false FROM judged j WHERE j.error IS NOT NULL) r;
 
     IF is_limited THEN
         PERFORM fairpost.count_submissions(emails, ords, news, p_daily_max, p_workspace_max, t);
@@ -138,18 +139,24 @@ BEGIN
         WHERE r.new;
     END IF;
 
+    IF has_labels THEN
+        PERFORM fairpost.add_labels(array_agg(r.id), array_agg(coalesce(e.value ->> 'workspace', 'default')), array_agg(e.value))
+        FROM unnest(ords, ids, news) AS r(ord, id, new) CROSS JOIN LATERAL (SELECT emails -> (r.ord - 1) AS value) e
+        WHERE r.new AND e.value ?| '{type,tags,metadata}';
+    END IF;
+
     IF p_fingerprints IS NOT NULL THEN
         INSERT INTO fairpost.request_fingerprints (key_hash, fingerprint)
         SELECT r.key_hash, p_fingerprints[r.ord] FROM unnest(ords, hashes, news) r(ord, key_hash, new)
         WHERE r.new AND r.key_hash IS NOT NULL AND p_fingerprints[r.ord] IS NOT NULL ORDER BY 1
-        ON CONFLICT (key_hash) DO UPDATE SET fingerprint = excluded.fingerprint;   -- of a key that was freed
+        ON CONFLICT (key_hash) DO UPDATE SET fingerprint = excluded.fingerprint;   -- for a key that was freed
     END IF;
 
     PERFORM fairpost.wake_engines(emails);
     IF array_position(news, false) IS NULL THEN
         RETURN QUERY SELECT r.ord, r.id, true, NULL::jsonb FROM unnest(ords, ids) AS r(ord, id) ORDER BY r.ord;
     ELSE
-        -- A statement of its own: it must see what the owner of a key committed while we waited for him.
+        -- A separate statement, because it must see what the owner of a key committed while we were waiting.
         RETURN QUERY
         SELECT r.ord, CASE WHEN r.new THEN r.id ELSE k.email_id END, r.new,
             CASE WHEN (SELECT f.fingerprint FROM fairpost.request_fingerprints f WHERE NOT r.new AND f.key_hash = r.key_hash) <> p_fingerprints[r.ord] THEN fairpost.complaint('idempotency_key', 'was used before, for another e-mail') || '{"code": "key_reused"}' ELSE r.error END
@@ -159,7 +166,7 @@ BEGIN
     END IF;
 END $$;
 
--- One e-mail; a bad one is an error that names the field.
+-- Enqueues one e-mail. A bad one raises an error that names the field.
 CREATE OR REPLACE FUNCTION fairpost.enqueue(email jsonb, p_now timestamptz DEFAULT NULL, OUT id bigint, OUT new boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -174,8 +181,8 @@ BEGIN
     new := result.new;
 END $$;
 
--- Content that many e-mails of a workspace share: subject, text, html, headers, attachments, reply_to. Without a workspace it is the operator's, for any.
--- Returns the content_id.
+-- Stores content that many e-mails of a workspace share: subject, text, html, headers, attachments, reply_to. Without a workspace, it belongs to the
+-- operator, for any workspace. Returns the content_id.
 CREATE OR REPLACE FUNCTION fairpost.put_content(content jsonb, p_now timestamptz DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
@@ -187,7 +194,7 @@ DECLARE
     wrong jsonb;
 BEGIN
     IF jsonb_typeof(content) IS DISTINCT FROM 'object' OR content - known <> '{}' THEN
-        wrong := fairpost.complaint('content', 'must be an object and may have workspace, subject, text, html, headers, attachments and reply_to only');
+        wrong := fairpost.complaint('content', 'must be an object that has only workspace, subject, text, html, headers, attachments and reply_to');
     ELSIF whose <> ALL (spoken_for) OR whose <> fairpost.tenant() THEN
         wrong := fairpost.complaint('workspace', format('%s is not a workspace of this login', left(whose, 200)));
     ELSE

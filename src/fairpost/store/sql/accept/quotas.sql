@@ -1,7 +1,7 @@
--- How much one user may submit in a day, and have waiting, and all users of a workspace together: for those who come over SMTP or HTTP, and for users and
--- workspaces with a limit of their own, on any way. In all of it, the user '' is the workspace as a whole.
+-- How many e-mails one user may submit in a day and have waiting, and how many all users of a workspace may together. This applies to submissions
+-- over SMTP or HTTP, and by any route to users and workspaces that have a limit set. The user '' always means the workspace as a whole.
 
--- Scheduled or ready. Without reading all notes, also by a plan that was made when there were few.
+-- Counts e-mails that are scheduled or ready. Does not read all arrivals, even with a plan that was made when there were few.
 DROP FUNCTION IF EXISTS fairpost.waiting_of(text, text, bigint);
 CREATE OR REPLACE FUNCTION fairpost.waiting_of(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
@@ -13,31 +13,31 @@ BEGIN
          + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace AND a.user_name = p_user), 0);
 END $$;
 
--- A thousand for all users of a workspace: a call that names ten thousand must not fill the server's table of locks, and nobody waits for
--- another workspace.
+-- One of a thousand locks for all users of a workspace: a call that names ten thousand users must not fill the server's lock table, and no
+-- transaction waits for another workspace.
 CREATE OR REPLACE FUNCTION fairpost.quota_lock(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 5836665117072162816 + ((hashtextextended(p_workspace, 0) & 4294967295) << 10) + (hashtextextended(p_user, 0) & 1023)
 $$;
 
--- Keeps other submissions of these users waiting until this transaction is over; for a transaction that hands in more than once, before the first: everybody takes
--- these locks in the same order, and so nobody waits in a circle.
+-- Makes other submissions of these users wait until this transaction ends. A transaction that submits more than once must call this first: all
+-- callers take these locks in the same order, so there are no deadlocks.
 CREATE OR REPLACE FUNCTION fairpost.lock_users(p_workspace text, p_users text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock(fairpost.quota_lock(p_workspace, ''));   -- of workspaces first, always
+    PERFORM pg_advisory_xact_lock(fairpost.quota_lock(p_workspace, ''));   -- always lock workspaces first
     PERFORM pg_advisory_xact_lock(l.lock) FROM (SELECT DISTINCT fairpost.quota_lock(p_workspace, fairpost.normalize_user(u)) AS lock FROM unnest(p_users) u ORDER BY 1 OFFSET 0) l;
 END $$;
 
--- In the last 24 hours.
+-- The number of e-mails submitted in the last 24 hours.
 CREATE OR REPLACE FUNCTION fairpost.submitted(p_workspace text, p_user text, p_now timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
 BEGIN
     RETURN (SELECT coalesce(sum(s.n), 0) FROM fairpost.submissions s WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour + interval '24 hours' > p_now);
 END $$;
 
--- How many more e-mails a user or workspace may hand in now, and if that is fewer than `p_asked`: why, and when the others will find room, once
--- these are taken (null: nobody can say). Whoever asks holds the user's lock.
+-- Returns how many more e-mails a user or workspace may submit now. If that is fewer than `p_asked`, also returns why, and when there will be room
+-- for the others once these are accepted (null if unknown). The caller holds the user's lock.
 DROP FUNCTION IF EXISTS fairpost.room_for(text, text, integer, integer, integer, timestamptz, bigint);
 CREATE OR REPLACE FUNCTION fairpost.room_for(
     p_workspace text, p_user text, p_asked integer, p_daily_max integer, p_waiting_max integer, p_now timestamptz,
@@ -52,7 +52,8 @@ DECLARE
     per_hour double precision;
 BEGIN
     IF p_daily_max IS NOT NULL THEN
-        -- The hour in an expression, here and below: the index by hour alone, which has all users, cannot serve that. Nobody has more than a day of them.
+        -- The hour is in an expression, here and below, so that the index by hour alone, which covers all users, is not used. There is at most a day
+        -- of them.
         used := fairpost.submitted(p_workspace, p_user, p_now);
         day_room := greatest(0, p_daily_max - used);
     END IF;
@@ -86,24 +87,24 @@ BEGIN
     END IF;
 END $$;
 
--- Which of these e-mails are too many, as {"ord": complaint}; null: none. Those whose key is known are none: they were taken
--- before; nor are those that are bad anyway. The first of a user that find room are taken, in the order given; of those, the first that the workspace has room
--- for. Other submissions of these users wait until this transaction is over. Those of the workspace do so only where it is close to its limit or this is a bulk: else nobody
--- waits, and what is under way elsewhere (less than `slack`) is not counted yet.
+-- Returns which of these e-mails exceed a limit, as {"ord": complaint}, or null if none do. E-mails with a known key do not count, because they were
+-- accepted before; nor do invalid ones. A user's first e-mails that fit are accepted, in the order given; of those, the first that the workspace has
+-- room for. Other submissions of these users wait until this transaction ends. Those of the workspace only wait if it is close to its limit or this
+-- is a bulk submission: otherwise none waits, and submissions in progress elsewhere (fewer than `slack`) are not counted yet.
 DROP FUNCTION IF EXISTS fairpost.too_many(jsonb, text[], integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.too_many(
     emails jsonb, shared text[], p_daily_max integer, p_waiting_max integer, p_workspace_max integer, p_now timestamptz
 ) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
-    limited CONSTANT jsonb := (   -- users, and then workspaces, by their limits
+    limited CONSTANT jsonb := (   -- users, then workspaces, by their limits
         SELECT jsonb_agg(to_jsonb(u) ORDER BY u.user_name = '') FROM (
             SELECT x.workspace, x.user_name, array_agg(e.ord ORDER BY e.ord) AS ords, min(x.daily_max) AS daily_max, min(x.waiting_max) AS waiting_max
             FROM (SELECT e.ordinality AS ord, coalesce(e.value ->> 'workspace', 'default') AS workspace, fairpost.normalize_user(coalesce(e.value ->> 'user', '')) AS user_name,
                          e.value ->> 'idempotency_key' AS key, e.value AS e,
                          row_number() OVER (PARTITION BY coalesce(e.value ->> 'workspace', 'default'), coalesce(e.value ->> 'idempotency_key', 'none ' || e.ordinality)) AS nth
                   FROM jsonb_array_elements(emails) WITH ORDINALITY e WHERE jsonb_typeof(e.value) = 'object') e
-            LEFT JOIN LATERAL (   -- looked up for each: a join alone may read all senders
+            LEFT JOIN LATERAL (   -- looked up for each: a plain join may read all senders
                 SELECT s.daily_max, s.waiting_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name OFFSET 0) s ON true
             LEFT JOIN LATERAL (
                 SELECT s.daily_max, s.waiting_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'workspace' AND s.name = '' OFFSET 0) w ON true
@@ -122,12 +123,12 @@ DECLARE
     u record;
     r record;
 BEGIN
-    PERFORM pg_advisory_xact_lock(l.lock) FROM (   -- of workspaces first, always
+    PERFORM pg_advisory_xact_lock(l.lock) FROM (   -- always lock workspaces first
         SELECT DISTINCT fairpost.quota_lock(x.workspace, '') AS lock
         FROM jsonb_to_recordset(limited) x(workspace text, user_name text, ords integer[], daily_max integer, waiting_max integer)
         WHERE x.user_name = '' AND (x.waiting_max IS NOT NULL OR cardinality(x.ords) > bulk
                                     OR fairpost.submitted(x.workspace, '', p_now) + cardinality(x.ords) + slack > x.daily_max) ORDER BY 1 OFFSET 0) l;
-    PERFORM pg_advisory_xact_lock(l.lock) FROM (   -- everybody in the same order
+    PERFORM pg_advisory_xact_lock(l.lock) FROM (   -- always in the same order
         SELECT DISTINCT fairpost.quota_lock(x ->> 'workspace', x ->> 'user_name') AS lock FROM jsonb_array_elements(limited) x WHERE x ->> 'user_name' <> '' ORDER BY 1 OFFSET 0) l;
     FOR u IN SELECT * FROM jsonb_to_recordset(limited) x(workspace text, user_name text, ords integer[], daily_max integer, waiting_max integer) LOOP
         ords := ARRAY(SELECT ord FROM unnest(u.ords) WITH ORDINALITY o(ord, place) WHERE NOT coalesce(refused ? ord::text, false) ORDER BY place);
@@ -142,21 +143,23 @@ BEGIN
     RETURN refused;
 END $$;
 
--- A place among the counters of a workspace that no other open transaction writes to: nobody waits for another's commit to be counted. Past the last, they share.
+-- Returns a slot among the counters of a workspace that no other open transaction writes to, so that counting never waits for another commit. When
+-- all are taken, they are shared.
 CREATE OR REPLACE FUNCTION fairpost.counter_place(p_workspace text) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
     places_max CONSTANT integer := 64;
 BEGIN
     FOR place IN 0..places_max - 2 LOOP
-        IF pg_try_advisory_xact_lock(fairpost.quota_lock(p_workspace, '') + 8796093022208 + place) THEN   -- beyond the locks of users
+        IF pg_try_advisory_xact_lock(fairpost.quota_lock(p_workspace, '') + 8796093022208 + place) THEN   -- beyond the range of the users' locks
             RETURN place;
         END IF;
     END LOOP;
     RETURN places_max - 1;
 END $$;
 
--- Counts what was taken: of each user, and of each workspace, whose day has a limit. The place of a workspace's counter is told by microseconds of its hour.
+-- Counts accepted e-mails for each user, and for each workspace with a daily limit. The microseconds of an hour identify the slot of a workspace's
+-- counter.
 CREATE OR REPLACE FUNCTION fairpost.count_submissions(emails jsonb, ords integer[], news boolean[], p_daily_max integer, p_workspace_max integer, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.submissions AS s (workspace, user_name, hour, n)

@@ -1,14 +1,14 @@
--- When two addresses are the same: in every database alike, whatever its locale.
+-- Decides when two addresses are the same, in the same way in every database, regardless of its locale.
 
--- Without regard to case, in any script; and the domain by the name that DNS knows, müller.example being
--- xn--mller-kva.example. What is ASCII, as nearly all is, costs no more than its lower case.
+-- Normalizes an address: ignores case in any script, and writes the domain as DNS does (müller.example becomes xn--mller-kva.example). ASCII
+-- addresses, which are nearly all, cost no more than lower().
 CREATE OR REPLACE FUNCTION fairpost.normalize_address(address text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN octet_length(address) = length(address) THEN lower(address COLLATE "C") COLLATE "default"
                 ELSE fairpost.normalize_letters(address) END
 $$;
 
--- An address with letters beyond ASCII. What has no @ is folded as the part before it.
+-- Normalizes an address with letters beyond ASCII. Text without an @ is treated like the part before it.
 CREATE OR REPLACE FUNCTION fairpost.normalize_letters(address text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -20,8 +20,8 @@ BEGIN
     RETURN fairpost.normalize_local_part(left(address, at - 1)) || '@' || fairpost.normalize_domain(substr(address, at + 1));
 END $$;
 
--- Two letters are one if some language takes them for the cases of one: σ and ς, whose capital is Σ; and i, ı, I and İ, for
--- a Turk writes İ for i and I for ı. Better one mail too few than one to somebody who wanted none.
+-- Two letters are the same if some language treats them as cases of one: σ and ς, whose capital is Σ; and i, ı, I and İ, because in Turkish İ is the
+-- capital of i, and I that of ı. It is better to send one e-mail too few than to write to a person who opted out.
 CREATE OR REPLACE FUNCTION fairpost.normalize_local_part(part text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -31,7 +31,7 @@ BEGIN
     RETURN normalize(replace(translate(fairpost.small_letters(normalize(part, NFD)), 'ıς', 'iσ'), U&'i\0307', 'i'), NFC);
 END $$;
 
--- As UTS 46 maps it and IDNA 2008 writes it: what is only another form of a letter becomes that letter, what nobody sees goes.
+-- Maps a domain as in UTS 46 and writes it as in IDNA 2008: variants of a letter become that letter, and invisible characters are removed.
 CREATE OR REPLACE FUNCTION fairpost.normalize_domain(domain text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -46,7 +46,7 @@ BEGIN
             FROM unnest(string_to_array(mapped, '.')) WITH ORDINALITY l(label, place));
 END $$;
 
--- RFC 3492, with the numbers it gives for domains: base 36, tmin 1, tmax 26, skew 38, damp 700, bias 72, n 128.
+-- RFC 3492, with its parameters for domains: base 36, tmin 1, tmax 26, skew 38, damp 700, bias 72, n 128.
 CREATE OR REPLACE FUNCTION fairpost.punycode(label text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -100,9 +100,8 @@ BEGIN
     RETURN encoded;
 END $$;
 
--- Letters without their case: the simple folding of Unicode 14, in which ς stays, for IDNA knows it apart. For text in a
--- decomposed form (NFD, NFKD): of letters with accents, only the letters are listed. `translate` looks through all of them for
--- each letter, so it is asked only where there is one of their scripts.
+-- Removes case by the simple folding of Unicode 14, which keeps ς because IDNA distinguishes it. Expects a decomposed form (NFD, NFKD): for letters
+-- with accents, only the letters are listed. `translate` searches all of them for each letter, so it is only called for text in one of their scripts.
 CREATE OR REPLACE FUNCTION fairpost.small_letters(written text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN written !~ '[\u00b5-\u02ff\u0345\u0370-\u058f\u10a0-\u10ff\u13f0-\u13ff\u1c80-\u1cbf\u1e9e\u1efa-\u1eff\u2132\u2160-\u2188\u24b6-\u24cf\u2c00-\u2cff\ua640-\ua7ff\uab70-\uabbf\uff21-\uff3a\U00010400-\U0001e9ff]' THEN lower(written COLLATE "C") COLLATE "default"
@@ -126,11 +125,11 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         'ʝꭓꞵꞷꞹꞻꞽꞿꟁꟃꞔʂᶎꟈꟊꟑꟗꟙꟶᎠᎡᎢᎣᎤᎥᎦᎧᎨᎩᎪᎫᎬᎭᎮᎯᎰᎱᎲᎳᎴᎵᎶᎷᎸᎹᎺᎻᎼᎽᎾᎿᏀᏁᏂᏃᏄᏅᏆᏇᏈᏉᏊᏋᏌᏍᏎᏏᏐᏑᏒᏓᏔᏕᏖᏗᏘᏙᏚᏛᏜᏝᏞᏟᏠᏡᏢᏣᏤᏥᏦᏧᏨᏩᏪᏫᏬᏭᏮᏯａｂｃｄｅｆｇｈｉｊｋ'
         'ｌｍｎｏｐｑｒｓｔｕｖｗｘｙｚ𐐨𐐩𐐪𐐫𐐬𐐭𐐮𐐯𐐰𐐱𐐲𐐳𐐴𐐵𐐶𐐷𐐸𐐹𐐺𐐻𐐼𐐽𐐾𐐿𐑀𐑁𐑂𐑃𐑄𐑅𐑆𐑇𐑈𐑉𐑊𐑋𐑌𐑍𐑎𐑏𐓘𐓙𐓚𐓛𐓜𐓝𐓞𐓟𐓠𐓡𐓢𐓣𐓤𐓥𐓦𐓧𐓨𐓩𐓪𐓫𐓬𐓭𐓮𐓯𐓰𐓱𐓲𐓳𐓴𐓵𐓶𐓷𐓸𐓹𐓺𐓻𐖗𐖘𐖙𐖚𐖛𐖜𐖝𐖞𐖟𐖠𐖡𐖣𐖤𐖥𐖦𐖧𐖨𐖩𐖪'
         '𐖫𐖬𐖭𐖮𐖯𐖰𐖱𐖳𐖴𐖵𐖶𐖷𐖸𐖹𐖻𐖼𐳀𐳁𐳂𐳃𐳄𐳅𐳆𐳇𐳈𐳉𐳊𐳋𐳌𐳍𐳎𐳏𐳐𐳑𐳒𐳓𐳔𐳕𐳖𐳗𐳘𐳙𐳚𐳛𐳜𐳝𐳞𐳟𐳠𐳡𐳢𐳣𐳤𐳥𐳦𐳧𐳨𐳩𐳪𐳫𐳬𐳭𐳮𐳯𐳰𐳱𐳲𑣀𑣁𑣂𑣃𑣄𑣅𑣆𑣇𑣈𑣉𑣊𑣋𑣌𑣍𑣎𑣏𑣐𑣑𑣒𑣓𑣔𑣕𑣖𑣗𑣘𑣙𑣚𑣛𑣜𑣝𑣞𑣟𖹠𖹡𖹢𖹣𖹤𖹥𖹦𖹧𖹨𖹩𖹪'
-        '𖹫𖹬𖹭𖹮𖹯𖹰𖹱𖹲𖹳𖹴𖹵𖹶𖹷𖹸𖹹𖹺𖹻𖹼𖹽𖹾𖹿𞤢𞤣𞤤𞤥𞤦𞤧𞤨𞤩𞤪𞤫𞤬𞤭𞤮𞤯𞤰𞤱𞤲𞤳𞤴𞤵𞤶𞤷𞤸𞤹𞤺𞤻𞤼𞤽𞤾𞤿𞥀𞥁𞥂𞥃' || 'ι') END   -- the iota below a letter is an iota
+        '𖹫𖹬𖹭𖹮𖹯𖹰𖹱𖹲𖹳𖹴𖹵𖹶𖹷𖹸𖹹𖹺𖹻𖹼𖹽𖹾𖹿𞤢𞤣𞤤𞤥𞤦𞤧𞤨𞤩𞤪𞤫𞤬𞤭𞤮𞤯𞤰𞤱𞤲𞤳𞤴𞤵𞤶𞤷𞤸𞤹𞤺𞤻𞤼𞤽𞤾𞤿𞥀𞥁𞥂𞥃' || 'ι') END   -- the iota subscript is an iota
 $$;
 
--- By which an e-mail is found that is for an address: of the first whom it is for, who nearly always is the only one; and of all, each as anybody's and as
--- this workspace's. Two addresses may have the same. Indexes are made of them, so what they return is not to be changed without making those anew.
+-- The marks by which e-mails to an address are found: one for the first recipient, who is nearly always the only one, and one for all; each both
+-- globally and for this workspace. Two addresses may have the same mark. Indexes use these functions, so a change of their results needs a REINDEX.
 CREATE OR REPLACE FUNCTION fairpost.address_mark(recipients jsonb) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT hashtext(fairpost.normalize_address(recipients #>> '{0,address}'))

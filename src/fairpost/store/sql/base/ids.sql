@@ -1,4 +1,4 @@
--- An id that grows with time: milliseconds above, a turning counter below. History is partitioned by it.
+-- Returns an id that grows with time: milliseconds in the upper bits, a wrapping counter in the lower ones. History is partitioned by it.
 CREATE OR REPLACE FUNCTION fairpost.new_id() RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
     SELECT ((extract(epoch FROM clock_timestamp()) * 1000)::bigint << 20) | nextval('fairpost.id_serial')
@@ -10,8 +10,8 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT (extract(epoch FROM moment) * 1000)::bigint << 20
 $$;
 
--- The leaf an e-mail hangs on, known without looking anything up: two enqueuers never meet over it. Where the leaf hangs is decided when it is staged. What was
--- enqueued before users had a home was hashed without the first word, and keeps its own leaves until they are empty.
+-- Returns the leaf of an e-mail, computed without a lookup, so that concurrent enqueuers never conflict. Where the leaf is attached is decided when
+-- it is staged. Older mail, from before users had a home, was hashed without the first word, and keeps its own leaves until they are empty.
 CREATE OR REPLACE FUNCTION fairpost.flow_of(
     route text, class fairpost.email_class, workspace text, domain text, user_name text, stream text
 ) RETURNS uuid
@@ -20,7 +20,8 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
         concat_ws(E'\x1f', 'home', route, class::text, workspace, domain, user_name, stream), 'UTF8')) FOR 16), 'hex')::uuid
 $$;
 
--- Campaigns' keys, "prospect:sequence:step", and callers' keys have spaces of their own: a caller's key that looks like a campaign's is hashed apart.
+-- Campaign keys ("prospect:sequence:step") and callers' keys have separate namespaces: a caller's key that looks like a campaign's is hashed
+-- differently.
 CREATE OR REPLACE FUNCTION fairpost.key_hash(workspace text, key text) RETURNS uuid
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT encode(substring(sha256(convert_to(workspace || E'\x1f' || key, 'UTF8')) FOR 16), 'hex')::uuid
@@ -28,14 +29,14 @@ $$;
 
 CREATE OR REPLACE FUNCTION fairpost.caller_key_hash(workspace text, key text) RETURNS uuid
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT CASE WHEN strpos(key, ':') = 0 THEN fairpost.key_hash(workspace, key)   -- most: spares them the pattern
+    SELECT CASE WHEN strpos(key, ':') = 0 THEN fairpost.key_hash(workspace, key)   -- the usual case, without the pattern
                 WHEN key IS NULL THEN NULL
                 WHEN key !~ '^[0-9]+:[0-9]+:[0-9]+$' THEN fairpost.key_hash(workspace, key)
                 WHEN fairpost.has_old_key(workspace, key) THEN fairpost.key_hash(workspace, key)
                 ELSE fairpost.key_hash(workspace, E'\x1f' || key) END
 $$;
 
--- Whether a caller has used this key when both had one space.
+-- Returns whether a caller used this key when there was only one namespace.
 CREATE OR REPLACE FUNCTION fairpost.has_old_key(p_workspace text, p_key text) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
@@ -45,7 +46,7 @@ BEGIN
                                   OR EXISTS (SELECT FROM fairpost.emails e WHERE e.id = email AND e.campaign_id IS NULL));
 END $$;
 
--- Of a request, as it is compared with the one that came first with its key.
+-- The fingerprint of a request, to compare it with the first one that used its key.
 CREATE OR REPLACE FUNCTION fairpost.fingerprint(request jsonb) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ('x' || substr(encode(sha256(convert_to((jsonb_strip_nulls(request) - 'idempotency_key')::text, 'UTF8')), 'hex'), 1, 16))::bit(64)::bigint

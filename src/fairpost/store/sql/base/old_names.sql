@@ -1,4 +1,5 @@
--- Names of the version before: sessions keep them in the expressions of indexes, and an enqueue that is under way while the schema is upgraded looks them up.
+-- Names from the previous version: sessions keep them in index expressions, and an enqueue that runs while the schema is being upgraded looks them
+-- up.
 CREATE OR REPLACE FUNCTION fairpost.fold(address text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.normalize_address(address)

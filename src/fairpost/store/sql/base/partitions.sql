@@ -1,6 +1,6 @@
--- Makes the monthly partitions of history for this month and the two that follow. Idempotent. What falls
--- outside every month lands in the default partition and is never refused; once its month is made, it moves there.
--- Made apart and then attached, a partition is in nobody's way: only who uses the default one has to wait.
+-- Creates the monthly partitions of history for this month and the next two, and the daily ones of events. Idempotent. Rows outside every month go to
+-- the default partition and are never refused; once their month is created, they move there. A partition is created separately and then attached, so
+-- that only users of the default partition have to wait.
 CREATE OR REPLACE FUNCTION fairpost.make_partitions(p_now timestamptz DEFAULT clock_timestamp()) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET client_min_messages = warning AS $$
 DECLARE
@@ -26,23 +26,24 @@ BEGIN
             EXECUTE format('ALTER TABLE fairpost.%I ATTACH PARTITION fairpost.%I FOR VALUES FROM (%s) TO (%s)', parent, partition, low, high);
         END LOOP;
     END LOOP;
+    PERFORM fairpost.make_event_days(p_now);
 END $$;
 
--- The same beside engines at work: who would have to wait longer than this tries again later.
+-- The same while engines are working. If it would have to wait longer than this, the caller tries again later.
 CREATE OR REPLACE FUNCTION fairpost.prepare_months(p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeout = '200ms' AS $$
 BEGIN
     PERFORM fairpost.make_partitions(coalesce(p_now, clock_timestamp()));
 END $$;
 
--- One at a time changes the partitions.
+-- Lets only one transaction at a time change the partitions.
 CREATE OR REPLACE FUNCTION fairpost.partitions_lock() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557575542
 $$;
 
--- The tables that are kept by the month, and the id that says of which one a row is.
+-- The tables that are partitioned by month, and the id that decides the month of a row.
 CREATE OR REPLACE FUNCTION fairpost.history_tables() RETURNS TABLE (name text, key text)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    VALUES ('contents', 'id'), ('attachments', 'content_id'), ('emails', 'id'), ('attempts', 'email_id')
+    VALUES ('contents', 'id'), ('attachments', 'content_id'), ('emails', 'id'), ('attempts', 'email_id'), ('labels', 'email_id'), ('tag_marks', 'email_id')
 $$;

@@ -1,8 +1,8 @@
--- Ids as they are known outside. Inside, an id grows with time and has a counter of the whole installation in it: two of one's own would show how much others
--- send. Outside it is "em_" and 13 characters, which look random and still lead back to it, with no column and no lookup.
+-- Public ids. An internal id grows with time and contains a counter of the whole installation, so two ids of one workspace would show how much others
+-- send. A public id is "em_" and 13 characters, which look random but can be converted back, with no column and no lookup.
 --
--- A Feistel network of 8 rounds on the two halves of the number, (a, b) -> (b, a # f(round, b)), where f is the first 4 bytes of sha256(key || round || half).
--- fairpost.model.public_ids does the same in Python.
+-- A Feistel network of 8 rounds on the two halves of the number, (a, b) -> (b, a # f(round, b)), where f is the first 4 bytes of sha256(key || round
+-- || half). fairpost.model.public_ids does the same in Python.
 
 CREATE OR REPLACE FUNCTION fairpost.permuted(p_key bytea, p_number bigint, p_back boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
@@ -12,7 +12,7 @@ DECLARE
     seal bytea;
     mixed bigint;
 BEGIN
-    FOR n IN 0..7 LOOP   -- backwards it is the same with the halves exchanged and the rounds in reverse
+    FOR n IN 0..7 LOOP   -- the inverse is the same with the halves exchanged and the rounds reversed
         seal := sha256(p_key || set_byte('\x00', 0, CASE WHEN p_back THEN 7 - n ELSE n END) || substring(int8send(b) FROM 5));
         mixed := a # (get_byte(seal, 0)::bigint << 24 | (get_byte(seal, 1) << 16) | (get_byte(seal, 2) << 8) | get_byte(seal, 3));
         a := b;
@@ -21,7 +21,7 @@ BEGIN
     RETURN CASE WHEN p_back THEN b << 32 | a ELSE a << 32 | b END;
 END $$;
 
--- How an e-mail is known outside.
+-- Returns the public id of an e-mail.
 CREATE OR REPLACE FUNCTION fairpost.public_id(p_id bigint) RETURNS text
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -35,7 +35,7 @@ BEGIN
         || substr(signs, (n >> 10 & 31)::integer + 1, 1) || substr(signs, (n >> 5 & 31)::integer + 1, 1) || substr(signs, (n & 31)::integer + 1, 1);
 END $$;
 
--- The other way round. Null: this is no public id. Whether there is an e-mail of this id is another question.
+-- Returns the internal id, or null if this is not a public id. It does not check that the e-mail exists.
 CREATE OR REPLACE FUNCTION fairpost.private_id(p_public text) RETURNS bigint
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

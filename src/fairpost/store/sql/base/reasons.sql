@@ -1,13 +1,17 @@
--- Why things are as they are: a code (noun.what_happened, all of them in reasons/catalogue.py) and its parameters. Sentences are made where people read them.
+-- Reasons: a code (noun.what_happened, all listed in reasons/catalogue.py) and its parameters. Front ends render the sentences.
 
--- What a server replied or a person typed is a parameter, and may be long.
+-- Shortens parameters, which may contain long text from a server or a person.
 CREATE OR REPLACE FUNCTION fairpost.shortened(p_params jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT CASE WHEN length(p_params::text) <= 1000 THEN p_params
-        ELSE (SELECT jsonb_object_agg(e.key, CASE jsonb_typeof(e.value) WHEN 'string' THEN to_jsonb(left(e.value #>> '{}', 1000)) ELSE e.value END) FROM jsonb_each(p_params) e) END
+    SELECT CASE WHEN length(p_params::text) <= 1000 THEN p_params ELSE CASE jsonb_typeof(p_params)
+        WHEN 'string' THEN to_jsonb(left(p_params #>> '{}', 1000))
+        WHEN 'object' THEN (SELECT jsonb_object_agg(e.key, fairpost.shortened(e.value)) FROM jsonb_each(p_params) e)
+        WHEN 'array' THEN (SELECT jsonb_agg(fairpost.shortened(e.value) ORDER BY e.ordinality) FROM jsonb_array_elements(p_params) WITH ORDINALITY e)
+        ELSE p_params END END
 $$;
 
--- Where a table has one column of text for it, because callers hold that table and it cannot be altered: both in one. Sentences from before there were codes stay.
+-- Combines code and parameters in one text, for tables with a single text column that cannot be altered because callers hold them. Sentences from
+-- before codes existed are kept.
 CREATE OR REPLACE FUNCTION fairpost.in_one(p_reason text, p_params jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN p_params IS NULL THEN p_reason ELSE jsonb_build_object('code', p_reason, 'params', p_params)::text END

@@ -1,14 +1,14 @@
--- When two names of users are the same: `Ann`, ` ann ` and `ａnn` are one user, who has one limit, one score and one place in the queue. Names are folded at
--- every door, and so those that are stored can be compared as they are.
+-- Decides when two user names are the same: `Ann`, ` ann ` and `ａnn` are one user, with one limit, one score and one place in the queue. Names are
+-- normalized on the way in, so stored names can be compared directly.
 
--- What is ASCII, as nearly all is, costs no more than its lower case.
+-- ASCII names, which are nearly all, cost no more than lower().
 CREATE OR REPLACE FUNCTION fairpost.normalize_user(name text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN octet_length(name) = length(name) THEN btrim(lower(name COLLATE "C")) COLLATE "default" ELSE fairpost.normalize_user_letters(name) END
 $$;
 
--- Without regard to case, width and other forms of the same letters (NFKC), and without what cannot be seen. One letter may become many: cut, so that a name
--- fits into every index.
+-- Ignores case, width and other forms of the same letters (NFKC), and removes invisible characters. One letter may become several, so the result is
+-- cut to fit into every index.
 CREATE OR REPLACE FUNCTION fairpost.normalize_user_letters(name text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -18,13 +18,14 @@ BEGIN
     RETURN btrim(left(normalize(btrim(fairpost.small_letters(normalize(replace(folded, U&'i\0307', 'i'), NFKD)), U&' \1680'), NFKC), 200), U&' \1680');
 END $$;
 
--- Names that no caller gives: whoever hands in an e-mail that names no user is its user, by key, login or person.
+-- Names that callers cannot use: an e-mail without a user is attributed to its submitter, by key, login or person.
 CREATE OR REPLACE FUNCTION fairpost.is_reserved_user(folded text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT folded ~ '^(key|login|person):'
 $$;
 
--- A user as somebody at the command line names them: folded. While mail waits under another form of the name, from before names were folded, that form means itself.
+-- Returns a user named on the command line, normalized. While mail is waiting under another form of the name, from before names were normalized, that
+-- form refers to itself.
 CREATE OR REPLACE FUNCTION fairpost.user_named(p_workspace text, p_user text) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN p_user <> fairpost.normalize_user(p_user) AND EXISTS (

@@ -1,7 +1,8 @@
 -- What is prepared before a launch.
 
--- A sequence of templates, whole. Returns new, changed or same; `missing NAMES` where there are no such templates, `taken` where one of this name is a campaign's own and this is not, or the other way round; `launched NAME` where a campaign
--- sends it already and it would be another one: then nothing was changed.
+-- Stores a complete sequence of templates. Returns new, changed or same; `missing NAMES` if templates do not exist; `taken` if the name belongs to a
+-- campaign's own sequence and this is not one, or the other way round; `launched NAME` if a campaign already sends it and this would change it. In
+-- the last three cases, nothing is changed.
 DROP FUNCTION IF EXISTS fairpost.put_sequence(text, text, text[], bigint[], timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.put_sequence(
     p_workspace text, p_name text, p_templates text[], p_delays bigint[], p_own_subjects boolean[], p_now timestamptz DEFAULT NULL, p_own boolean DEFAULT false
@@ -38,8 +39,8 @@ BEGIN
     RETURN CASE WHEN is_new THEN 'new' ELSE 'changed' END;
 END $$;
 
--- Launches a draft: its steps are what they are now, its mail may go out. `p_steps`: [{step, template, delay_s, own_subject, subject, text, html, is_template}].
--- `p_zones`: timezones of recipients that have a stream of their own. Null: it was no draft any more, and nothing was changed.
+-- Launches a draft: its steps are fixed, and its mail may go out. `p_steps`: [{step, template, delay_s, own_subject, subject, text, html, is_template,
+-- headers, reply_to}]. `p_zones`: time zones of recipients that have their own stream. Returns null, changing nothing, if it is no longer a draft.
 CREATE OR REPLACE FUNCTION fairpost.launch_campaign(
     p_campaign bigint, p_steps jsonb, p_required text[], p_zones text[], p_skip_incomplete boolean, p_by text, p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.campaigns
@@ -49,7 +50,7 @@ DECLARE
     c fairpost.campaigns;
 BEGIN
     PERFORM fairpost.require_own_campaign(p_campaign);
-    -- Nobody works out a schedule meanwhile, not even the first of the workspace.
+    -- Keeps any schedule from being computed in the meantime, even the workspace's first.
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(x.workspace)) FROM fairpost.campaigns x WHERE x.id = p_campaign;
     t := coalesce(p_now, clock_timestamp());
     c := fairpost.move_campaign(p_campaign, '{draft}', 'running', NULL, NULL, p_by, p_now);
@@ -57,12 +58,13 @@ BEGIN
         RETURN NULL;
     END IF;
     IF fairpost.tenant() IS NOT NULL AND NOT fairpost.may_be_from(c.workspace, c.route, NULL) THEN
-        RAISE EXCEPTION 'this campaign would go out through accounts of others' USING ERRCODE = 'FP004';
+        RAISE EXCEPTION 'this campaign uses accounts of another workspace' USING ERRCODE = 'FP004';
     END IF;
     WITH said AS MATERIALIZED (SELECT fairpost.new_id() AS id, s.* FROM jsonb_to_recordset(p_steps)
-                  s(step smallint, template text, delay_s bigint, own_subject boolean, subject text, text text, html text, is_template boolean)
+                  s(step smallint, template text, delay_s bigint, own_subject boolean, subject text, text text, html text, is_template boolean, headers jsonb, reply_to jsonb)
     ), kept AS (
-        INSERT INTO fairpost.contents (id, subject, text_body, html_body, is_template, created_at) SELECT s.id, s.subject, s.text, s.html, s.is_template, t FROM said s
+        INSERT INTO fairpost.contents (id, subject, text_body, html_body, is_template, headers, reply_to, created_at)
+        SELECT s.id, s.subject, s.text, s.html, s.is_template, s.headers, s.reply_to, t FROM said s
     )
     INSERT INTO fairpost.campaign_steps (campaign_id, step, template, delay_s, own_subject, content_id)
     SELECT p_campaign, s.step, s.template, s.delay_s, s.own_subject, s.id FROM said s;
@@ -71,8 +73,8 @@ BEGIN
     RETURN c;
 END $$;
 
--- A stream for each of these timezones (null: the workspace's own) that has none yet. Shut, where there is a window, until somebody has worked out when
--- it is open for them.
+-- Adds a stream for each of these time zones (null is the workspace's own) that has none yet. If there is a window, it stays closed until its open
+-- times are computed.
 CREATE OR REPLACE FUNCTION fairpost.add_streams(c fairpost.campaigns, p_zones text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -86,7 +88,7 @@ BEGIN
     END IF;
 END $$;
 
--- From the first prospect on: whoever has come onto its lists meanwhile gets it, too. False: it is not under way.
+-- Restarts planning with the first prospect, to include recipients added since. Returns false if the campaign is not running.
 CREATE OR REPLACE FUNCTION fairpost.plan_anew(p_campaign bigint, p_zones text[]) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,13 +1,14 @@
--- When a campaign's mail may go out: inside its hours, and while the local day's quota lasts. What is closed is shut in the
--- tree, so that nobody claims it in vain, and opens by itself at the moment written there.
+-- When a campaign's mail may go out: within its hours, and while the local day's quota lasts. Outside these times it is blocked in the tree, so that
+-- it is not claimed in vain, and opens automatically at the time stored there.
 
--- The local day that a moment lies in, where a workspace has a quota; by its newest version, see migration 0033.
+-- Returns the local day of a moment if the workspace has a quota, by its newest version; see migration 0033.
 CREATE OR REPLACE FUNCTION fairpost.quota_at(p_workspace text, p_now timestamptz) RETURNS fairpost.quotas
 LANGUAGE sql STABLE AS $$
     SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1
 $$;
 
--- Adds to what is used of the day that this moment lies in, or takes it off. False: there is no such day, or it has no room. Lock first, look after.
+-- Adds to what is used of the quota of this moment's day, or subtracts from it. Returns false if there is no such day, or it has no room. Locks
+-- first, then looks.
 CREATE OR REPLACE FUNCTION fairpost.use_quota(p_workspace text, p_at timestamptz, p_n integer) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -23,13 +24,13 @@ BEGIN
     RETURN true;
 END $$;
 
--- The first moment from this one on at which these hours are open; null: as far as they are known, none. No hours are always open.
+-- Returns the first moment from this one on at which these hours are open, or null if none is known. Without hours, it is always open.
 CREATE OR REPLACE FUNCTION fairpost.next_open(hours tstzmultirange, moment timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN coalesce(hours @> moment, true) THEN moment ELSE (SELECT min(lower(r)) FROM unnest(hours) r WHERE lower(r) > moment) END
 $$;
 
--- Until when nothing of this stream may go out, and why: a code, and its parameters. Null: it may.
+-- Returns until when nothing of this stream may go out, and why, as a code with parameters. Null if it may.
 DROP FUNCTION IF EXISTS fairpost.gate_of(text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.gate_of(p_workspace text, p_stream text, p_now timestamptz, OUT until timestamptz, OUT why text, OUT params jsonb)
 LANGUAGE plpgsql STABLE AS $$
@@ -46,7 +47,7 @@ BEGIN
     IF has_quota THEN
         today := fairpost.quota_at(p_workspace, p_now);
         IF today.allowed IS NULL THEN
-            until := p_now + interval '1 minute';   -- an engine works its days out meanwhile
+            until := p_now + interval '1 minute';   -- an engine computes its days in the meantime
             why := 'schedule.quota_unknown';
             params := '{}';
             RETURN;
@@ -64,7 +65,7 @@ BEGIN
     until := nullif(t, p_now);
 END $$;
 
--- Shuts the streams of a workspace (or one of them), or opens them, as their gates say now.
+-- Shuts or opens the streams of a workspace (or one of them) as their gates require now.
 CREATE OR REPLACE FUNCTION fairpost.set_gates(p_workspace text, p_stream text DEFAULT NULL, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -94,8 +95,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Workspaces with a stream that is shut though it need not be any more (part of a quota was given back), or that nobody has shut yet. Costs the
--- number of streams that are alive. Each is then put right in a commit of its own: nobody holds the locks of many.
+-- Returns workspaces with a stream that is shut but no longer needs to be (part of a quota was given back), or that is not blocked yet. The cost is
+-- the number of live streams. Each is then corrected in a separate commit, so that no transaction holds many locks.
 CREATE OR REPLACE FUNCTION fairpost.wrong_gates(p_now timestamptz DEFAULT NULL) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -110,21 +111,21 @@ BEGIN
     AND nullif(greatest(r.closed_until, t), t) IS DISTINCT FROM x.until;
 END $$;
 
--- The campaign's part of a begin; the e-mail's row is locked, and so is the pause. Null: it may be begun, and is charged. Else:
--- held (give it back), closed (its hours or its quota are over: shut the gate), parked (its prospect is paused: it waits for
--- him), gone (there is no such prospect any more).
+-- The campaign's part of a begin; the e-mail's row and the pause are locked. Returns null if it may begin, in which case it is charged. Otherwise:
+-- held (give it back), closed (its hours or its quota are over: shut the gate), parked (its prospect is paused, and it waits for the end of that
+-- pause), gone (the prospect no longer exists).
 CREATE OR REPLACE FUNCTION fairpost.admit_to_campaign(email fairpost.queue, p_now timestamptz) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     campaign record;
-    stopped jsonb;   -- what is known of it
+    stopped jsonb;   -- what is known about it
     is_paused boolean;
 BEGIN
     SELECT c.state, s.open, w.daily_max INTO campaign
     FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.workspace = email.workspace AND s.stream = email.stream
     LEFT JOIN fairpost.schedules w ON w.workspace = c.workspace
     WHERE c.id = email.campaign_id;
-    IF campaign.state NOT IN ('scheduled', 'running', 'completed') THEN   -- what is left of a completed one was held, and is not any more
+    IF campaign.state NOT IN ('scheduled', 'running', 'completed') THEN   -- the rest of a completed one was held, and no longer is
         RETURN 'held';
     ELSIF NOT campaign.open @> p_now THEN
         RETURN 'closed';
@@ -137,7 +138,7 @@ BEGIN
         RETURN 'gone';
     ELSIF is_paused AND fairpost.is_still_paused(email.prospect_id) THEN
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL, due_at = 'infinity',
-            parked_due = CASE WHEN q.due_at < 'infinity' THEN q.due_at ELSE coalesce(q.parked_due, p_now) END   -- claimed just when it was put aside
+            parked_due = CASE WHEN q.due_at < 'infinity' THEN q.due_at ELSE coalesce(q.parked_due, p_now) END   -- claimed at the moment it was parked
         WHERE q.id = email.id;
         PERFORM fairpost.note(ARRAY[email.id], 1);
         RETURN 'parked';
@@ -148,15 +149,16 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Nothing of it was sent: its part of the quota of the day on which it began is free again.
+-- Nothing of it was sent, so its part of the quota of the day on which it began is free again.
 CREATE OR REPLACE FUNCTION fairpost.refund_quota(email fairpost.queue) RETURNS void
 LANGUAGE sql AS $$
     SELECT fairpost.use_quota(email.workspace, email.begun_at, -1)
 $$;
 
--- What a workspace's hours and quota mean, worked out for weeks ahead from what was read at `p_revision`. `p_open`: {timezone: multirange}, the workspace's own
--- under ''; null: no window. False: the schedule is another one by now, or a stream has a timezone that was not worked out; nothing was changed. `p_days`: [{day, starts_at, ends_at, allowed}]; null: no quota. Days that stay what they were keep their count; of others it
--- is counted anew what was really sent.
+-- Computes a workspace's hours and quota weeks ahead, from what was read at `p_revision`. `p_open`: {timezone: multirange}, with the workspace's own
+-- under ''; null means no window. `p_days`: [{day, starts_at, ends_at, allowed}]; null means no quota. Returns false, changing nothing, if the
+-- schedule has changed, or if a stream has a time zone that was not computed. Unchanged days keep their count; for others, the e-mails that were sent
+-- are counted again.
 CREATE OR REPLACE FUNCTION fairpost.materialize_calendar(
     p_workspace text, p_revision bigint, p_open jsonb, p_days jsonb, p_known_until timestamptz, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
@@ -165,15 +167,15 @@ DECLARE
     t timestamptz;
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
-    PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));   -- before the days: whoever has it may be waiting for those who charge them
+    PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));   -- before the days: the holder may be waiting for transactions that charge them
     PERFORM FROM fairpost.schedules w WHERE w.workspace = p_workspace AND w.revision = p_revision FOR UPDATE;
     IF NOT FOUND OR EXISTS (SELECT FROM fairpost.campaign_streams s WHERE s.workspace = p_workspace AND NOT p_open ? coalesce(s.timezone, '')) THEN
         RETURN false;
     END IF;
     IF p_days IS NOT NULL AND (fairpost.quota_at(p_workspace, coalesce(p_now, clock_timestamp()))).allowed IS NULL THEN
-        PERFORM fairpost.await_begins();   -- whoever began before there was a quota is done, and is counted
+        PERFORM fairpost.await_begins();   -- sends that began before there was a quota are done, and are counted
     END IF;
-    PERFORM FROM fairpost.quotas q WHERE q.workspace = p_workspace ORDER BY q.starts_at FOR UPDATE;   -- whoever is charging is done
+    PERFORM FROM fairpost.quotas q WHERE q.workspace = p_workspace ORDER BY q.starts_at FOR UPDATE;   -- charging transactions are done
     t := coalesce(p_now, clock_timestamp());
     DELETE FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.ends_at > t AND NOT EXISTS (
         SELECT FROM jsonb_to_recordset(p_days) d(starts_at timestamptz, ends_at timestamptz) WHERE d.starts_at = q.starts_at AND d.ends_at = q.ends_at);
@@ -193,7 +195,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- What went out in campaigns, or may have, counted from history.
+-- Counts what was sent in campaigns, or may have been, from history.
 CREATE OR REPLACE FUNCTION fairpost.sent_between(p_workspace text, p_from timestamptz, p_to timestamptz) RETURNS integer
 LANGUAGE sql STABLE AS $$
     SELECT ((SELECT count(*) FROM fairpost.emails e JOIN fairpost.attempts a ON a.email_id = e.id AND a.n = e.attempts

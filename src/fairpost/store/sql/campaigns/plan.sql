@@ -1,6 +1,7 @@
--- Every prospect of a campaign's lists gets a row and a key for every step: batch by batch, each a commit that remembers how far it
--- came. Whoever is cut off, or comes twice, or comes at the same time as another, completes it without a duplicate.
--- Nobody can tell the planner how long its lists are, and compared one by one a batch takes seconds: no nested loops. `prospects`: how many were looked at. `left_out`: who lacks a field that the templates need.
+-- Gives every prospect on a campaign's lists a row and a key for every step, in batches, each of which is a commit that records its progress. An
+-- interrupted, repeated or concurrent run completes it without duplicates. Nested loops are disabled, because the planner does not know how long the
+-- lists are, and they would take seconds per batch. `prospects` is how many were examined. `left_out` are those that lack a field required by the
+-- templates.
 CREATE OR REPLACE FUNCTION fairpost.plan_batch(
     p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL,
     OUT done boolean, OUT prospects integer, OUT scheduled integer, OUT skipped integer, OUT left_out bigint[]
@@ -10,6 +11,7 @@ DECLARE
     c fairpost.campaigns;
     t timestamptz;
     batch bigint[];
+    ids bigint[];
     steps CONSTANT integer := (SELECT count(*) FROM fairpost.campaign_steps s WHERE s.campaign_id = p_campaign);
 BEGIN
     PERFORM fairpost.require_own_campaign(p_campaign);
@@ -28,9 +30,9 @@ BEGIN
                        ORDER BY m.prospect_id LIMIT p_max) m
                    WHERE l.id = ANY (c.lists) AND l.workspace = c.workspace ORDER BY 1 LIMIT p_max);
     prospects := cardinality(batch);
-    -- Whoever ends a prospect's pause waits for us, or we see it ended.
+    -- Ending a prospect's pause waits for us, or we see that it has ended.
     PERFORM pg_advisory_xact_lock_shared(fairpost.parking_lock(), place) FROM generate_series(0, 63) place;
-    -- What was cancelled with another campaign before it ever began leaves its key to this one.
+    -- An e-mail that was cancelled with another campaign before it began gives up its key to this one.
     IF EXISTS (SELECT FROM fairpost.campaigns o WHERE o.sequence_id = c.sequence_id AND o.id <> c.id AND o.state = 'cancelled' AND o.launched_at IS NOT NULL) THEN
         PERFORM fairpost.free_keys(c, batch);
     END IF;
@@ -49,7 +51,7 @@ BEGIN
         WHERE p.id = ANY (batch) AND p.workspace = c.workspace AND s.campaign_id = c.id AND (left_out = '{}' OR p.id <> ALL (left_out))
         AND NOT EXISTS (SELECT FROM fairpost.opt_outs x WHERE x.prospect_id = p.id AND x.campaign_id IN (c.id, 0))
     ), begun AS (
-        -- In the order of the keys, so that two who plan the same queue up instead of deadlocking.
+        -- In the order of the keys, so that two concurrent runs wait for each other instead of deadlocking.
         INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
         SELECT fairpost.key_hash(c.workspace, r.key), r.id FROM draft r WHERE r.step = 1 ORDER BY 1
         ON CONFLICT DO NOTHING RETURNING k.email_id
@@ -74,7 +76,10 @@ BEGIN
         SELECT c.route, 'bulk', c.workspace, '', c.user_name, n.stream, n.flow, count(*), count(*) FILTER (WHERE n.is_due), CASE WHEN n.is_due THEN min(n.due_at) ELSE 'infinity' END, min(n.id)
         FROM (SELECT n.*, n.due_at IS NOT NULL AND NOT n.is_paused AS is_due FROM new n) n GROUP BY n.stream, n.flow, n.is_due
     )
-    SELECT count(*) INTO scheduled FROM new;
+    SELECT count(*), array_agg(n.id) FILTER (WHERE c.labels IS NOT NULL) INTO scheduled, ids FROM new n;
+    IF ids IS NOT NULL THEN
+        PERFORM fairpost.add_labels(ids, array_fill(c.workspace, ARRAY[cardinality(ids)]), array_fill(c.labels, ARRAY[cardinality(ids)]));
+    END IF;
     skipped := (prospects - cardinality(left_out)) * steps - scheduled;
     IF skipped > 0 THEN
         INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
@@ -87,7 +92,7 @@ BEGIN
     WHERE x.id = p_campaign;
 END $$;
 
--- Of prospects for whom nothing of the sequence was ever begun, and whose e-mails were cancelled with their campaign: the keys.
+-- Frees the keys of prospects for whom nothing of the sequence was ever begun, and whose e-mails were cancelled with their campaign.
 CREATE OR REPLACE FUNCTION fairpost.free_keys(c fairpost.campaigns, batch bigint[]) RETURNS void
 LANGUAGE sql SET enable_nestloop = on AS $$
     WITH unbegun AS MATERIALIZED (
@@ -103,7 +108,7 @@ LANGUAGE sql SET enable_nestloop = on AS $$
     UPDATE fairpost.emails e SET idempotency_key = NULL FROM unbegun u WHERE e.prospect_id = u.prospect_id AND e.campaign_id = u.campaign_id
 $$;
 
--- Whether one of these fields is absent or blank. Nearly always all are there and nothing is blank, which is seen at a glance.
+-- Returns whether one of these fields is absent or blank. Nearly always all are present and none is blank, which is checked quickly.
 CREATE OR REPLACE FUNCTION fairpost.lacks(fields jsonb, required text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN fields ?& required AND NOT fields @? '$.* ? (@ == null || @ like_regex "^\\s*$")' THEN false ELSE fairpost.lacks_one(fields, required) END

@@ -1,10 +1,10 @@
--- The course of campaigns: counted now and then by an engine, kept as a few hundred points each.
+-- The progress of campaigns, counted now and then by an engine, and stored as a few hundred points each.
 
 CREATE OR REPLACE FUNCTION fairpost.course_lock() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 7307497709780103027 $$;
 
--- Counts the campaigns whose turn it is, for about so many seconds; one counter at a time, whoever comes second does nothing. How many were counted.
--- A campaign is counted every minute while it runs, and more rarely the longer that takes: a hundredth of the time is spent on it at most. Who is
--- at rest is counted when its state changes, or every ten minutes; who is over, once more.
+-- Counts the campaigns that are due, for about this many seconds. Only one process counts at a time; a second one does nothing. Returns how many were
+-- counted. A running campaign is counted every minute, or less often the longer that takes, so that at most a hundredth of the time is spent on it.
+-- An inactive one is counted when its state changes, or every ten minutes; a finished one is counted once more.
 CREATE OR REPLACE FUNCTION fairpost.count_campaigns(p_seconds_max double precision DEFAULT 1, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -28,8 +28,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- How a campaign stands, counted: a single statement counts queue and history together, so that an e-mail that moves from one to the other meanwhile is
--- counted once. `sent` is what history has. Needs emails_of_campaign and queue_of_campaign.
+-- Counts a campaign's e-mails. A single statement counts queue and history together, so that an e-mail that moves from one to the other in the
+-- meantime is counted once. `sent` is what history has. Needs emails_of_campaign and queue_of_campaign.
 CREATE OR REPLACE FUNCTION fairpost.standing_of(p_campaign bigint, p_at timestamptz)
 RETURNS TABLE (sent bigint, missed bigint, waiting bigint, steps jsonb, accounts jsonb)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
@@ -53,7 +53,7 @@ BEGIN
                SELECT h.account_id, h.kind, sum(h.n) AS n FROM held h GROUP BY 1, 2) s), '[]');
 END $$;
 
--- One look at one campaign, kept.
+-- Counts one campaign and stores the result.
 CREATE OR REPLACE FUNCTION fairpost.count_campaign(p_campaign bigint, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -64,7 +64,7 @@ DECLARE
     is_over boolean;
 BEGIN
     IF c.id IS NULL THEN
-        RETURN;   -- removed meanwhile
+        RETURN;   -- removed in the meantime
     END IF;
     after.campaign_id := c.id;
     after.at := coalesce(p_now, begun_at);
@@ -72,7 +72,7 @@ BEGIN
     after.finished_at := c.finished_at;
     SELECT n.sent, n.missed, n.waiting, n.steps, n.accounts INTO after.sent, after.missed, after.waiting, after.steps, after.accounts
     FROM fairpost.standing_of(c.id, after.at) n;
-    after.sent := greatest(after.sent, before.sent);   -- what is no longer in history was sent all the same
+    after.sent := greatest(after.sent, before.sent);   -- e-mails no longer in history still count as sent
     is_over := c.finished_at IS NOT NULL;
     after.next_at := after.at + greatest(CASE WHEN c.state = 'running' THEN interval '1 minute' ELSE interval '10 minutes' END, 100 * (clock_timestamp() - begun_at));
     IF is_over AND after.waiting = 0 THEN
@@ -85,7 +85,8 @@ BEGIN
     PERFORM fairpost.draw_course(c, before, after, is_over);
 END $$;
 
--- A point of the course where something has changed and the last one is long enough ago; and the end of a rest before it, or a night would look like slow work.
+-- Adds a point if something has changed and the last one is old enough. Also marks the end of an idle period before it, so that a night does not look
+-- like slow work.
 CREATE OR REPLACE FUNCTION fairpost.draw_course(c fairpost.campaigns, before fairpost.campaign_snapshots, after fairpost.campaign_snapshots, is_over boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -106,7 +107,7 @@ BEGIN
     END IF;
 END $$;
 
--- Where there are more than 600 points, only one of every two spans is kept, and from then on they are drawn half as often. The first and the last stay.
+-- If there are more than 600 points, keeps only every other span, and from then on adds points half as often. The first and the last are kept.
 CREATE OR REPLACE FUNCTION fairpost.thin_course(p_campaign bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,6 +1,6 @@
--- The life of a campaign. Every move names what it moves from, so that two who say the same do it once.
+-- The life cycle of a campaign. Every transition names the state it starts from, so that two identical requests take effect once.
 
--- Holds or frees a campaign's mail in the tree, whatever its gates say.
+-- Holds or frees a campaign's mail in the tree, regardless of its gates.
 CREATE OR REPLACE FUNCTION fairpost.hold_campaign(p_campaign bigint, p_reason text, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     SELECT fairpost.hold(s.workspace, 'stream', s.stream, 'infinity', p_reason, jsonb_build_object('campaign', c.name), p_now)
@@ -13,7 +13,8 @@ LANGUAGE sql AS $$
     FROM fairpost.campaign_streams s WHERE s.campaign_id = p_campaign ORDER BY s.stream
 $$;
 
--- Moves a campaign that is in one of these states, for a reason (a code, and its parameters) or none; null: it was in none of them, and nothing was changed.
+-- Moves a campaign that is in one of these states, optionally for a reason (a code with parameters). Returns null, changing nothing, if it was in
+-- none of them.
 DROP FUNCTION IF EXISTS fairpost.move_campaign(bigint, fairpost.campaign_state[], fairpost.campaign_state, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.move_campaign(
     p_campaign bigint, p_from fairpost.campaign_state[], p_to fairpost.campaign_state, p_reason text, p_params jsonb, p_by text, p_now timestamptz DEFAULT NULL
@@ -36,11 +37,11 @@ BEGIN
     WHERE c.id = p_campaign RETURNING * INTO after;
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
     VALUES (t, 'campaign_' || after.state, after.workspace, after.name, jsonb_strip_nulls(jsonb_build_object('before', before.state, 'reason', after.reason, 'params', after.reason_params, 'by', p_by)));
+    PERFORM fairpost.tell_of_campaign(after, t);
     RETURN after;
 END $$;
 
--- Nothing of it is begun any more once this is committed; what is in flight finishes.
--- `p_reason`: in the words of who asks.
+-- Once this is committed, nothing of it is begun any more; what is in flight finishes. `p_reason` is the caller's own text.
 CREATE OR REPLACE FUNCTION fairpost.pause_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -67,8 +68,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- At once for what is to be sent; an engine then takes the rows away, however many they are. A completed one can be cancelled as long as it
--- holds something.
+-- Takes effect at once for what is to be sent; an engine then removes the rows, however many there are. A completed campaign can be cancelled as long
+-- as it holds something.
 CREATE OR REPLACE FUNCTION fairpost.cancel_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -84,13 +85,13 @@ BEGIN
     RETURN true;
 END $$;
 
--- Takes away what waits of a cancelled campaign, the last steps first. True: nothing is left but what is in somebody's hands, and there is
--- nothing to do before he is done with it.
+-- Removes the waiting e-mails of a cancelled campaign, the last steps first. Returns true if only claimed e-mails are left, and there is nothing to
+-- do until their workers are done.
 CREATE OR REPLACE FUNCTION fairpost.clear_campaign(p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    why jsonb;   -- the note of who cancelled it
+    why jsonb;   -- the note of the person who cancelled it
     gone bigint[];
 BEGIN
     SELECT coalesce(c.reason_params, '{}') INTO why FROM fairpost.campaigns c WHERE c.id = p_campaign AND c.state = 'cancelled';
@@ -99,8 +100,8 @@ BEGIN
     END IF;
     gone := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.waiting ORDER BY q.due_at DESC LIMIT p_max FOR UPDATE SKIP LOCKED);
     PERFORM fairpost.note(gone, -1);
-    -- All at once, and no step leads on to the next: that one is taken away as well, with the same reason.
-    PERFORM fairpost.move_to_history(gone, 'cancelled', 'email.campaign_cancelled', why, t);   -- of a campaign that is over: nothing follows them
+    -- All at once, and no step leads to the next: that one is removed as well, for the same reason.
+    PERFORM fairpost.move_to_history(gone, 'cancelled', 'email.campaign_cancelled', why, t);   -- of a campaign that is over, so nothing follows them
     IF EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.state <> 'in_doubt') THEN
         RETURN cardinality(gone) < p_max;
     END IF;
@@ -109,7 +110,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Nothing of it waits any more: what was said of its streams need not be kept.
+-- Forgets what was stored about its streams, because nothing of it is waiting any more.
 CREATE OR REPLACE FUNCTION fairpost.forget_gates(p_campaign bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -128,7 +129,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- It cannot go on until a person does something. Its mail is held, or whoever comes would claim it again and again, in vain. Null: it was not under way.
+-- The campaign cannot continue until a person acts. Its mail is held; otherwise it would be claimed in vain again and again. Returns null if it was
+-- not running.
 DROP FUNCTION IF EXISTS fairpost.fail_campaign(bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.fail_campaign(p_campaign bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS fairpost.campaigns
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -141,9 +143,9 @@ BEGIN
     RETURN moved;
 END $$;
 
--- Campaigns that have come to a moment of their own: scheduled ones whose time has come, running ones with nothing left
--- that could move by itself or with nobody left to send it, completed ones in which something moves again. Costs the number of campaigns that
--- are alive. Returns those that were moved.
+-- Moves campaigns that are due for a transition: scheduled ones whose time has come, running ones with nothing left that could proceed or with no
+-- account left to send it, and completed ones in which something moves again. The cost is the number of live campaigns. Returns those that were
+-- moved.
 DROP FUNCTION IF EXISTS fairpost.advance_campaigns(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.advance_campaigns(p_now timestamptz DEFAULT NULL) RETURNS TABLE (workspace text, name text, state fairpost.campaign_state, reason text, reason_params jsonb)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -154,7 +156,7 @@ DECLARE
     moved fairpost.campaigns;
     held bigint;
 BEGIN
-    -- Locked before it is looked at closely: nobody gives it work meanwhile. Who is locked is looked at next time, and nobody waits in a circle.
+    -- Locked before the closer look, so that it gets no work in the meantime. Locked ones are left for the next time, so there are no deadlocks.
     FOR c IN
         SELECT * FROM fairpost.campaigns x
         WHERE x.state = 'scheduled' AND x.starts_at <= t
@@ -185,25 +187,26 @@ BEGIN
     END LOOP;
 END $$;
 
--- Whether something of it will move by itself: anything but what is in doubt and held, and what waits for that or for a paused prospect.
+-- Returns whether something of it will proceed without intervention: anything except what is in doubt and held, and what is waiting for that or for a
+-- paused prospect.
 CREATE OR REPLACE FUNCTION fairpost.has_work(p_campaign bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    -- From the end: what has left is behind, and may still be in the index.
+    -- Starts from the end: rows that are gone are at the front, and may still be in the index.
     SELECT (SELECT true FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.due_at < 'infinity' AND NOT (q.state = 'in_doubt' AND q.on_doubt = 'hold' AND (q.evidence IS NULL OR q.evidence ? 'unknown'))
             ORDER BY q.due_at DESC LIMIT 1) IS NOT NULL
 $$;
 
--- Whether there is an account that may send it, or the rest of it.
+-- Returns whether there is an account that may send it, or the rest of it.
 CREATE OR REPLACE FUNCTION fairpost.has_senders(c fairpost.campaigns) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    -- ORDER BY: no index has the pool, and with one for the order, nothing here has to be scanned in sequence
+    -- ORDER BY, because no index has the pool, and with one for the order, nothing has to be scanned sequentially
     SELECT (SELECT true FROM fairpost.accounts a WHERE c.route IN (a.pool, '@' || a.name) ORDER BY a.id LIMIT 1) IS NOT NULL
         OR EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = c.id AND q.due_at < 'infinity' AND left(q.route, 1) = '@'
                    AND (SELECT true FROM fairpost.accounts a WHERE a.name = substr(q.route, 2) LIMIT 1))
 $$;
 
--- Follow-ups that are due on an account that there is no more. Nobody else may send them, so they fail. How many; call again while it returns `p_max`.
--- (For one that is suspended they wait: see settle/pinned.sql.)
+-- Fails follow-ups that are due on an account that no longer exists, because no other account may send them. Returns how many; call again while it
+-- returns `p_max`. (For a suspended account they wait: see settle/pinned.sql.)
 CREATE OR REPLACE FUNCTION fairpost.fail_stranded(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

@@ -1,9 +1,9 @@
--- From one step to the next: what follows an e-mail learns when it is due, or that it will never be.
+-- From one step to the next: determines when the follow-up of an e-mail is due, or that it never will be.
 
 DROP FUNCTION IF EXISTS fairpost.not_led();
 
--- An e-mail of a campaign has just ended. If it was sent, the next step is due so long after it, and goes out through the same
--- account; else there is none.
+-- An e-mail of a campaign has just ended. If it was sent, the next step is due after its delay, through the same account; otherwise there is no next
+-- step.
 CREATE OR REPLACE FUNCTION fairpost.schedule_next_step(p_id bigint, p_state fairpost.email_state, p_account bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -34,7 +34,7 @@ BEGIN
     FROM fairpost.queue q WHERE q.id = next.id;
 END $$;
 
--- What was cancelled only because this e-mail was not sent waits for it again.
+-- E-mails that were only cancelled because this one was not sent wait for it again.
 CREATE OR REPLACE FUNCTION fairpost.revive_followers(p_id bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -45,14 +45,14 @@ BEGIN
     END LOOP;
 END $$;
 
--- Whether nothing more of this campaign goes to this prospect.
+-- Returns whether this prospect gets nothing more of this campaign.
 CREATE OR REPLACE FUNCTION fairpost.is_stopped(p_prospect bigint, p_campaign bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM fairpost.opt_outs s WHERE s.prospect_id = p_prospect AND s.campaign_id IN (p_campaign, 0))
 $$;
 
--- A prospect gets nothing more, of one campaign or (null) of any, for good; `p_reason` in the words of who asks. What is being sent just now is not called back; should it have to be
--- tried again, it is not. How many e-mails were cancelled at once.
+-- Stops sending to a prospect permanently, for one campaign or (null) for all; `p_reason` is the caller's text. An e-mail being sent is completed,
+-- but not retried. Returns how many e-mails were cancelled at once.
 CREATE OR REPLACE FUNCTION fairpost.stop_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -72,7 +72,7 @@ BEGIN
     RETURN n;
 END $$;
 
--- What waits for a prospect is cancelled, of one campaign or (null) of all. How many e-mails.
+-- Cancels what is waiting for a prospect, for one campaign or (null) for all. Returns how many e-mails.
 DROP FUNCTION IF EXISTS fairpost.cancel_prospect(bigint, bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.cancel_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_params jsonb, p_now timestamptz) RETURNS integer
 LANGUAGE plpgsql AS $$
@@ -80,7 +80,8 @@ DECLARE
     email bigint;
     n integer := 0;
 BEGIN
-    -- Locked from the first on, as everybody who ends one locks the next; then the last step first: an earlier one would take it along, with another reason.
+    -- Locked from the first on, because everyone who ends one locks the next; then the last step first: an earlier one would take it along, with
+    -- another reason.
     PERFORM FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign) AND q.state IN ('waiting', 'claimed')
     ORDER BY q.step, q.id FOR UPDATE;
     FOR email IN SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign)
@@ -90,7 +91,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- From all lists, and for good; what waits for them is cancelled. The prospects first, as whoever pauses one has it.
+-- Removes prospects from all lists permanently, and cancels what is waiting for them. The prospects are locked first, in the same order as by a
+-- pause.
 CREATE OR REPLACE FUNCTION fairpost.remove_prospects(p_ids bigint[], p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
@@ -102,8 +104,8 @@ BEGIN
     DELETE FROM fairpost.prospects p WHERE p.id = ANY (p_ids);
 END $$;
 
--- Who puts an e-mail aside because its prospect is paused holds this, shared, from his last look to his commit; who ends the pause takes
--- it alone: else it would stay aside for good. One for every 64th of them, so that a batch of thousands holds few.
+-- Parking an e-mail because its prospect is paused holds this lock, shared, from the last look to the commit; ending the pause takes it exclusively:
+-- otherwise the e-mail would stay parked forever. There is one for every 64th of them, so that a batch of thousands holds few.
 CREATE OR REPLACE FUNCTION fairpost.parking_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 738152666
@@ -118,7 +120,7 @@ BEGIN
     RETURN (SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = p_prospect);
 END $$;
 
--- Paused: whatever waits for this prospect waits for the end of the pause, too. Nothing is cancelled, and nothing is repeated.
+-- Pauses a prospect: whatever is waiting for it also waits for the end of the pause. Nothing is cancelled, and nothing is repeated.
 CREATE OR REPLACE FUNCTION fairpost.pause_prospect(p_prospect bigint, p_paused boolean, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -134,7 +136,7 @@ BEGIN
         moved := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND q.waiting AND q.due_at < 'infinity' ORDER BY q.id FOR UPDATE SKIP LOCKED);
         UPDATE fairpost.queue q SET parked_due = q.due_at, due_at = 'infinity' WHERE q.id = ANY (moved);
     ELSE
-        locked := pg_advisory_xact_lock(fairpost.parking_lock(), (p_prospect % 64)::integer);   -- whoever is just putting something aside is done
+        locked := pg_advisory_xact_lock(fairpost.parking_lock(), (p_prospect % 64)::integer);   -- transactions that are parking e-mails are done
         moved := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND q.waiting AND q.parked_due IS NOT NULL ORDER BY q.step, q.id FOR UPDATE);
         UPDATE fairpost.queue q SET due_at = q.parked_due, parked_due = NULL WHERE q.id = ANY (moved);
         INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, fresh, due_at, id)

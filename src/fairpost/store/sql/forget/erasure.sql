@@ -1,6 +1,6 @@
--- A person's data go; what others need of the same rows stays. `p_workspace` null: in all workspaces.
+-- Erases a person's data, but keeps what others need of the same rows. `p_workspace` null means all workspaces.
 
--- Whether an e-mail was for this person. Nearly always it was for one alone.
+-- Returns whether an e-mail was for this person. Nearly always there is a single recipient.
 CREATE OR REPLACE FUNCTION fairpost.is_for(recipients jsonb, folded text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.normalize_address(recipients #>> '{0,address}') = folded
@@ -17,7 +17,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY(SELECT a.address FROM unnest(addresses) WITH ORDINALITY a(address, place) WHERE fairpost.normalize_address(a.address) <> folded ORDER BY a.place)
 $$;
 
--- Finds these addresses in any text: also in a link, and in JSON; but neither joann@ nor ann@example.com.au where ann@example.com is meant.
+-- Finds these addresses in any text, including links and JSON; but neither joann@ nor ann@example.com.au if ann@example.com is meant.
 CREATE OR REPLACE FUNCTION fairpost.address_pattern(addresses text[]) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT '(?<![[:alnum:]._+-])(?:' || string_agg(DISTINCT regexp_replace(form, '([][^$*.+?(){}|\\])', '\\\1', 'g'), '|') || ')(?![[:alnum:]-]|\.[[:alnum:]])'
@@ -34,8 +34,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN said::text ~* pattern THEN regexp_replace(said::text, pattern, '[erased]', 'gi')::jsonb ELSE said END
 $$;
 
--- First of all: from now on nothing more is sent to him (unless `p_keep_sendable`), and what was kept of him by his address is gone: prospects with their
--- lists and fields, counts of bounces, the entries of the suppression list, which live on as hashes. `written`: the forms in which his address was found.
+-- The first step: from now on the person gets no more mail (unless `p_keep_sendable`), and data stored by address is deleted: prospects with their
+-- lists and fields, counts of bounces, and entries of the suppression list, which are kept as hashes. `written` has the forms in which the address
+-- was found.
 CREATE OR REPLACE FUNCTION fairpost.erase_entries(
     p_workspace text, p_address text, p_keep_sendable boolean DEFAULT false, p_now timestamptz DEFAULT NULL,
     OUT address_hash text, OUT written text[], OUT prospects integer, OUT suppressions integer, OUT cancelled integer, OUT inbox_mails integer, OUT is_new boolean
@@ -71,6 +72,10 @@ BEGIN
     PERFORM fairpost.remove_prospects(known, p_now);
     cancelled := fairpost.erase_emails(waiting, p_address, written);
     DELETE FROM fairpost.soft_bounces b WHERE b.address = person AND (p_workspace IS NULL OR b.workspace = p_workspace);
+    DELETE FROM fairpost.returned r WHERE r.address = person AND (p_workspace IS NULL OR r.workspace = p_workspace);
+    DELETE FROM fairpost.conversations c WHERE c.address = person AND (p_workspace IS NULL OR c.workspace = p_workspace);
+    DELETE FROM fairpost.replies r WHERE r.author = person AND (p_workspace IS NULL OR r.workspace = p_workspace);
+    PERFORM fairpost.erase_outbox_of_address(p_workspace, person, fairpost.address_pattern(written));
     IF p_workspace IS NULL THEN
         DELETE FROM fairpost.inbox i WHERE EXISTS (SELECT FROM unnest(i.recipients) r WHERE fairpost.normalize_address(r) = person);
         GET DIAGNOSTICS inbox_mails = ROW_COUNT;
@@ -78,8 +83,9 @@ BEGIN
     address_hash := encode(hash, 'hex');
 END $$;
 
--- What waits for him, a batch of it, from the id after `p_after` on. Nobody but him would get it: it is cancelled. Others get it too: he alone is taken
--- out, and who had claimed it must claim it anew. What is being sent or in doubt stays as it is, as `in_hand`. `last`: go on after it; null: that was all.
+-- Handles a batch of e-mails waiting for the person, after the id `p_after`. Without other recipients, they are cancelled. Otherwise the person is
+-- removed and the e-mail must be claimed again. E-mails being sent or in doubt are left unchanged, as `in_hand`. Continue after `last`; if it is
+-- null, that was all.
 CREATE OR REPLACE FUNCTION fairpost.erase_waiting(
     p_workspace text, p_address text, p_written text[], p_after bigint DEFAULT 0, p_max integer DEFAULT 500, p_now timestamptz DEFAULT NULL,
     OUT cancelled integer, OUT taken_out integer, OUT in_hand bigint[], OUT last bigint
@@ -110,7 +116,7 @@ BEGIN
     in_hand := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (found) AND q.id <> ALL (free) ORDER BY q.id);
 END $$;
 
--- An e-mail that waits, or was claimed and is locked by us, loses one of its recipients.
+-- Removes one recipient from an e-mail that is waiting, or was claimed and is locked by us.
 CREATE OR REPLACE FUNCTION fairpost.take_out(email fairpost.queue, folded text, p_written text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -125,16 +131,19 @@ BEGIN
         PERFORM fairpost.note(ARRAY[email.id], 1);
     END IF;
     PERFORM fairpost.erase_attempts(email.id, folded, pattern);
+    PERFORM fairpost.erase_labels(email.id, false, pattern);
+    PERFORM fairpost.erase_outbox_of_email(email.id, folded, pattern);
+    DELETE FROM fairpost.webhook_deliveries d WHERE d.email_id = email.id;   -- receivers quote what they get
     PERFORM fairpost.erase_content(email.id, email.content_id, false, pattern);
 END $$;
 
--- How this person's address is written among the recipients.
+-- Returns the forms in which this person's address is written among the recipients.
 CREATE OR REPLACE FUNCTION fairpost.written_forms(recipients jsonb, folded text) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY(SELECT DISTINCT r ->> 'address' FROM jsonb_array_elements(recipients) r WHERE fairpost.normalize_address(r ->> 'address') = folded)
 $$;
 
--- Finished e-mails: of those for him alone there remains that there was one, when, through whom and how it ended. How many.
+-- Finished e-mails: for those to this person alone, only existence, time, account and outcome remain. Returns how many.
 CREATE OR REPLACE FUNCTION fairpost.erase_emails(p_ids bigint[], p_address text, p_written text[]) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -155,13 +164,16 @@ BEGIN
             message_id = CASE WHEN others IS NOT NULL THEN e.message_id END, thread_id = CASE WHEN others IS NOT NULL THEN e.thread_id END
         WHERE e.id = email.id;
         PERFORM fairpost.erase_attempts(email.id, folded, pattern);
+        PERFORM fairpost.erase_labels(email.id, others IS NULL, pattern);
+        PERFORM fairpost.erase_outbox_of_email(email.id, folded, pattern);
+        DELETE FROM fairpost.webhook_deliveries d WHERE d.email_id = email.id;
         PERFORM fairpost.erase_content(email.id, email.content_id, others IS NULL, pattern);
         n := n + 1;
     END LOOP;
     RETURN n;
 END $$;
 
--- What servers said of him. Code and outcome stay.
+-- Servers' replies about the person. Code and outcome are kept.
 CREATE OR REPLACE FUNCTION fairpost.erase_attempts(p_email bigint, folded text, pattern text) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.attempts a SET recipients = (SELECT fairpost.without(jsonb_object_agg(r.key, r.value), pattern) FROM jsonb_each(a.recipients) r WHERE fairpost.normalize_address(r.key) <> folded)
@@ -169,7 +181,7 @@ LANGUAGE sql AS $$
     UPDATE fairpost.attempts a SET reply = '[erased]' WHERE a.email_id = p_email AND a.reply ~* pattern;
 $$;
 
--- The words of an e-mail: all of them where nobody else got it; else only the address. What many e-mails share by its id is nobody's own, and stays.
+-- The content of an e-mail: all of it if there were no other recipients, otherwise only the address. Content shared by id is kept.
 CREATE OR REPLACE FUNCTION fairpost.erase_content(p_email bigint, p_content bigint, p_whole boolean, pattern text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -191,7 +203,7 @@ BEGIN
     UPDATE fairpost.attachments a SET filename = fairpost.without(a.filename, pattern) WHERE a.content_id = p_content AND a.filename ~* pattern;
 END $$;
 
--- Words about him in events, a batch of them, and (in all workspaces) in what is said of accounts. `last`: go on after it; null: that was all.
+-- Texts about the person in a batch of events and, for all workspaces, in accounts' reasons. Continue after `last`; if it is null, that was all.
 CREATE OR REPLACE FUNCTION fairpost.erase_events(
     p_workspace text, p_written text[], p_after bigint DEFAULT 0, p_max integer DEFAULT 50000, OUT erased integer, OUT last bigint
 )
@@ -210,7 +222,7 @@ BEGIN
     END IF;
 END $$;
 
--- Told once, with nothing of the address.
+-- Records the erasure once, with no trace of the address.
 CREATE OR REPLACE FUNCTION fairpost.note_erasure(p_workspace text, p_hash text, p_counts jsonb, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail) VALUES (coalesce(p_now, clock_timestamp()), 'person_erased', p_workspace, p_hash, p_counts)

@@ -1,6 +1,6 @@
--- History goes by the month: whole partitions are dropped, and nobody deletes it row by row.
+-- Drops history by month, as whole partitions instead of single rows.
 
--- The months there are partitions for, the oldest first, with what they take on disk.
+-- Returns the months that have partitions, oldest first, with their size on disk.
 CREATE OR REPLACE FUNCTION fairpost.months_of_history() RETURNS TABLE (month timestamptz, low bigint, high bigint, partitions text[], bytes bigint)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
     SELECT m.month, fairpost.first_id_at(m.month), fairpost.first_id_at(m.month + interval '1 month'), m.partitions, m.bytes
@@ -11,8 +11,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone
     ORDER BY 1
 $$;
 
--- Why a month cannot be dropped although it is over; null: it can. An e-mail is of the month in which it was enqueued, and
--- may finish much later: it is kept as long as any other that finished then. Needs the key of the queue and queue_followers.
+-- Returns why a month cannot be dropped although it is over, or null if it can. An e-mail belongs to the month in which it was enqueued, and may
+-- finish much later: it is kept as long as any other that finished then. Needs the key of the queue and queue_followers.
 CREATE OR REPLACE FUNCTION fairpost.why_kept(p_low bigint, p_high bigint, p_before timestamptz) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -20,16 +20,17 @@ DECLARE
     following CONSTANT bigint := (SELECT q.id FROM fairpost.queue q WHERE q.follows >= p_low AND q.follows < p_high ORDER BY q.follows LIMIT 1);
 BEGIN
     IF unfinished IS NOT NULL THEN
-        RETURN format('e-mail %s of this month is not finished', unfinished);
+        RETURN format('e-mail %s from this month is not finished', unfinished);
     ELSIF following IS NOT NULL THEN
-        RETURN format('e-mail %s is not finished, and follows one of this month', following);
+        RETURN format('e-mail %s is not finished and follows an e-mail from this month', following);
     ELSIF fairpost.finished_since(p_low, p_before) THEN
-        RETURN format('an e-mail of this month finished after %s', to_char(p_before AT TIME ZONE 'UTC', 'YYYY-MM-DD'));
+        RETURN format('an e-mail from this month finished after %s', to_char(p_before AT TIME ZONE 'UTC', 'YYYY-MM-DD'));
     END IF;
     RETURN NULL;
 END $$;
 
--- Whether an e-mail of the month that begins with this id has finished since. By emails_by_finish and no other index, which would be read as a whole.
+-- Returns whether an e-mail of the month that begins with this id has finished since. Uses emails_by_finish and no other index, which would be read
+-- as a whole.
 CREATE OR REPLACE FUNCTION fairpost.finished_since(p_low bigint, p_moment timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_indexscan = off SET jit = off AS $$
 DECLARE
@@ -42,8 +43,8 @@ BEGIN
     RETURN found;
 END $$;
 
--- Contents of a month that others still use: steps of campaigns, e-mails that wait, e-mails of later months. From one to the next along
--- the index: a million e-mails with one content are one look. Needs queue_of_content and emails_of_content.
+-- Returns contents of a month that others still use: steps of campaigns, waiting e-mails, and e-mails of later months. Skips from one to the next
+-- along the index: a million e-mails with one content take one look. Needs queue_of_content and emails_of_content.
 CREATE OR REPLACE FUNCTION fairpost.contents_in_use(p_low bigint, p_high bigint) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH RECURSIVE later(id) AS (
@@ -62,10 +63,10 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
         SELECT s.content_id FROM fairpost.campaign_steps s WHERE s.content_id >= p_low AND s.content_id < p_high)
 $$;
 
--- Drops the oldest month that lies before the moment as a whole and that nothing keeps; call again while it returns one. What others still
--- use of its contents moves to the default partition. A partition can only go while nobody uses its table: whoever comes meanwhile waits behind
--- us, and so we wait 200 ms for a table at most and then fail with lock_not_available, to be tried again. Once we have the tables nobody can
--- come to use anything of the month: what is looked at then is so until the end. (DETACH CONCURRENTLY is not for tables with a default partition.)
+-- Drops the oldest month that is entirely before the moment and that nothing keeps; call again while it returns one. Contents that others still use
+-- move to the default partition. A partition can only be dropped while its table is not in use: later transactions wait behind us, so we wait at most
+-- 200 ms for a table and then fail with lock_not_available, to be tried again. Once we have the tables, no transaction can start using anything of
+-- the month, so what is checked then stays true until the end. (DETACH CONCURRENTLY does not support tables with a default partition.)
 CREATE OR REPLACE FUNCTION fairpost.drop_history(
     p_before timestamptz, p_now timestamptz DEFAULT NULL, OUT month timestamptz, OUT partitions text[], OUT bytes bigint, OUT moved integer
 )
@@ -81,11 +82,11 @@ BEGIN
     PERFORM pg_advisory_xact_lock(fairpost.partitions_lock());
     FOR old IN SELECT * FROM fairpost.months_of_history() h WHERE h.high <= fairpost.first_id_at(least(p_before, t)) ORDER BY h.month LOOP
         CONTINUE WHEN fairpost.why_kept(old.low, old.high, p_before) IS NOT NULL;
-        LOCK TABLE ONLY fairpost.contents, ONLY fairpost.attachments, ONLY fairpost.emails, ONLY fairpost.attempts IN ACCESS EXCLUSIVE MODE;
+        LOCK TABLE ONLY fairpost.contents, ONLY fairpost.attachments, ONLY fairpost.emails, ONLY fairpost.attempts, ONLY fairpost.labels, ONLY fairpost.tag_marks IN ACCESS EXCLUSIVE MODE;
         FOR partition IN SELECT unnest(old.partitions) UNION ALL SELECT h.name || '_rest' FROM fairpost.history_tables() h LOOP
             EXECUTE format('LOCK TABLE ONLY fairpost.%I IN ACCESS EXCLUSIVE MODE NOWAIT', partition);
         END LOOP;
-        EXIT WHEN fairpost.why_kept(old.low, old.high, p_before) IS NOT NULL;   -- since a moment ago: nobody is kept waiting for the next month
+        EXIT WHEN fairpost.why_kept(old.low, old.high, p_before) IS NOT NULL;   -- changed just now: no transaction waits for the next month
         kept := fairpost.contents_in_use(old.low, old.high);
         moved := 0;
         FOR parent, key IN SELECT * FROM fairpost.history_tables() LOOP
@@ -107,8 +108,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- What is in no month: e-mails of months that nobody had made a partition for, and contents that outlived theirs. They are few, and go
--- one by one. How many; call again while it returns `p_max`.
+-- Deletes rows in no month: e-mails of months without a partition, and contents that outlived theirs. They are few, and are deleted one by one.
+-- Returns how many; call again while it returns `p_max`.
 CREATE OR REPLACE FUNCTION fairpost.sweep_rest(p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeout = '200ms' SET jit = off AS $$
 DECLARE
@@ -120,10 +121,12 @@ BEGIN
         SELECT e.id FROM fairpost.emails_rest e WHERE e.id < below AND e.finished_at < p_before
         AND NOT EXISTS (SELECT FROM fairpost.queue q WHERE q.follows = e.id) ORDER BY e.id LIMIT p_max FOR UPDATE SKIP LOCKED);
     DELETE FROM fairpost.attempts_rest a WHERE a.email_id = ANY (emails);
+    DELETE FROM fairpost.labels_rest l WHERE l.email_id = ANY (emails);
+    DELETE FROM fairpost.tag_marks_rest m WHERE m.email_id = ANY (emails);
     DELETE FROM fairpost.emails_rest e WHERE e.id = ANY (emails);
     unused := fairpost.unused_in_rest(below, p_max);
     IF unused <> '{}' THEN
-        LOCK TABLE ONLY fairpost.contents_rest IN ACCESS EXCLUSIVE MODE;   -- nobody comes to use one from here on
+        LOCK TABLE ONLY fairpost.contents_rest IN ACCESS EXCLUSIVE MODE;   -- none can be used from here on
         unused := fairpost.unused_in_rest(below, p_max);
         DELETE FROM fairpost.attachments_rest a WHERE a.content_id = ANY (unused);
         DELETE FROM fairpost.contents_rest c WHERE c.id = ANY (unused);
@@ -134,7 +137,7 @@ BEGIN
     RETURN greatest(cardinality(emails), cardinality(unused));
 END $$;
 
--- Contents in no month, with an id below this one, that nobody uses.
+-- Returns unused contents in no month, with an id below this one.
 CREATE OR REPLACE FUNCTION fairpost.unused_in_rest(p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
     SELECT ARRAY(
@@ -147,13 +150,20 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
         ORDER BY c.id LIMIT p_max)
 $$;
 
--- Events and mails of the development inbox from before the moment, the oldest first. How many; call again while it returns `p_max` or more.
+-- Deletes events, returned mail, and mails of the development inbox from before the moment, oldest first. Returns how many; call again while it
+-- returns `p_max` or more.
 CREATE OR REPLACE FUNCTION fairpost.drop_events(p_before timestamptz, p_max integer DEFAULT 10000) RETURNS integer
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
-    WITH events AS (
+    WITH returned AS (
+        DELETE FROM fairpost.returned r USING (SELECT o.id FROM fairpost.returned o ORDER BY o.id LIMIT p_max) o WHERE r.id = o.id AND r.at < p_before RETURNING 1
+    ), replies AS (
+        DELETE FROM fairpost.replies r USING (SELECT o.id FROM fairpost.replies o ORDER BY o.id LIMIT p_max) o WHERE r.id = o.id AND r.at < p_before RETURNING 1
+    ), conversations AS (
+        DELETE FROM fairpost.conversations c USING (SELECT o.id FROM fairpost.conversations o WHERE o.last_at < p_before ORDER BY o.last_at LIMIT p_max) o WHERE c.id = o.id RETURNING 1
+    ), events AS (
         DELETE FROM fairpost.events e USING (SELECT o.id FROM fairpost.events o ORDER BY o.id LIMIT p_max) o WHERE e.id = o.id AND e.at < p_before RETURNING 1
     ), mails AS (
         DELETE FROM fairpost.inbox i USING (SELECT o.id FROM fairpost.inbox o ORDER BY o.id LIMIT p_max) o WHERE i.id = o.id AND i.received_at < p_before RETURNING 1
     )
-    SELECT greatest((SELECT count(*) FROM events), (SELECT count(*) FROM mails))::integer
+    SELECT greatest((SELECT count(*) FROM events), (SELECT count(*) FROM mails), (SELECT count(*) FROM returned), (SELECT count(*) FROM replies), (SELECT count(*) FROM conversations))::integer
 $$;

@@ -1,5 +1,6 @@
--- What waits because of blocks, those with the most first: what is pinned to an account that may not take it, and what is for a pool of which
--- no account that sends may. Counted like waiting_by_route: by the tree and the notes, never by the queue. `p_workspace`: of one only.
+-- Returns mail that is held back by blocks, largest number first: mail pinned to an account that may not take it, and mail for a pool of which no
+-- sending account may. Counted like waiting_by_route: from the tree and the arrivals, never from the queue. `p_workspace` restricts it to one
+-- workspace.
 CREATE OR REPLACE FUNCTION fairpost.blocked_mail(p_max integer, p_now timestamptz DEFAULT NULL, p_workspace text DEFAULT NULL)
 RETURNS TABLE (route text, account_id bigint, account text, workspace text, since timestamptz, until timestamptz, reason text, params jsonb, waiting bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$

@@ -1,6 +1,6 @@
--- Single e-mails, wherever they are: in the queue or in history.
+-- Single e-mails, whether they are in the queue or in history.
 
--- States as people ask for them, each as those of its e-mails that were not tried yet, and those that were: `ready` is `ready:new` and `ready:retry`.
+-- Splits each requested state into e-mails that were not tried yet and those that were: `ready` is `ready:new` and `ready:retry`.
 CREATE OR REPLACE FUNCTION fairpost.both_kinds(p_states text[]) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY(SELECT s FROM unnest(p_states) s WHERE s LIKE '%:%' UNION SELECT s || k FROM unnest(p_states) s, unnest('{:new,:retry}'::text[]) k WHERE s NOT LIKE '%:%')
@@ -11,9 +11,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_state || CASE WHEN p_attempts > 0 THEN ':retry' ELSE ':new' END
 $$;
 
--- The ids of a page of one workspace, the newest first, below an id. Each statement reads one index backwards and stops at the limit: (workspace, id), or
--- emails_not_sent where sent is not asked for; queue_held for what is in hand. History has a partition for each month, and to plan for all of them takes ten times
--- as long as to read a page: so the plans are kept, and each statement has one that is right whatever it is asked for.
+-- Returns the ids of a page of one workspace, newest first, below an id. Each statement reads one index backwards and stops at the limit: (workspace,
+-- id), or emails_not_sent if sent e-mails are not requested; queue_held for claimed ones. History has a partition for each month, and planning for
+-- all of them takes ten times as long as reading a page: so the plans are kept, and each statement has one that is right for all parameters.
 CREATE OR REPLACE FUNCTION fairpost.newest_of(p_workspace text, p_states text[], p_below bigint, p_max integer, p_now timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -47,7 +47,7 @@ BEGIN
     RETURN ARRAY(SELECT n FROM unnest(found) n ORDER BY n DESC LIMIT p_max);
 END $$;
 
--- The same of all workspaces, for the operator: by the primary keys.
+-- The same for all workspaces, for the operator, by the primary keys.
 CREATE OR REPLACE FUNCTION fairpost.newest_of_all(p_states text[], p_below bigint, p_max integer, p_now timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -75,15 +75,15 @@ BEGIN
         ORDER BY 1 DESC LIMIT p_max);
 END $$;
 
--- A page, the newest first, those before `p_before` where it is given; of one workspace, or of all (null). `p_states` (null: all) are the states as
--- people see them: scheduled and ready where the queue says waiting. `p_ids`: these instead, those of them that are the workspace's.
+-- Returns a page, newest first, optionally before `p_before`; of one workspace, or of all (null). `p_states` (null means all) are the states shown to
+-- users: scheduled and ready instead of the queue's waiting. `p_ids` selects these e-mails instead, as far as they belong to the workspace.
 DROP FUNCTION IF EXISTS fairpost.list_emails(text, text[], bigint, integer, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.list_emails(text, text[], bigint, integer, timestamptz, bigint[]);
 CREATE OR REPLACE FUNCTION fairpost.list_emails(
     p_workspace text, p_states text[], p_before bigint, p_max integer, p_now timestamptz DEFAULT NULL, p_ids bigint[] DEFAULT NULL
 ) RETURNS TABLE (
     id bigint, state text, workspace text, user_name text, stream text, class text, route text, account text, recipients jsonb, subject text,
-    created_at timestamptz, due_at timestamptz, finished_at timestamptz, attempts integer, attempts_max integer, reason text, reason_params jsonb
+    created_at timestamptz, due_at timestamptz, finished_at timestamptz, attempts integer, attempts_max integer, reason text, reason_params jsonb, type text, tags jsonb
 )
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
@@ -99,30 +99,33 @@ BEGIN
     RETURN QUERY
     SELECT x.id, CASE WHEN x.state <> 'waiting' THEN x.state::text WHEN x.due_at <= t THEN 'ready' ELSE 'scheduled' END,
            x.workspace, x.user_name, x.stream, x.class::text, x.route, a.name, x.recipients, c.subject,
-           x.created_at, nullif(x.due_at, 'infinity'), x.finished_at, x.attempts::integer, x.attempts_max::integer, x.reason, x.reason_params
+           x.created_at, nullif(x.due_at, 'infinity'), x.finished_at, x.attempts::integer, x.attempts_max::integer, x.reason, x.reason_params, l.type, l.tags
     FROM (SELECT q.id, q.state, q.workspace, q.user_name, q.stream, q.class, q.route, q.account_id, q.recipients, q.content_id,
                  q.created_at, q.due_at, NULL::timestamptz AS finished_at, q.attempts, q.attempts_max, fairpost.code_in(q.last_error) AS reason, fairpost.params_in(q.last_error) AS reason_params
-          FROM unnest(ids) n(id) JOIN fairpost.queue q USING (id)
+          FROM unnest(ids) n(id) CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = n.id OFFSET 0) q
           UNION ALL
           SELECT e.id, e.state, e.workspace, e.user_name, e.stream, e.class, e.route, e.account_id, e.recipients, e.content_id,
                  e.created_at, e.due_at, e.finished_at, e.attempts, e.attempts_max, e.reason, e.reason_params
-          FROM unnest(ids) n(id) JOIN fairpost.emails e USING (id)) x
-    LEFT JOIN fairpost.contents c ON c.id = x.content_id
-    LEFT JOIN fairpost.accounts a ON a.id = x.account_id
+          FROM unnest(ids) n(id) CROSS JOIN LATERAL (SELECT * FROM fairpost.emails e WHERE e.id = n.id OFFSET 0) e) x
+    LEFT JOIN LATERAL (SELECT c.subject FROM fairpost.contents c WHERE c.id = x.content_id OFFSET 0) c ON true
+    LEFT JOIN LATERAL (SELECT a.name FROM fairpost.accounts a WHERE a.id = x.account_id OFFSET 0) a ON true
+    LEFT JOIN LATERAL (SELECT * FROM fairpost.labels l WHERE l.email_id = x.id OFFSET 0) l ON true
     WHERE p_workspace IS NULL OR x.workspace = p_workspace
     ORDER BY x.id DESC;
 END $$;
 
--- Everything about one e-mail but its attempts; no row when there is none.
+-- Returns everything about one e-mail except its attempts, or no row if it does not exist. The plan is kept, as for a page: planning for all months
+-- takes ten times as long as reading one e-mail.
 DROP FUNCTION IF EXISTS fairpost.show_email(bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.show_email(p_id bigint, p_now timestamptz DEFAULT NULL) RETURNS TABLE (
     id bigint, state text, reason text, reason_params jsonb, workspace text, domain text, user_name text, stream text, class text, route text, account text,
     created_at timestamptz, due_at timestamptz, expires_at timestamptz, claimed_at timestamptz, begun_at timestamptz, finished_at timestamptz,
     attempts integer, attempts_max integer, on_doubt text, idempotency_key text, message_id text, thread_id text,
     sender jsonb, recipients jsonb, remaining text[], fields jsonb, content_id bigint, subject text, text_body text, html_body text,
-    reply_to jsonb, headers jsonb, attachments jsonb
+    reply_to jsonb, headers jsonb, attachments jsonb, type text, tags jsonb, metadata jsonb
 )
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
@@ -136,7 +139,7 @@ BEGIN
            x.sender, x.recipients, x.addresses, x.fields, x.content_id, c.subject, c.text_body, c.html_body, c.reply_to, c.headers,
            (SELECT jsonb_agg(jsonb_build_object('filename', f.filename, 'content_type', f.content_type, 'inline_id', f.inline_id,
                                                 'bytes', octet_length(f.data)) ORDER BY f.position)
-            FROM fairpost.attachments f WHERE f.content_id = x.content_id)
+            FROM fairpost.attachments f WHERE f.content_id = x.content_id), l.type, l.tags, l.metadata
     FROM (SELECT q.id, q.state, fairpost.code_in(q.last_error) AS reason, fairpost.params_in(q.last_error) AS reason_params, q.workspace, q.domain, q.user_name, q.stream, q.class, q.route, q.account_id,
                  q.created_at, q.due_at, q.expires_at, q.claimed_at, q.begun_at, NULL::timestamptz AS finished_at, q.attempts, q.attempts_max,
                  q.on_doubt, q.idempotency_key, NULL::text AS message_id, NULL::text AS thread_id, q.sender, q.recipients, q.addresses, q.fields, q.content_id
@@ -146,11 +149,19 @@ BEGIN
                  e.created_at, e.due_at, e.expires_at, NULL, NULL, e.finished_at, e.attempts, e.attempts_max,
                  e.on_doubt, e.idempotency_key, e.message_id, e.thread_id, e.sender, e.recipients, e.addresses, e.fields, e.content_id
           FROM fairpost.emails e WHERE e.id = p_id) x
-    LEFT JOIN fairpost.contents c ON c.id = x.content_id
-    LEFT JOIN fairpost.accounts a ON a.id = x.account_id;
+    LEFT JOIN LATERAL (SELECT * FROM fairpost.contents c WHERE c.id = x.content_id OFFSET 0) c ON true
+    LEFT JOIN LATERAL (SELECT a.name FROM fairpost.accounts a WHERE a.id = x.account_id OFFSET 0) a ON true
+    LEFT JOIN LATERAL (SELECT * FROM fairpost.labels l WHERE l.email_id = x.id OFFSET 0) l ON true;
 END $$;
 
--- The pictures that the html of one e-mail shows by their cid:, in order, as long as they are no more than so many bytes together.
+-- Returns whether an e-mail's content is a campaign's, with placeholders for the recipient's fields.
+CREATE OR REPLACE FUNCTION fairpost.has_places(p_content bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    RETURN coalesce((SELECT c.is_template FROM fairpost.contents c WHERE c.id = p_content), false);
+END $$;
+
+-- Returns the images that the HTML of one e-mail shows by cid:, in order, up to a total number of bytes.
 CREATE OR REPLACE FUNCTION fairpost.pictures_of(p_id bigint, p_types text[], p_bytes_max integer) RETURNS TABLE (
     filename text, content_type text, inline_id text, data bytea
 )
@@ -170,7 +181,7 @@ BEGIN
     ORDER BY f.position;
 END $$;
 
--- Each attempt of one e-mail, in order.
+-- Returns the attempts of one e-mail, in order.
 CREATE OR REPLACE FUNCTION fairpost.attempts_of(p_id bigint) RETURNS TABLE (
     n integer, account text, begun_at timestamptz, ended_at timestamptz, outcome text, code integer, reply text, response_ms integer, recipients jsonb
 )
@@ -179,8 +190,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     FROM fairpost.attempts t LEFT JOIN fairpost.accounts a ON a.id = t.account_id WHERE t.email_id = p_id ORDER BY t.n
 $$;
 
--- What was sent of a conversation up to this e-mail, the newest first, twenty at most; nothing if this one was not sent. Each by its key, as in load.sql:
--- engines ask for every follow-up.
+-- Returns the sent e-mails of a conversation up to this one, newest first, at most twenty; none if this one was not sent. Each is read by its key, as
+-- in load.sql, because engines ask for every follow-up.
 CREATE OR REPLACE FUNCTION fairpost.conversation(p_id bigint) RETURNS TABLE (message_id text, thread_id text, account_id bigint)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     WITH RECURSIVE said AS (

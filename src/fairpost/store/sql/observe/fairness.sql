@@ -1,11 +1,11 @@
--- What `fairpost fairness` shows. By the tree's own counts, the notes it has not read, and counters by the hour: costs the
--- number of senders and of their hours, never of e-mails. `p_workspace` (null: all) looks inside one. Senders are hashed, not sorted:
--- by names that takes twice as long, and the planner takes them for few.
+-- The figures of `fairpost fairness`, from the tree's own counts, the arrivals it has not absorbed, and hourly counters: the cost is the number of
+-- senders and of their hours, never of e-mails. `p_workspace` (null means all) restricts it to one. Senders are hashed, not sorted: sorting by name
+-- takes twice as long, and the planner underestimates their number.
 
--- Who has how much waiting, in one look, because reading the tree is what costs. `of` says what a row is about:
---   spread             `times` users of this tier have `n` e-mails each: what inequality is computed from
---   workspace, user    those with the most, at most `p_max` of each; `name` is empty of a workspace
---   domain             the same, of the From domains in those workspaces
+-- Returns how many e-mails each sender has waiting, in one query, because reading the tree is the main cost. `of` says what a row is about:
+--   spread             `times` users of this tier have `n` e-mails each, for computing inequality
+--   workspace, user    those with the most, at most `p_max` of each; `name` is empty for a workspace
+--   domain             the same for the From domains in those workspaces
 CREATE OR REPLACE FUNCTION fairpost.waiting_by_sender(p_workspace text, p_max integer)
 RETURNS TABLE (of text, workspace text, name text, tier smallint, n bigint, times bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
@@ -15,8 +15,8 @@ BEGIN
     RETURN QUERY
     WITH users AS MATERIALIZED (
         SELECT x.workspace, x.user_name, sum(x.n) AS n
-        FROM (SELECT d.workspace, c.key AS user_name, c.waiting::double precision AS n   -- added up faster than bigint, and as exact
-              FROM fairpost.nodes d JOIN fairpost.node_state c ON c.parent = d.id   -- what hangs on a domain is a user, and there are fewer domains
+        FROM (SELECT d.workspace, c.key AS user_name, c.waiting::double precision AS n   -- adds up faster than bigint, and just as exactly
+              FROM fairpost.nodes d JOIN fairpost.node_state c ON c.parent = d.id   -- the children of a domain are users, and there are fewer domains
               WHERE p_workspace IS NULL AND d.level = 'domain' AND c.waiting <> 0
               UNION ALL
               SELECT u.workspace, u.key, c.waiting FROM fairpost.nodes u JOIN fairpost.node_state c ON c.id = u.id
@@ -30,7 +30,7 @@ BEGIN
         SELECT x.workspace, x.domain, sum(x.n) AS n
         FROM (SELECT d.workspace, d.key AS domain, c.waiting AS n
               FROM workspaces w JOIN fairpost.nodes d ON d.workspace = w.workspace AND d.level = 'domain' JOIN fairpost.node_state c ON c.id = d.id
-              UNION ALL   -- what hangs below another domain than the one in its From
+              UNION ALL   -- what is attached below another domain than the one in its From
               SELECT l.workspace, x.domain, x.sign * c.waiting
               FROM workspaces w JOIN fairpost.leaves l ON l.workspace = w.workspace AND l.domain <> l.home JOIN fairpost.node_state c ON c.id = l.node,
                    LATERAL (VALUES (l.home, -1), (l.domain, 1)) x(domain, sign)
@@ -42,7 +42,7 @@ BEGIN
         WHERE r.tier IS NOT NULL AND r.level IN ('workspace', 'user') AND (p_workspace IS NULL OR r.workspace = p_workspace)
     )
     SELECT 'spread', NULL, NULL, x.tier, x.n::bigint, count(*)
-    FROM (SELECT coalesce(least(of_user.tier, of_all.tier), 1::smallint) AS tier, u.n FROM users u   -- as tier_of has it
+    FROM (SELECT coalesce(least(of_user.tier, of_all.tier), 1::smallint) AS tier, u.n FROM users u   -- same as in tier_of
           LEFT JOIN said of_user ON of_user.level = 'user' AND of_user.workspace = u.workspace AND of_user.key = u.user_name
           LEFT JOIN said of_all ON of_all.level = 'workspace' AND of_all.workspace = u.workspace) x
     GROUP BY x.tier, x.n
@@ -54,16 +54,17 @@ BEGIN
     (SELECT 'user', u.workspace, u.user_name, NULL, u.n::bigint, 1 FROM users u ORDER BY u.n DESC LIMIT p_max);
 END $$;
 
--- Who was served since then: sent, bounced and rejected together. `is_fair`: by the fair queue, or by arrival, when it happened; null: by either.
---   hour        what each hour brought by each queue; `n` in all, and what of it
+-- Returns who was served since then: sent, bounced and rejected together. `is_fair` selects the fair queue, or the order of arrival, at the time;
+-- null means either.
+--   hour        the results of each hour by each queue; `n` is the total
 --   workspace, user    those with the most by either, at most `p_max` of each
---   workspaces, users  `times` of them had `n` each by this queue: what inequality is computed from; by either only where both served somebody
+--   workspaces, users  `times` of them had `n` each by this queue, for computing inequality; by either only if both served any
 CREATE OR REPLACE FUNCTION fairpost.served_by_sender(p_workspace text, p_since timestamptz, p_max integer)
 RETURNS TABLE (of text, is_fair boolean, workspace text, name text, hour timestamptz, n bigint, sent bigint, bounced bigint, rejected bigint, times bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
-    since CONSTANT timestamptz := fairpost.hour_of(p_since);   -- an hour counts whole
+    since CONSTANT timestamptz := fairpost.hour_of(p_since);   -- whole hours are counted
 BEGIN
     RETURN QUERY
     WITH users AS MATERIALIZED (
@@ -73,7 +74,7 @@ BEGIN
         WHERE a.hour >= since AND a.sent + a.bounced + a.rejected > 0 AND (p_workspace IS NULL OR a.workspace = p_workspace) GROUP BY 1, 2
     ), workspaces AS MATERIALIZED (
         SELECT u.workspace, sum(u.n) AS n, sum(u.by_arrival) AS by_arrival FROM users u GROUP BY 1
-    ), queues(is_fair) AS MATERIALIZED (   -- those that served somebody, and both of them
+    ), queues(is_fair) AS MATERIALIZED (   -- queues that served any mail, and both together
         SELECT true WHERE EXISTS (SELECT FROM workspaces w WHERE w.by_arrival < w.n)
         UNION ALL SELECT false WHERE EXISTS (SELECT FROM workspaces w WHERE w.by_arrival > 0)
         UNION ALL SELECT NULL WHERE EXISTS (SELECT FROM workspaces w WHERE w.by_arrival < w.n) AND EXISTS (SELECT FROM workspaces w WHERE w.by_arrival > 0)
@@ -96,8 +97,8 @@ BEGIN
     WHERE x.n > 0 GROUP BY x.is_fair, x.n;
 END $$;
 
--- Of each hour since then: `times` users had `n` e-mails sent, bounced or rejected in it. Like served_by_sender by the index activity_by_hour, or of one
--- workspace by the primary key.
+-- For each hour since then, `times` users had `n` e-mails sent, bounced or rejected in it. Like served_by_sender, it uses the index activity_by_hour,
+-- or for one workspace the primary key.
 CREATE OR REPLACE FUNCTION fairpost.served_by_hour(p_workspace text, p_since timestamptz)
 RETURNS TABLE (hour timestamptz, n bigint, times bigint)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off AS $$
@@ -108,7 +109,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
     GROUP BY 1, 2
 $$;
 
--- How long things took since then, all accounts together, or those of one workspace: a histogram for each kind and tier.
+-- Returns how long things took since then, for all accounts together or those of one workspace: a histogram for each kind and tier.
 DROP FUNCTION IF EXISTS fairpost.measured_since(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.measured_since(p_since timestamptz, p_workspace text DEFAULT NULL)
 RETURNS TABLE (kind text, tier smallint, total_us bigint, buckets jsonb)
@@ -128,8 +129,8 @@ BEGIN
     JOIN (SELECT c.kind, c.tier, jsonb_object_agg(c.key, c.n) AS buckets FROM counted c GROUP BY 1, 2) c USING (kind, tier);
 END $$;
 
--- Those who are throttled, the latest first. `found_after`: so long after it happened that a score rose above the threshold, at most; null where that
--- cannot be said. By the index senders_throttled.
+-- Returns throttled senders, latest first. `found_after` is the maximum time from the event until the score exceeded the threshold, or null if
+-- unknown. Uses the index senders_throttled.
 CREATE OR REPLACE FUNCTION fairpost.throttled(p_workspace text, p_max integer)
 RETURNS TABLE (
     workspace text, level text, name text, since timestamptz, until timestamptz, is_enforced boolean, is_by_hand boolean, score smallint, reasons text[],
@@ -144,7 +145,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
     ORDER BY s.throttled_since DESC, s.workspace, s.level, s.name
 $$;
 
--- How many are throttled (`stopped`: nothing of theirs goes out now), how many would be if it counted, how many names are held by a person.
+-- Returns how many senders are throttled (`stopped`: nothing of theirs goes out now), how many would be if throttling were on, and how many names are
+-- held manually.
 CREATE OR REPLACE FUNCTION fairpost.count_throttled(
     p_workspace text, p_now timestamptz DEFAULT NULL, OUT throttled bigint, OUT stopped bigint, OUT observed bigint, OUT held bigint
 )

@@ -1,5 +1,6 @@
--- Who is held now, why, until when (null: until released), and how many e-mails wait below: those with the most first.
--- `routes`: those that they wait for. `kind`: held (by a person), throttled or closed (the window of a campaign): what lasts longest. Counted like waiting_by_route: by the tree and the notes, never by the queue. `p_workspace`: in one workspace only.
+-- Returns who is held now, why, until when (null: until released), and how many e-mails are waiting below, largest number first. `routes` are those
+-- they are waiting for. `kind` is held (manually), throttled or closed (the window of a campaign), whichever lasts longest. Counted like
+-- waiting_by_route: from the tree and the arrivals, never from the queue. `p_workspace` restricts it to one workspace.
 DROP FUNCTION IF EXISTS fairpost.holds(integer, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.holds(integer, timestamptz, text);
 CREATE OR REPLACE FUNCTION fairpost.holds(p_max integer, p_now timestamptz DEFAULT NULL, p_workspace text DEFAULT NULL)

@@ -1,8 +1,8 @@
--- E-mails by what is known of them. One of the things known leads to e-mails, the newest first, by an index; the others are looked at on each of them.
+-- Finds e-mails by their properties. One property leads to e-mails, newest first, by an index; the others are checked on each of them.
 
--- The ids to which one thing known leads, the newest first, from `p_from` on and below `p_below`. `p_by`: key, address, stream, campaign, user. All but an
--- address belong to one workspace. Each statement has one plan that is right whatever it is asked for (see emails.sql): of the queue, only one index has
--- rows in the order of (workspace, id), and a planner that knows nothing of the queue yet would rather go through all of it by another.
+-- Returns the ids that one property leads to, newest first, from `p_from` on and below `p_below`. `p_by`: key, address, type, tag, stream, campaign,
+-- user. All except an address belong to one workspace. Each statement has one plan that is right for all parameters (see emails.sql): in the queue,
+-- only one index has rows in the order of (workspace, id), and without statistics the planner would scan all of it by another.
 CREATE OR REPLACE FUNCTION fairpost.led_to(p_workspace text, p_by text, p_value text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -15,6 +15,12 @@ BEGIN
     WHEN 'address' THEN
         found := CASE WHEN p_workspace IS NULL THEN fairpost.led_to_by_anybody(p_value, p_from, p_below, p_max)
                  ELSE fairpost.led_to_by_one(p_workspace, p_value, p_from, p_below, p_max) END;
+    WHEN 'type' THEN
+        found := ARRAY(SELECT l.email_id FROM fairpost.labels l WHERE l.workspace = p_workspace AND l.type = p_value AND l.email_id >= p_from AND l.email_id < p_below
+                       ORDER BY l.email_id DESC LIMIT p_max);
+    WHEN 'tag' THEN
+        found := ARRAY(SELECT m.email_id FROM fairpost.tag_marks m WHERE m.mark = p_value::bigint AND m.email_id >= p_from AND m.email_id < p_below
+                       ORDER BY m.email_id DESC LIMIT p_max);
     WHEN 'stream', 'campaign' THEN
         found := ARRAY(
             SELECT n.id FROM (
@@ -31,7 +37,7 @@ BEGIN
                  WHERE e.workspace = p_workspace AND e.stream = s.stream AND e.stream <> '' AND e.id >= p_from AND e.id < p_below
                  ORDER BY e.id DESC LIMIT p_max)) n);
     WHEN 'user' THEN
-        found := ARRAY(   -- by the name as it is folded, and as it is given: that of e-mails from before names were folded
+        found := ARRAY(   -- by the normalized name, and by the given one for e-mails from before names were normalized
             SELECT n.id FROM (SELECT fairpost.normalize_user(p_value) AS name UNION SELECT p_value) u,
             LATERAL (
                 (SELECT q.id FROM fairpost.queue q
@@ -45,7 +51,7 @@ BEGIN
     RETURN ARRAY(SELECT DISTINCT n FROM unnest(found) n ORDER BY n DESC LIMIT p_max);
 END $$;
 
--- The ids of one workspace's e-mails to an address. Whatever others write to it, no e-mail of theirs is looked at, and none counts.
+-- Returns the ids of one workspace's e-mails to an address. E-mails of other workspaces to the same address are neither read nor counted.
 CREATE OR REPLACE FUNCTION fairpost.led_to_by_one(p_workspace text, p_address text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -69,7 +75,7 @@ BEGIN
                  SELECT m.id FROM marked m WHERE m.workspace = p_workspace AND m.id >= p_from AND m.id < p_below);
 END $$;
 
--- The same of all workspaces, for the operator: of history, the newest of each workspace that has written to it, found one after the other.
+-- The same for all workspaces, for the operator: in history, the newest of each workspace that has written to the address, found one after the other.
 CREATE OR REPLACE FUNCTION fairpost.led_to_by_anybody(p_address text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -98,7 +104,7 @@ BEGIN
                      ORDER BY fairpost.address_mark(e.recipients) DESC, e.workspace DESC, e.id DESC LIMIT p_max) n);
 END $$;
 
--- Those of the ids, the newest first, of which all is true that is known. `p_states` as people see them.
+-- Returns those of the ids, newest first, that match all known properties. `p_states` are the states shown to users.
 CREATE OR REPLACE FUNCTION fairpost.those_that_fit(
     p_ids bigint[], p_workspace text, p_wanted jsonb, p_account bigint, p_campaign bigint, p_states text[], p_max integer, p_now timestamptz
 ) RETURNS bigint[]
@@ -107,6 +113,8 @@ DECLARE
     wanted_user CONSTANT text := p_wanted ->> 'user';
     wanted_stream CONSTANT text := p_wanted ->> 'stream';
     wanted_key CONSTANT text := p_wanted ->> 'key';
+    wanted_type CONSTANT text := p_wanted ->> 'type';
+    wanted_tags CONSTANT jsonb := p_wanted -> 'tags';
     person CONSTANT text := fairpost.normalize_address(p_wanted ->> 'to');
     kinds CONSTANT text[] := fairpost.both_kinds(p_states);
 BEGIN
@@ -123,14 +131,18 @@ BEGIN
         AND (wanted_user IS NULL OR x.user_name IN (wanted_user, fairpost.normalize_user(wanted_user))) AND (wanted_stream IS NULL OR x.stream = wanted_stream)
         AND (p_account IS NULL OR x.account_id = p_account) AND (p_campaign IS NULL OR x.campaign_id = p_campaign)
         AND (wanted_key IS NULL OR x.idempotency_key = wanted_key)
+        AND (wanted_type IS NULL AND wanted_tags IS NULL OR EXISTS (
+            SELECT FROM (SELECT * FROM fairpost.labels l WHERE l.email_id = x.id OFFSET 0) l
+            WHERE (wanted_type IS NULL OR l.type = wanted_type) AND (wanted_tags IS NULL OR l.tags @> wanted_tags)))
         AND (person IS NULL OR fairpost.normalize_address(x.recipients #>> '{0,address}') = person
              OR CASE WHEN jsonb_array_length(x.recipients) > 1 THEN fairpost.is_for(x.recipients, person) ELSE false END)
         ORDER BY x.id DESC LIMIT p_max);
 END $$;
 
--- The newest e-mails of which all is true that `p_wanted` says: {to, key, campaign, user, stream, account, since, until}; at most `p_max`, older than
--- `p_before`. A key, a campaign, a user and a stream are a workspace's own, and need its name; when an e-mail was accepted, its id says. Looks at two
--- thousand at most: `looked_to` is the id at which it stopped before it had found enough; null: there is no more, or it has `p_max`.
+-- Returns the newest e-mails that match everything in `p_wanted`: {to, key, campaign, user, stream, account, type, tags, since, until}; at most
+-- `p_max`, older than `p_before`. A key, campaign, user, stream, type and tags belong to a workspace, and need its name; the id tells when an e-mail
+-- was accepted. Reads at most two thousand: `looked_to` is the id at which it stopped before it had found enough, or null if there are no more or it
+-- has `p_max`.
 CREATE OR REPLACE FUNCTION fairpost.search_emails(
     p_workspace text, p_wanted jsonb, p_states text[], p_before bigint, p_max integer, p_now timestamptz DEFAULT NULL,
     OUT ids bigint[], OUT looked_to bigint
@@ -143,24 +155,26 @@ DECLARE
     below bigint := least(p_before, fairpost.first_id_at((p_wanted ->> 'until')::timestamptz), 9223372036854775807);
     account CONSTANT bigint := (SELECT a.id FROM fairpost.accounts a WHERE a.name = p_wanted ->> 'account');
     campaign CONSTANT bigint := (SELECT c.id FROM fairpost.campaigns c WHERE c.workspace = p_workspace AND c.name = p_wanted ->> 'campaign');
-    -- What ended badly is rare, and leads further than who sent it.
+    -- E-mails that ended badly are rare, so this is more selective than the sender.
     is_rare_state CONSTANT boolean := p_states IS NOT NULL AND ARRAY(SELECT split_part(s, ':', 1) FROM unnest(p_states) s) <@ '{failed,bounced,suppressed,cancelled,claimed,sending,in_doubt}';
     leads CONSTANT text := CASE WHEN p_wanted ? 'key' THEN 'key' WHEN p_wanted ? 'to' THEN 'address' WHEN is_rare_state THEN 'state'
-        WHEN p_wanted ->> 'stream' <> '' THEN 'stream' WHEN p_wanted ? 'campaign' THEN 'campaign' WHEN p_wanted ->> 'user' <> '' THEN 'user' ELSE 'state' END;
+        WHEN p_wanted ? 'tags' THEN 'tag' WHEN p_wanted ? 'type' THEN 'type' WHEN p_wanted ->> 'stream' <> '' THEN 'stream' WHEN p_wanted ? 'campaign' THEN 'campaign' WHEN p_wanted ->> 'user' <> '' THEN 'user' ELSE 'state' END;
+    led_by CONSTANT text := CASE leads WHEN 'address' THEN p_wanted ->> 'to'
+        WHEN 'tag' THEN (SELECT fairpost.tag_mark(p_workspace, t.key, t.value)::text FROM jsonb_each_text(p_wanted -> 'tags') t LIMIT 1) ELSE p_wanted ->> leads END;
     batch integer := p_max;
     looked integer := 0;
     candidates bigint[];
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
     ids := '{}';
-    IF p_workspace IS NULL AND p_wanted ?| '{key,campaign,user,stream}' THEN
-        RAISE EXCEPTION 'workspace: a key, a campaign, a user and a stream are of one workspace' USING ERRCODE = 'FP001';
+    IF p_workspace IS NULL AND p_wanted ?| '{key,campaign,user,stream,type,tags}' THEN
+        RAISE EXCEPTION 'workspace: is required to search by key, campaign, user, stream, type or tag' USING ERRCODE = 'FP001';
     ELSIF p_wanted ? 'account' AND account IS NULL OR p_wanted ? 'campaign' AND campaign IS NULL THEN
         RETURN;
     END IF;
     LOOP
         candidates := CASE WHEN leads <> 'state' THEN
-                fairpost.led_to(p_workspace, leads, p_wanted ->> CASE leads WHEN 'address' THEN 'to' ELSE leads END, oldest, below, batch)
+                fairpost.led_to(p_workspace, leads, led_by, oldest, below, batch)
             WHEN p_workspace IS NULL THEN fairpost.newest_of_all(p_states, below, batch, t)
             ELSE fairpost.newest_of(p_workspace, p_states, below, batch, t) END;
         ids := ids || fairpost.those_that_fit(

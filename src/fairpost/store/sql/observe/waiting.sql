@@ -1,6 +1,6 @@
--- How many e-mails wait on each route, by the tree's own counts and the notes it has not read yet: costs the number of
--- workspaces and of notes, never the number of e-mails. Routes with nothing waiting are left out.
--- `due`: something of it may go out now, as far as its sender is concerned. `next_at`: when the next becomes due.
+-- Returns how many e-mails are waiting on each route, from the tree's own counts and the arrivals it has not absorbed yet: the cost is the number of
+-- workspaces and arrivals, never of e-mails. Routes with nothing waiting are left out. `due` means that some of it may go out now, as far as its
+-- sender is concerned. `next_at` is when the next becomes due.
 CREATE OR REPLACE FUNCTION fairpost.waiting_by_route(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (route text, waiting bigint, due boolean, next_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$
@@ -38,7 +38,8 @@ BEGIN
     WHERE x.n > 0 ORDER BY 1;
 END $$;
 
--- The same for one workspace: a probe of the index queue_waiting for each of its leaves. Held or not, for the workspace is told of its holds.
+-- The same for one workspace: a probe of the index queue_waiting for each of its leaves. Includes held mail, because the workspace is told of its
+-- holds.
 CREATE OR REPLACE FUNCTION fairpost.own_routes(p_workspace text, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (route text, waiting bigint, due boolean, next_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -67,7 +68,7 @@ BEGIN
     SELECT c.route, c.n, coalesce(m.due, false), m.next_at FROM counted c LEFT JOIN moments m USING (route) WHERE c.n > 0 ORDER BY 1;
 END $$;
 
--- How many wait of each class: of all, or of one workspace.
+-- Returns how many e-mails of each class are waiting: of all, or of one workspace.
 CREATE OR REPLACE FUNCTION fairpost.waiting_by_class(p_workspace text) RETURNS TABLE (class text, waiting bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column

@@ -1,14 +1,13 @@
--- How often somebody may try to sign in.
+-- Limits on sign-in attempts.
 
 CREATE OR REPLACE FUNCTION fairpost.address_key(p_workspace text, p_folded text) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT sha256(convert_to(concat(p_workspace, E'\n', p_folded), 'UTF8'))
 $$;
 
--- What is tried counts as a failure from now on, until somebody takes it back because it went well: of those who try at the
--- same moment, no more are judged than may fail. `attempt_id` is null where there were too many, and `free_at` says when there is
--- room again. What is older than the window is forgotten on the way.
--- Callers that lock a person do it before: nobody waits for a person while he holds these locks.
+-- Records an attempt, which counts as a failure until it is taken back after success: of concurrent attempts, no more are judged than may fail.
+-- `attempt_id` is null if there were too many, and `free_at` says when there is room again. Attempts older than the window are deleted along the way.
+-- Callers that lock a person do so first, so that no transaction waits for a person while holding these locks.
 CREATE OR REPLACE FUNCTION fairpost.take_attempt(
     p_address_key bytea, p_client_key bytea, p_address_max integer, p_client_max integer, p_window interval,
     p_now timestamptz DEFAULT NULL, OUT attempt_id bigint, OUT free_at timestamptz
@@ -33,7 +32,7 @@ BEGIN
     END IF;
 END $$;
 
--- What nobody can use or wants to see any more.
+-- Deletes expired rows.
 CREATE OR REPLACE FUNCTION fairpost.forget_sign_ins(p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

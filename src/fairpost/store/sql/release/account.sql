@@ -1,5 +1,5 @@
--- A new sender account, with its lease and the routes it serves; what `p_settings` does not name has the table's default.
--- Returns its id. `p_id` is for a secret that was sealed for this id, and `p_keys` are the keys that were in use then (see secrets.sql).
+-- Adds a sender account, with its lease and the routes it serves; columns not in `p_settings` have the table's defaults. Returns its id. `p_id` is
+-- for a secret that was sealed for this id, and `p_keys` are the keys that were in use at that time (see secrets.sql).
 DROP FUNCTION IF EXISTS fairpost.add_account(text, text, text, jsonb, text, integer, integer, integer, integer, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.add_account(text, text, text, jsonb, text, integer, integer, integer, integer, timestamptz, bigint, text[]);
 CREATE OR REPLACE FUNCTION fairpost.add_account(
@@ -12,7 +12,7 @@ DECLARE
 BEGIN
     PERFORM fairpost.require_own_account(p_name);
     PERFORM fairpost.expect_keys(p_keys);
-    PERFORM FROM fairpost.fairness f FOR KEY SHARE;   -- whoever lays it anew knows all routes
+    PERFORM FROM fairpost.fairness f FOR KEY SHARE;   -- so that a change of the fairness settings sees all routes
     PERFORM fairpost.add_route(p_pool), fairpost.add_route('@' || p_name);
     INSERT INTO fairpost.accounts (id, name, address, pool, transport, created_at) OVERRIDING SYSTEM VALUE
     VALUES (added, p_name, p_address, p_pool, p_transport, coalesce(p_now, clock_timestamp()));
@@ -26,9 +26,9 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT nextval(pg_get_serial_sequence('fairpost.accounts', 'id'))
 $$;
 
--- Changes what `p_changes` names, by the columns of the table, and `secret` beside `transport`: the password of a server
--- stays unless it is named. Whatever the account was waiting for is looked at anew. `p_revision`: only while it is this one. Returns the account's id;
--- null: there is none.
+-- Changes the columns named in `p_changes`, and `secret` separately from `transport`: a server's password is kept unless it is named. Whatever the
+-- account was waiting for is checked again. If `p_revision` is given, the account must still have it. Returns the account's id, or null if it does
+-- not exist.
 DROP FUNCTION IF EXISTS fairpost.change_account(text, jsonb, text[]);
 CREATE OR REPLACE FUNCTION fairpost.change_account(p_name text, p_changes jsonb, p_keys text[] DEFAULT NULL, p_revision bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -42,14 +42,14 @@ BEGIN
     PERFORM fairpost.expect_keys(p_keys);
     PERFORM FROM fairpost.fairness f FOR KEY SHARE;
     PERFORM fairpost.add_route(p_changes ->> 'pool') WHERE p_changes ? 'pool';
-    -- The lease first, as everybody has it.
+    -- The lease is locked first, as everywhere.
     SELECT l.account_id INTO changed FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id WHERE a.name = p_name FOR UPDATE OF l;
     IF changed IS NULL THEN
         RETURN NULL;
     END IF;
     SELECT * INTO was FROM fairpost.accounts a WHERE a.id = changed AND a.revision = coalesce(p_revision, a.revision) FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'the account was changed meanwhile' USING ERRCODE = 'FP006', HINT = 'Nothing was changed.';
+        RAISE EXCEPTION 'the account was changed in the meantime' USING ERRCODE = 'FP006', HINT = 'Nothing was changed.';
     END IF;
     becomes := jsonb_populate_record(was, p_changes);
     becomes.transport := (becomes.transport - 'secret') || jsonb_strip_nulls(jsonb_build_object('secret',
@@ -84,7 +84,7 @@ BEGIN
     RETURN changed;
 END $$;
 
--- What can be changed of an account: its address, its server, its status, and every limit, also one that a later migration adds.
+-- What can be changed about an account: its address, its server, its status, and every limit, including those added by later migrations.
 CREATE OR REPLACE FUNCTION fairpost.changeable_columns() RETURNS SETOF name
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT a.attname FROM pg_attribute a
@@ -92,8 +92,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
       AND a.attname NOT IN ('id', 'name', 'workspace', 'created_at', 'revision', 'is_stopped_by_operator')
 $$;
 
--- By whoever drives it, or (`p_epoch` null) by anybody: it is in this status from now on, until the moment given or until
--- a person says otherwise. False: the lease is gone, and nothing was changed.
+-- Sets the status, by its worker or (`p_epoch` null) by any caller, until the given moment or until a person changes it. Returns false, changing
+-- nothing, if the lease is gone.
 DROP FUNCTION IF EXISTS fairpost.set_status(bigint, bigint, fairpost.account_status, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.set_status(bigint, bigint, fairpost.account_status, text, timestamptz, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_status(
@@ -106,22 +106,25 @@ BEGIN
         RETURN false;
     END IF;
     UPDATE fairpost.accounts a SET status = p_status, status_reason = p_reason, status_params = fairpost.shortened(p_params), status_until = p_until,
-        is_stopped_by_operator = false   -- so its owner may resume it, whoever stopped it before
-    WHERE a.id = p_account AND a.status = 'active';   -- what a person has decided stays
+        is_stopped_by_operator = false   -- so its owner may resume it
+    WHERE a.id = p_account AND a.status = 'active';   -- a person's decision takes precedence
     IF FOUND AND p_status = 'suspended' AND p_now IS NOT NULL THEN
         UPDATE fairpost.leases l SET suspended_at = p_now WHERE l.account_id = p_account;
     END IF;
     RETURN true;
 END $$;
 
--- Every change of a status is told to whom the account belongs, with its reason, whoever made it; and since when it is suspended is kept.
+-- Reports every change of status to the account's owner with its reason, and stores the start of a suspension.
 CREATE OR REPLACE FUNCTION fairpost.log_status() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
     VALUES (clock_timestamp(), 'account_' || NEW.status, NEW.workspace, NEW.name,
             jsonb_strip_nulls(jsonb_build_object('reason', NEW.status_reason, 'params', NEW.status_params, 'until', NEW.status_until, 'before', OLD.status)));
-    IF NEW.status = 'suspended' THEN   -- it cannot log in any more, or nobody tries
+    INSERT INTO fairpost.outbox (at, kind, workspace, account_id, subject, reason, params)
+    VALUES (clock_timestamp(), CASE NEW.status WHEN 'active' THEN 'account.resumed' WHEN 'suspended' THEN 'account.suspended' ELSE 'account.paused' END, NEW.workspace, NEW.id, NEW.name,
+            NEW.status_reason, NEW.status_params);
+    IF NEW.status = 'suspended' THEN   -- it can no longer log in, or does not try
         UPDATE fairpost.mailboxes m SET failed_since = coalesce(m.failed_since, clock_timestamp()) WHERE m.account_id = NEW.id;
     END IF;
     IF 'suspended' IN (OLD.status, NEW.status) THEN
@@ -130,7 +133,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The account sends nothing until then. Every word replaces the last. False: the lease is gone.
+-- Makes the account send nothing until then. Each call replaces the last. Returns false if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.rest(p_account bigint, p_epoch bigint, p_until timestamptz, p_reason text, p_detail text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
@@ -139,8 +142,8 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Remembers what the account has met (null: nothing any more). The tries of `p_forgiven`, which failed because of the account, are given back,
--- those that have failed meanwhile are tried again. False: the lease is gone.
+-- Stores the account's troubles (null: none any more). The attempts of `p_forgiven`, which failed because of the account, are given back, and those
+-- that have failed in the meantime are tried again. Returns false if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.set_troubles(p_account bigint, p_epoch bigint, p_troubles jsonb, p_forgiven bigint[] DEFAULT '{}', p_now timestamptz DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -158,8 +161,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes an account that has nothing in hand and nothing waiting for it alone; else says how much, and changes nothing.
--- The lease's row is locked first, as by everybody who claims: nothing comes into its hands meanwhile.
+-- Removes an account that has nothing claimed and nothing waiting for it alone; otherwise returns how much, and changes nothing. The lease's row is
+-- locked first, as for a claim, so that nothing is claimed in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.remove_account(
     p_name text, OUT known boolean, OUT removed boolean, OUT in_hand bigint, OUT in_doubt bigint, OUT pinned bigint
 )
@@ -172,7 +175,7 @@ BEGIN
     WHERE a.name = p_name FOR UPDATE OF l;
     known := account IS NOT NULL;
     IF fairpost.tenant() IS NOT NULL AND EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = account AND a.is_stopped_by_operator AND a.status <> 'active') THEN
-        RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';   -- else it would come back under its name, and send
+        RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';   -- otherwise it would come back under its name, and send
     END IF;
     SELECT count(*) FILTER (WHERE q.state <> 'in_doubt'), count(*) FILTER (WHERE q.state = 'in_doubt') INTO in_hand, in_doubt
     FROM fairpost.queue q WHERE q.account_id = account AND NOT q.waiting;

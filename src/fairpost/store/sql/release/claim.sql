@@ -29,9 +29,9 @@
 -- Locks: workspaces are locked with SKIP LOCKED, so claims of one route do not wait for each other; everything below a workspace is protected by its lock.
 -- Lock first, look after, each in a statement of its own: under READ COMMITTED only a new statement sees what the last holder of a lock committed.
 
--- Stage and claim in one round trip. `verdict`: ok, stale (the lease is gone: stop at once), inactive (the account may
--- not send now), changed (it has other settings by now: begin anew) or paused (nobody may; `next_at` is when that ends, null: when somebody resumes). When nothing came, `again` says that others held what there is: look again before sleeping; else
--- `next_at` is the next moment something becomes due.
+-- Stages and claims in one round trip. `verdict`: ok, stale (the lease is gone: stop at once), inactive (the account may not send now), changed (its
+-- settings changed: start again) or paused (all sending; `next_at` is the end of the pause, null: until resumed). If nothing was claimed, `again`
+-- means that others held everything: check again before sleeping; otherwise `next_at` is when something becomes due next.
 CREATE OR REPLACE FUNCTION fairpost.claim(
     p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT ids bigint[], OUT again boolean, OUT next_at timestamptz
@@ -72,8 +72,8 @@ BEGIN
         RETURN;
     END IF;
     verdict := 'ok';
-    -- A claim that a crash of the server forgets does no harm: the e-mails just wait again, for begin is durable and
-    -- comes after. So nobody has to wait for the disk while a workspace is locked.
+    -- If a crash of the server forgets a claim, no harm is done: the e-mails just wait again, because begin is durable and comes later. So no
+    -- transaction waits for the disk while a workspace is locked.
     PERFORM set_config('synchronous_commit', 'off', true);
 
     again := fairpost.absorb_arrivals(routes, t);
@@ -90,7 +90,8 @@ BEGIN
     END IF;
 END $$;
 
--- Urgent goes first, and bulk keeps a tenth; `urgent_run` is what it is owed: urgent e-mails since it had its part. `served`: what each lane has had.
+-- Urgent mail goes first, and bulk mail keeps a tenth; `urgent_run` is what it is owed: the number of urgent e-mails since its last turn. `served` is
+-- what each lane has had.
 CREATE OR REPLACE FUNCTION fairpost.pick_classes(
     routes text[], f fairpost.fairness, for_account bigint[], for_epoch bigint[], p_limit integer, blocked text[], p_now timestamptz,
     INOUT urgent_run integer, INOUT served double precision[], OUT ids bigint[], OUT skipped boolean
@@ -113,16 +114,16 @@ BEGIN
     ids := ids || got.ids;
     IF urgent = p_limit - for_bulk AND bulk < for_bulk THEN
         got := fairpost.pick_by_lanes(routes, 'urgent', f, for_account, for_epoch, urgent + bulk, for_bulk - bulk, blocked, p_now, got.served, got.open);
-        ids := ids || got.ids;   -- in the order in which they were given out
+        ids := ids || got.ids;   -- in the order in which they were assigned
         urgent := urgent + cardinality(got.ids);
     END IF;
     served := fairpost.carry_over(got.served, got.open);
     urgent_run := least(9, greatest(0, urgent_run + urgent - 9 * bulk));
 END $$;
 
--- One claim for many accounts of a pool that one process drives: what there is is shared out among them in turn, so that each gets its part of everybody's mail.
--- `p_limits`: how many each may have. Who is left out of the answer claims alone: its lease is not in order or locked, it may not send now, senders are blocked on
--- it, or mail waits that only it may send.
+-- Claims once for many accounts of a pool that one process drives: available e-mails are shared out among them in turn, so that each gets its part of
+-- every sender's mail. `p_limits` is how many each may have. An account that is missing from the answer must claim alone: its lease is not in order
+-- or is locked, it may not send now, senders are blocked on it, or mail is waiting that only it may send.
 CREATE OR REPLACE FUNCTION fairpost.claim_group(
     p_pool text, p_accounts bigint[], p_epochs bigint[], p_limits integer[], p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (account bigint, ids bigint[], again boolean, next_at timestamptz)
@@ -132,26 +133,32 @@ DECLARE
     f fairpost.fairness;
     done text;
     is_behind boolean;
-    first fairpost.leases;
-    served_ids bigint[];     -- the accounts that take part, and their leases
+    leader bigint;           -- its lease stores what is owed to bulk mail and to the lanes
+    lease fairpost.leases;
+    served_ids bigint[];     -- the participating accounts, and their leases
     epochs bigint[];
     names text[];
-    busy_alone text[];       -- mail waits that only they may send
-    slot_account bigint[];   -- whose each e-mail will be
+    busy_alone text[];       -- accounts with waiting mail that only they may send
+    slot_account bigint[];   -- the account that gets each e-mail
     slot_epoch bigint[];
     got record;
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION 'claim_group: needs the isolation level read committed, got %', current_setting('transaction_isolation') USING ERRCODE = 'FP002';
     END IF;
+    SELECT k.account INTO leader FROM (SELECT * FROM unnest(p_accounts) WITH ORDINALITY k(account, place) ORDER BY k.place) k
+    CROSS JOIN LATERAL (SELECT FROM fairpost.leases l WHERE l.account_id = k.account ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) l LIMIT 1;
+    IF leader IS NULL THEN
+        RETURN;
+    END IF;
     served_ids := ARRAY(
         SELECT k.account FROM (SELECT * FROM unnest(p_accounts) k(account) ORDER BY k.account) k
-        CROSS JOIN LATERAL (SELECT FROM fairpost.leases l WHERE l.account_id = k.account ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) l);
+        CROSS JOIN LATERAL (SELECT FROM fairpost.leases l WHERE l.account_id = k.account ORDER BY l.step DESC LIMIT 1 FOR KEY SHARE SKIP LOCKED) l);
     t := coalesce(p_now, clock_timestamp());
     IF EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > t) THEN
         RETURN;
     END IF;
-    -- Lock first, look after.
+    -- Lock first, then look.
     SELECT array_agg(l.account_id), array_agg(l.epoch), array_agg(a.name) INTO served_ids, epochs, names
     FROM unnest(p_accounts, p_epochs) k(account, epoch)
     CROSS JOIN LATERAL (SELECT * FROM fairpost.leases l WHERE l.account_id = k.account ORDER BY l.step DESC LIMIT 1) l
@@ -162,7 +169,7 @@ BEGIN
     IF served_ids IS NULL THEN
         RETURN;
     END IF;
-    done := set_config('synchronous_commit', 'off', true);   -- as in claim
+    done := set_config('synchronous_commit', 'off', true);   -- same as in claim
     is_behind := fairpost.absorb_arrivals(p_pool || ARRAY(SELECT '@' || n.name FROM unnest(names) n(name)), t);
     busy_alone := fairpost.with_pinned_work(names);
     IF busy_alone <> '{}' THEN
@@ -176,13 +183,11 @@ BEGIN
     FROM (SELECT k.account, k.epoch, n.nth FROM unnest(served_ids, epochs) k(account, epoch) JOIN unnest(p_accounts, p_limits) w(account, most) USING (account)
           CROSS JOIN LATERAL generate_series(1, w.most) n(nth)) s;
     SELECT * INTO f FROM fairpost.fairness;
-    SELECT * INTO first FROM fairpost.leases l WHERE l.account_id = served_ids[1] ORDER BY l.step DESC LIMIT 1;
-    got := fairpost.pick_classes(ARRAY[p_pool], f, slot_account, slot_epoch, cardinality(slot_account), '{}', t, first.urgent_run, first.lanes_served);
-    -- What bulk mail and the lanes are owed is owed by all of them alike.
-    UPDATE fairpost.leases l SET urgent_run = got.urgent_run, lanes_served = got.served
-    FROM (SELECT l.account_id, l.step, l.urgent_run, l.lanes_served FROM unnest(served_ids) k(account)
-          CROSS JOIN LATERAL (SELECT * FROM fairpost.leases l WHERE l.account_id = k.account ORDER BY l.step DESC LIMIT 1) l) o
-    WHERE l.account_id = o.account_id AND l.step = o.step AND (o.urgent_run, o.lanes_served) IS DISTINCT FROM (got.urgent_run, got.served);
+    SELECT * INTO lease FROM fairpost.leases l WHERE l.account_id = leader ORDER BY l.step DESC LIMIT 1;
+    got := fairpost.pick_classes(ARRAY[p_pool], f, slot_account, slot_epoch, cardinality(slot_account), '{}', t, lease.urgent_run, lease.lanes_served);
+    IF got.urgent_run <> lease.urgent_run OR got.served <> lease.lanes_served THEN
+        UPDATE fairpost.leases l SET urgent_run = got.urgent_run, lanes_served = got.served WHERE l.account_id = leader AND l.step = lease.step;
+    END IF;
     RETURN QUERY
     SELECT k.account, coalesce(c.ids, '{}'), is_behind OR got.skipped,
            CASE WHEN c.ids IS NULL AND NOT (is_behind OR got.skipped) THEN fairpost.next_moment(ARRAY[p_pool, '@' || k.name]) END
@@ -190,7 +195,7 @@ BEGIN
     LEFT JOIN (SELECT slot_account[i.place] AS account, array_agg(i.id ORDER BY i.place) AS ids FROM unnest(got.ids) WITH ORDINALITY i(id, place) GROUP BY 1) c USING (account);
 END $$;
 
--- Those of these accounts for which mail is due that nobody else may send.
+-- Returns those accounts that have due mail which only they may send.
 CREATE OR REPLACE FUNCTION fairpost.with_pinned_work(accounts text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -200,7 +205,7 @@ BEGIN
     RETURN ARRAY(
         SELECT a.name FROM unnest(accounts) a(name) WHERE EXISTS (
             SELECT FROM unnest(classes) c(class) CROSS JOIN unnest(lanes) l(lane) CROSS JOIN LATERAL (SELECT fairpost.root_key('@' || a.name, c.class, l.lane) AS key) k
-            CROSS JOIN LATERAL (SELECT n.id FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (0, k.key) AND (0, k.key) LIMIT 1) n   -- as in roots_of
+            CROSS JOIN LATERAL (SELECT n.id FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (0, k.key) AND (0, k.key) LIMIT 1) n   -- same as in roots_of
             CROSS JOIN LATERAL (SELECT s.v FROM fairpost.node_state s WHERE s.id = n.id AND s.parent = 0 ORDER BY s.v DESC LIMIT 1) r
             CROSS JOIN LATERAL (SELECT FROM fairpost.node_state s WHERE s.parent = n.id AND s.busy > 0 AND s.held_until IS NULL AND s.vtime >= r.v LIMIT 1) s));
 END $$;

@@ -1,6 +1,6 @@
--- What engines tell each other and the enqueuers, and what they look at to see where a worker is needed.
+-- What engines tell each other and the enqueuers, and what they check to see where a worker is needed.
 
--- This engine is here, and awake or asleep. Returns how many engines are, this one among them; the dead are forgotten.
+-- Registers this engine as awake or asleep. Returns how many engines there are, including this one; dead ones are forgotten.
 CREATE OR REPLACE FUNCTION fairpost.engine_here(p_engine text, p_asleep boolean, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -19,8 +19,8 @@ LANGUAGE sql AS $$
     DELETE FROM fairpost.engines e WHERE e.id = p_engine
 $$;
 
--- The caller has proof that no process of the engine lives any more: its leases need not run out. `p_heir`: the engine that has what the dead one
--- remembered. Where the dead one was asked about the server, its heir answers for it.
+-- Releases a dead engine. The caller has proof that none of its processes is alive, so its leases need not expire. `p_heir` is the engine that has
+-- the dead one's memory: if the dead one was asked about the server, its heir answers for it.
 DROP FUNCTION IF EXISTS fairpost.bury_engine(text);
 CREATE OR REPLACE FUNCTION fairpost.bury_engine(p_engine text, p_heir text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -31,13 +31,14 @@ BEGIN
     FOR held IN SELECT l.account_id, l.epoch FROM fairpost.leases l WHERE l.owner = p_engine ORDER BY l.account_id LOOP
         n := n + fairpost.drop_lease(held.account_id, held.epoch)::integer;
     END LOOP;
+    UPDATE fairpost.webhooks w SET leased_until = NULL WHERE w.leased_by = p_engine AND w.leased_until IS NOT NULL;
     UPDATE fairpost.engines e SET heir = p_heir WHERE e.heir = p_engine OR e.id = p_engine AND e.asked IS NOT NULL;
     DELETE FROM fairpost.engines e WHERE e.id = p_engine AND e.asked IS NULL;
     RETURN n;
 END $$;
 
--- Wakes sleeping engines when the transaction commits. A NOTIFY takes a lock of the whole database at commit: it is
--- sent only while somebody sleeps, and never for many e-mails at once; a look every second or two finds what was missed.
+-- Wakes sleeping engines when the transaction commits. A NOTIFY takes a lock on the whole database at commit, so it is only sent while a worker
+-- sleeps, and never for many e-mails at once; a check every second or two finds what was missed.
 CREATE OR REPLACE FUNCTION fairpost.wake_engines(emails jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -49,8 +50,8 @@ BEGIN
     END IF;
 END $$;
 
--- On which routes something may go out now, and when the next becomes due elsewhere. None while everything is paused.
--- Costs the number of routes.
+-- Returns the routes on which something may go out now, and when the next becomes due elsewhere. None while everything is paused. The cost is the
+-- number of routes.
 CREATE OR REPLACE FUNCTION fairpost.routes_with_work(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (route text, due boolean, next_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
@@ -73,7 +74,7 @@ BEGIN
     ), seen AS (
         SELECT k.route, coalesce(tree.busy, false) AS busy, least(noted.at, asleep.at, freed.at) AS at
         FROM known k LEFT JOIN noted USING (route) LEFT JOIN tree USING (route)
-        LEFT JOIN LATERAL (   -- where nothing can be sent now; from somewhat before the place up to which all were woken, for one that was not
+        LEFT JOIN LATERAL (   -- if nothing can be sent now; starts slightly before the point up to which all were woken, in case one was not
             SELECT c.wake_at AS at FROM fairpost.routes_now(ARRAY[k.route]) o, fairpost.node_state c
             WHERE c.route = k.route AND c.wake_at >= o.woken_until - interval '5 minutes' AND tree.busy IS NOT TRUE ORDER BY c.wake_at LIMIT 1) asleep ON true
         LEFT JOIN LATERAL (SELECT c.held_until AS at FROM fairpost.node_state c
@@ -83,7 +84,7 @@ BEGIN
         AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > t);
 END $$;
 
--- The lease of each of these accounts, or (null) of all: by its newest version, see migration 0027.
+-- Returns the lease of each of these accounts, or (null) of all, by its newest version: see migration 0027.
 CREATE OR REPLACE FUNCTION fairpost.leases_now(p_accounts bigint[] DEFAULT NULL) RETURNS SETOF fairpost.leases
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN

@@ -1,35 +1,35 @@
--- Where a user hangs in the flow tree: below one domain, their home, whatever they write in From. So share, weight and throttle hold over all of it, and
--- nobody gains by another domain. Mail that names no user hangs below its From domain.
+-- Where a user is attached in the flow tree: below one domain, the user's home, whatever domain is in From. So share, weight and throttle apply to
+-- all of the user's mail, and using another domain gives no advantage. Mail that names no user is attached below its From domain.
 --
--- The home is the first domain they sent from that the workspace has shown to be its own, else the first. It is decided when mail of theirs is
--- staged: whoever enqueues asks nobody and waits for nobody. Only set_sender changes it, and a first proven domain that comes later.
+-- The home is the first domain the user sent from that the workspace has proven to own, otherwise the first. It is decided when the user's mail is
+-- staged, so enqueueing waits for nothing. It is only changed by set_sender, or by a first proven domain that appears later.
 --
--- A leaf bears the From domain of its e-mails, so a rule about a domain finds them wherever they hang:
+-- A leaf has the From domain of its e-mails, so a rule about a domain finds them wherever they are attached:
 --
---     acme ─ acme.test ─ ann ─┬─ news (From acme.test)         a hold of shop.test stops the second leaf alone;
+--     acme ─ acme.test ─ ann ─┬─ news (From acme.test)         a hold of shop.test only stops the second leaf;
 --                             └─ news (From shop.test)         one of acme.test the first, and neither Ann's nor the domain's node
 
 -- One staging at a time decides on the users of a workspace; the others leave them for later.
 CREATE OR REPLACE FUNCTION fairpost.homes_lock(workspace text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT fairpost.rules_lock(workspace) + 1024   -- beside the thousand of the rules
+    SELECT fairpost.rules_lock(workspace) + 1024   -- next to the thousand locks for rules
 $$;
 
--- The domain that a workspace has shown to be its own and that covers this one: itself, or one above it. Null: none.
+-- Returns the domain that a workspace has proven to own and that covers this one: itself, or a parent. Null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.proven_domain(p_workspace text, p_domain text) RETURNS text
 LANGUAGE sql STABLE AS $$
-    SELECT d.domain FROM fairpost.domains d, split_part(fairpost.normalize_address('x@' || p_domain), '@', 2) given   -- as the DNS writes it
+    SELECT d.domain FROM fairpost.domains d, split_part(fairpost.normalize_address('x@' || p_domain), '@', 2) given   -- in DNS form
     WHERE d.workspace = p_workspace AND d.proven_at IS NOT NULL AND p_domain <> '' AND (given = d.domain OR right(given, length(d.domain) + 1) = '.' || d.domain)
     ORDER BY length(d.domain) DESC LIMIT 1
 $$;
 
--- Decides on the homes of those among these senders who have none, or none that is proven yet. Left out are those on whom somebody else decides just now.
--- Returns the arrivals that have a home, and with each the domain. The caller holds the rules of their workspaces.
+-- Decides the homes of senders that have none, or none that is proven yet. Senders being decided by another process are left out. Returns the
+-- arrivals that have a home, each with the domain. The caller holds the rules of their workspaces.
 CREATE OR REPLACE FUNCTION fairpost.find_homes(INOUT arrived fairpost.arrivals[], OUT homes text[])
 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
-    workspaces text[]; users text[];   -- on whom there is something to decide
-    mine text[];                       -- the workspaces in which nobody else decides
+    workspaces text[]; users text[];   -- those to decide on
+    mine text[];                       -- workspaces in which no other process decides
 BEGIN
     SELECT array_agg(x.workspace), array_agg(x.user_name) INTO workspaces, users
     FROM (SELECT DISTINCT a.workspace, a.user_name FROM unnest(arrived) a
@@ -43,16 +43,16 @@ BEGIN
             SELECT u.workspace, u.user_name, a.domain, a.id, true AS is_new FROM undecided u JOIN unnest(arrived) a USING (workspace, user_name)
             UNION ALL   -- what is still to be staged, perhaps on another route
             SELECT u.workspace, u.user_name, a.domain, a.id, true
-            FROM undecided u CROSS JOIN LATERAL (   -- not all of the million that may have come while no engine ran
+            FROM undecided u CROSS JOIN LATERAL (   -- not all of the million that may have arrived while no engine was running
                 SELECT a.domain, a.id FROM fairpost.arrivals a WHERE a.workspace = u.workspace AND a.user_name = u.user_name AND a.n > 0 LIMIT 1000) a
-            UNION ALL   -- where they hang since before there were homes
+            UNION ALL   -- where they have been attached since before there were homes
             SELECT u.workspace, u.user_name, d.key, n.id, false
             FROM undecided u
-            CROSS JOIN LATERAL (   -- a range, and in order: the index by parent, which knows keys as well, does not have them so
+            CROSS JOIN LATERAL (   -- a range, and in order: the index by parent, which also has keys, does not have them in this order
                 SELECT * FROM fairpost.nodes n WHERE n.workspace = u.workspace AND n.level = 'user' AND n.key BETWEEN u.user_name AND u.user_name ORDER BY n.key) n
             CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes d WHERE d.id = n.parent OFFSET 0) d
         ), judged AS (
-            SELECT c.*, CASE WHEN (SELECT true FROM fairpost.domains d WHERE d.workspace = c.workspace LIMIT 1)   -- most have none, and need no folding
+            SELECT c.*, CASE WHEN (SELECT true FROM fairpost.domains d WHERE d.workspace = c.workspace LIMIT 1)   -- most have none, and need no normalization
                         THEN fairpost.proven_domain(c.workspace, c.domain) END AS proven
             FROM (SELECT c.workspace, c.user_name, c.domain, c.is_new, min(c.id) AS id FROM candidate c GROUP BY 1, 2, 3, 4) c
         )
@@ -69,7 +69,7 @@ BEGIN
     WHERE x.domain IS NOT NULL;
 END $$;
 
--- The name by which a claim knows a leaf among its siblings: the same below a pool and an account's own route.
+-- Returns the name by which a claim knows a leaf among its siblings: the same below a pool and an account's own route.
 CREATE OR REPLACE FUNCTION fairpost.leaf_name(stream text, domain text, home text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN domain = home THEN stream ELSE stream || E'\x1f' || domain END
@@ -89,7 +89,7 @@ LANGUAGE sql STABLE AS $$
     AND NOT EXISTS (SELECT FROM fairpost.leaves l WHERE l.node = n.id)
 $$;
 
--- What the rules say of leaves, each by its stream and by its From domain.
+-- Returns what the rules say about leaves, each by its stream and by its From domain.
 CREATE OR REPLACE FUNCTION fairpost.said_of_leaves(ids bigint[], p_now timestamptz) RETURNS TABLE (id bigint, until timestamptz, weight double precision)
 LANGUAGE sql STABLE AS $$
     SELECT n.id, nullif(greatest(s.held_until, s.throttled_until, s.closed_until, d.held_until, d.throttled_until, p_now), p_now), fairpost.weight_of(s.weight, s.tier, f) * coalesce(d.weight, 1)
@@ -102,8 +102,8 @@ LANGUAGE sql STABLE AS $$
     WHERE f.single AND n.id = ANY (ids) AND n.level = 'stream'
 $$;
 
--- Sets the weights of these nodes, whose workspaces the caller has locked, to what the rules say. A domain weighs no more than the heaviest user at home
--- in it: so somebody who is slowed down does not gain by a domain of their own.
+-- Sets the weights of these nodes, whose workspaces the caller has locked, to what the rules say. A domain weighs no more than the heaviest user at
+-- home in it, so a throttled sender gains nothing from a domain of its own.
 CREATE OR REPLACE FUNCTION fairpost.weigh(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -124,7 +124,7 @@ LANGUAGE sql SET plan_cache_mode = force_custom_plan AS $$
     UPDATE fairpost.node_state c SET weight = x.weight, turn = c.turn + 1
     FROM (SELECT newest.spot, newest.weight AS before, coalesce(r.weight, 1) * CASE
                      WHEN (SELECT true FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.node_state k WHERE k.id = u.id ORDER BY k.turn DESC LIMIT 1) k
-                           WHERE u.parent = n.id AND k.weight >= 1 LIMIT 1) THEN 1   -- the usual case, found soon
+                           WHERE u.parent = n.id AND k.weight >= 1 LIMIT 1) THEN 1   -- the usual case, found quickly
                      ELSE coalesce((SELECT max(k.weight) FROM fairpost.nodes u CROSS JOIN LATERAL (SELECT k.weight FROM fairpost.node_state k WHERE k.id = u.id ORDER BY k.turn DESC LIMIT 1) k
                                     WHERE u.parent = n.id), 1) END AS weight
           FROM fairpost.nodes n
@@ -134,18 +134,18 @@ LANGUAGE sql SET plan_cache_mode = force_custom_plan AS $$
     WHERE c.ctid = x.spot AND x.before <> x.weight
 $$;
 
--- Brings the leaves of one user to the home they have now; those from before homes stay where they are until they are empty. Costs their nodes, not their
--- e-mails. False: everybody is at home, or somebody has this one locked.
+-- Moves the leaves of one user to the current home; those from before homes stay where they are until they are empty. The cost is the number of
+-- nodes, not of e-mails. Returns false if all are at home, or this one is locked.
 CREATE OR REPLACE FUNCTION fairpost.settle_home(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
     h fairpost.homes;
 BEGIN
-    SELECT * INTO h FROM fairpost.homes x WHERE NOT x.is_settled LIMIT 1;   -- no order: the key, which has all homes, could serve that as well
+    SELECT * INTO h FROM fairpost.homes x WHERE NOT x.is_settled LIMIT 1;   -- no order, because the key, which has all homes, could serve it as well
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM FROM fairpost.fairness f FOR SHARE;   -- before the rules, as set_tier has it; and those before the home, as staging has it
+    PERFORM FROM fairpost.fairness f FOR SHARE;   -- before the rules, as in set_tier; and those before the home, as in staging
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(h.workspace));
     PERFORM FROM fairpost.homes x WHERE x.workspace = h.workspace AND x.user_name = h.user_name AND x.is_given = h.is_given AND NOT x.is_settled FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN

@@ -1,12 +1,12 @@
--- By what a restored or copied database knows that it is one. Nothing is decided here: see policy/restored.py.
+-- How a restored or copied database recognizes that it is one. Nothing is decided here: see policy/restored.py.
 
--- What this database is now, as far as this role may see.
+-- Returns what this database is now, as far as this role may see.
 CREATE OR REPLACE FUNCTION fairpost.identity_now(OUT system_identifier bigint, OUT database_oid bigint, OUT table_oid bigint, OUT timeline integer)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
     database_oid := (SELECT d.oid::bigint FROM pg_database d WHERE d.datname = current_database());
     table_oid := 'fairpost.identity'::regclass::oid::bigint;
-    -- Each service that runs PostgreSQL for others forbids something else, with an error of its own.
+    -- Each managed PostgreSQL service forbids something different, with its own error.
     BEGIN
         system_identifier := (SELECT s.system_identifier FROM pg_control_system() s);
     EXCEPTION WHEN OTHERS THEN
@@ -19,7 +19,7 @@ BEGIN
     END;
 END $$;
 
--- The first start ever: it remembers what it is. Of many at once, one does.
+-- The very first start: the database records its identity. Of several concurrent calls, one does.
 CREATE OR REPLACE FUNCTION fairpost.remember_identity(p_folder text, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     INSERT INTO fairpost.identity (system_identifier, database_oid, table_oid, timeline, folder, since)
@@ -28,15 +28,16 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     ON CONFLICT DO NOTHING
 $$;
 
--- A person has let a restore pass: the database is what it is now, and what engines remember of its former life no longer counts. Workers learn of it when
--- they take up their leases.
+-- A person has accepted a restore: the database's current state counts, and what engines remember of its former life no longer does. Workers learn of
+-- it when they resume their leases.
 CREATE OR REPLACE FUNCTION fairpost.begin_new_life(p_now timestamptz) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     DELETE FROM fairpost.identity_checks;
     DELETE FROM fairpost.identity;
     SELECT fairpost.remember_identity(NULL, p_now);
     UPDATE fairpost.leases SET server = NULL WHERE server IS NOT NULL;
-    UPDATE fairpost.routes SET seen = DEFAULT, seen_by = DEFAULT, turn = turn + 1;   -- transaction ids begin again
+    UPDATE fairpost.routes SET seen = DEFAULT, seen_by = DEFAULT, turn = turn + 1;   -- transaction ids start again
+    SELECT fairpost.begin_event_series(true);
 $$;
 
 -- Something can be seen now that could not be seen before.
@@ -48,7 +49,7 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     FROM fairpost.identity_now() seen WHERE i.life = p_life
 $$;
 
--- This engine was here once more. Returns how often; no row when the database has begun another life meanwhile.
+-- Records that this engine was here again. Returns how often, or no row if the database has begun another life in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.witness(p_life uuid, p_engine uuid, p_name text, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (beats bigint, at timestamptz)
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$

@@ -1,13 +1,13 @@
--- Lanes: a root of the flow tree for each route and class, and where lanes are used, for each lane. Which lane a user's
--- mail is in is a matter of his tier; a workspace outside the fair queue has all of it in the lane `fifo`.
+-- Lanes: a root of the flow tree for each route and class and, if lanes are used, for each lane. The lane of a user's mail depends on the user's
+-- tier; a workspace outside the fair queue has all of it in the lane `fifo`.
 
--- Throttled, low, normal, high and FIFO, in this order everywhere. Normal is where everybody is without lanes.
+-- Throttled, low, normal, high and FIFO, always in this order. Without lanes, everyone is in normal.
 CREATE OR REPLACE FUNCTION fairpost.lane_names() RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT '{throttled,low,"",high,fifo}'::text[]
 $$;
 
--- What each lane may have of the capacity; 0: it is not in use.
+-- Returns the share of each lane in the capacity; 0 means that it is not in use.
 CREATE OR REPLACE FUNCTION fairpost.lane_shares(f fairpost.fairness) RETURNS integer[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN f.lanes THEN ARRAY(SELECT s * f.share FROM unnest(f.shares) s) || 100 * (100 - f.share)
@@ -19,7 +19,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_route || E'\x1f' || p_class || CASE lane WHEN '' THEN '' ELSE E'\x1f' || lane END
 $$;
 
--- The lower of what is said of the user and of the workspace.
+-- Returns the lower of the user's and the workspace's tier.
 CREATE OR REPLACE FUNCTION fairpost.tier_of(p_workspace text, p_user text) RETURNS smallint
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(least(
@@ -27,7 +27,7 @@ LANGUAGE sql STABLE AS $$
         (SELECT r.tier FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'user' AND r.key = p_user)), 1::smallint)
 $$;
 
--- Whether the fair queue serves a workspace: always the same ones for a share, and those of a smaller share are among them.
+-- Returns whether the fair queue serves a workspace: always the same ones for a share, and those of a smaller share are among them.
 CREATE OR REPLACE FUNCTION fairpost.is_fair(p_workspace text, p_share smallint) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_share >= 100 OR abs(hashtextextended('fairpost ' || p_workspace, 0) % 100) < p_share
@@ -44,14 +44,14 @@ BEGIN
     RETURN (fairpost.lane_names())[fairpost.tier_of(p_workspace, p_user) + 2];
 END $$;
 
--- The node of this name below a parent, made if need be, with what the rules say of it. The caller holds what keeps
--- others from making it at the same time.
+-- Returns the node of this name below a parent, creating it if necessary, with what the rules say about it. The caller holds the lock that keeps
+-- others from creating it at the same time.
 CREATE OR REPLACE FUNCTION fairpost.node_at(
     p_parent bigint, p_level fairpost.node_level, p_route text, p_class fairpost.email_class, p_workspace text, p_key text, p_now timestamptz
 ) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
-    found bigint := (SELECT n.id FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (p_parent, p_key) AND (p_parent, p_key) LIMIT 1);   -- as in roots_of
+    found bigint := (SELECT n.id FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (p_parent, p_key) AND (p_parent, p_key) LIMIT 1);   -- same as in roots_of
 BEGIN
     IF found IS NULL THEN
         found := nextval('fairpost.node_serial');
@@ -67,15 +67,15 @@ BEGIN
     RETURN found;
 END $$;
 
--- Puts the users of a workspace (or one of them) into the lanes they belong to now. Costs their nodes, not their e-mails: all of them at
--- once, for one by one the nodes above them would get a new version with each, and everybody walk them all.
+-- Moves the users of a workspace (or one of them) to the lanes they belong to now. The cost is the number of nodes, not of e-mails. All are moved at
+-- once: one by one, the nodes above them would get a new version each time, and every reader would walk all of them.
 CREATE OR REPLACE FUNCTION fairpost.change_lanes(p_workspace text, p_user text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     f fairpost.fairness;
     g record;
     to_root bigint; to_workspace bigint; to_domain bigint;
-    users bigint[] := '{}'; domains bigint[] := '{}'; workspaces bigint[] := '{}'; fifo_roots bigint[] := '{}';   -- where each goes
+    users bigint[] := '{}'; domains bigint[] := '{}'; workspaces bigint[] := '{}'; fifo_roots bigint[] := '{}';   -- the destination of each
     left_behind bigint[];
     active bigint[];
 BEGIN
@@ -83,7 +83,7 @@ BEGIN
     SELECT * INTO f FROM fairpost.fairness;
     PERFORM c.id FROM fairpost.node_state c
     WHERE c.id IN (SELECT n.id FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'workspace') ORDER BY c.id FOR UPDATE;
-    PERFORM FROM fairpost.routes r   -- nobody makes roots meanwhile
+    PERFORM FROM fairpost.routes r   -- no roots are created in the meantime
     WHERE r.route IN (SELECT n.route FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'workspace') ORDER BY r.route FOR UPDATE;
 
     FOR g IN
@@ -121,7 +121,7 @@ BEGIN
     PERFORM fairpost.weigh_domains(left_behind || domains);
 END $$;
 
--- Of these nodes, those that nothing hangs on any more.
+-- Removes those of these nodes that have no children left.
 CREATE OR REPLACE FUNCTION fairpost.remove_childless(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -133,7 +133,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Adds what waits on these nodes to those above them, up to the workspace, or takes it off.
+-- Adds what is waiting on these nodes to those above them, up to the workspace, or subtracts it.
 DROP FUNCTION IF EXISTS fairpost.count_above(bigint[], integer);
 CREATE OR REPLACE FUNCTION fairpost.count_above(ids bigint[], sign integer) RETURNS void
 LANGUAGE sql AS $$
@@ -144,10 +144,9 @@ LANGUAGE sql AS $$
 $$;
 DROP FUNCTION IF EXISTS fairpost.remove_if_childless(bigint);
 
--- Up to `p_limit` e-mails of one class, out of the lanes by their shares: slot by slot to the one that has had least for
--- its share, judged by the middle of the slot to come. What a lane cannot fill goes to the others. While others have
--- something, a lane has no more in hand than its tier may, by the health of the queue. `served` and `open` go from
--- class to class: what each lane has had, and whether it had more.
+-- Returns up to `p_limit` e-mails of one class, from the lanes by their shares: each slot goes to the lane that has had the least for its share,
+-- measured at the middle of the next slot. What a lane cannot fill goes to the others. While others have something, a lane has no more claimed than
+-- its tier allows, by the health of the queue. `served` and `open` are passed from class to class: what each lane has had, and whether it had more.
 DROP FUNCTION IF EXISTS fairpost.pick_by_lanes(text[], fairpost.email_class, fairpost.fairness, bigint, bigint, integer, timestamptz, double precision[], boolean[]);
 CREATE OR REPLACE FUNCTION fairpost.pick_by_lanes(
     routes text[], p_class fairpost.email_class, f fairpost.fairness, for_account bigint[], for_epoch bigint[], p_used integer, p_limit integer, blocked text[], p_now timestamptz,
@@ -168,7 +167,7 @@ DECLARE
 BEGIN
     ids := '{}';
     skipped := false;
-    IF p_limit <= 0 THEN   -- nobody was asked, so nobody had anything left
+    IF p_limit <= 0 THEN   -- nothing was requested, so nothing was left over
         RETURN;
     ELSIF NOT f.lanes AND f.share = 100 THEN
         SELECT p.ids, p.skipped INTO ids, skipped
@@ -207,7 +206,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- What is kept of it until the next claim. A lane that got all it wanted saves nothing up, and only distances count.
+-- Returns what is kept until the next claim. A lane that got all it wanted accumulates no credit, and only differences count.
 CREATE OR REPLACE FUNCTION fairpost.carry_over(served double precision[], open boolean[]) RETURNS double precision[]
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN true = ANY (open) THEN
@@ -216,7 +215,7 @@ LANGUAGE sql IMMUTABLE AS $$
         ELSE '{0,0,0,0,0}' END
 $$;
 
--- Lays how mail is shared out, and moves and weighs everybody anew where that changed: all at once. Says whether it did.
+-- Sets how mail is shared out. After a change, all senders are moved and weighted again in one step. Returns whether it changed.
 CREATE OR REPLACE FUNCTION fairpost.lay_fairness(
     p_share smallint, p_lanes boolean, p_weights double precision[], p_shares integer[], p_scoring boolean, p_queue_max bigint, p_plans text DEFAULT '', p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
@@ -231,10 +230,10 @@ BEGIN
         = (p_share, p_lanes, p_weights, p_shares, p_scoring, p_queue_max, p_plans) THEN
         RETURN false;
     END IF;
-    IF before.plans <> p_plans THEN   -- first: an application may have one of them locked, and nobody else is to wait for it
+    IF before.plans <> p_plans THEN   -- first, because an application may have one of them locked, and nothing else should wait for it
         UPDATE fairpost.senders s SET look_at = '-infinity' WHERE s.plan IS NOT NULL;
     END IF;
-    PERFORM FROM fairpost.routes r ORDER BY r.route FOR UPDATE;   -- nobody stages by what held before
+    PERFORM FROM fairpost.routes r ORDER BY r.route FOR UPDATE;   -- nothing is staged by the old rules
     UPDATE fairpost.fairness f SET share = p_share, lanes = p_lanes, weights = p_weights, shares = p_shares, is_scoring = p_scoring, queue_max = p_queue_max,
         plans = p_plans;
 
@@ -243,7 +242,7 @@ BEGIN
             PERFORM fairpost.change_lanes(w, NULL, t);
             PERFORM fairpost.weigh(ARRAY(
                 SELECT n.id FROM fairpost.sender_rules r JOIN fairpost.nodes n ON n.workspace = r.workspace AND n.level = r.level AND (r.level = 'workspace' OR n.key = r.key)
-                WHERE r.workspace = w AND r.level IN ('workspace', 'user')));   -- who have a tier
+                WHERE r.workspace = w AND r.level IN ('workspace', 'user')));   -- those that have a tier
         END LOOP;
     END IF;
     INSERT INTO fairpost.events (at, kind, subject, detail)

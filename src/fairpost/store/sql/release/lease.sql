@@ -1,8 +1,8 @@
 -- The fenced lease of an account. Its epoch only grows; every claim, renewal, begin and settle names it.
 
--- Takes the lease if it is free, and recovers what the last holder left behind.
--- `taken` is false while another holds it; `until` says how long; or while this server is not confirmed. `p_again`: the same worker asked before, and the
--- answer was lost; what it may have taken then is its own.
+-- Takes the lease if it is free, and recovers what the last holder left behind. `taken` is false while another worker holds it (until `until`), or
+-- while this server is not confirmed. `p_again` means that the same worker asked before and the answer was lost; what it may have taken then belongs
+-- to it.
 DROP FUNCTION IF EXISTS fairpost.take_lease(bigint, text, double precision, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_lease(
     p_account bigint, p_owner text, p_seconds double precision, p_now timestamptz DEFAULT NULL, p_again boolean DEFAULT false,
@@ -34,10 +34,10 @@ BEGIN
     END IF;
 END $$;
 
--- After the database was away: the holder takes up its lease where it was, even if its time ran out, unless another has taken it. What it had claimed and not
--- begun waits again; `sending`: what it had begun, with its `attempt`. The step moves on: what is still under way on a connection that was lost comes too late.
--- `p_life`, `p_step`: the last step that the holder knows of, in which life of the database. `verdict`: held; lost; unconfirmed (not yet); behind (commits
--- are missing here).
+-- Resumes a lease after the database was away, even if it has expired, unless another worker has taken it. What it had claimed but not begun waits
+-- again; `sending` is what it had begun, with its `attempt`. The step advances, so that statements still running on a lost connection come too late.
+-- `p_life` and `p_step` are the last step that the holder knows of, and the life of the database in which it was taken. `verdict`: held; lost;
+-- unconfirmed (not yet); behind (commits are missing here).
 CREATE OR REPLACE FUNCTION fairpost.take_up(
     p_account bigint, p_epoch bigint, p_seconds double precision, p_life uuid, p_step bigint, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT until timestamptz, OUT step bigint, OUT sending bigint, OUT attempt integer, OUT life uuid, OUT now timestamptz
@@ -64,14 +64,14 @@ BEGIN
     UPDATE fairpost.leases l SET until = take_up.until, step = take_up.step, server = pg_postmaster_start_time() WHERE l.account_id = p_account;
     claimed := ARRAY(SELECT q.id FROM fairpost.queue q
                      WHERE q.account_id BETWEEN p_account AND p_account AND NOT q.waiting AND q.epoch = p_epoch AND q.state = 'claimed'
-                     ORDER BY q.account_id, q.id FOR UPDATE SKIP LOCKED);   -- as in recover.sql
+                     ORDER BY q.account_id, q.id FOR UPDATE SKIP LOCKED);   -- same as in recover.sql
     UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL WHERE q.id = ANY (claimed);
     PERFORM fairpost.note(claimed, 1, true);
     SELECT q.id, q.attempts INTO sending, attempt FROM fairpost.queue q
     WHERE q.account_id = p_account AND NOT q.waiting AND q.epoch = p_epoch AND q.state = 'sending';
 END $$;
 
--- Prolongs a lease that is still held. Null: it is gone, stop.
+-- Extends a lease that is still held. Null means that it is gone: stop.
 CREATE OR REPLACE FUNCTION fairpost.renew_lease(p_account bigint, p_epoch bigint, p_seconds double precision, p_now timestamptz DEFAULT NULL)
 RETURNS timestamptz
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
@@ -102,13 +102,14 @@ BEGIN
         RETURN false;
     END IF;
     is_all_free := fairpost.recover(p_account, p_epoch + 1);
-    -- The epoch moves on, so that nothing this holder still has under way can change a row. Where an e-mail is left, the owner stays, and reaping comes back to it.
+    -- The epoch advances, so that nothing this holder still has in progress can change a row. If an e-mail is left, the owner is kept, and reaping
+    -- returns to it.
     UPDATE fairpost.leases l SET epoch = p_epoch + 1, owner = CASE WHEN is_all_free THEN NULL ELSE coalesce(l.owner, 'unknown') END, until = '-infinity'
     WHERE l.account_id = p_account AND l.step = held_step;
     RETURN true;
 END $$;
 
--- Frees what accounts whose lease ran out still hold, when nobody comes to take it over. Returns how many accounts.
+-- Releases the e-mails of accounts whose lease expired and was not taken over. Returns how many accounts.
 CREATE OR REPLACE FUNCTION fairpost.reap_leases(p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -129,8 +130,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- A worker of this account died, alone in its process and for no reason that is known to be another's. Counted in a row, over all engines; an e-mail that is
--- sent ends the row. At `p_deaths_max` the account is suspended. Returns how many there are now.
+-- Records that a worker of this account died, alone in its process and without another known cause. Counts consecutive deaths across all engines; a
+-- sent e-mail resets the count. At `p_deaths_max` the account is suspended. Returns the current count.
 DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.worker_died(bigint, bigint, boolean, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.worker_died(p_account bigint, p_deaths_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer

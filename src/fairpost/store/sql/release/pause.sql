@@ -1,13 +1,13 @@
--- The pause of everything. It costs a claim one row looked up, and a begin a shared lock beside it; however much waits.
+-- The global pause. It costs a claim one row lookup, and a begin an additional shared lock, no matter how much is waiting.
 
--- Every begin holds this lock, shared, from its look at the pause to its commit. Whoever pauses takes it alone: so the
--- begins before are committed, and those after see the pause.
+-- Every begin holds this lock, shared, from its look at the pause to its commit. A pause takes it exclusively, so that earlier begins are committed,
+-- and later ones see the pause.
 CREATE OR REPLACE FUNCTION fairpost.pause_lock() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557575541
 $$;
 
--- Begins take milliseconds. One that hangs for seconds must not keep anybody from stopping all the others.
+-- Begins take milliseconds. One that hangs for seconds must not prevent all the others from being stopped.
 CREATE OR REPLACE FUNCTION fairpost.await_begins() RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 BEGIN
@@ -16,7 +16,7 @@ EXCEPTION WHEN lock_not_available THEN
     NULL;
 END $$;
 
--- The pause that holds now, or no row. A server that engines take longer than a moment to confirm is a pause, too.
+-- Returns the current pause, or no row. A server that engines have not confirmed for a while also counts as a pause.
 DROP FUNCTION IF EXISTS fairpost.pause_now(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_now(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (since timestamptz, until timestamptz, reason text, params jsonb, paused_by text, restored boolean)
@@ -31,9 +31,9 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > coalesce(p_now, clock_timestamp()))
 $$;
 
--- Nothing is begun any more, of anybody, until the given moment ('infinity': until resumed). Returns whether that was so
--- before. `p_reason`: a code with `p_params`, or (without them) in the words of who asks. Pausing again gives it a new reason and end, except that what a restored database waits for stays: that ends
--- by `resume` alone.
+-- Makes sure that nothing is begun, for any sender, until the given moment ('infinity': until resumed). Returns whether sending was already paused.
+-- `p_reason` is a code with `p_params`, or without them the caller's own text. Pausing again sets a new reason and end, except that the pause of a
+-- restored database is kept: only `resume` ends it.
 DROP FUNCTION IF EXISTS fairpost.pause(text, text, timestamptz, boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause(
     p_reason text, p_by text, p_until timestamptz DEFAULT 'infinity', p_restored boolean DEFAULT false, p_now timestamptz DEFAULT NULL, p_params jsonb DEFAULT NULL
@@ -61,7 +61,7 @@ BEGIN
     RETURN before.everything IS NOT NULL;
 END $$;
 
--- Ends the pause and returns it; no row: nothing was paused. After a restore, the database is from now on what it is now.
+-- Ends the pause and returns it, or no row if nothing was paused. After a restore, this accepts the database in its current state.
 DROP FUNCTION IF EXISTS fairpost.resume(text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.resume(p_by text, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (since timestamptz, until timestamptz, reason text, params jsonb, paused_by text, restored boolean)
@@ -86,8 +86,8 @@ BEGIN
     RETURN QUERY SELECT ended.since, nullif(ended.until, 'infinity'), ended.reason, ended.params, ended.paused_by, ended.restored;
 END $$;
 
--- The hold of a whole workspace, with the promise of the pause: once it is committed, nothing of it is begun.
--- `p_reason`: in the words of who asks. The begins are awaited last: whoever holds their lock must not wait for a claim. Returns whether it was held before.
+-- Holds a whole workspace with the guarantee of a pause: once it is committed, nothing of the workspace is begun. `p_reason` is the caller's text.
+-- Running begins are awaited last, because the holder of their lock must not wait for a claim. Returns whether it was already held.
 CREATE OR REPLACE FUNCTION fairpost.pause_workspace(
     p_workspace text, p_reason text, p_until timestamptz DEFAULT 'infinity', p_now timestamptz DEFAULT NULL
 ) RETURNS boolean

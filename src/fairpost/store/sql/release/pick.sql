@@ -1,5 +1,6 @@
--- Up to `p_limit` e-mails below these roots, marked as claimed; `skipped` when another claim held some that had more. In FIFO order no virtual time moves,
--- so that no sender pays for it when the order is fair again. The `blocked` senders are stepped over. `for_account` and the rest as `take` has it.
+-- Marks up to `p_limit` e-mails below these roots as claimed; `skipped` means that another claim held some that had more. In FIFO order no virtual
+-- time moves, so that no sender pays for it when the order is fair again. The `blocked` senders are skipped. `for_account` and the rest are as in
+-- `take`.
 DROP FUNCTION IF EXISTS fairpost.pick(fairpost.branch[], bigint, bigint, integer, timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.pick(
     roots fairpost.branch[], for_account bigint[], for_epoch bigint[], p_used integer, p_limit integer, blocked text[], p_now timestamptz, p_fifo boolean,

@@ -1,13 +1,13 @@
--- Rules: what a person or a policy says of one name in a workspace, at once for everything that hangs on it and
--- for what is still to come. Each costs the depth of the tree, never the number of e-mails waiting.
+-- Rules: what a person or a policy says about one name in a workspace, effective at once for everything below it and for what is still to come. Each
+-- costs the depth of the tree, never the number of waiting e-mails.
 
 CREATE OR REPLACE FUNCTION fairpost.rules_lock(workspace text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT 7381526668557576192 + (hashtextextended(workspace, 0) & 1023)   -- a thousand for all: whoever lays everything anew takes every one
+    SELECT 7381526668557576192 + (hashtextextended(workspace, 0) & 1023)   -- a thousand for all workspaces, because a change of the fairness settings takes every one
 $$;
 
--- The nodes that a rule about this name is about, with their workspaces locked. Nobody stages a new one meanwhile. Of a domain: its node, which
--- has the weight, and the leaves with it in From, which a hold stops.
+-- Returns the nodes that a rule about this name applies to, with their workspaces locked. No new one is staged in the meantime. For a domain: its
+-- node, which has the weight, and the leaves with it in From, which a hold stops.
 CREATE OR REPLACE FUNCTION fairpost.lock_named(p_workspace text, p_level fairpost.node_level, p_key text) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -21,19 +21,20 @@ BEGIN
     RETURN named;
 END $$;
 
--- The share of a name among its siblings: what a person gave it, times what its tier is worth where tiers are weights.
+-- Returns the share of a name among its siblings: its assigned weight, times that of its tier if tiers are weights.
 CREATE OR REPLACE FUNCTION fairpost.weight_of(p_weight double precision, p_tier smallint, f fairpost.fairness) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_weight, 1) * CASE WHEN f.lanes THEN 1 ELSE f.weights[coalesce(p_tier, 1) + 2] / f.weights[3] END
 $$;
 
--- When nothing stands in the way any more; null: nothing does.
+-- Returns when nothing holds it any more, or null if nothing does.
 CREATE OR REPLACE FUNCTION fairpost.held_until(r fairpost.sender_rules, p_now timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT nullif(greatest(r.held_until, r.throttled_until, r.closed_until, p_now), p_now)
 $$;
 
--- What a rule stops its name by, what lasts longest first: held (by a person, or with its campaign), throttled, closed (the window of a campaign).
+-- Returns what a rule stops its name by, whichever lasts longest: held (manually, or with its campaign), throttled, or closed (the window of a
+-- campaign).
 CREATE OR REPLACE FUNCTION fairpost.stops_by(r fairpost.sender_rules) RETURNS TABLE (kind text, until timestamptz, reason text, params jsonb)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT s.kind, s.until, s.reason, s.params
@@ -42,15 +43,15 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     WHERE s.until IS NOT NULL ORDER BY s.until DESC, s.place
 $$;
 
--- Makes these nodes, whose workspaces the caller has locked, what the rule says, and leaves what all rules about them say. The next staging wakes what is
--- free again.
+-- Applies a rule to these nodes, whose workspaces the caller has locked, taking all rules about them into account. The next staging wakes those that
+-- are free again.
 CREATE OR REPLACE FUNCTION fairpost.apply_rule(named bigint[], r fairpost.sender_rules, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     g record;
     stopped bigint[];
 BEGIN
-    FOR g IN   -- one or two: those that this rule alone is about, and those that another one holds for longer
+    FOR g IN   -- one or two: those that only this rule is about, and those that another one holds for longer
         SELECT x.until, array_agg(x.id) AS ids
         FROM (SELECT n.id, fairpost.held_until(r, p_now) AS until FROM fairpost.nodes n WHERE n.id = ANY (named) AND n.level NOT IN ('domain', 'stream')
               UNION ALL
@@ -67,7 +68,7 @@ BEGIN
     PERFORM fairpost.weigh(named);
 END $$;
 
--- Nothing below this name goes out until the given moment ('infinity': until released).
+-- Makes sure that nothing below this name goes out until the given moment ('infinity': until released).
 DROP FUNCTION IF EXISTS fairpost.hold(text, fairpost.node_level, text, timestamptz, text, timestamptz, boolean);
 DROP FUNCTION IF EXISTS fairpost.hold(text, fairpost.node_level, text, timestamptz, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.hold(
@@ -91,7 +92,7 @@ BEGIN
     VALUES (t, 'held', p_workspace, p_level || ' ' || p_key, jsonb_build_object('until', p_until, 'reason', p_reason, 'params', rule.hold_params));
 END $$;
 
--- Ends a hold. A throttle that stands beside it stays.
+-- Ends a hold. A separate throttle is kept.
 CREATE OR REPLACE FUNCTION fairpost.release(
     p_workspace text, p_level fairpost.node_level, p_key text, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
@@ -115,7 +116,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- The share of a name among its siblings, from now on.
+-- Sets the share of a name among its siblings, from now on.
 CREATE OR REPLACE FUNCTION fairpost.set_weight(p_workspace text, p_level fairpost.node_level, p_key text, p_weight double precision) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -127,8 +128,8 @@ BEGIN
     PERFORM fairpost.weigh(named);
 END $$;
 
--- The tier of a workspace or user, and how long nothing of it goes out (null: no throttle), from now on and for what is
--- already queued. Normal is what nobody needs to say, and is not kept: so a user without a tier of his own has his workspace's.
+-- Sets the tier of a workspace or user, and how long nothing of it goes out (null: no throttle), from now on and for what is already queued. The
+-- normal tier is not stored, so a user without a tier has that of the workspace.
 DROP FUNCTION IF EXISTS fairpost.set_tier(text, fairpost.node_level, text, smallint, timestamptz, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_tier(
     p_workspace text, p_level fairpost.node_level, p_key text, p_tier smallint, p_throttled_until timestamptz, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL
@@ -141,9 +142,9 @@ DECLARE
     rule fairpost.sender_rules;
 BEGIN
     IF p_level NOT IN ('workspace', 'user') OR p_tier NOT BETWEEN -1 AND 2 THEN
-        RAISE EXCEPTION 'tier: must be -1 to 2, of a workspace or a user, got % of a %', p_tier, p_level USING ERRCODE = 'FP002';
+        RAISE EXCEPTION 'tier: must be -1 to 2, for a workspace or a user, got % for a %', p_tier, p_level USING ERRCODE = 'FP002';
     END IF;
-    SELECT f.lanes INTO has_lanes FROM fairpost.fairness f FOR SHARE;   -- first of all: whoever lays it anew waits for us, or we for him
+    SELECT f.lanes INTO has_lanes FROM fairpost.fairness f FOR SHARE;   -- first: a change of the fairness settings waits for us, or we wait for it
     named := fairpost.lock_named(p_workspace, p_level, p_key);
     INSERT INTO fairpost.sender_rules AS r (workspace, level, key, tier, throttled_until, throttle_reason, throttle_params)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, nullif(p_tier, 1), p_throttled_until, p_reason, p_params)

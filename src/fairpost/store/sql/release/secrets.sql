@@ -1,14 +1,24 @@
--- Sealed secrets of accounts, `v1:<key id>:<text>` in their transport. The database knows no key, only which ones are in use.
+-- Sealed secrets, `v1:<key id>:<text>`: those of accounts, in their transport, and those of DKIM keys and webhooks. The database has no keys, and only
+-- knows which ones are in use.
 
--- The ids of the keys in use, by all accounts or by all but one.
-CREATE OR REPLACE FUNCTION fairpost.keys_in_use(p_except bigint DEFAULT NULL) RETURNS text[]
+-- Returns all secrets. `owner` is what a secret is bound to.
+CREATE OR REPLACE FUNCTION fairpost.sealed_secrets() RETURNS TABLE (owner text, name text, sealed text)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
-    SELECT ARRAY(SELECT DISTINCT split_part(a.transport ->> 'secret', ':', 2) FROM fairpost.accounts a
-                 WHERE a.transport ? 'secret' AND a.id IS DISTINCT FROM p_except ORDER BY 1)
+    SELECT 'account ' || a.id, a.name, a.transport ->> 'secret' FROM fairpost.accounts a WHERE a.transport ? 'secret'
+    UNION ALL
+    SELECT 'dkim ' || k.id, k.selector || '._domainkey.' || k.domain, k.secret FROM fairpost.dkim_keys k WHERE k.secret IS NOT NULL
+    UNION ALL
+    SELECT 'webhook ' || s.id, w.url, s.secret FROM fairpost.webhook_secrets s JOIN fairpost.webhooks w ON w.id = s.webhook_id
 $$;
 
--- Whoever writes a secret has chosen its key by the keys in use; this makes sure that they still are, until he commits.
--- Null: he writes none.
+-- Returns the ids of the keys in use, by all secrets or by all except one account's.
+CREATE OR REPLACE FUNCTION fairpost.keys_in_use(p_except bigint DEFAULT NULL) RETURNS text[]
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
+    SELECT ARRAY(SELECT DISTINCT split_part(s.sealed, ':', 2) FROM fairpost.sealed_secrets() s
+                 WHERE s.owner IS DISTINCT FROM 'account ' || p_except ORDER BY 1)
+$$;
+
+-- A secret is sealed with a key that was in use. This ensures that it still is, until the commit. Null means that no secret is written.
 CREATE OR REPLACE FUNCTION fairpost.expect_keys(p_keys text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
@@ -21,21 +31,25 @@ BEGIN
     END IF;
 END $$;
 
--- Seals anew what is in `p_after` ({"<account id>": sealed, or null to remove it}), if all secrets are still those of
--- `p_before`, which has every one of them; else changes nothing and returns false.
+-- Replaces the secrets with those in `p_after` ({"<owner>": sealed, or null to remove it; a DKIM key is removed with its secret, and an endpoint without
+-- one is disabled}), if all secrets are still those of `p_before`, which must have every one of them; otherwise changes nothing and returns false.
 CREATE OR REPLACE FUNCTION fairpost.replace_secrets(p_before jsonb, p_after jsonb) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM fairpost.lock_secrets();
-    IF p_before <> (SELECT coalesce(jsonb_object_agg(a.id, a.transport -> 'secret'), '{}') FROM fairpost.accounts a WHERE a.transport ? 'secret') THEN
+    IF p_before <> (SELECT coalesce(jsonb_object_agg(s.owner, s.sealed), '{}') FROM fairpost.sealed_secrets() s) THEN
         RETURN false;
     END IF;
     UPDATE fairpost.accounts a SET transport = (a.transport - 'secret') || jsonb_strip_nulls(jsonb_build_object('secret', n.value))
-    FROM jsonb_each(p_after) n WHERE a.id = n.key::bigint;
+    FROM jsonb_each(p_after) n WHERE n.key = 'account ' || a.id;
+    UPDATE fairpost.dkim_keys k SET secret = n.value FROM jsonb_each_text(p_after) n WHERE n.key = 'dkim ' || k.id AND n.value IS NOT NULL;
+    DELETE FROM fairpost.dkim_keys k USING jsonb_each_text(p_after) n WHERE n.key = 'dkim ' || k.id AND n.value IS NULL;
+    UPDATE fairpost.webhook_secrets s SET secret = n.value FROM jsonb_each_text(p_after) n WHERE n.key = 'webhook ' || s.id AND n.value IS NOT NULL;
+    DELETE FROM fairpost.webhook_secrets s USING jsonb_each_text(p_after) n WHERE n.key = 'webhook ' || s.id AND n.value IS NULL;
     RETURN true;
 END $$;
 
--- One at a time writes secrets, until it commits.
+-- Lets one transaction at a time write secrets, until it commits.
 CREATE OR REPLACE FUNCTION fairpost.lock_secrets() RETURNS void
 LANGUAGE sql AS $$
     SELECT pg_advisory_xact_lock(7381526668557575540)

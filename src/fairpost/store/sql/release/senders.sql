@@ -1,23 +1,23 @@
--- What is known of senders, and what they have been doing.
+-- What is known about senders, and their activity.
 
--- Registers a workspace (no name) or a user, or changes what is known of it: in the caller's own transaction, such as the one
--- in which somebody signs up or pays. An engine decides the tier, within a second, and brings the user's mail to the home given. Without one, the home stays.
+-- Registers a workspace (no name) or a user, or changes what is known about it, in the caller's own transaction, such as the one in which a user
+-- signs up or pays. An engine decides the tier within a second, and moves the user's mail to the given home. Without one, the home stays the same.
 DROP FUNCTION IF EXISTS fairpost.set_sender(text, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_sender(p_workspace text, p_user text, p_plan text, p_since timestamptz, p_home text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
     IF p_user IS NULL AND fairpost.is_bound() THEN
-        RAISE EXCEPTION 'what a workspace is, the operator says' USING ERRCODE = 'FP004';
+        RAISE EXCEPTION 'only the operator can change a workspace' USING ERRCODE = 'FP004';
     END IF;
     IF p_workspace IS NULL OR p_workspace = '' OR length(p_workspace) > 200 OR length(p_user) > 200 OR length(p_plan) > 100 THEN
-        RAISE EXCEPTION 'sender: a workspace and a user have 1 to 200 characters, a plan at most 100' USING ERRCODE = 'FP001';
+        RAISE EXCEPTION 'sender: the names of workspaces and users must have 1 to 200 characters, and plans at most 100' USING ERRCODE = 'FP001';
     END IF;
     IF p_since NOT BETWEEN '1970-01-01 00:00:00+00' AND '2200-01-01 00:00:00+00' THEN
-        RAISE EXCEPTION 'since: must lie between the years 1970 and 2200, got %', p_since USING ERRCODE = 'FP001';
+        RAISE EXCEPTION 'since: must be between the years 1970 and 2200, got %', p_since USING ERRCODE = 'FP001';
     END IF;
     IF p_home IS NOT NULL AND (coalesce(p_user, '') = '' OR strpos(p_home, '@') > 0 OR fairpost.parse_address(jsonb_build_object('address', 'x@' || p_home)) IS NULL) THEN
-        RAISE EXCEPTION 'home: must be a domain, of a user, got %', left(p_home, 100) USING ERRCODE = 'FP001';
+        RAISE EXCEPTION 'home: must be a domain, and only for a user, got %', left(p_home, 100) USING ERRCODE = 'FP001';
     END IF;
     INSERT INTO fairpost.senders AS s (workspace, level, name, plan, since, look_at)
     VALUES (p_workspace, CASE WHEN p_user IS NULL THEN 'workspace' ELSE 'user' END::fairpost.node_level, fairpost.normalize_user(coalesce(p_user, '')), p_plan, p_since, '-infinity')
@@ -27,8 +27,9 @@ BEGIN
     ON CONFLICT (workspace, user_name, is_given) DO UPDATE SET domain = excluded.domain, is_settled = false WHERE h.domain <> excluded.domain;
 END $$;
 
--- The tier, throttle and score that somebody decided on what he read at `p_revision`, and their effect on everything queued.
--- `p_offended_at`: when it happened that began a new throttle. False: it has changed meanwhile, and nothing was written. Whoever has to wait for somebody for more than a second gets an error. A throttle that is only observed has no effect.
+-- Writes the tier, throttle and score decided on revision `p_revision`, and applies them to queued mail. `p_offended_at` is when the event happened
+-- that caused a new throttle. Returns false, writing nothing, if the sender was changed in the meantime. Waiting for a lock for more than a second is
+-- an error. A throttle that is only observed has no effect.
 DROP FUNCTION IF EXISTS fairpost.decide(text, fairpost.node_level, text, bigint, smallint, timestamptz, timestamptz, timestamptz, boolean, boolean, timestamptz,
     smallint, double precision, text[], timestamptz, boolean, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.decide(text, fairpost.node_level, text, bigint, smallint, timestamptz, timestamptz, timestamptz, boolean, boolean, timestamptz,
@@ -46,10 +47,10 @@ DECLARE
     why CONSTANT jsonb := CASE WHEN p_enforced AND p_until IS NOT NULL THEN
         CASE jsonb_array_length(p_reasons) WHEN 1 THEN p_reasons -> 0 ELSE jsonb_build_object('code', 'throttle.scored', 'params', jsonb_build_object('reasons', p_reasons)) END END;
 BEGIN
-    -- The sender first, holding nothing that others need: an application may have it locked for as long as it likes.
+    -- The sender is locked first, holding nothing that others need: an application may keep it locked for as long as it likes.
     INSERT INTO fairpost.senders (workspace, level, name) SELECT p_workspace, p_level, p_name WHERE p_revision = 0 ON CONFLICT DO NOTHING;
     PERFORM FROM fairpost.senders s WHERE s.workspace = p_workspace AND s.level = p_level AND s.name = p_name FOR UPDATE;
-    PERFORM FROM fairpost.fairness f FOR SHARE;   -- before the rules, as set_tier has it
+    PERFORM FROM fairpost.fairness f FOR SHARE;   -- before the rules, as in set_tier
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
     UPDATE fairpost.senders s SET
         tier = p_tier, look_at = p_look_at, throttled_since = p_since, throttled_until = p_until, is_enforced = p_enforced, is_by_hand = p_by_hand,
@@ -72,23 +73,26 @@ BEGIN
         INSERT INTO fairpost.events (at, kind, workspace, subject, detail)
         VALUES (t, CASE WHEN stop_until > t THEN 'throttled' ELSE 'tier' END, p_workspace, p_level || ' ' || p_name,
                 jsonb_strip_nulls(jsonb_build_object('tier', p_tier, 'until', stop_until, 'reason', why -> 'code', 'params', why -> 'params', 'score', p_score)));
+        INSERT INTO fairpost.outbox (at, kind, workspace, subject, reason, params)
+        SELECT t, 'sender.throttled', p_workspace, nullif(p_name, ''), why ->> 'code', why -> 'params' WHERE stop_until > t;
     END IF;
     RETURN true;
 END $$;
 
--- Those whose moment has come, the earliest first: the index that has only senders with such a moment is the one in this order.
+-- Returns the senders that are due, earliest first: the index of senders with a due time is in this order.
 CREATE OR REPLACE FUNCTION fairpost.senders_to_look_at(p_max integer, p_now timestamptz) RETURNS SETOF fairpost.senders
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT s.* FROM fairpost.senders s WHERE s.look_at <= p_now ORDER BY s.look_at LIMIT p_max
 $$;
 
--- Those with a throttle of which the operators have not been told. In no order: the key, which has all senders, could serve that as well.
+-- Returns throttled senders that the operators have not been notified of. In no order, because the key, which has all senders, could serve one as
+-- well.
 CREATE OR REPLACE FUNCTION fairpost.untold(p_max integer) RETURNS SETOF fairpost.senders
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT s.* FROM fairpost.senders s WHERE s.untold LIMIT p_max
 $$;
 
--- The operators' e-mail about these throttles, if nobody has told them meanwhile. The e-mail is enqueued in the same commit.
+-- Records the notice to the operators about these throttles, unless it was already sent. The e-mail is enqueued in the same commit.
 CREATE OR REPLACE FUNCTION fairpost.tell(p_workspaces text[], p_levels text[], p_names text[], p_emails jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -105,7 +109,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- The users of a workspace with counters, from one to the next along the index, by the newest version of each.
+-- Returns the users of a workspace with counters, from one to the next along the index, by the newest version of each.
 CREATE OR REPLACE FUNCTION fairpost.users_with_activity(p_workspace text) RETURNS SETOF text
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE users(name) AS (
@@ -118,8 +122,8 @@ LANGUAGE sql STABLE AS $$
     SELECT u.name FROM users u WHERE u.name IS NOT NULL
 $$;
 
--- The counters of a user in the hours of this time. Those that are still counted in (after `p_counted`) have many versions while a transaction is held open: they are
--- found one by one, each by its newest.
+-- Returns the counters of a user in this time. Recent hours (after `p_counted`) have many versions while a transaction is held open, so they are
+-- looked up one by one, each by its newest.
 CREATE OR REPLACE FUNCTION fairpost.activity_of(p_workspace text, p_user text, p_after timestamptz, p_counted timestamptz, p_until timestamptz) RETURNS SETOF fairpost.activity
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE newest(counter) AS (
@@ -133,17 +137,17 @@ LANGUAGE sql STABLE AS $$
     )
     SELECT (n.counter).* FROM newest n WHERE (n.counter).hour IS NOT NULL
     UNION ALL
-    SELECT a.* FROM (SELECT * FROM fairpost.activity a   -- in the order of the whole key: the index by hour alone, which has all users, does not have that
+    SELECT a.* FROM (SELECT * FROM fairpost.activity a   -- in the order of the whole key, which the index by hour alone, which has all users, does not have
                      WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_after AND a.hour <= p_counted ORDER BY a.hour, a.writer, a.turn) a
 $$;
 
--- Senders with everything that a score and a tier are decided by: the hours of the last day and those of it still to come,
--- and the volume of each day before; of a workspace, those of all its users and of mail that names none. Nothing is sorted, lest the index by hour
--- alone, which has all users, and a sort are taken for as good as the index that has the order.
+-- Returns senders with everything that a score and a tier are based on: the hours of the last day and those still to come, and the volume of each
+-- previous day; for a workspace, those of all its users and of mail that names none. Nothing is sorted, so that the planner does not consider a sort
+-- on the index by hour alone, which has all users, as good as the index that has the order.
 CREATE OR REPLACE FUNCTION fairpost.senders_with_activity(p_workspaces text[], p_levels text[], p_names text[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (known fairpost.senders, workspace text, level text, name text, hours jsonb, days jsonb)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off
-    SET enable_sort = off AS $$
+    SET enable_sort = off SET enable_incremental_sort = off AS $$
 #variable_conflict use_column
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
@@ -160,7 +164,7 @@ BEGIN
          FROM (SELECT d.day, sum(d.volume) AS volume
                FROM (SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND d.user_name = w.name AND w.level = 'user'
                      UNION ALL SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND w.level = 'workspace'
-                     UNION ALL   -- days that are over and not folded yet
+                     UNION ALL   -- days that are over but not combined yet
                      SELECT (a.hour AT TIME ZONE 'UTC')::date, a.volume
                      FROM unnest(users.names) u(name) CROSS JOIN LATERAL (
                          SELECT * FROM fairpost.activity a WHERE a.workspace = w.workspace AND a.user_name = u.name AND a.hour < unfolded ORDER BY a.hour, a.writer, a.turn) a
@@ -179,7 +183,7 @@ LANGUAGE sql AS $$
     SELECT DISTINCT a.workspace, a.user_name, fairpost.hour_of(p_hour) FROM fairpost.activity a WHERE a.hour = fairpost.hour_of(p_hour) AND a.volume > 0
 $$;
 
--- Who writes an account's counters: of what the fair queue let out, and, apart, of what went out by arrival.
+-- Returns who writes an account's counters: one for what the fair queue released, and a separate one for what was sent in order of arrival.
 CREATE OR REPLACE FUNCTION fairpost.writer_of(p_account bigint, p_fair boolean) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT '#' || p_account || CASE WHEN p_fair THEN '' ELSE ' fifo' END
@@ -190,9 +194,10 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_writer NOT LIKE '#% fifo'
 $$;
 
--- What an account did, since it last said so. Adds to its own counters, each found by its newest version (nobody else writes them: the lease is locked), and returns what somebody may be blamed for (see blocks.sql).
--- `p_outcomes`: [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected, offended_at}], the first two numbers for the
--- account's day (e-mails and addresses), the others in e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
+-- Records what an account did since its last call. Adds to its own counters, each found by its newest version (only this worker writes them: the
+-- lease is locked), and returns what may be blamed on a sender or account (see blocks.sql). `p_outcomes`: [{workspace, user, is_fair, handled,
+-- bounces, refused, refusal, sent, bounced, rejected, offended_at}], the first two numbers for the account's day (e-mails and addresses), the others
+-- in e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
 DROP FUNCTION IF EXISTS fairpost.tally(bigint, bigint, jsonb);
 DROP FUNCTION IF EXISTS fairpost.book(bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.book(p_account bigint, p_epoch bigint, p_outcomes jsonb, p_measures jsonb, p_now timestamptz DEFAULT NULL)
@@ -208,7 +213,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    PERFORM set_config('synchronous_commit', 'off', true);   -- counters: what a crash of the server forgets of them hurts nobody
+    PERFORM set_config('synchronous_commit', 'off', true);   -- only counters: losing some in a crash does no harm
     WITH told AS MATERIALIZED (
         SELECT o.workspace, fairpost.normalize_user(o."user") AS user_name, w.writer, o.sent, o.bounced, o.rejected, newest.spot
         FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, is_fair boolean, sent integer, bounced integer, rejected integer)
@@ -225,7 +230,7 @@ BEGIN
     INSERT INTO fairpost.dirty_senders (workspace, user_name, at)
     SELECT o.workspace, fairpost.normalize_user(o."user"), coalesce(o.offended_at, t)
     FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, bounced integer, rejected integer, offended_at timestamptz), fairpost.fairness f
-    WHERE f.single AND f.is_scoring AND o.bounced + o.rejected > 0;   -- what went well breaks no rule
+    WHERE f.single AND f.is_scoring AND o.bounced + o.rejected > 0;   -- successful e-mails break no rule
     WITH told AS MATERIALIZED (
         SELECT o.*, newest.spot FROM jsonb_to_recordset(p_measures) o(kind text, tier smallint, n bigint, total_us bigint, buckets jsonb)
         LEFT JOIN LATERAL (
@@ -237,7 +242,7 @@ BEGIN
     )
     INSERT INTO fairpost.measures (hour, account_id, kind, tier, n, total_us, buckets)
     SELECT hour_now, p_account, o.kind, o.tier, o.n, o.total_us, o.buckets FROM told o WHERE o.spot IS NULL;
-    UPDATE fairpost.mailboxes m SET failed_since = NULL   -- what was sent was let in
+    UPDATE fairpost.mailboxes m SET failed_since = NULL   -- a sent e-mail proves that the login works
     WHERE m.account_id = p_account AND m.failed_since IS NOT NULL AND EXISTS (SELECT FROM jsonb_to_recordset(p_outcomes) o(sent integer) WHERE o.sent > 0);
     IF lease.day_started_at IS NOT NULL AND p_outcomes <> '[]' THEN
         RETURN QUERY SELECT * FROM fairpost.count_outcomes(lease, p_outcomes, t);
@@ -250,12 +255,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         SELECT k, sum(n::bigint) AS n FROM (SELECT * FROM jsonb_each_text(a) UNION ALL SELECT * FROM jsonb_each_text(b)) both_of_them(k, n) GROUP BY k) summed
 $$;
 
--- Hours that are over for good become days, and what is too old is forgotten. One engine at a time; false: another is at it.
+-- Combines finished hours into days, and deletes old ones. Only one engine at a time; returns false if another is doing it.
 CREATE OR REPLACE FUNCTION fairpost.fold_activity(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    -- Days of which no hour is among the last 24 any more.
+    -- Days of which no hour is among the last 24.
     before CONSTANT timestamptz := date_trunc('day', t - interval '24 hours');
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('fairpost fold', 0)) THEN
@@ -273,8 +278,9 @@ BEGIN
     RETURN true;
 END $$;
 
--- How much is queued, and since when the oldest of what is due and not held has been waiting. Costs the number of senders, never of e-mails: down the tree
--- through those who have something to serve, as claims go; the thousand that have waited longest by their place are asked for their first e-mail.
+-- Returns how much is queued, and since when the oldest e-mail that is due and not held has been waiting. The cost is the number of senders, never of
+-- e-mails: it walks down the tree through senders with mail to serve, in claim order; the thousand that have waited longest by their place are asked
+-- for their first e-mail.
 CREATE OR REPLACE FUNCTION fairpost.queue_now(p_now timestamptz DEFAULT NULL, OUT queued bigint, OUT oldest_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$
 DECLARE

@@ -1,17 +1,18 @@
 -- Whether the server that answers is the one that the engines have confirmed, and how it becomes that.
 --
--- After a failover to a standby that lags, or on a restored server, commits are missing that engines were told of: what they sent would be sent again. Each
--- durable begin and settle raises the step of the account's lease, and engines remember the last step that was acknowledged (engine: engine/steps.py). A
--- server is known by the moment at which it was started. While that is not the confirmed one, no lease is stamped with it, and claim and begin_send refuse:
--- that holds behind a pooler, too, where a server can change without a connection being lost. The first engine that notices asks all engines that were here
--- within a minute of the database's last trace of any; each compares what it remembers; when all have, the server is confirmed.
+-- After a failover to a lagging standby, or on a restored server, commits are missing that were acknowledged to engines: what they sent would be sent
+-- again. Each durable begin and settle raises the step of the account's lease, and engines remember the last step that was acknowledged
+-- (engine/steps.py). A server is identified by the time at which it was started. While that is not the confirmed one, no lease is stamped with it,
+-- and claim and begin_send refuse: that also works behind a pooler, where the server can change without a connection being lost. The first engine
+-- that notices asks all engines that were active within a minute of the database's last trace of any; each compares what it remembers; when all have,
+-- the server is confirmed.
 
 CREATE OR REPLACE FUNCTION fairpost.is_confirmed() RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT s.confirmed = pg_postmaster_start_time() FROM fairpost.server s
 $$;
 
--- Whether this server is confirmed. If not, the engines are asked, once.
+-- Returns whether this server is confirmed. If not, the engines are asked, once.
 CREATE OR REPLACE FUNCTION fairpost.ask_about_server(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -30,9 +31,9 @@ BEGIN
     RETURN fairpost.is_confirmed();
 END $$;
 
--- An engine's word about this server: for each account it has driven in this life of the database, the last step it knows of.
--- `verdict`: confirmed (without the engines `waits_for`, where there are some); waiting (for the engines `waits_for`); behind (the accounts `behind` have lower steps here: commits are missing);
--- silent (the engines `waits_for` have not answered in time, and nothing proves that this server has all commits).
+-- Records an engine's answer about this server: for each account it has driven in this life of the database, the last step it knows of. `verdict`:
+-- confirmed (without the engines in `waits_for`, if any); waiting (for the engines in `waits_for`); behind (the accounts in `behind` have lower steps
+-- here: commits are missing); silent (the engines in `waits_for` have not answered in time, and nothing proves that this server has all commits).
 CREATE OR REPLACE FUNCTION fairpost.confirm_server(
     p_engine text, p_life uuid, p_accounts bigint[], p_steps bigint[], p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT waits_for text[], OUT behind bigint[], OUT behind_at bigint[]
@@ -74,7 +75,7 @@ BEGIN
     verdict := 'confirmed';
     PERFORM fairpost.accept_server(t);
     DELETE FROM fairpost.pauses p WHERE p.waits_for IS NOT NULL;
-    -- Engines that are back take up what they held, however long the server was away.
+    -- Engines that are back resume what they held, however long the server was away.
     UPDATE fairpost.leases l SET until = greatest(l.until, t + grace)
     WHERE l.owner IN (SELECT e.id FROM fairpost.engines e WHERE e.seen_at >= s.asked_at - interval '5 seconds');
 END $$;
@@ -90,18 +91,19 @@ BEGIN
     UPDATE fairpost.engines e SET asked = NULL WHERE e.asked IS NOT NULL;
     UPDATE fairpost.identity i SET timeline = seen WHERE i.timeline <> seen;
     IF before <> seen THEN
+        PERFORM fairpost.begin_event_series(false);
         INSERT INTO fairpost.events (at, kind, subject, detail) VALUES (p_now, 'failed over', 'database', jsonb_build_object('timeline', seen, 'before', before));
     END IF;
 END $$;
 
--- What an engine that starts must know: in which life of the database it is.
+-- Returns the current life of the database, which an engine needs at its start.
 CREATE OR REPLACE FUNCTION fairpost.current_life() RETURNS uuid
 LANGUAGE sql STABLE AS $$
     SELECT i.life FROM fairpost.identity i
 $$;
 
--- Commits are missing here: nothing is sent until a person resumes. `p_life`: of the database, when that was seen. Whoever resumes begins another, and what
--- was seen before changes nothing any more. The pause is locked first, as `resume` does.
+-- Commits are missing here, so nothing is sent until a person resumes sending. `p_life` is the life of the database in which that was seen. Resuming
+-- begins another one, after which earlier observations have no effect. The pause is locked first, as by `resume`.
 DROP FUNCTION IF EXISTS fairpost.pause_restored(text, text, uuid, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_restored(p_reason text, p_params jsonb, p_by text, p_life uuid, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -112,8 +114,8 @@ BEGIN
     END IF;
 END $$;
 
--- Nothing is sent until the engines named have answered, or a person resumes. A pause that holds already stays as it is, and a server that was confirmed
--- meanwhile is not paused.
+-- Nothing is sent until the named engines have answered, or a person resumes sending. An existing pause is kept, and a server that was confirmed in
+-- the meantime is not paused.
 DROP FUNCTION IF EXISTS fairpost.pause_for_engines(text, text, text[], timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_for_engines(p_reason text, p_params jsonb, p_by text, p_engines text[], p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$

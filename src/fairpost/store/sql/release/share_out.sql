@@ -1,7 +1,6 @@
--- How a quota is shared among the children of each branch. Each child stands at the virtual time it has reached; one
--- e-mail more puts it 1/weight further; the quota goes to the earliest places. Children of one name below two routes
--- (a pool and an account's own) count as one. With `mine`, only these children take part; with `edge`, none
--- of them goes further than that, lest somebody runs ahead because all the others happen to be locked.
+-- Shares a quota among the children of each branch. Each child is at the virtual time it has reached; one more e-mail moves it 1/weight further; the
+-- quota goes to the earliest places. Children of one name below two routes (a pool and an account's own) count as one. With `mine`, only these
+-- children take part; with `edge`, none of them goes further than that, so that no sender runs ahead because all others happen to be locked.
 CREATE OR REPLACE FUNCTION fairpost.share_out(parents fairpost.branch[], depth integer, mine tid[], edge double precision) RETURNS fairpost.branch[]
 LANGUAGE plpgsql AS $$
 DECLARE

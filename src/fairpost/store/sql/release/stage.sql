@@ -1,14 +1,13 @@
--- Brings the tree up to date: what arrived, what became due, whose hold ended. Whoever claims first does it; the
--- route's row is the lock, and nobody waits for it. Costs what has changed, never what is waiting: a bulk of ten
--- thousand e-mails of one sender is one arrival.
+-- Brings the tree up to date: what has arrived, what has become due, and whose hold has ended. The first claim does it; the route's row is the lock,
+-- and no transaction waits for it. The cost is what has changed, never what is waiting: a batch of ten thousand e-mails of one sender is one arrival.
 
--- The row of each of these routes, by its newest version (see migration 0033).
+-- Returns the row of each of these routes, by its newest version (see migration 0033).
 CREATE OR REPLACE FUNCTION fairpost.routes_now(names text[]) RETURNS SETOF fairpost.routes
 LANGUAGE sql STABLE AS $$
     SELECT o.* FROM unnest(names) n(route) CROSS JOIN LATERAL (SELECT * FROM fairpost.routes o WHERE o.route = n.route ORDER BY o.turn DESC LIMIT 1) o
 $$;
 
--- One row for each route. Nobody waits, unless two add the same first account of a route at the same time.
+-- Adds one row for each route. There is no waiting, unless two transactions add the first account of a route at the same time.
 CREATE OR REPLACE FUNCTION fairpost.add_route(p_route text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -18,8 +17,9 @@ BEGIN
     END IF;
 END $$;
 
--- All notes that the tree has not read. Those that it has are not walked, however long vacuum is kept away: on a route that has a tree, notes are read by
--- transaction, as staging reads them; between these routes there are only notes that nobody has read. In a restored database, transaction ids begin again.
+-- Returns all arrivals that the tree has not absorbed. Absorbed ones are not walked, however long vacuum is kept from removing them: on a route that
+-- has a tree, arrivals are read by transaction, as by staging; between these routes there are only unread arrivals. In a restored database,
+-- transaction ids start again.
 CREATE OR REPLACE FUNCTION fairpost.unread() RETURNS SETOF fairpost.arrivals
 LANGUAGE sql STABLE AS $$
     WITH staged AS MATERIALIZED (
@@ -40,10 +40,10 @@ LANGUAGE sql STABLE AS $$
     SELECT a.* FROM fairpost.arrivals a WHERE a.route > coalesce((SELECT max(s.route) FROM staged s), '')
 $$;
 
--- What only new names need is planned each time: a plan that was made when the tree had one page would read all of it.
+-- Statements that only new names need are planned each time: a plan made when the tree had one page would read all of it.
 
--- The nodes that arrivals need and that do not exist yet, level by level, with what the rules say of them; each user below the home that comes with the
--- arrival. Leaves are what is missing in any case: a leaf bears its flow as its key.
+-- Creates the missing nodes for arrivals, level by level, with what the rules say about them; each user goes below the home that comes with the
+-- arrival. Leaves are always missing: a leaf has its flow as its key.
 DROP FUNCTION IF EXISTS fairpost.ensure_nodes(fairpost.arrivals[], timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.ensure_nodes(arrived fairpost.arrivals[], homes text[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
@@ -55,7 +55,7 @@ DECLARE
     lanes text[];
     users bigint[];   -- new ones
 BEGIN
-    SELECT * INTO f FROM fairpost.fairness;   -- under the locks: whoever lays it anew has moved everybody
+    SELECT * INTO f FROM fairpost.fairness;   -- under the locks: a change of the settings has moved all senders
     lanes := ARRAY(SELECT fairpost.lane_of(a.workspace, a.user_name, f) FROM unnest(arrived) a);
     FOR depth IN 0..3 LOOP
         WITH wanted AS (
@@ -67,7 +67,7 @@ BEGIN
                 FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)
             ) w
             LEFT JOIN LATERAL (SELECT p.path FROM fairpost.nodes p WHERE p.id = w.parent OFFSET 0) p ON true
-            -- the key as one row, here and below: the index by name, which knows keys as well, cannot serve that
+            -- the key is compared as one row, here and below, so that the index by name, which also has keys, is not used
             WHERE (SELECT true FROM fairpost.nodes o WHERE (o.parent, o.key) BETWEEN (w.parent, w.key) AND (w.parent, w.key) LIMIT 1) IS NULL
         ), grown AS (
             INSERT INTO fairpost.nodes AS n (id, parent, level, route, class, workspace, key, path)
@@ -90,7 +90,7 @@ BEGIN
               FROM unnest(arrived) WITH ORDINALITY AS a(route, xid, class, workspace, domain, user_name, stream, flow, n, due_at, id, fresh, ord)) a
         CROSS JOIN LATERAL (SELECT n.id FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (a.parent, a.key) AND (a.parent, a.key) LIMIT 1) n;
     END LOOP;
-    IF users IS NOT NULL THEN   -- OFFSET 0: what is made distinct outside may not choose the index inside
+    IF users IS NOT NULL THEN   -- OFFSET 0, so that the outer DISTINCT cannot choose the index inside
         PERFORM fairpost.weigh_domains(ARRAY(SELECT DISTINCT n.parent FROM (SELECT n.parent FROM fairpost.nodes n WHERE n.id = ANY (users) OFFSET 0) n));
     END IF;
 
@@ -117,7 +117,7 @@ BEGIN
     LEFT JOIN LATERAL (SELECT * FROM fairpost.sender_rules d WHERE d.workspace = w.workspace AND d.level = 'domain' AND d.key = w.domain OFFSET 0) d ON true;
 END $$;
 
--- Of these arrivals, those in whose workspace nobody is at work; it is locked. What grows may change the weight of a domain that is there already.
+-- Returns the arrivals whose workspace is not in use, and locks it. New nodes may change the weight of an existing domain.
 CREATE OR REPLACE FUNCTION fairpost.whose_workspace_is_free(p_route text, arrived fairpost.arrivals[]) RETURNS fairpost.arrivals[]
 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -126,7 +126,7 @@ DECLARE
     mine bigint[];
     others text[];
 BEGIN
-    IF there = '{}' THEN   -- asked about no id at all, any index that has only some of the rows would do
+    IF there = '{}' THEN   -- with no id to look up, any partial index would do
         RETURN arrived;
     END IF;
     mine := fairpost.lock_free(there);
@@ -134,7 +134,7 @@ BEGIN
     RETURN (SELECT array_agg(a) FROM unnest(arrived) a WHERE a.workspace <> ALL (others));
 END $$;
 
--- Scans of this route's workspaces start from now on where the first of them stands; newcomers join there.
+-- From now on, scans of this route's workspaces start where the first of them is; newcomers join there.
 CREATE OR REPLACE FUNCTION fairpost.move_on(p_route text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -149,48 +149,66 @@ BEGIN
     WHERE o.ctid = newest.spot AND first.vtime > root.v;
 END $$;
 
--- Everything for one route, whose row the caller holds. True when something was left for the next time, because
--- somebody holds its workspace.
+-- Returns the new e-mails behind an arrival of several. They are locked, so that the end of one is reported afterwards; those that are ending are left
+-- out. The e-mails of one call have the same time, and ids from that of the arrival on, within the minutes that the call took.
+CREATE OR REPLACE FUNCTION fairpost.emails_of_note(p_workspace text, p_flow uuid, p_first bigint, p_n integer, p_due timestamptz) RETURNS TABLE (id bigint, campaign_id bigint)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    minutes_max CONSTANT bigint := 10 * 60000::bigint << 20;
+    moment timestamptz;
+BEGIN
+    moment := coalesce((SELECT q.created_at FROM fairpost.queue q WHERE q.id = p_first), (SELECT e.created_at FROM fairpost.emails e WHERE e.id = p_first));
+    RETURN QUERY
+    SELECT q.id, q.campaign_id FROM fairpost.queue q
+    WHERE q.workspace = p_workspace AND q.id >= p_first AND q.id < p_first + minutes_max AND q.flow = p_flow AND q.created_at = moment
+    AND fairpost.hour_of(greatest(q.due_at, moment)) = fairpost.hour_of(greatest(p_due, moment))
+    ORDER BY q.workspace, q.id LIMIT p_n FOR KEY SHARE SKIP LOCKED;
+END $$;
+
+-- Does everything for one route, whose row the caller holds. Returns true if something was left for the next time, because its workspace is locked.
 CREATE OR REPLACE FUNCTION fairpost.absorb_route(r fairpost.routes, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     arrivals_max CONSTANT integer := 5000;
     each_max CONSTANT integer := 200;
+    emails_max CONSTANT integer := 5000;   -- new ones, in all arrivals but the last: each has an event
     more boolean;                  -- not everything that arrived was read
-    -- Transaction ids begin anew in a restored database, and a claim may have been under way for long: once a minute nothing counts as seen, and nobody as woken.
+    -- Transaction ids start again in a restored database, and a claim may have run for long: once a minute nothing counts as seen, and no worker as
+    -- woken.
     sweep CONSTANT boolean := p_now >= r.swept_at + interval '1 minute';
     known CONSTANT pg_snapshot := CASE WHEN sweep THEN '1:1:' ELSE r.seen END;
     older xid8[] := ARRAY(SELECT pg_snapshot_xip(known)) || r.seen_by;
     snapshot pg_snapshot;
     notes tid[];
-    arrived fairpost.arrivals[];   -- one a flow
+    arrived fairpost.arrivals[];   -- one per flow
     strangers fairpost.arrivals[];
     homes text[];
     asleep bigint[];
     ended bigint[];
     mine bigint[];                 -- the workspaces this transaction holds
     awake bigint[];
-    -- Named in each statement: a join alone may read all nodes, whatever the planner believes of them.
+    -- Named in each statement: a plain join may read all nodes, depending on the planner's statistics.
     flows uuid[];
     behind boolean := false;
 BEGIN
-    -- What committed since the last look: by transaction, so that the dead entries of what was read before are never
-    -- walked again, however long vacuum is kept away. Some of each, so that one who brings ten thousand new names
-    -- does not keep the others waiting.
+    -- What was committed since the last look: by transaction, so that dead entries of what was read before are never walked again, however long
+    -- vacuum is kept from removing them. Only some of each are read, so that a sender with ten thousand new names does not keep the others waiting.
     WITH RECURSIVE later(xid) AS (
         (SELECT a.xid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid >= pg_snapshot_xmax(known) ORDER BY a.xid LIMIT 1)
         UNION ALL
         SELECT (SELECT a.xid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid > later.xid ORDER BY a.xid LIMIT 1)
         FROM later WHERE later.xid IS NOT NULL
     )
-    SELECT pg_current_snapshot(), array_agg(x.ctid), coalesce(bool_or(x.nth > each_max), false) INTO snapshot, notes, more
-    FROM (SELECT a.ctid, a.nth
-          FROM (SELECT later.xid FROM later WHERE later.xid IS NOT NULL UNION SELECT unnest(older) LIMIT arrivals_max) t
-          CROSS JOIN LATERAL (
-              SELECT a.ctid, row_number() OVER () AS nth
-              FROM (SELECT a.ctid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid = t.xid LIMIT each_max + 1) a) a
-          LIMIT arrivals_max) x;
-    more := more OR cardinality(notes) = arrivals_max;
+    SELECT pg_current_snapshot(), array_agg(x.ctid) FILTER (WHERE x.emails < emails_max), coalesce(bool_or(x.nth > each_max OR x.emails >= emails_max), false) OR count(*) = arrivals_max
+    INTO snapshot, notes, more
+    FROM (SELECT a.ctid, a.nth, sum(greatest(a.fresh, 0)) OVER (ROWS UNBOUNDED PRECEDING) - greatest(a.fresh, 0) AS emails
+          FROM (SELECT a.ctid, a.nth, a.fresh
+                FROM (SELECT later.xid FROM later WHERE later.xid IS NOT NULL UNION SELECT unnest(older) LIMIT arrivals_max) t
+                CROSS JOIN LATERAL (
+                    SELECT a.ctid, a.fresh, row_number() OVER () AS nth
+                    FROM (SELECT a.ctid, a.fresh FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid = t.xid LIMIT each_max + 1) a) a
+                LIMIT arrivals_max) a) x;
     SELECT array_agg(c.id) INTO asleep FROM (
         SELECT c.id FROM fairpost.node_state c WHERE c.route = r.route AND c.wake_at >= CASE WHEN sweep THEN '-infinity' ELSE r.woken_until END AND c.wake_at <= p_now
         ORDER BY c.wake_at LIMIT arrivals_max) c;
@@ -204,6 +222,13 @@ BEGIN
 
     WITH gone AS (
         DELETE FROM fairpost.arrivals a WHERE a.ctid = ANY (notes) RETURNING a.*
+    ), told AS (
+        INSERT INTO fairpost.outbox (at, kind, workspace, email_id, campaign_id)
+        SELECT p_now, 'email.queued', g.workspace, q.id, q.campaign_id
+        FROM gone g CROSS JOIN LATERAL (SELECT q.id, q.campaign_id FROM fairpost.queue q WHERE q.id = g.id FOR KEY SHARE SKIP LOCKED) q WHERE g.fresh = 1
+        UNION ALL
+        SELECT p_now, 'email.queued', g.workspace, q.id, q.campaign_id
+        FROM gone g CROSS JOIN LATERAL fairpost.emails_of_note(g.workspace, g.flow, g.id, g.fresh, g.due_at) q WHERE g.fresh > 1
     ), planned AS MATERIALIZED (
         SELECT g.*, newest.spot
         FROM (SELECT g.workspace, fairpost.normalize_user(g.user_name) AS user_name, greatest(fairpost.hour_of(g.due_at), fairpost.hour_of(p_now)) AS hour, sum(g.fresh) AS n,
@@ -226,7 +251,7 @@ BEGIN
     FROM (SELECT g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, sum(g.n)::integer AS n, min(g.due_at) AS due_at, min(g.id) AS id, sum(greatest(-g.fresh, 0))::integer AS unserved
           FROM gone g GROUP BY 1, 2, 3, 4, 5, 6) g;
 
-    -- A new name is looked up in the rules: nobody may be laying a rule for its workspace meanwhile.
+    -- A new name is looked up in the rules, so no rule for its workspace may be changing at the same time.
     SELECT array_agg(a) INTO strangers FROM unnest(arrived) a WHERE (SELECT true FROM fairpost.nodes n WHERE n.flow = a.flow LIMIT 1) IS NULL;
     IF strangers IS NOT NULL THEN
         SELECT array_agg(a) INTO strangers FROM unnest(strangers) a
@@ -244,7 +269,7 @@ BEGIN
         SELECT n.path[1] FROM fairpost.nodes n WHERE n.flow = ANY (flows)
         UNION SELECT n.path[1] FROM fairpost.nodes n WHERE n.id = ANY (asleep || ended)));
 
-    -- Somebody else's workspaces wait for the next time; their notes go back.
+    -- Locked workspaces wait for the next time; their arrivals are put back.
     WITH later AS (
         INSERT INTO fairpost.arrivals
         SELECT a.* FROM unnest(arrived) a
@@ -279,7 +304,7 @@ BEGIN
     )
     SELECT array_agg(x.id) INTO awake FROM news x WHERE x.busy = 0 AND x.wake_at <= p_now AND x.held_until IS NULL;
 
-    -- Turns that led to nothing are given back, on every level; nobody goes back behind the place where scans begin.
+    -- Turns that led to nothing are given back, on every level, but never before the place where scans begin.
     UPDATE fairpost.node_state c SET vtime = greatest(back.v, c.vtime - back.n / c.weight), turn = c.turn + 1
     FROM (SELECT own.spot, above.v, x.n
           FROM (SELECT node, sum(-a.fresh) AS n FROM unnest(arrived) a JOIN fairpost.nodes n ON n.flow = a.flow, unnest(n.path) node
@@ -288,7 +313,7 @@ BEGIN
     WHERE c.ctid = back.spot;
     PERFORM fairpost.move_on(r.route);
 
-    -- A held node kept its count of what it has to serve; with the hold gone it is active again.
+    -- A held node kept its count of what it has to serve; once the hold ends, it is active again.
     WITH freed AS (
         UPDATE fairpost.node_state c SET held_until = NULL, turn = c.turn + 1
         FROM (SELECT o.spot FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.node_state_now(ARRAY[n.id]) o WHERE n.id = ANY (ended) AND n.path[1] = ANY (mine)) free
@@ -302,13 +327,13 @@ BEGIN
         seen_by = pg_current_xact_id(),
         swept_at = CASE WHEN sweep THEN p_now ELSE o.swept_at END,
         woken_until = CASE WHEN behind OR cardinality(asleep) = arrivals_max THEN o.woken_until
-                           ELSE greatest(o.woken_until, p_now - interval '10 seconds') END,  -- a claim in flight may still set a moment just past
+                           ELSE greatest(o.woken_until, p_now - interval '10 seconds') END,  -- a claim in flight may still set a moment that has just passed
         turn = o.turn + 1
     WHERE o.route = r.route AND o.turn = r.turn;
     RETURN behind;
 END $$;
 
--- Stages the routes nobody else is staging. True when something was left behind.
+-- Stages the routes that no other transaction is staging. Returns true if something was left.
 CREATE OR REPLACE FUNCTION fairpost.absorb_arrivals(p_routes text[], p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -316,7 +341,7 @@ DECLARE
     staged integer := 0;
     behind boolean := false;
 BEGIN
-    FOR r IN SELECT o.* FROM (SELECT w.route FROM unnest(p_routes) w(route) ORDER BY w.route) w   -- as lock_free does it
+    FOR r IN SELECT o.* FROM (SELECT w.route FROM unnest(p_routes) w(route) ORDER BY w.route) w   -- same as in lock_free
              CROSS JOIN LATERAL (SELECT o.turn FROM fairpost.routes o WHERE o.route = w.route ORDER BY o.turn DESC LIMIT 1) newest
              CROSS JOIN LATERAL (SELECT * FROM fairpost.routes o WHERE o.route = w.route AND o.turn >= newest.turn FOR UPDATE SKIP LOCKED) o LOOP
         behind := fairpost.absorb_route(r, coalesce(p_now, clock_timestamp())) OR behind;

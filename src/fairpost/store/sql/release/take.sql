@@ -1,4 +1,4 @@
--- Of these e-mails, the ones that may never be sent: expired, or every recipient suppressed.
+-- Returns those of these e-mails that may never be sent: expired, or with every recipient suppressed.
 CREATE OR REPLACE FUNCTION fairpost.unsendable(ids bigint[], p_now timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -13,9 +13,10 @@ BEGIN
                 AND fairpost.stops_mail(h.kind, h.also_urgent, q.class) LIMIT 1) IS NULL)));
 END $$;
 
--- Takes the e-mails at the head of each leaf, up to its quota, and marks them as claimed. What may never be sent is settled instead, and costs its sender
--- nothing. Charges the nodes from the workspace down to the leaf, and puts leaves to sleep that have nothing due. `moved`: something was taken or put to sleep.
--- `for_account`, `for_epoch`: whose lease claims the first of them, the second, and so on, from the place after `p_used` on.
+-- Takes the e-mails at the head of each leaf, up to its quota, and marks them as claimed. What may never be sent is settled instead, and costs its
+-- sender nothing. Charges the nodes from the workspace down to the leaf, and puts leaves to sleep that have nothing due. `moved` means that something
+-- was taken or put to sleep. `for_account` and `for_epoch` are the leases that claim the first e-mail, the second, and so on, from the place after
+-- `p_used`.
 DROP FUNCTION IF EXISTS fairpost.take(fairpost.branch[], bigint, bigint, timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.take(
     branches fairpost.branch[], for_account bigint[], for_epoch bigint[], p_used integer, p_now timestamptz, p_fifo boolean, OUT ids bigint[], OUT moved boolean
@@ -44,7 +45,7 @@ BEGIN
         SELECT c.*, b.grp, b.quota, b.pinned, c.id = ANY (locked) AS mine, c.id = ANY (barred) AS never
         FROM unnest(near_leaf, near_id, near_due, near_nth) c(leaf, id, due, nth) JOIN unnest(branches) b ON b.node = c.leaf
     ), judged AS (
-        -- Pinned mail goes first; together the leaves of one name take no more than the name may.
+        -- Pinned mail goes first; together, the leaves of one name take no more than the name may.
         SELECT c.*, c.mine AND (c.never OR sum((c.mine AND NOT c.never)::integer)
             OVER (PARTITION BY c.grp ORDER BY c.pinned DESC, c.leaf, c.nth) <= c.quota) AS taken
         FROM candidate c
@@ -55,7 +56,7 @@ BEGIN
                    (array_agg(j.due ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_due,
                    (array_agg(j.id ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_id,
                    max(j.due) AS last_due, (array_agg(j.id ORDER BY j.nth DESC))[1] AS last_id
-            FROM judged j GROUP BY j.leaf) j ON j.leaf = b.node   -- by the leaf alone: its arrays would be compared, too
+            FROM judged j GROUP BY j.leaf) j ON j.leaf = b.node   -- by the leaf alone: otherwise its arrays would be compared, too
     ), charge AS (
         SELECT g.grp, sum(s.live) AS live FROM stock s, unnest(s.groups) AS g(grp) GROUP BY g.grp
     ), step AS (

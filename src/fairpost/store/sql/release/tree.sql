@@ -1,7 +1,8 @@
--- The two moves of the flow tree. A node is *active* when it has something to serve (busy > 0) and is not held;
--- its parent's `busy` counts the active children. Callers hold the locks of the workspaces concerned.
+-- The two moves of the flow tree. A node is *active* if it has something to serve (busy > 0) and is not held; its parent's `busy` counts the active
+-- children. Callers hold the locks of the workspaces concerned.
 
--- The clocks of these nodes, each by its newest version (see migration 0033): `spot` is where it lies, for an update by the holder of its workspace.
+-- Returns the state of these nodes, each by its newest version (see migration 0033): `spot` is its location, for an update by the holder of its
+-- workspace.
 CREATE OR REPLACE FUNCTION fairpost.node_state_now(ids bigint[])
 RETURNS TABLE (spot tid, id bigint, parent bigint, route text, vtime double precision, v double precision, busy integer, waiting bigint, wake_at timestamptz, held_until timestamptz)
 LANGUAGE sql STABLE AS $$
@@ -9,7 +10,7 @@ LANGUAGE sql STABLE AS $$
         SELECT c.ctid, c.id, c.parent, c.route, c.vtime, c.v, c.busy, c.waiting, c.wake_at, c.held_until FROM fairpost.node_state c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) c
 $$;
 
--- Locks those of these nodes that nobody else holds, and says which. From the newest version on: one that is locked is skipped, and all older ones would be walked.
+-- Locks and returns the nodes that are free. Starts from the newest version: a locked one is skipped, and all older ones would be walked.
 CREATE OR REPLACE FUNCTION fairpost.lock_free(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -18,18 +19,18 @@ BEGIN
                  CROSS JOIN LATERAL (SELECT c.id FROM fairpost.node_state c WHERE c.id = n.id AND c.turn >= newest.turn FOR UPDATE SKIP LOCKED) c);
 END $$;
 
--- These nodes have just become active: each starts at its parent's present virtual time (a sleeper gains no
--- credit), and parents that had nothing to serve become active in turn. A thousandth of an e-mail at most keeps those
--- that start together apart: so the place where scans begin moves on with every one served, not once a round.
+-- These nodes have just become active: each starts at its parent's current virtual time (sleeping earns no credit), and parents that had nothing to
+-- serve become active in turn. An offset of at most a thousandth of an e-mail separates those that start together, so that the place where scans
+-- begin moves with every one served, not once a round.
 CREATE OR REPLACE FUNCTION fairpost.activate(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     depth integer;
     now_at bigint[];
-    above bigint[];   -- named in each statement: a join alone may read all nodes, whatever the planner believes of them
+    above bigint[];   -- named in each statement: a plain join may read all nodes, depending on the planner's statistics
 BEGIN
     FOR depth IN REVERSE 4..1 LOOP
-        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above   -- OFFSET 0: what is made distinct outside may not choose the index inside
+        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above   -- OFFSET 0, so that the outer DISTINCT cannot choose the index inside
         FROM (SELECT n.id, n.parent FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth OFFSET 0) n;
         CONTINUE WHEN now_at IS NULL;
         UPDATE fairpost.node_state c SET vtime = s.start, turn = c.turn + 1
@@ -48,16 +49,16 @@ BEGIN
     END LOOP;
 END $$;
 
--- These nodes have just ceased to be active; parents left with nothing to serve cease in turn.
+-- These nodes have just become inactive; parents left with nothing to serve become inactive in turn.
 CREATE OR REPLACE FUNCTION fairpost.deactivate(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     depth integer;
     now_at bigint[];
-    above bigint[];   -- named in each statement: a join alone may read all nodes, whatever the planner believes of them
+    above bigint[];   -- named in each statement: a plain join may read all nodes, depending on the planner's statistics
 BEGIN
     FOR depth IN REVERSE 4..2 LOOP
-        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above   -- OFFSET 0: what is made distinct outside may not choose the index inside
+        SELECT array_agg(n.id), array_agg(DISTINCT n.parent) INTO now_at, above   -- OFFSET 0, so that the outer DISTINCT cannot choose the index inside
         FROM (SELECT n.id, n.parent FROM fairpost.nodes n WHERE n.id = ANY (ids) AND cardinality(n.path) = depth OFFSET 0) n;
         CONTINUE WHEN now_at IS NULL;
         WITH left_over AS (

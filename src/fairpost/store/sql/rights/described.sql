@@ -1,25 +1,25 @@
--- Who may do what, beside the owner of the schema: the roles fairpost_app (applications, through SQL) and fairpost_tenant (requests over HTTP). Nothing is
--- granted to PUBLIC. grants.sql grants what is described here; `fairpost doctor` and `fairpost db migrate` look whether it is so.
+-- Privileges besides those of the schema's owner: the roles fairpost_app (applications, through SQL) and fairpost_tenant (requests over HTTP).
+-- Nothing is granted to PUBLIC. grants.sql grants what is described here; `fairpost doctor` and `fairpost db migrate` check it.
 
--- Functions that act with their owner's rights. Each asks first whose things it touches (see service/tenants.sql).
+-- Functions that run with their owner's privileges. Each first checks whose data it touches (see service/tenants.sql).
 CREATE OR REPLACE FUNCTION fairpost.doors(p_role text) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND p.proname = ANY (
         CASE p_role
-        WHEN 'fairpost_app' THEN '{enqueue,enqueue_many,put_content,status,cancel,set_sender,public_id,private_id}'::text[]
+        WHEN 'fairpost_app' THEN '{enqueue,enqueue_many,put_content,status,find,events_after,events_end,cancel,set_sender,public_id,private_id}'::text[]
         WHEN 'fairpost_tenant' THEN
-            '{add_account,address_hash,cancel,cancel_campaign,change_account,enqueue,enqueue_many,hold,launch_campaign,materialize_calendar,list_emails,measured_since,own_outcomes,own_queue,
-            pause_campaign,pause_prospect,pictures_of,plan_anew,plan_batch,private_id,public_id,put_content,receipts,release,remove_account,remove_prospects,resolve,resume_campaign,retry,search_emails,
+            '{add_account,add_dkim_key,add_webhook_secret,address_hash,cancel,cancel_campaign,change_account,dkim_key_checked,enqueue,enqueue_many,events_after,events_cursor_at,events_end,hold,launch_campaign,materialize_calendar,list_emails,measured_since,own_outcomes,own_queue,
+            pause_campaign,pause_prospect,pictures_of,plan_anew,plan_batch,private_id,public_id,put_content,receipts,release,remove_account,remove_dkim_key,remove_prospects,resolve,resume_campaign,retry,search_emails,
             set_gates,set_sender,show_email,status,stop_prospect,submit,suppress,transport_of,transports_of,unsuppress,waiting_behind,waiting_by_sender}' END)
 $$;
 
--- All others act with the rights of who calls them. The service's queries use many of them; applications none.
+-- All other functions run with the caller's privileges. The service's queries use many of them; applications use none.
 CREATE OR REPLACE FUNCTION fairpost.helpers() RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND NOT p.prosecdef AND p.prokind = 'f' AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('let_in', 'keep_out')
 $$;
 
--- Each right as it stands in a GRANT. The role must be there.
+-- Each privilege as written in a GRANT. The role must exist.
 CREATE OR REPLACE FUNCTION fairpost.tenant_rights() RETURNS TABLE (what text, is_granted boolean)
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT 'USAGE ON SCHEMA fairpost', has_schema_privilege('fairpost_tenant', 'fairpost', 'USAGE')
@@ -30,22 +30,23 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT format('%s ON fairpost.%I', asked, name), has_table_privilege('fairpost_tenant', format('fairpost.%I', name), asked)
     FROM (VALUES
         ('{SELECT}'::text[],
-            '{queue,emails,attempts,contents,leases,counters,blocks,campaigns,campaign_steps,campaign_streams,campaign_progress,campaign_snapshots,schedules,quotas,templates,sequences,
-              sequence_steps,prospects,lists,list_members,opt_outs,suppressions,soft_bounces,senders,homes,sender_rules,activity,activity_days,submissions,events,workspaces,loans,domains,mailboxes,audit,api_keys,
-              pauses,engines,server,fairness,patience,offences,portal_overrides,suppression_hashes}'::text[]),
+            '{queue,emails,attempts,labels,contents,leases,counters,blocks,campaigns,campaign_steps,campaign_streams,campaign_progress,campaign_snapshots,schedules,quotas,templates,sequences,
+              sequence_steps,prospects,lists,list_members,opt_outs,suppressions,soft_bounces,returned,conversations,replies,senders,homes,sender_rules,activity,activity_days,submissions,events,workspaces,loans,domains,domain_health,mailboxes,audit,api_keys,
+              pauses,engines,server,fairness,patience,offences,portal_overrides,suppression_hashes,webhooks,webhook_pending,webhook_deliveries,workspace_settings}'::text[]),
         ('{INSERT,UPDATE,DELETE}',
-            '{templates,sequences,sequence_steps,campaigns,schedules,prospects,lists,list_members,opt_outs,suppressions,soft_bounces,senders,domains,mailboxes,api_keys,portal_overrides,suppression_hashes}'),
+            '{templates,sequences,sequence_steps,campaigns,schedules,prospects,lists,list_members,opt_outs,suppressions,soft_bounces,senders,domains,domain_health,mailboxes,api_keys,portal_overrides,suppression_hashes,webhooks,workspace_settings}'),
+        ('{UPDATE}', '{conversations}'),
         ('{INSERT}', '{audit,events}')) AS described (rights, tables), unnest(rights) asked, unnest(tables) name
-    UNION ALL   -- of the operator's accounts too, but neither where they send nor whose e-mail it was
+    UNION ALL   -- includes the operator's accounts, but neither their servers nor whose e-mail it was
     SELECT format('SELECT (%s) ON fairpost.%I', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum), c.relname),
         bool_and(has_column_privilege('fairpost_tenant', c.oid, a.attnum, 'SELECT'))
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
     WHERE c.relnamespace = 'fairpost'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
-      AND (c.relname = 'accounts' AND a.attname <> 'transport' OR c.relname = 'charges' AND a.attname IN ('account_id', 'at', 'units'))
+      AND (c.relname = 'accounts' AND a.attname <> 'transport' OR c.relname IN ('dkim_keys', 'webhook_secrets') AND a.attname <> 'secret' OR c.relname = 'charges' AND a.attname IN ('account_id', 'at', 'units'))
     GROUP BY c.oid, c.relname
 $$;
 
--- The same for fairpost_app, or for a login that has its rights without being a member.
+-- The same for fairpost_app, or for a login that has its privileges without being a member.
 CREATE OR REPLACE FUNCTION fairpost.app_rights(p_role text DEFAULT 'fairpost_app') RETURNS TABLE (what text, is_granted boolean)
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT 'USAGE ON SCHEMA fairpost', has_schema_privilege(p_role, 'fairpost', 'USAGE')

@@ -1,4 +1,4 @@
--- Grants what described.sql describes. Laid last, each time: a function that is not there yet cannot be shut.
+-- Grants what described.sql describes. This always runs last: access to a function that does not exist yet cannot be revoked.
 
 DO $$
 DECLARE
@@ -13,7 +13,7 @@ BEGIN
                 EXECUTE format('GRANT %I TO %I', named, current_user);
             END IF;
         EXCEPTION WHEN insufficient_privilege OR duplicate_object OR unique_violation THEN
-            NULL;   -- another database of this server has it just now; or an administrator must do it, and `fairpost db migrate` says so
+            NULL;   -- another database of this server is creating it; or an administrator must do it, and `fairpost db migrate` says so
         END;
     END LOOP;
 END $$;
@@ -28,14 +28,14 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_tenant') THEN
         RETURN;
     END IF;
-    REVOKE ALL ON ALL TABLES IN SCHEMA fairpost FROM fairpost_tenant;   -- what is not described any more is over
+    REVOKE ALL ON ALL TABLES IN SCHEMA fairpost FROM fairpost_tenant;   -- privileges that are no longer described are revoked
     REVOKE ALL ON ALL FUNCTIONS IN SCHEMA fairpost FROM fairpost_tenant;
     FOR name IN SELECT r.what FROM fairpost.tenant_rights() r LOOP
         EXECUTE format('GRANT %s TO fairpost_tenant', name);
     END LOOP;
 END $$;
 
--- Applications: the role, and every login that acts for a workspace and is no member of it, because this login may not make it one.
+-- Applications: the role, and every login that acts for a workspace but is not a member, because this login may not make it one.
 CREATE OR REPLACE FUNCTION fairpost.let_in(p_login text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -49,7 +49,7 @@ BEGIN
             EXECUTE format('GRANT fairpost_app TO %I', p_login);
             RETURN;
         EXCEPTION WHEN insufficient_privilege THEN
-            NULL;   -- then each right by itself
+            NULL;   -- then each privilege separately
         END;
     END IF;
     FOR name IN SELECT r.what FROM fairpost.app_rights(p_login) r LOOP
@@ -83,17 +83,17 @@ BEGIN
 END $$;
 REVOKE EXECUTE ON FUNCTION fairpost.let_in(text), fairpost.keep_out(text) FROM PUBLIC;
 
--- A list that comes in goes through tables of its own. Usually everybody may have those.
+-- Imports go through temporary tables, which everyone may usually create.
 DO $$
 BEGIN
     IF EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_tenant') AND NOT has_database_privilege('fairpost_tenant', current_database(), 'TEMPORARY') THEN
         EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO fairpost_tenant', current_database());
     END IF;
 EXCEPTION WHEN insufficient_privilege THEN
-    NULL;   -- who may, is for the owner of the database to say
+    NULL;   -- the owner of the database decides who may
 END $$;
 
--- What is written must not point to what is another's, either: a foreign key does not ask whose it is.
+-- Written rows must not refer to another workspace's rows, either: a foreign key does not check the owner.
 ALTER POLICY own_workspace ON fairpost.campaigns WITH CHECK (
     workspace = (SELECT current_setting('fairpost.workspace', true)) AND NOT fairpost.leads_to_another(workspace, route)
     AND EXISTS (SELECT FROM fairpost.sequences s WHERE s.id = sequence_id));

@@ -1,7 +1,7 @@
--- What a workspace may know of its own queue. By the tree's own counts, the notes it has not read, and counters by the hour: costs the number of its
--- senders, never that of its e-mails.
+-- What a workspace may know about its own queue, from the tree's own counts, the arrivals it has not absorbed, and hourly counters: the cost is the
+-- number of its senders, never of its e-mails.
 
--- How many e-mails of a workspace, or of one of its users, wait: scheduled or ready.
+-- Returns how many e-mails of a workspace, or of one of its users, are waiting: scheduled or ready.
 CREATE OR REPLACE FUNCTION fairpost.waiting_behind(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 BEGIN
@@ -13,8 +13,8 @@ BEGIN
          + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace), 0);
 END $$;
 
--- The queue of a workspace, by class. `ready` is counted up to `p_max`: that and more is `p_max`. `oldest_at`: since when the oldest that is due has
--- been due, held or not. A probe of the index queue_waiting for each leaf; queue_held for what is in hand.
+-- Returns the queue of a workspace by class. `ready` is counted up to `p_max`. `oldest_at` is since when the oldest due e-mail has been due, held or
+-- not. Probes the index queue_waiting for each leaf, and queue_held for what is claimed.
 CREATE OR REPLACE FUNCTION fairpost.own_queue(p_workspace text, p_max integer, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (class text, waiting bigint, ready bigint, oldest_at timestamptz, claimed bigint, sending bigint, in_doubt bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -46,8 +46,8 @@ BEGIN
     FROM unnest(enum_range(NULL::fairpost.email_class)) k(class);
 END $$;
 
--- What became of a workspace's e-mails since then: the hour in which `p_since` lies counts whole. `failed` is counted among the `p_max` newest that failed,
--- by the index emails_not_sent.
+-- Returns the outcomes of a workspace's e-mails since then; the hour of `p_since` is counted as a whole. `failed` is counted among the `p_max` newest
+-- that failed, by the index emails_not_sent.
 CREATE OR REPLACE FUNCTION fairpost.own_outcomes(
     p_workspace text, p_since timestamptz, p_max integer, OUT since timestamptz, OUT sent bigint, OUT bounced bigint, OUT rejected bigint, OUT failed bigint
 )

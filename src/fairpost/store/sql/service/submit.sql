@@ -1,6 +1,7 @@
--- What a workspace hands in: its own e-mails, in its own name, through accounts that are its own or lent to it.
+-- Submissions by a workspace: its own e-mails, in its own name, through its own accounts or those lent to it.
 
--- The route that a pool or an account of this name means for a workspace: its own, or a pool that the operator has lent it. Null: there is none.
+-- Returns the route that a pool or account of this name means for a workspace: its own, or a pool that the operator has lent it. Null if there is
+-- none.
 CREATE OR REPLACE FUNCTION fairpost.route_for(p_workspace text, p_pool text, p_account text) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE
@@ -11,8 +12,8 @@ $$;
 
 DROP FUNCTION IF EXISTS fairpost.may_send_through(text, text);
 
--- Whether mail of a workspace may go out through a route as it is stored, from this address (null: it names none, and so has the account's own). Through the
--- workspace's own accounts it may be from whatever the workspace has shown to be its own; through a pool of the operator's, from what the loan allows.
+-- Returns whether a workspace's mail may go out through a stored route, from this address (null: it names none, and so uses the account's own).
+-- Through its own accounts, a workspace may use any address that it has proven to own; through a pool of the operator, those that the loan allows.
 CREATE OR REPLACE FUNCTION fairpost.may_be_from(p_workspace text, p_route text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT CASE
@@ -26,7 +27,7 @@ LANGUAGE sql STABLE AS $$
                     OR EXISTS (SELECT FROM unnest(l.senders) allowed WHERE strpos(allowed, '.') > 0 AND (domain = allowed OR right(domain, length(allowed) + 1) = '.' || allowed)) END) END
 $$;
 
--- Whether an address is the workspace's own: by its domain, or one above that; or by a login to this very mailbox, until nobody could log in for a week.
+-- Returns whether an address belongs to the workspace: by its domain or a parent; or by a login to this mailbox, until logins have failed for a week.
 DROP FUNCTION IF EXISTS fairpost.may_write_as(text, text);
 CREATE OR REPLACE FUNCTION fairpost.may_write_as(p_workspace text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE sql STABLE AS $$
@@ -35,7 +36,7 @@ LANGUAGE sql STABLE AS $$
                    AND coalesce(m.failed_since > coalesce(p_now, clock_timestamp()) - interval '7 days', true))
 $$;
 
--- One e-mail as it is enqueued: `e` with its workspace, route and user, who is the caller where it names none; or what is wrong with it.
+-- Returns one e-mail as it is enqueued: `e` with its workspace, route and user, who is the caller if it names none; or what is wrong with it.
 DROP FUNCTION IF EXISTS fairpost.check_submission(text, jsonb);
 CREATE OR REPLACE FUNCTION fairpost.check_submission(p_workspace text, e jsonb, p_caller text, p_now timestamptz, OUT email jsonb, OUT wrong jsonb)
 LANGUAGE plpgsql STABLE AS $$
@@ -45,13 +46,13 @@ DECLARE
 BEGIN
     IF jsonb_typeof(e) IS DISTINCT FROM 'object' OR e ?| '{workspace,content_id}' THEN
         wrong := CASE WHEN jsonb_typeof(e) IS DISTINCT FROM 'object' THEN fairpost.complaint('', 'must be an object')
-                      WHEN e ? 'workspace' THEN fairpost.complaint('workspace', 'is that of your key, and is not given')
-                      ELSE fairpost.complaint('content_id', 'is not for requests: give subject, text and html') END;
+                      WHEN e ? 'workspace' THEN fairpost.complaint('workspace', 'is determined by your key and must not be given')
+                      ELSE fairpost.complaint('content_id', 'is not allowed in requests; use subject, text and html') END;
         RETURN;
     END IF;
     IF jsonb_typeof(e -> 'pool') IS DISTINCT FROM 'string' AND e ->> 'pool' IS NOT NULL OR jsonb_typeof(e -> 'account') IS DISTINCT FROM 'string' AND e ->> 'account' IS NOT NULL
         OR e ->> 'pool' IS NOT NULL AND e ->> 'account' IS NOT NULL THEN
-        email := e || jsonb_build_object('workspace', p_workspace);   -- whoever checks e-mails has a word on that
+        email := e || jsonb_build_object('workspace', p_workspace);   -- check_email validates it
         RETURN;
     END IF;
     route := fairpost.route_for(p_workspace, e ->> 'pool', e ->> 'account');
@@ -61,15 +62,15 @@ BEGIN
         RETURN;
     END IF;
     address := fairpost.parse_address(e -> 'from') ->> 'address';
-    IF (e ->> 'from' IS NULL OR address IS NOT NULL) AND NOT fairpost.may_be_from(p_workspace, route, address, p_now) THEN   -- of what is no address, whoever checks e-mails says so
+    IF (e ->> 'from' IS NULL OR fairpost.parse_sender(e -> 'from') IS NOT NULL) AND NOT fairpost.may_be_from(p_workspace, route, address, p_now) THEN   -- check_email reports invalid addresses
         wrong := fairpost.complaint('from', CASE
-            WHEN address IS NULL THEN format('is needed: through the pool %s, which is the operator''s, mail does not go out in the operator''s name', route)
+            WHEN address IS NULL THEN format('is required: mail through the operator''s pool %s is not sent in the operator''s name', route)
             WHEN strpos(route, '/') > 0 THEN format('%s is not a domain that this workspace has shown to be its own, nor a mailbox of its accounts', split_part(fairpost.normalize_address(address), '@', 2))
-            ELSE format('%s is not allowed through the pool %s, which is the operator''s: see GET /v1/pools', address, route) END);
+            ELSE format('%s is not allowed through the operator''s pool %s: see GET /v1/pools', address, route) END);
         RETURN;
     END IF;
     IF fairpost.is_reserved_user(fairpost.normalize_user(e ->> 'user')) THEN
-        wrong := fairpost.complaint('user', 'must not begin with key:, login: or person:, which are for mail that names no user');
+        wrong := fairpost.complaint('user', 'must not begin with key:, login: or person:, which are reserved for mail without a user');
         RETURN;
     END IF;
     email := (e - '{pool,account}'::text[]) || CASE WHEN p_caller IS NOT NULL AND coalesce(fairpost.normalize_user(e ->> 'user'), '') = '' AND coalesce(jsonb_typeof(e -> 'user'), 'null') IN ('string', 'null')
@@ -77,14 +78,14 @@ BEGIN
         CASE WHEN left(route, 1) = '@' THEN 'account' ELSE 'pool' END, CASE WHEN left(route, 1) = '@' THEN substr(route, 2) ELSE route END);
 END $$;
 
--- The same for an application's login, which names one of its workspaces where it has several.
+-- The same for an application's login, which names one of its workspaces if it has several.
 CREATE OR REPLACE FUNCTION fairpost.check_application(spoken_for text[], e jsonb, OUT email jsonb, OUT wrong jsonb)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     whose text;
 BEGIN
     IF jsonb_typeof(e) IS DISTINCT FROM 'object' THEN
-        RETURN;   -- the checks of every e-mail say so
+        RETURN;   -- the checks of every e-mail report this
     END IF;
     whose := coalesce(e ->> 'workspace', fairpost.own_workspace(spoken_for));
     IF whose <> ALL (spoken_for) THEN
@@ -95,7 +96,7 @@ BEGIN
     FROM fairpost.check_submission(whose, e - '{workspace,content_id}'::text[], 'login:' || session_user, NULL) c;
 END $$;
 
--- Which of these e-mails use a content that is another workspace's, as {"ord": complaint}. What has no workspace is the operator's alone.
+-- Returns which of these e-mails use another workspace's content, as {"ord": complaint}. Content without a workspace belongs to the operator alone.
 CREATE OR REPLACE FUNCTION fairpost.foreign_contents(emails jsonb, is_operator boolean) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
     WITH given AS MATERIALIZED (
@@ -112,8 +113,8 @@ LANGUAGE sql STABLE AS $$
     FROM given g WHERE (g.content_id, g.workspace) IN (SELECT f.content_id, f.workspace FROM foreign_to f)
 $$;
 
--- A result for each, in order, as enqueue_many gives it. `p_caller` hands them in: key:…, login:… or person:… A known key that came
--- with another request before is an error; `p_requests` are what was asked, where the e-mails were made of it.
+-- Returns a result for each e-mail, in order, as enqueue_many does. `p_caller` submits them: key:…, login:… or person:… A known key that came with a
+-- different request before is an error; `p_requests` are the original requests, if the e-mails were built from them.
 DROP FUNCTION IF EXISTS fairpost.submit(text, jsonb, integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.submit(
     p_workspace text, p_emails jsonb, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_now timestamptz DEFAULT NULL,

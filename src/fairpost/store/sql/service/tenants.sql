@@ -1,14 +1,15 @@
--- The second wall. A request works as the role fairpost_tenant and names its workspace in its transaction; the tables' policies show it that
--- workspace alone. The functions through which it acts run with the rights of their owner, so each of them first asks here.
+-- The second line of defence. A request runs as the role fairpost_tenant and names its workspace in its transaction; the tables' policies only show
+-- it that workspace. The functions that it calls run with the privileges of their owner, so each of them checks here first.
 
--- The workspace that this transaction may act for; null: it is nobody's request, and may act for any. A request that names none has none.
+-- Returns the workspace that this transaction may act for, or null if it is not a tenant's request and may act for any. A request without a workspace
+-- has none.
 CREATE OR REPLACE FUNCTION fairpost.tenant() RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN current_setting('role') = 'fairpost_tenant' THEN coalesce(current_setting('fairpost.workspace', true), '') END
 $$;
 
--- The workspaces that an application's login may act for; null: all of them. Decided by the session's login, which SET ROLE does not change, and asked only
--- where a function acts with its owner's rights: there, current_user is the owner.
+-- Returns the workspaces that an application's login may act for, or null for all of them. The session's login decides, which SET ROLE does not
+-- change; this is only asked in functions that run with their owner's privileges, where current_user is the owner.
 CREATE OR REPLACE FUNCTION fairpost.spoken_for() RETURNS text[]
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN NOT pg_has_role(session_user, current_user, 'MEMBER') THEN fairpost.workspaces_of(session_user) END
@@ -21,13 +22,13 @@ LANGUAGE sql STABLE AS $$
           WHERE pg_has_role(p_login, to_regrole(quote_ident(a.role_name)), 'MEMBER')) a
 $$;
 
--- Where a login acts for one workspace alone, it need not name it.
+-- A login that acts for a single workspace need not name it.
 CREATE OR REPLACE FUNCTION fairpost.own_workspace(spoken_for text[]) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN cardinality(spoken_for) = 1 THEN spoken_for[1] ELSE 'default' END
 $$;
 
--- Whether this session may act for some workspaces only.
+-- Returns whether this session may only act for some workspaces.
 CREATE OR REPLACE FUNCTION fairpost.is_bound() RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT fairpost.tenant() IS NOT NULL OR fairpost.spoken_for() IS NOT NULL
@@ -66,13 +67,13 @@ BEGIN
     END IF;
 END $$;
 
--- Where an account sends, and its sealed secret. A request learns it of its own workspace's accounts, and of no others.
+-- Returns an account's server and its sealed secret. A request only gets those of its own workspace's accounts.
 CREATE OR REPLACE FUNCTION fairpost.transport_of(p_account bigint) RETURNS jsonb
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     SELECT CASE WHEN coalesce(a.workspace = fairpost.tenant(), fairpost.tenant() IS NULL) THEN a.transport ELSE '{}' END FROM fairpost.accounts a WHERE a.id = p_account
 $$;
 
--- The same of many at once: asked one by one, thousands take long.
+-- The same for many at once: one by one, thousands would take long.
 CREATE OR REPLACE FUNCTION fairpost.transports_of(p_accounts bigint[]) RETURNS TABLE (account_id bigint, transport jsonb)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT a.id, CASE WHEN coalesce(a.workspace = t.own, t.own IS NULL) THEN a.transport ELSE '{}' END
@@ -85,7 +86,7 @@ BEGIN
     PERFORM fairpost.require_own(CASE WHEN strpos(p_name, '/') > 0 THEN split_part(p_name, '/', 1) END);
 END $$;
 
--- Whether mail of a workspace on this route would go out through somebody's account that is neither its own nor in a pool of the operator's.
+-- Returns whether a workspace's mail on this route would go out through an account that is neither its own nor in a pool of the operator.
 CREATE OR REPLACE FUNCTION fairpost.leads_to_another(p_workspace text, p_route text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT (strpos(p_route, '/') > 0 OR left(p_route, 1) = '@') AND NOT starts_with(ltrim(p_route, '@'), p_workspace || '/')

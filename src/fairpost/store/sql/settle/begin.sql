@@ -1,8 +1,10 @@
--- Intent before effect: committed right before the transport is touched, together with what it costs the account.
--- `verdict`: begun; or why not, and then nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not
--- ours), unconfirmed (this server is not the one that the engines have confirmed), late (the step was taken already, or another since), held (its sender is held, or everything is paused: give it back), inactive (the account is paused or suspended), changed (its
--- settings are others than when the lease was taken), blocked (its workspace is, on this account: give it back for others), suppressed, expired; of campaigns also closed and parked (see gates.sql). `skip` lists recipients to leave out.
--- `p_step`: the number of this step, one more than the last that was acknowledged: the same step twice, or too late, changes nothing.
+-- Records the intent before the effect: committed right before the transport is touched, together with the charge to the account. `verdict` is begun,
+-- or why not, in which case nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not ours), unconfirmed (this server is not the
+-- one that the engines have confirmed), late (the step was already taken, or another since), held (its sender is held, or everything is paused: give
+-- it back), inactive (the account is paused or suspended), changed (its settings have changed since the lease was taken), blocked (its workspace is
+-- blocked on this account: give it back for others), suppressed, expired; for campaigns also closed and parked (see gates.sql). `skip` lists
+-- recipients to leave out. `p_step` is the number of this step, one more than the last that was acknowledged: a repeated or late step changes
+-- nothing.
 DROP FUNCTION IF EXISTS fairpost.begin_send(bigint, bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.begin_send(
     p_account bigint, p_epoch bigint, p_id bigint, p_usage jsonb, p_evidence jsonb DEFAULT NULL, p_now timestamptz DEFAULT NULL, p_step bigint DEFAULT NULL,
@@ -28,12 +30,12 @@ BEGIN
     skip := begun.skip;
     attempt := begun.attempt;
     IF verdict = 'begun' THEN
-        counted := fairpost.count_step(p_account, lease.step, NULL, NULL, NULL, p_id, p_usage, now);   -- as an assignment: PERFORM would be a whole query
+        counted := fairpost.count_step(p_account, lease.step, NULL, NULL, NULL, p_id, p_usage, now);   -- as an assignment, because PERFORM would be a whole query
     END IF;
 END $$;
 
--- Remembers a single send, for limits that count back from the moment itself. Forgotten with the lease's renewal, not with each send: while a transaction is
--- held open, what was forgotten is walked again.
+-- Records a single send, for limits that slide. It is deleted when the lease is renewed, not with each send: while a transaction is held open,
+-- deleted rows are walked again.
 CREATE OR REPLACE FUNCTION fairpost.charge(p_account bigint, p_id bigint, p_units integer, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.charges (account_id, at, email_id, units) VALUES (p_account, p_now, p_id, p_units);
@@ -44,7 +46,7 @@ LANGUAGE sql AS $$
     DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at < p_now - interval '1 day 1 minute'
 $$;
 
--- The single sends of the last day, oldest first.
+-- Returns the single sends of the last day, oldest first.
 CREATE OR REPLACE FUNCTION fairpost.charges_of(p_account bigint) RETURNS TABLE (at timestamptz, units integer)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT c.at, c.units FROM fairpost.charges c WHERE c.account_id = p_account ORDER BY c.at   -- a request may read no more of them
@@ -81,8 +83,8 @@ BEGIN
         verdict := 'blocked';
         RETURN;
     END IF;
-    -- Lock first, look after: from here to our commit nobody's pause can come between. As an assignment, because that
-    -- costs a microsecond, and PERFORM a whole query.
+    -- Lock first, then look: from here to our commit, no pause can come in between. As an assignment, because that costs a microsecond, and PERFORM a
+    -- whole query.
     locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());
     IF fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, p_now) THEN
         verdict := 'held';
@@ -99,7 +101,8 @@ BEGIN
     verdict := 'begun';
 END $$;
 
--- Whether its workspace, domain, user or stream is held. Each by its whole key: a workspace may have rules for a hundred thousand users.
+-- Returns whether its workspace, domain, user or stream is held. Each is looked up by its whole key, because a workspace may have rules for a hundred
+-- thousand users.
 CREATE OR REPLACE FUNCTION fairpost.is_held(p_workspace text, p_domain text, p_user text, p_stream text, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -109,7 +112,7 @@ BEGIN
         OR EXISTS (SELECT FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = p_stream AND greatest(r.held_until, r.throttled_until, r.closed_until) > p_now);
 END $$;
 
--- Whether it is held, or everything is paused.
+-- Returns whether it is held, or everything is paused.
 CREATE OR REPLACE FUNCTION fairpost.is_barred(p_workspace text, p_domain text, p_user text, p_stream text, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -1,6 +1,7 @@
--- What a step changes in the lease's row, which is locked: its number, what was sent and failed, and what the account has used of its limits.
--- The one place that counts, for `settle`, `begin_send` and `settle_and_begin`. `p_settled`: as `settle_email` says it; NULL: nothing was to be settled.
--- `p_begun`: the e-mail that was begun, with the usage after it; NULL: none. An outcome that only proves something changes no limit and is no step.
+-- Updates the lease's row, which is locked, after a step: its number, what was sent and failed, and what the account has used of its limits. This is
+-- the only place that counts, for `settle`, `begin_send` and `settle_and_begin`. `p_settled` is the result of `settle_email`, or NULL if nothing was
+-- to be settled. `p_begun` is the e-mail that was begun, with the usage after it, or NULL. An outcome that is only evidence changes no limit and is
+-- no step.
 CREATE OR REPLACE FUNCTION fairpost.count_step(
     p_account bigint, p_lease_step bigint, p_settled text, p_outcome text, p_detail jsonb, p_begun bigint, p_usage jsonb, p_now timestamptz
 ) RETURNS void

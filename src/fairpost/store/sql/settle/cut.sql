@@ -1,7 +1,7 @@
--- An e-mail that a dead worker had begun and provably not completed. Whoever calls this has proof of both: of the death, so that the lease need not run out,
--- and that the final dot of this very attempt was never written. The attempt is logged as cut and stays counted, so an e-mail that kills its worker ends.
--- Returns the state it has now; null, and nothing but the lease changes, unless e-mail, attempt, account and epoch all match. What a provider can be asked about
--- is left to that: its draft may have been sent since, by a worker that came later.
+-- Puts back an e-mail that a dead worker had begun and provably not completed. The caller has proof of both: of the death, so that the lease need not
+-- expire, and that the final dot of this very attempt was never written. The attempt is logged as cut and remains counted, so that an e-mail that
+-- kills its worker ends eventually. Returns its new state, or null, changing nothing but the lease, unless e-mail, attempt, account and epoch all
+-- match. If a provider can be asked about it, that is left to the provider: a later worker may have sent its draft since.
 CREATE OR REPLACE FUNCTION fairpost.cut(
     p_account bigint, p_epoch bigint, p_id bigint, p_attempt integer, p_due_at timestamptz, p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.email_state
@@ -13,7 +13,7 @@ DECLARE
 BEGIN
     PERFORM fairpost.drop_lease(p_account, p_epoch, p_now);
     PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch > p_epoch FOR NO KEY UPDATE;
-    IF NOT FOUND THEN   -- the account is gone, or the database was restored and has not come so far yet
+    IF NOT FOUND THEN   -- the account is gone, or the database was restored to an earlier state
         RETURN NULL;
     END IF;
     SELECT * INTO email FROM fairpost.queue q
@@ -33,16 +33,17 @@ BEGIN
         RETURN 'failed';
     END IF;
     IF email.campaign_id IS NOT NULL AND EXISTS (SELECT FROM fairpost.campaigns c WHERE c.id = email.campaign_id AND c.state = 'cancelled') THEN
-        PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- nobody would ever serve it
+        PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- it would never be served
         RETURN 'cancelled';
     END IF;
-    -- account, epoch and begun_at stay: should proof come after all that it was sent, it still stops the second send
+    -- account, epoch and begun_at are kept: if proof arrives that it was sent, it still stops the second send
     UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = p_due_at, claimed_at = NULL, last_error = fairpost.in_one(why, '{}') WHERE q.id = p_id;
     PERFORM fairpost.note(ARRAY[p_id], 1);
+    PERFORM fairpost.tell_of_email(email, 'email.delivery_delayed', why, '{}', t);
     RETURN 'waiting';
 END $$;
 
--- By what notes about this database are told from notes about another one, a restored copy among them.
+-- The key that distinguishes notes about this database from those about another one, including a restored copy.
 CREATE OR REPLACE FUNCTION fairpost.handover_key() RETURNS uuid
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT md5(concat_ws('|', (SELECT i.life FROM fairpost.identity i), coalesce(n.system_identifier, 0), n.database_oid, n.table_oid, coalesce(n.timeline, 0)))::uuid

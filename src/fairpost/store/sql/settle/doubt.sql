@@ -1,6 +1,7 @@
--- What becomes of an e-mail in doubt. Nobody guesses: its policy, a transport that can be asked, or a person decides.
+-- Resolves e-mails in doubt. There is no guessing: the policy, a transport that can be asked, or a person decides.
 
--- Those of an account, oldest first. Each is in `doubtful`, which costs the doubts; what accounts hold costs all that they have sent while a transaction was held open.
+-- Returns those of an account, oldest first. Each is in `doubtful`, whose cost is the number of doubts; searching what accounts hold would cost all
+-- that they have sent while a transaction was held open.
 CREATE OR REPLACE FUNCTION fairpost.doubts(p_account bigint, p_max integer) RETURNS SETOF fairpost.queue
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT q.* FROM (SELECT d.email_id FROM fairpost.doubtful d WHERE d.account_id = p_account GROUP BY d.email_id ORDER BY d.email_id) d
@@ -8,30 +9,30 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     WHERE q.account_id = p_account AND q.state = 'in_doubt' ORDER BY d.email_id LIMIT p_max
 $$;
 
--- Accounts with an e-mail in doubt that its own policy wants sent again.
+-- Returns accounts with an e-mail in doubt whose policy is to send it again.
 CREATE OR REPLACE FUNCTION fairpost.accounts_in_doubt() RETURNS SETOF bigint
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT DISTINCT q.account_id FROM fairpost.doubtful d CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = d.email_id OFFSET 0) q
     WHERE q.state = 'in_doubt' AND q.on_doubt = 'resend' AND q.attempts < q.attempts_max AND (q.evidence IS NULL OR q.evidence ? 'unknown')
 $$;
 
--- Those with an e-mail in doubt about which its provider can be asked: by whoever drives the account.
+-- Returns accounts with an e-mail in doubt that the account's worker can ask its provider about.
 CREATE OR REPLACE FUNCTION fairpost.accounts_to_ask() RETURNS SETOF bigint
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT DISTINCT q.account_id FROM fairpost.doubtful d CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = d.email_id OFFSET 0) q
     WHERE q.state = 'in_doubt' AND q.evidence IS NOT NULL AND NOT q.evidence ? 'unknown'
 $$;
 
--- Forgets what is in doubt no more.
+-- Forgets e-mails that are no longer in doubt.
 CREATE OR REPLACE FUNCTION fairpost.forget_resolved() RETURNS void
 LANGUAGE sql AS $$
     DELETE FROM fairpost.doubtful d WHERE d.ctid = ANY (ARRAY(
         SELECT d.ctid FROM fairpost.doubtful d
         WHERE (SELECT true FROM fairpost.queue q WHERE q.id = d.email_id AND q.account_id = d.account_id AND q.state = 'in_doubt' LIMIT 1) IS NULL
-        ORDER BY d.account_id, d.email_id))   -- in the order of the index: else only a scan in sequence could serve
+        ORDER BY d.account_id, d.email_id))   -- in the order of the index; otherwise only a sequential scan could serve it
 $$;
 
--- Whether it might still be sent now, and to whom not any more: `verdict` as of a begin, and nothing changes.
+-- Returns whether it could be sent now, and to whom no longer: `verdict` is that of a begin, and nothing changes.
 CREATE OR REPLACE FUNCTION fairpost.recheck(p_id bigint, p_now timestamptz DEFAULT NULL, OUT verdict text, OUT skip text[], OUT now timestamptz)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
@@ -55,15 +56,15 @@ BEGIN
         ELSE 'begun' END;
 END $$;
 
--- Its provider was asked, and cannot say: from now on its policy decides, or a person.
+-- The provider was asked but does not know: from now on the e-mail's policy decides, or a person.
 CREATE OR REPLACE FUNCTION fairpost.leave_in_doubt(p_id bigint, p_why text) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     UPDATE fairpost.queue q SET last_error = fairpost.in_one('email.outcome_unknown', jsonb_strip_nulls(jsonb_build_object('error', left(p_why, 1000)))), evidence = q.evidence || jsonb_build_object('unknown', coalesce(left(p_why, 2000), ''))
     WHERE q.id = p_id AND q.state = 'in_doubt'
 $$;
 
--- `p_decision`: sent, failed, or resend (waits until `p_due_at`, with the doubt in its log). Returns the state it has now,
--- or null when it is not in doubt (any more).
+-- `p_decision` is sent, failed, or resend (waits until `p_due_at`, with the doubt in its log). Returns the new state, or null if it is not (or no
+-- longer) in doubt.
 CREATE OR REPLACE FUNCTION fairpost.resolve(
     p_id bigint, p_decision text, p_by text, p_due_at timestamptz DEFAULT NULL, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.email_state
@@ -73,7 +74,7 @@ DECLARE
     t timestamptz;
 BEGIN
     PERFORM fairpost.require_own_email(p_id);
-    IF p_decision = 'sent' THEN   -- counted below; the lease first, as everybody has it
+    IF p_decision = 'sent' THEN   -- counted below; the lease is locked first, as everywhere
         PERFORM FROM fairpost.leases l WHERE l.account_id = (SELECT q.account_id FROM fairpost.queue q WHERE q.id = p_id) FOR NO KEY UPDATE;
     END IF;
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id AND q.state = 'in_doubt' FOR UPDATE;
@@ -96,13 +97,14 @@ BEGIN
     WHEN 'resend' THEN
         PERFORM fairpost.log_attempt(email, 'in_doubt', p_detail, t);
         IF email.campaign_id IS NOT NULL AND EXISTS (SELECT FROM fairpost.campaigns c WHERE c.id = email.campaign_id AND c.state = 'cancelled') THEN
-            PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- nobody would ever serve it
+            PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- it would never be served
             RETURN 'cancelled';
         END IF;
-        -- account, epoch and begun_at stay: late proof from who began it still stops the second send
+        -- account, epoch and begun_at are kept: late proof from the worker that began it still stops the second send
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = coalesce(p_due_at, t), claimed_at = NULL,
             attempts_max = greatest(q.attempts_max, q.attempts + 1) WHERE q.id = p_id;
         PERFORM fairpost.note(ARRAY[p_id], 1);
+        PERFORM fairpost.tell_of_email(email, 'email.delivery_delayed', 'email.outcome_unknown', '{}', t);
         RETURN 'waiting';
     ELSE
         RAISE EXCEPTION 'resolve: the decision must be sent, failed or resend, got %', p_decision USING ERRCODE = 'FP001';

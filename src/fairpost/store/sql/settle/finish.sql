@@ -1,5 +1,5 @@
--- Out of the queue, into history, with the code and the parameters of the reason: the one place that names its columns. `p_sent`: the e-mails that were sent,
--- each with its Message-ID and thread, where there is one.
+-- Moves e-mails from the queue to history, with their event and the code and parameters of the reason: the only place that names its columns. `p_sent`
+-- are the e-mails that were sent, each with its Message-ID and thread, if any.
 DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, timestamptz, text, text);
 DROP FUNCTION IF EXISTS fairpost.move_to_history(bigint[], fairpost.email_state, text, jsonb, timestamptz, text, text);
@@ -9,7 +9,10 @@ CREATE OR REPLACE FUNCTION fairpost.move_to_history(
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    WITH gone AS (DELETE FROM fairpost.queue q WHERE q.id = ANY (p_ids) RETURNING q.*)
+    WITH gone AS (DELETE FROM fairpost.queue q WHERE q.id = ANY (p_ids) RETURNING q.*), told AS (
+        INSERT INTO fairpost.outbox (at, kind, workspace, email_id, account_id, campaign_id, reason, params)
+        SELECT p_now, 'email.' || p_state, g.workspace, g.id, g.account_id, g.campaign_id, p_reason, CASE WHEN p_reason IS NOT NULL THEN p_params END FROM gone g
+    )
     INSERT INTO fairpost.emails AS e (id, state, reason, reason_params, finished_at, created_at, due_at, expires_at, attempts, attempts_max, account_id, content_id,
         class, on_doubt, flow, route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, message_id, thread_id, follows,
         campaign_id, prospect_id, step)
@@ -19,7 +22,7 @@ BEGIN
     FROM gone g;
 END $$;
 
--- One e-mail is over. What follows it in a campaign learns of it in the same commit.
+-- Finishes one e-mail. Its follow-up in a campaign is updated in the same commit.
 DROP FUNCTION IF EXISTS fairpost.finish(bigint, fairpost.email_state, text, timestamptz, text, text);
 CREATE OR REPLACE FUNCTION fairpost.finish_email(
     email fairpost.queue, p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL, p_params jsonb DEFAULT '{}'
@@ -34,7 +37,7 @@ BEGIN
     END IF;
 END $$;
 
--- The same, of an e-mail that is known by its id.
+-- The same for an e-mail given by its id.
 CREATE OR REPLACE FUNCTION fairpost.finish(
     p_id bigint, p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL, p_params jsonb DEFAULT '{}'
 ) RETURNS void
@@ -42,7 +45,7 @@ LANGUAGE sql AS $$
     SELECT fairpost.finish_email(q, p_state, p_reason, p_now, p_message_id, p_thread_id, p_params) FROM fairpost.queue q WHERE q.id = p_id
 $$;
 
--- Ends what must never be sent: past its time, or everybody it is for is on the suppression list.
+-- Ends e-mails that must never be sent: expired, or with all recipients on the suppression list.
 CREATE OR REPLACE FUNCTION fairpost.finish_unsendable(p_id bigint, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     SELECT CASE WHEN q.expires_at <= p_now
@@ -51,8 +54,8 @@ LANGUAGE sql AS $$
     FROM fairpost.queue q WHERE q.id = p_id
 $$;
 
--- Tells the tree of e-mails that wait again (n = 1) or wait no more (n = -1: due never). Touches nothing that others touch.
--- `p_unserved`: they were claimed and never begun, so their sender gets the turns back; what was taken in the order of time had cost none.
+-- Notifies the tree of e-mails that are waiting again (n = 1) or no longer (n = -1, never due). Touches nothing that others touch. `p_unserved` means
+-- that they were claimed but never begun, so their sender gets the turns back; turns in order of arrival had cost nothing.
 DROP FUNCTION IF EXISTS fairpost.note(bigint[], integer);
 CREATE OR REPLACE FUNCTION fairpost.note(p_ids bigint[], p_n integer, p_unserved boolean DEFAULT false) RETURNS void
 LANGUAGE sql AS $$

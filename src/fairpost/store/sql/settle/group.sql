@@ -1,14 +1,14 @@
--- The ordinary steps of many accounts in one commit: each settles the e-mail that it has sent, begins its next one, or both.
+-- Takes the ordinary steps of many accounts in one commit: each settles the e-mail that it has sent, begins its next one, or both.
 --
--- A step is ordinary when every check of `settle` and `begin_send` says yes: the outcome is `sent`, the next one may begin as it is. It is taken as a whole or
--- not at all, with the same numbers as the single way. What is not ordinary (a recipient is suppressed, the sender is held, the quota is used up …) or locked
--- by somebody is left out and changes nothing: its worker takes it the single way. So a group waits for nothing but the pause's lock and quotas, whose rows
--- are locked in one order, and what it costs (a few statements and one write to disk) is shared by all accounts in it.
+-- A step is ordinary if every check of `settle` and `begin_send` passes: the outcome is `sent`, and the next one may begin as it is. It is taken as a
+-- whole or not at all, with the same numbers as a single step. A step that is not ordinary (a recipient is suppressed, the sender is held, the quota
+-- is used up …) or is locked is left out and changes nothing: its worker takes it as a single step. So a group waits for nothing but the pause's lock
+-- and quotas, whose rows are locked in one order, and its cost (a few statements and one write to disk) is shared by all accounts in it.
 --
--- Order of locks: leases (skipped where locked), the pause, quotas, e-mails (skipped), those that follow them (skipped).
+-- Order of locks: leases (skipped if locked), the pause, quotas, e-mails (skipped), those that follow them (skipped).
 --
--- Of each account: its epoch and the number of this step; `s_…`: the e-mail that was sent, and what the server said; `b_…`: the e-mail to begin, and what the
--- account has used once it has begun. `stepped`: the accounts whose step was taken, with the `attempt` that was begun; `now`: the moment.
+-- For each account: its epoch and the number of this step; `s_…` is the e-mail that was sent, and the server's answer; `b_…` is the e-mail to begin,
+-- and the account's usage once it has begun. `stepped` are the accounts whose step was taken, with the `attempt` that was begun; `now` is the time.
 CREATE OR REPLACE FUNCTION fairpost.step_group(
     a_id bigint[], a_epoch bigint[], a_step bigint[],
     s_id bigint[], s_code smallint[], s_reply text[], s_ms integer[], s_message_id text[], s_thread_id text[], s_recipients jsonb[],
@@ -30,7 +30,7 @@ BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION 'step_group: needs the isolation level read committed, got %', current_setting('transaction_isolation') USING ERRCODE = 'FP002';
     END IF;
-    IF current_setting('synchronous_commit') = 'off' THEN   -- left behind in the session by another client of a pooler
+    IF current_setting('synchronous_commit') = 'off' THEN   -- left in the session by another client of a pooler
         locked := set_config('synchronous_commit', 'on', true);
     END IF;
     ready := ARRAY(
@@ -41,7 +41,7 @@ BEGIN
         now := coalesce(p_now, clock_timestamp());
         RETURN;
     END IF;
-    locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());   -- as an assignment: PERFORM would be a whole query
+    locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());   -- as an assignment, because PERFORM would be a whole query
     IF EXISTS (SELECT FROM unnest(b_id) b(id) CROSS JOIN LATERAL (SELECT q.campaign_id FROM fairpost.queue q WHERE q.id = b.id OFFSET 0) q WHERE q.campaign_id IS NOT NULL) THEN
         charged := fairpost.lock_quotas(b_id, coalesce(p_now, clock_timestamp()));
     END IF;
@@ -49,7 +49,7 @@ BEGIN
     is_paused := EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > step_group.now);
     has_erased := EXISTS (SELECT FROM fairpost.suppression_hashes);
 
-    -- Lock first, look after: the leases, the pause and the quotas are ours, and this is a new statement.
+    -- Lock first, then look: the leases, the pause and the quotas are ours, and this is a new statement.
     WITH judged AS MATERIALIZED (
         SELECT k.place, k.account, k.settles, s.follower, b.attempts + 1 AS attempt, b.quota_of, b.allowed
         FROM unnest(ready) r(place)
@@ -59,11 +59,12 @@ BEGIN
             FROM (SELECT q.id, q.workspace, q.addresses, q.campaign_id FROM fairpost.queue q
                   WHERE q.id = k.settles AND q.account_id = k.account AND q.epoch = k.epoch AND q.state = 'sending' AND q.last_error IS NULL FOR UPDATE SKIP LOCKED) q
             LEFT JOIN LATERAL (
-                SELECT f.id FROM fairpost.queue f JOIN fairpost.prospects p ON p.id = f.prospect_id AND NOT p.is_paused
-                WHERE f.follows = q.id AND f.campaign_id IS NOT NULL AND f.state = 'waiting' AND f.due_at = 'infinity' LIMIT 1 FOR UPDATE OF f SKIP LOCKED) f ON q.campaign_id IS NOT NULL
+                SELECT f.id FROM (SELECT f.id, f.prospect_id FROM fairpost.queue f
+                                  WHERE f.follows = q.id AND f.campaign_id IS NOT NULL AND f.state = 'waiting' AND f.due_at = 'infinity' LIMIT 1 FOR UPDATE SKIP LOCKED) f
+                CROSS JOIN LATERAL (SELECT FROM fairpost.prospects p WHERE p.id = f.prospect_id AND NOT p.is_paused OFFSET 0) p) f ON q.campaign_id IS NOT NULL
             WHERE (q.campaign_id IS NULL OR f.id IS NOT NULL OR NOT EXISTS (
                       SELECT FROM fairpost.queue f WHERE f.follows = q.id AND f.campaign_id IS NOT NULL AND f.state = 'waiting' AND f.due_at = 'infinity'))
-            AND NOT EXISTS (   -- whose mailbox had taken nothing of late: that is forgotten the single way
+            AND NOT EXISTS (   -- recipients with recent soft bounces, which a single step clears
                 SELECT FROM unnest(q.addresses) x(address) CROSS JOIN LATERAL (
                     SELECT FROM fairpost.soft_bounces o WHERE o.workspace = q.workspace AND o.address = fairpost.normalize_address(x.address) OFFSET 0) o)) s ON true
         LEFT JOIN LATERAL (
@@ -86,7 +87,7 @@ BEGIN
                     SELECT FROM fairpost.sender_rules o WHERE o.workspace = q.workspace AND o.level = v.level AND o.key = v.key
                     AND greatest(o.held_until, o.throttled_until, o.closed_until) > step_group.now OFFSET 0) o)) b ON true
         WHERE (k.settles IS NULL OR s.id IS NOT NULL) AND (k.begins IS NULL OR b.id IS NOT NULL)
-    ), taken AS (   -- a quota that has room for some of them goes to the first
+    ), taken AS (   -- if a quota has room for some of them, it goes to the first
         SELECT * FROM (SELECT j.*, row_number() OVER (PARTITION BY j.quota_of ORDER BY j.place) AS nth FROM judged j) j
         WHERE j.quota_of IS NULL OR j.nth <= j.allowed AND j.quota_of = ANY (charged)
     )
@@ -106,7 +107,7 @@ BEGIN
         ON CONFLICT (email_id, n) DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome, code = excluded.code, reply = excluded.reply,
             response_ms = excluded.response_ms, recipients = excluded.recipients
     ), begun AS (
-        UPDATE fairpost.queue q SET state = 'sending', attempts = q.attempts + 1, begun_at = step_group.now, evidence = NULL FROM step t WHERE q.id = t.begins
+        UPDATE fairpost.queue q SET state = 'sending', attempts = q.attempts + 1, begun_at = step_group.now, evidence = NULL FROM step t WHERE q.id = t.begins AND q.id = ANY (b_id)
     ), charge AS (
         INSERT INTO fairpost.charges (account_id, at, email_id, units)
         SELECT t.account, step_group.now, t.begins, b_units[t.place] FROM step t WHERE b_units[t.place] IS NOT NULL AND t.begins IS NOT NULL
@@ -137,8 +138,8 @@ BEGIN
     END IF;
 END $$;
 
--- What `admit_to_campaign` asks, of a campaign's e-mail that may begin as it is: whether it is open, its prospect there and neither stopped nor paused. The quota of
--- the day; without a workspace where there is none, and null where it may not begin.
+-- Checks the same as `admit_to_campaign` for a campaign's e-mail that may begin as it is: whether it is open, its prospect exists and is neither
+-- stopped nor paused. Returns the day's quota, without a workspace if there is none, or null if the e-mail may not begin.
 CREATE OR REPLACE FUNCTION fairpost.open_campaign(p_campaign bigint, p_workspace text, p_stream text, p_prospect bigint, p_now timestamptz) RETURNS fairpost.quotas
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -159,7 +160,7 @@ BEGIN
     RETURN today;
 END $$;
 
--- Locks today's quotas of the workspaces whose campaigns these e-mails belong to, in one order for all. The workspaces that have one.
+-- Locks today's quotas of the workspaces whose campaigns these e-mails belong to, always in the same order. Returns the workspaces that have one.
 CREATE OR REPLACE FUNCTION fairpost.lock_quotas(p_ids bigint[], p_now timestamptz) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -176,7 +177,7 @@ BEGIN
     RETURN found;
 END $$;
 
--- One of today's quota for each entry; their rows are locked and have room.
+-- Uses one of today's quota for each entry; their rows are locked and have room.
 CREATE OR REPLACE FUNCTION fairpost.use_quotas(p_workspaces text[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

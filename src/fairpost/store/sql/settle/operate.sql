@@ -1,7 +1,7 @@
--- What people do to single e-mails.
+-- What people do with single e-mails.
 
--- Takes an e-mail out before it is begun, with a note of the caller's. Returns the state it is in afterwards: cancelled, or what kept it from being so.
--- Works in the caller's transaction and holds nothing but the e-mail itself.
+-- Cancels an e-mail before it is begun, with a note from the caller. Returns its state afterwards: cancelled, or the one that prevented it. Runs in
+-- the caller's transaction and only locks the e-mail itself.
 CREATE OR REPLACE FUNCTION fairpost.cancel(p_id bigint, p_reason text DEFAULT NULL, p_now timestamptz DEFAULT NULL) RETURNS fairpost.email_state
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
@@ -9,13 +9,13 @@ BEGIN
     RETURN fairpost.cancel_email(p_id, 'email.cancelled', jsonb_strip_nulls(jsonb_build_object('note', left(p_reason, 2000))), p_now);
 END $$;
 
--- The same for a reason of ours: a code, with parameters. Callers know whose the e-mail is.
+-- The same for a reason of ours: a code with parameters. Callers know whose e-mail it is.
 CREATE OR REPLACE FUNCTION fairpost.cancel_email(p_id bigint, p_reason text, p_params jsonb, p_now timestamptz) RETURNS fairpost.email_state
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     email fairpost.queue;
 BEGIN
-    SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id;   -- what is being sent is not even locked
+    SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id;   -- e-mails being sent are not locked
     IF FOUND AND email.state IN ('waiting', 'claimed') THEN
         SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id FOR UPDATE;
     END IF;
@@ -31,8 +31,8 @@ BEGIN
     RETURN 'cancelled';
 END $$;
 
--- Puts an e-mail that was given up (failed or bounced) back into the queue, for at least one attempt more; and one that was cancelled or suppressed
--- before it ever began, if `p_also_unbegun`. Returns its state now.
+-- Puts an e-mail that was given up (failed or bounced) back into the queue, for at least one more attempt; and with `p_also_unbegun` also one that
+-- was cancelled or suppressed before it ever began. Returns its new state.
 DROP FUNCTION IF EXISTS fairpost.retry(bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.retry(p_id bigint, p_now timestamptz DEFAULT NULL, p_also_unbegun boolean DEFAULT false) RETURNS fairpost.email_state
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
@@ -43,7 +43,7 @@ BEGIN
     PERFORM fairpost.require_own_email(p_id);
     DELETE FROM fairpost.emails e WHERE e.id = p_id
     AND (e.state IN ('failed', 'bounced') OR p_also_unbegun AND e.state IN ('cancelled', 'suppressed') AND e.attempts = 0)
-    AND (e.campaign_id IS NULL OR NOT fairpost.is_stopped(e.prospect_id, e.campaign_id) AND EXISTS (   -- nobody would ever serve it
+    AND (e.campaign_id IS NULL OR NOT fairpost.is_stopped(e.prospect_id, e.campaign_id) AND EXISTS (   -- it would never be served
         SELECT FROM fairpost.campaigns c WHERE c.id = e.campaign_id AND c.state <> 'cancelled'
         AND EXISTS (SELECT FROM fairpost.prospects p WHERE p.id = e.prospect_id)
         AND (left(e.route, 1) <> '@' OR EXISTS (SELECT FROM fairpost.accounts a WHERE e.route = '@' || a.name))))
@@ -56,21 +56,22 @@ BEGIN
     RETURN 'waiting';
 END $$;
 
--- Out of history, back into the queue. A step that follows another one waits for it, or its delay from the moment at which that was sent, on the
--- same account, or at once if that is forgotten by now; what was cancelled only because this one was not sent waits for it again.
+-- Moves an e-mail from history back to the queue. A follow-up waits for the step before it, or for its delay after that was sent, on the same
+-- account, or not at all if that is forgotten by now; e-mails that were only cancelled because this one was not sent wait for it again.
 CREATE OR REPLACE FUNCTION fairpost.requeue(email fairpost.emails, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     before record;
+    revived fairpost.campaigns;
     due timestamptz := p_now;
     on_route text := email.route;
     is_paused boolean := false;
 BEGIN
     IF email.campaign_id IS NOT NULL THEN
-        PERFORM FROM fairpost.campaigns c WHERE c.id = email.campaign_id FOR NO KEY UPDATE;   -- nobody completes it meanwhile
+        PERFORM FROM fairpost.campaigns c WHERE c.id = email.campaign_id FOR NO KEY UPDATE;   -- it is not completed in the meantime
         is_paused := coalesce((SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = email.prospect_id) AND fairpost.is_still_paused(email.prospect_id), false);
         IF email.follows IS NOT NULL THEN
-            PERFORM FROM fairpost.queue q WHERE q.id = email.follows FOR UPDATE;   -- whoever settles it is done
+            PERFORM FROM fairpost.queue q WHERE q.id = email.follows FOR UPDATE;   -- settling it is done
             SELECT e.finished_at, '@' || a.name AS route INTO before FROM fairpost.emails e LEFT JOIN fairpost.accounts a ON a.id = e.account_id
             WHERE e.id = email.follows AND e.state = 'sent';
             due := CASE WHEN FOUND THEN greatest(p_now, before.finished_at + make_interval(secs => (
@@ -87,13 +88,18 @@ BEGIN
         email.expires_at, email.created_at, email.content_id, email.class, email.on_doubt, on_route, email.workspace, email.domain, email.user_name, email.stream, email.sender,
         email.recipients, email.addresses, email.fields, email.idempotency_key, fairpost.in_one(email.reason, email.reason_params), email.follows, email.campaign_id, email.prospect_id, email.step);
     PERFORM fairpost.note(ARRAY[email.id], 1);
+    INSERT INTO fairpost.outbox (at, kind, workspace, email_id, account_id, campaign_id) VALUES (p_now, 'email.queued', email.workspace, email.id, email.account_id, email.campaign_id);
+    DELETE FROM fairpost.returned r WHERE r.email_id = email.id AND r.effect IN ('bounced', 'full', 'undelivered', 'delayed', 'delivered');   -- of the attempts before
     IF email.campaign_id IS NOT NULL THEN
-        UPDATE fairpost.campaigns c SET state = 'running', reason = NULL, reason_params = NULL, finished_at = NULL WHERE c.id = email.campaign_id AND c.state = 'completed';
+        UPDATE fairpost.campaigns c SET state = 'running', reason = NULL, reason_params = NULL, finished_at = NULL WHERE c.id = email.campaign_id AND c.state = 'completed' RETURNING * INTO revived;
+        IF FOUND THEN
+            PERFORM fairpost.tell_of_campaign(revived, p_now);
+        END IF;
         PERFORM fairpost.revive_followers(email.id, p_now);
     END IF;
 END $$;
 
--- A claimed e-mail that can never be sent as it is ends here, before it is begun: it costs the account nothing. False: it is not ours any more.
+-- Ends a claimed e-mail that can never be sent, before it is begun: it costs the account nothing. Returns false if it is no longer ours.
 DROP FUNCTION IF EXISTS fairpost.fail_claimed(bigint, bigint, bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.fail_claimed(p_account bigint, p_epoch bigint, p_id bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$

@@ -1,6 +1,6 @@
--- Mail that only one account may send, while that account is suspended: it waits for some time, then it is given up, and can be brought back.
+-- Mail that only one account may send, while that account is suspended: it waits for some time, then it is given up, and can be retried.
 
--- The flows of a route, by the tree and by the notes that it has not read yet: nobody stages for an account that may not send.
+-- Returns the flows of a route, from the tree and the arrivals that it has not absorbed yet: nothing is staged for an account that may not send.
 CREATE OR REPLACE FUNCTION fairpost.flows_of(p_route text) RETURNS TABLE (flow uuid, class fairpost.email_class)
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE below AS (
@@ -13,9 +13,9 @@ LANGUAGE sql STABLE AS $$
     SELECT a.flow, a.class FROM fairpost.arrivals a WHERE a.route = p_route
 $$;
 
--- What is due on an account that has been suspended for so long fails, with the code `email.account_suspended` for a reason. The account's row is kept
--- as it is meanwhile: one that is resumed just now loses nothing. What a person holds waits, and so does everything while everything is paused. How many;
--- call again while it returns `p_max`.
+-- Fails what is due on an account that has been suspended for this long, with the reason `email.account_suspended`. The account's row is locked, so
+-- that an account that is being resumed loses nothing. Held mail waits, and so does all mail while everything is paused. Returns how many; call again
+-- while it returns `p_max`.
 CREATE OR REPLACE FUNCTION fairpost.give_up_pinned(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -41,7 +41,7 @@ BEGIN
                 SELECT q.id FROM fairpost.queue q WHERE q.flow = f.flow AND q.waiting AND q.due_at <= t
                 ORDER BY q.due_at, q.id LIMIT p_max FOR UPDATE SKIP LOCKED) q
             WHERE lost.suspended_at <= t - CASE f.class WHEN 'urgent' THEN patience.urgent ELSE patience.bulk END
-            AND NOT fairpost.is_held(one.workspace, one.domain, one.user_name, one.stream, t) LIMIT p_max - n   -- all of a flow are of one sender
+            AND NOT fairpost.is_held(one.workspace, one.domain, one.user_name, one.stream, t) LIMIT p_max - n   -- all e-mails of a flow are from one sender
         LOOP
             PERFORM fairpost.note(ARRAY[given_up], -1);
             PERFORM fairpost.finish(given_up, 'failed', 'email.account_suspended', t);
@@ -52,8 +52,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Of one workspace's failed e-mails, from the id after `p_after` on, the next `p_max`: those that failed for one of these reasons wait again, unless their
--- account is still suspended, or gone. `last`: go on after it; null: that was all. With `p_is_dry` nothing is changed.
+-- Retries the next `p_max` of one workspace's failed e-mails after the id `p_after`: those that failed for one of these reasons wait again, unless
+-- their account is still suspended, or gone. Continue after `last`; if it is null, that was all. With `p_is_dry`, nothing is changed.
 DROP FUNCTION IF EXISTS fairpost.retry_failed(text, text, text, bigint, integer, boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.retry_failed(
     p_workspace text, p_reasons text[], p_route text, p_after bigint, p_max integer, p_is_dry boolean, p_now timestamptz DEFAULT NULL,
@@ -85,7 +85,7 @@ BEGIN
     END IF;
 END $$;
 
--- The workspaces that have failed e-mails, from one to the next along the index.
+-- Returns the workspaces that have failed e-mails, from one to the next along the index.
 CREATE OR REPLACE FUNCTION fairpost.workspaces_with_failed() RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

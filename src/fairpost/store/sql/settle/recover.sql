@@ -1,5 +1,5 @@
--- What a lost lease left behind: untouched e-mails wait again, begun ones are in doubt. Callers have fenced the old epoch.
--- An e-mail that somebody is cancelling just now is left to the next claim or reaping. Says whether none was left.
+-- Recovers what a lost lease left behind: untouched e-mails wait again, begun ones are in doubt. Callers have fenced the old epoch. An e-mail that is
+-- being cancelled is left to the next claim or reaping. Returns whether none was left.
 DROP FUNCTION IF EXISTS fairpost.recover(bigint, bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.recover(p_account bigint, p_epoch bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -9,13 +9,16 @@ DECLARE
     held bigint[];
     back bigint[];
 BEGIN
-    -- A range, and both columns in the order, wherever this is asked: so the index by id alone, which has all e-mails, cannot serve.
+    -- A range, and both columns in the order, wherever this is queried: so the index by id alone, which has all e-mails, is not used.
     held := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.account_id BETWEEN p_account AND p_account AND NOT q.waiting AND q.epoch < p_epoch AND q.state <> 'in_doubt'
                   ORDER BY q.account_id, q.id FOR UPDATE SKIP LOCKED);
     back := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (held) AND q.state = 'claimed');
     UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL WHERE q.id = ANY (back);
     PERFORM fairpost.note(back, 1, true);
-    WITH doubted AS (UPDATE fairpost.queue q SET state = 'in_doubt' WHERE q.id = ANY (held) AND q.state = 'sending' RETURNING q.id)
+    WITH doubted AS (UPDATE fairpost.queue q SET state = 'in_doubt' WHERE q.id = ANY (held) AND q.state = 'sending' RETURNING q.*), told AS (
+        INSERT INTO fairpost.outbox (at, kind, workspace, email_id, account_id, campaign_id, reason, params)
+        SELECT clock_timestamp(), 'email.in_doubt', d.workspace, d.id, d.account_id, d.campaign_id, 'email.outcome_unknown', '{}' FROM doubted d
+    )
     INSERT INTO fairpost.doubtful (account_id, email_id) SELECT p_account, d.id FROM doubted d;
     RETURN lost <@ held;
 END $$;

@@ -1,12 +1,12 @@
--- The outcome of a send, its log, its counters and its next step, in one commit.
+-- Records the outcome of a send, its log, its counters and its next step, in one commit.
 --
--- `p_outcome`: sent; retry (at `due_at`); failed; bounced; in_doubt; untouched (the transport never had it: it waits again
--- and the charge is taken back); deferred (the account was told to wait: the e-mail waits again, until `due_at` where one is given, and has used up no try). In `p_detail`: code, reply, response_ms, message_id, thread_id; `recipients` (the reply of
--- each), `reason` (a code: why it was not sent) and `params`, `bounced` (addresses that exist no more: suppressed from now on), `soft_bounced` (those given up because the mailbox took
--- nothing: suppressed after some), `remaining` (on retry: who is still to get it).
--- `p_step`: the number of this step, one more than the last that was acknowledged: the same step twice, or too late, changes nothing.
--- Returns what came of it: settled; stale (another holds the account now: nothing changed); late (the step was taken already, or another since);
--- evidence (late proof that an e-mail in doubt was sent); gone.
+-- `p_outcome`: sent; retry (at `due_at`); failed; bounced; in_doubt; untouched (the transport never had it: it waits again and the charge is
+-- refunded); deferred (the account was told to wait: the e-mail waits again, until `due_at` if given, and has not used up an attempt). In `p_detail`:
+-- code, reply, response_ms, message_id, thread_id; `recipients` (the reply for each), `reason` (a code: why it was not sent) and `params`, `bounced`
+-- (addresses that no longer exist: suppressed from now on), `soft_bounced` (given up because the mailbox accepted nothing: suppressed after several),
+-- `remaining` (on retry: who has yet to receive it). `p_step` is the number of this step, one more than the last that was acknowledged: a repeated or
+-- late step changes nothing. Returns the result: settled; stale (another worker holds the account now: nothing changed); late (the step was already
+-- taken, or another since); evidence (late proof that an e-mail in doubt was sent); gone.
 DROP FUNCTION IF EXISTS fairpost.settle(bigint, bigint, bigint, text, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.settle(
     p_account bigint, p_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL, p_step bigint DEFAULT NULL
@@ -29,7 +29,7 @@ BEGIN
     RETURN settled;
 END $$;
 
--- The e-mail's part of it; the lease's row is locked, and stands at `lease_epoch`.
+-- The e-mail's part of it; the lease's row is locked and at `lease_epoch`.
 CREATE OR REPLACE FUNCTION fairpost.settle_email(
     p_account bigint, p_epoch bigint, lease_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb, p_now timestamptz
 ) RETURNS text
@@ -78,12 +78,15 @@ BEGIN
             addresses = coalesce((SELECT array_agg(a) FROM jsonb_array_elements_text(p_detail -> 'remaining') a), q.addresses)
         WHERE q.id = p_id;
         PERFORM fairpost.note(ARRAY[p_id], 1);
+        PERFORM fairpost.tell_of_email(email, 'email.delivery_delayed', why, params, t);
     WHEN 'in_doubt' THEN
         UPDATE fairpost.queue q SET state = 'in_doubt', last_error = said WHERE q.id = p_id;
         INSERT INTO fairpost.doubtful (account_id, email_id) VALUES (p_account, p_id);
+        PERFORM fairpost.tell_of_email(email, 'email.in_doubt', why, params, t);
     WHEN 'untouched' THEN
         DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at = email.begun_at AND c.email_id = p_id;
-        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, attempts = q.attempts - 1, begun_at = NULL, claimed_at = NULL, last_error = said
+        UPDATE fairpost.queue q SET state = 'waiting', waiting = true, attempts = q.attempts - 1, begun_at = NULL, claimed_at = NULL,
+            last_error = said, due_at = coalesce((p_detail ->> 'due_at')::timestamptz, q.due_at)
         WHERE q.id = p_id;
         PERFORM fairpost.note(ARRAY[p_id], 1, true);
     WHEN 'deferred' THEN
@@ -92,6 +95,7 @@ BEGIN
             last_error = said, due_at = coalesce((p_detail ->> 'due_at')::timestamptz, q.due_at)
         WHERE q.id = p_id;
         PERFORM fairpost.note(ARRAY[p_id], 1);
+        PERFORM fairpost.tell_of_email(email, 'email.delivery_delayed', why, params, t);
     ELSE
         RAISE EXCEPTION 'settle: unknown outcome %', p_outcome USING ERRCODE = 'FP002';
     END CASE;
@@ -101,7 +105,7 @@ BEGIN
     END IF;
     IF jsonb_array_length(p_detail -> 'bounced') > 0 OR jsonb_array_length(p_detail -> 'soft_bounced') > 0 THEN
         PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
-    ELSIF p_outcome IN ('sent', 'retry') THEN   -- apart: only now a query, and nearly always one look that finds nothing
+    ELSIF p_outcome IN ('sent', 'retry') THEN   -- separate: only now a query, and nearly always a single lookup that finds nothing
         IF EXISTS (SELECT FROM fairpost.soft_bounces b WHERE b.workspace = email.workspace) THEN
             PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
         END IF;
@@ -109,13 +113,14 @@ BEGIN
     RETURN 'settled';
 END $$;
 
--- How many of its attempts ended because of the account: they are in the log, and used up no try.
+-- Returns how many of its attempts ended because of the account: they are in the log, and used up no attempt.
 CREATE OR REPLACE FUNCTION fairpost.deferrals(email fairpost.queue) RETURNS integer
 LANGUAGE sql STABLE AS $$
     SELECT count(*)::integer FROM fairpost.attempts a WHERE a.email_id = email.id AND a.outcome = 'deferred'
 $$;
 
--- One line in the log for good, numbered by its attempts; only an e-mail that was put off is looked up there, for every send comes by here. A second word on the same attempt (late proof) replaces the doubt.
+-- Writes one permanent log line, numbered by its attempts; only an e-mail that was deferred is looked up there, because every send passes through
+-- here. A second entry for the same attempt (late proof) replaces the doubt.
 CREATE OR REPLACE FUNCTION fairpost.log_attempt(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -127,8 +132,8 @@ BEGIN
         response_ms = excluded.response_ms, recipients = excluded.recipients;
 END $$;
 
--- Claimed e-mails that will not be begun now wait again. Only this lease's own, and not those that somebody is cancelling
--- just now: waiting for one of them could be waiting for each other. Returns the ones given back.
+-- Returns claimed e-mails that will not be begun now to the queue. Only this lease's own, and not those that are being cancelled: waiting for one of
+-- them could deadlock. Returns the ones given back.
 DROP FUNCTION IF EXISTS fairpost.give_back(bigint, bigint, bigint[]);
 CREATE OR REPLACE FUNCTION fairpost.give_back(p_account bigint, p_epoch bigint, p_ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$

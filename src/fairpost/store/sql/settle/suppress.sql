@@ -1,19 +1,20 @@
--- The suppression list: who gets no mail any more, in one workspace or ('*') in all; and how somebody comes onto it.
+-- The suppression list: who gets no more mail, in one workspace or ('*') in all; and how addresses get on it.
 
--- What is known of an erased person: nobody reads the address from it, but who has the address can ask.
+-- The hash of an erased address: it does not reveal the address, but a given address can be checked.
 CREATE OR REPLACE FUNCTION fairpost.address_hash(folded text) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s WHERE s.single
 $$;
 
--- Whether an entry of the list stops mail of a class. An unsubscribe is about bulk mail: who wants no news still needs a new password. All else
--- (a dead mailbox, a complaint, a person's decision) stops everything, also where an unsubscribe came on top (`p_also_urgent`).
+-- Returns whether an entry of the list stops mail of a class. An unsubscribe only concerns bulk mail: a person who wants no news still needs a new
+-- password. Everything else (a dead mailbox, a complaint, a manual decision) stops all mail, even if an unsubscribe was added later
+-- (`p_also_urgent`).
 CREATE OR REPLACE FUNCTION fairpost.stops_mail(p_kind fairpost.suppression_kind, p_also_urgent boolean, p_class fairpost.email_class) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_class = 'bulk' OR p_kind <> 'unsubscribe' OR p_also_urgent
 $$;
 
--- Those of the addresses that this workspace must not write to, with mail of this class.
+-- Returns those addresses that this workspace must not write to, with mail of this class.
 DROP FUNCTION IF EXISTS fairpost.suppressed(text, text[]);
 CREATE OR REPLACE FUNCTION fairpost.suppressed(p_workspace text, addresses text[], p_class fairpost.email_class DEFAULT 'bulk') RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
@@ -23,8 +24,8 @@ DECLARE
     folded text;
     has_erased CONSTANT boolean := EXISTS (SELECT FROM fairpost.suppression_hashes);
 BEGIN
-    -- One by one along the key: as one query, a planner without figures may read all of a workspace's list. Folded before,
-    -- because an assignment is cheaper than the same in a query.
+    -- One by one along the key: as one query, a planner without statistics may read a workspace's whole list. Normalized beforehand, because an
+    -- assignment is cheaper than the same in a query.
     FOREACH a IN ARRAY addresses LOOP
         folded := fairpost.normalize_address(a);
         IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*') AND fairpost.stops_mail(s.kind, s.also_urgent, p_class))
@@ -36,9 +37,9 @@ BEGIN
     RETURN found;
 END $$;
 
--- Nobody writes to this address again, in one workspace or ('*') in all. `p_kind`: soft_bounces, hard_bounce, manual,
--- unsubscribe or complaint. True: it was not on the list. If it was, since when stays, why becomes the weightier of the two, and urgent mail
--- is stopped if either stops it. Of an erased person the hash stays alone.
+-- Suppresses an address in one workspace or ('*') in all. `p_kind`: soft_bounces, hard_bounce, manual, unsubscribe or complaint. Returns true if it
+-- was not on the list. If it was, its date is kept, the more serious of the two reasons applies, and urgent mail is stopped if either stops it. For
+-- an erased person, only the hash is kept.
 DROP FUNCTION IF EXISTS fairpost.suppress(text, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.suppress(
     p_workspace text, p_address text, p_reason text, p_now timestamptz DEFAULT NULL, p_kind text DEFAULT 'manual'
@@ -58,7 +59,7 @@ BEGIN
     VALUES (p_workspace, fairpost.normalize_address(p_address), p_kind::fairpost.suppression_kind, left(p_reason, 500), coalesce(p_now, clock_timestamp()))
     ON CONFLICT DO NOTHING;
     IF FOUND THEN
-        IF p_kind IN ('manual', 'unsubscribe', 'complaint') THEN   -- who bounced is met when his turn comes
+        IF p_kind IN ('manual', 'unsubscribe', 'complaint') THEN   -- bounced recipients are handled when their turn comes
             PERFORM fairpost.cancel_prospect(p.id, NULL, 'email.recipient_suppressed', jsonb_build_object('kind', p_kind, 'note', p_reason), p_now)
             FROM fairpost.prospects p WHERE p.workspace = p_workspace AND p.folded = fairpost.normalize_address(p_address);
         END IF;
@@ -72,7 +73,7 @@ BEGIN
     RETURN false;
 END $$;
 
--- True: it was on the list. Its soft bounces are forgotten too, or the next one would put it back.
+-- Returns true if it was on the list. Its soft bounces are forgotten, too; otherwise the next one would put it back.
 CREATE OR REPLACE FUNCTION fairpost.unsuppress(p_workspace text, p_address text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -86,10 +87,10 @@ BEGIN
     RETURN FOUND OR was_hashed;
 END $$;
 
--- What an attempt says of the recipients' mailboxes. `bounced` exist no more: suppressed. `soft_bounced` took nothing, and
--- the e-mail was given up: counted, and suppressed when there were too many in a row within the window. Who got it is no
--- longer counted. First the counts, then the list, each by the alphabet: two who settle for the same people at once may
--- wait for each other, but never in a circle.
+-- Applies what an attempt says about the recipients' mailboxes. `bounced` no longer exist and are suppressed. `soft_bounced` accepted nothing, and
+-- the e-mail was given up: they are counted, and suppressed after too many in a row within the window. Recipients who got the e-mail are no longer
+-- counted. First the counts, then the list, each in alphabetical order: two concurrent settlements for the same people may wait for each other, but
+-- never deadlock.
 CREATE OR REPLACE FUNCTION fairpost.apply_bounces(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -139,20 +140,22 @@ BEGIN
         WHERE o.last_at <= p_now - window_length ORDER BY o.last_at LIMIT 100 FOR UPDATE SKIP LOCKED));
 END $$;
 
--- What the server said to this recipient; what it said last, where it said nothing to him alone.
+-- Returns the server's reply for this recipient, or its last reply if there is none.
 CREATE OR REPLACE FUNCTION fairpost.reply_to(p_detail jsonb, address text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_detail #>> ARRAY['recipients', address, 'text'], left(p_detail ->> 'reply', 2000), '')
 $$;
 
--- What was folded by an earlier rule is folded by this one. Few rows, for all rules fold ASCII alike.
+-- Addresses normalized by an earlier rule are normalized by this one. There are few such rows, because all rules treat ASCII alike.
 DO $$
 DECLARE
     s fairpost.suppressions;
 BEGIN
     FOR s IN SELECT * FROM fairpost.suppressions o WHERE octet_length(o.address) <> length(o.address) AND o.address <> fairpost.normalize_address(o.address) LOOP
-        DELETE FROM fairpost.suppressions o WHERE o.workspace = s.workspace AND o.address = s.address;
-        s.address := fairpost.normalize_address(s.address);
-        INSERT INTO fairpost.suppressions VALUES (s.*) ON CONFLICT DO NOTHING;
+        IF EXISTS (SELECT FROM fairpost.suppressions o WHERE o.workspace = s.workspace AND o.address = fairpost.normalize_address(s.address)) THEN
+            DELETE FROM fairpost.suppressions o WHERE o.workspace = s.workspace AND o.address = s.address;
+        ELSE
+            UPDATE fairpost.suppressions o SET address = fairpost.normalize_address(s.address) WHERE o.workspace = s.workspace AND o.address = s.address;
+        END IF;
     END LOOP;
 END $$;

@@ -1,6 +1,6 @@
-// What an account can be: the API tells which servers there are, how each signs in, and what has to be known for that and where one finds it.
+// Kinds of accounts: the API describes the servers, their sign-in methods, and the fields each needs.
 
-// Of a server that an account has.
+// The sign-in method for an account's server.
 const wayOf = (server) => server.oauth ?? (server.user ? "password" : "none");
 
 export const signInOf = ({ sign_ins: all }, server) => all.find(({ name }) => name === wayOf(server)) ?? all[0];
@@ -13,15 +13,15 @@ export function choiceOf(choices, server) {
 
 export const secretsOf = ({ entries }) => new Set(entries.filter((each) => each.is_secret).map(({ name }) => name));
 
-// `server`: what it has, or what the provider is known to have. `isKept`: its secrets stay where nothing is typed.
+// `server` is the account's server or the provider's preset. `isKept` means that empty secrets keep their value.
 export const serverFields = ({ entries }, server, isKept) => entries.map((each) => ({
   name: each.name,
   label: each.label,
   type: each.type,
   options: each.options.length ? each.options : undefined,
-  value: each.is_secret ? "" : server?.[lastOf(each.name)] ?? each.default ?? "",
+  value: each.is_secret ? "" : String(server?.[lastOf(each.name)] ?? each.default ?? ""),
   required: each.is_needed && !(each.is_secret && isKept),
-  hint: each.is_secret && isKept ? `${each.hint} Left empty: what it has stays.` : each.hint,
+  hint: each.is_secret && isKept ? `${each.hint} Leave empty to keep the current value.` : each.hint,
   min: each.min,
   max: each.max,
   maxlength: each.maxlength,
@@ -32,11 +32,11 @@ export const serverFields = ({ entries }, server, isKept) => entries.map((each) 
   autocomplete: each.options.length || each.type === "number" ? null : each.is_secret ? "new-password" : "off",
 }));
 
-// ── what the API is given ───────────────────────────────────────────────────────────────────────────────
+// ── requests ────────────────────────────────────────────────────────────────────────────────────────────
 
-const KEY_BYTES_MAX = 100000; // what is longer is no key file
+const KEY_BYTES_MAX = 100000; // longer files are not key files
 
-// `kept`: the server that the account has, if what is sealed for it stays.
+// `kept` is the account's server, if its sealed secrets are kept.
 export async function bodyOf(given, choice, signIn, kept) {
   const body = {};
   const secrets = secretsOf(signIn);
@@ -54,11 +54,11 @@ export async function bodyOf(given, choice, signIn, kept) {
   return body;
 }
 
-// Whether everything that is given together with secrets is as it was.
+// Whether everything submitted together with secrets is unchanged.
 function isSame(body, { keeps_secret: isAlone }, { entries }, kept) {
   const besides = entries.filter(({ name, is_secret: isSecret }) => !isSecret && (!isAlone || depth(name) > 2));
   return entries.every(({ name, is_secret: isSecret }) => !isSecret || at(body, name) === undefined)
-    && besides.every(({ name }) => (at(body, name) ?? null) === (kept[lastOf(name)] ?? null));
+    && besides.every(({ name }) => String(at(body, name) ?? "") === String(kept[lastOf(name)] ?? ""));
 }
 
 const depth = (path) => path.split(".").length;
@@ -73,7 +73,7 @@ function put(body, path, value) {
   part[last] = value;
 }
 
-// With the group that it is in: a group is given as a whole.
+// Removes its whole group: groups are submitted as a whole.
 function forget(body, path) {
   const [kind, ...names] = path.split(".");
   delete body[kind]?.[names[0]];

@@ -1,4 +1,4 @@
-// An account is added, at whichever provider, or given another server; and it is tried at once.
+// Adds an account or changes its server, and verifies it immediately.
 
 import { ask, get, post, segment } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -21,10 +21,10 @@ export default {
     const { account, choices } = ctx.data;
     const chosen = choices.find((each) => each.name === ctx.values.with) ?? (account && choiceOf(choices, account.server));
     if (ctx.state.added) return added(ctx, ctx.state.added);
-    if (!chosen) return panel("Where is the mailbox?", h("ul.choices", choices.map(offered)));
+    if (!chosen) return panel("Choose a provider", h("ul.choices", choices.map(offered)));
     const path = account ? `${PATH}/${segment(account.name)}` : PATH;
     return [
-      account && heading(`The server of ${account.name}`, link(`/accounts/${segment(account.name)}`, "Back to the account")),
+      account && heading(`Server for ${account.name}`, link(`/accounts/${segment(account.name)}`, "Back to the account")),
       told(ctx),
       tabs("Provider", choices.map((each) => [`${path}?with=${each.name}`, each.title]), `${path}?with=${chosen.name}`),
       panel(chosen.title, h("p.quiet", chosen.about), entry(ctx, chosen)),
@@ -35,11 +35,11 @@ export default {
 const offered = ({ name, title, about }) => h("li", { "data-key": name }, h("a", { href: to(PATH, { with: name }) }, title), h("p.quiet", about));
 
 function added(ctx, { name }) {
-  return panel(`${name} is added`, told(ctx),
-    h("p", link(`/accounts/${segment(name)}`, "Open the account"), " · ", link(`${PATH}/${segment(name)}`, "Change its server"), " · ", link(PATH, "Add another")));
+  return panel(`${name} added`, told(ctx),
+    h("p", link(`/accounts/${segment(name)}`, "Open the account"), " · ", link(`${PATH}/${segment(name)}`, "Change server"), " · ", link(PATH, "Add another")));
 }
 
-// ── what is asked for ───────────────────────────────────────────────────────────────────────────────────
+// ── the form ────────────────────────────────────────────────────────────────────────────────────────────
 
 function entry(ctx, choice) {
   const { account, choices, known } = ctx.data;
@@ -53,7 +53,7 @@ function entry(ctx, choice) {
     .map((each) => ({ ...each, value: secrets.has(each.name) ? each.value : state.typed?.[each.name] ?? each.value }));
   const chooseLogin = (event) => {
     const box = document.querySelector("form[data-key^='form account']");
-    Object.assign(state, { login: event.target.value, typed: { ...state.typed, ...entered(box, fields) } }); // what is asked for both ways stays
+    Object.assign(state, { login: event.target.value, typed: { ...state.typed, ...entered(box, fields) } }); // keep input for fields that both methods have
     ctx.show();
   };
   const act = async (given) => {
@@ -62,16 +62,16 @@ function entry(ctx, choice) {
   };
   const options = choice.sign_ins.map(({ name, title }) => [name, title]);
   return [
-    options.length > 1 && field({ name: "login", label: "It signs in with", options, value: signIn.name, onchange: chooseLogin }),
-    form(`account ${account?.name} ${choice.name} ${signIn.name} ${state.saved ?? 0}`, fields, { yes: account ? "Change and verify" : "Add and verify", act, isShort: true, oninput: (event) => fill(event, choice, ctx.data) }),
+    options.length > 1 && field({ name: "login", label: "Sign-in method", options, value: signIn.name, onchange: chooseLogin }),
+    form(`account ${account?.name} ${choice.name} ${signIn.name} ${state.saved ?? 0}`, fields, { yes: account ? "Save and verify" : "Add and verify", act, isShort: true, oninput: (event) => fill(event, choice, ctx.data) }),
   ];
 }
 
 const about = (account) => [
-  !account && { name: "name", label: "Name", required: true, maxlength: 100, autocomplete: "off", hint: "As you want to call it, like sales." },
-  { name: "address", label: "E-mail address", type: "email", required: true, maxlength: 500, value: account?.address ?? "", autocomplete: "off", hint: "Of a domain that this workspace has shown to be its own." },
-  { name: "display_name", label: "Name that recipients see", value: account?.display_name ?? "", maxlength: 200, autocomplete: "off" },
-  { name: "pool", label: "Pool", required: true, maxlength: 100, value: account?.pool ?? "default", hint: "Accounts of one pool share the work." },
+  !account && { name: "name", label: "Name", required: true, maxlength: 100, autocomplete: "off", hint: "For example: sales." },
+  { name: "address", label: "E-mail address", type: "email", required: true, maxlength: 500, value: account?.address ?? "", autocomplete: "off", hint: "Its domain must be verified for this workspace." },
+  { name: "display_name", label: "Display name", value: account?.display_name ?? "", maxlength: 200, autocomplete: "off" },
+  { name: "pool", label: "Pool", required: true, maxlength: 100, value: account?.pool ?? "default", hint: "Accounts in a pool share its e-mails." },
 ].filter(Boolean);
 
 // ── limits ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -81,12 +81,12 @@ const presetFor = ({ presets }, known, chosen) => known.find((each) => each.name
 function limits({ presets }, { known, asked }, preset) {
   const order = [...presets.map((name) => known.find((each) => each.name === name)), ...known.filter((each) => !presets.includes(each.name))].filter(Boolean);
   return [
-    { name: "provider", label: "Limits to begin with", options: [...order.map((each) => [each.name, each.title]), ["none", "none"]], value: preset?.name ?? "none", hint: "Pauses and warm-up come with them. All can be changed later." },
-    ...limitFields(asked, preset?.limits, "limits.").map((each) => ({ ...each, hint: "Left empty: no limit." })),
+    { name: "provider", label: "Default limits", options: [...order.map((each) => [each.name, each.title]), ["none", "none"]], value: preset?.name ?? "none", hint: "Includes gaps and warm-up. You can change all limits later." },
+    ...limitFields(asked, preset?.limits, "limits.").map((each) => ({ ...each, hint: "Leave empty for no limit." })),
   ];
 }
 
-// Whoever chooses other limits, or types an address whose provider is known, gets its numbers, and its server where that is known.
+// Choosing a provider, or typing an address at a known provider, fills in the limits and server.
 function fill({ target }, choice, { known, asked }) {
   const box = target.form;
   if (target.name === "provider") box.isChosen = true;
@@ -110,7 +110,7 @@ function isCountryDomain(domain, rule) {
   return rule === `${name}.*` && /^(com?\.)?[a-z]{2}$/.test(country.join("."));
 }
 
-// Only what differs from the provider's numbers is given: those may be better known one day.
+// Sends only limits that differ from the preset, so that later corrections of the preset apply.
 function withLimits({ limits: given = {}, ...body }, { known, asked }) {
   const own = known.find((each) => each.name === body.provider)?.limits ?? {};
   const other = limitsOf(asked, given, own);
@@ -122,11 +122,11 @@ async function add(ctx, body) {
   await verify(ctx, ctx.state.added);
 }
 
-// Only what was changed: others may have changed the rest meanwhile.
+// Sends only changed values: others may have changed the rest.
 async function change(ctx, given) {
   const body = Object.fromEntries(Object.entries(given).filter(([name, value]) => value !== ctx.data.account[name]));
   const { name } = await ask(`/v1/accounts/${segment(ctx.data.account.name)}`, { method: "PATCH", body });
-  Object.assign(ctx.state, { login: null, typed: null, saved: (ctx.state.saved ?? 0) + 1 }); // no secret stays in a field
+  Object.assign(ctx.state, { login: null, typed: null, saved: (ctx.state.saved ?? 0) + 1 }); // clears secrets from the form
   await ctx.reload();
   await verify(ctx, { name });
 }

@@ -1,4 +1,4 @@
-// Who changed what: in the workspace that is open, or else in the installation itself.
+// The audit log for the current workspace or the installation.
 
 import { get } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -16,8 +16,8 @@ export default {
       key: entry.id,
       cells: [moment(entry.at), h("span.keep", entry.who), h("strong.keep", entry.action.replace(".", " ")), [entry.subject, " ", detail(entry)]],
     }));
-    return panel(ctx.workspace ? `Who changed what in ${ctx.workspace}` : "Who changed what in the installation",
-      table("Audit", ["when", "who", "what", "of what"], rows, "Nothing was changed yet."), more(ctx, pathOf(ctx)));
+    return panel(ctx.workspace ? `Audit log for ${ctx.workspace}` : "Audit log for the installation",
+      table("Audit", ["Time", "Actor", "Action", "Subject"], rows, "No entries yet."), more(ctx, pathOf(ctx)));
   },
 };
 

@@ -1,4 +1,4 @@
-// Words on one side, what comes of them on the other, as somebody types.
+// A template editor with a live preview.
 
 import { h } from "../../dom.js";
 import { entered, form } from "../../form.js";
@@ -7,7 +7,7 @@ import { told } from "../../words.js";
 
 const PAUSE_MS = 250;
 
-// preview(words, prospect, signal) → what the API shows. save(words): null where one may only look; saved(what it gave) follows. prospects: whether one can be named.
+// preview(content, prospect, signal) → the rendered e-mail. save(content): null if read-only; saved(result) follows. prospects: whether a prospect can be chosen.
 export function editor(key, fields, { preview, save, saved, beside = null, prospects = false }) {
   const pane = new Pane(key);
   let timer = 0;
@@ -26,11 +26,11 @@ export function editor(key, fields, { preview, save, saved, beside = null, prosp
     clearTimeout(timer);
     timer = setTimeout(show, PAUSE_MS);
   };
-  const prospect = prospects ? field({ name: "prospect", label: "Preview as", type: "search", placeholder: "ada@example.com", hint: "The address of a prospect. Empty: with made-up fields.", oninput: soon }) : null;
+  const prospect = prospects ? field({ name: "prospect", label: "Preview as", type: "search", placeholder: "ada@example.com", hint: "A prospect's address. Leave empty for sample data.", oninput: soon }) : null;
   const drawn = save ? fields : fields.map((each) => ({ ...each, readonly: true }));
   const words = form(key, drawn, { yes: save ? "Save" : null, act: save, done: saved, beside, oninput: soon, isGuarded: Boolean(save) });
-  queueMicrotask(() => words.isConnected && show()); // not where the one before stays
-  return h("div.editor", { "data-key": `editor ${key}`, "data-own": true }, columns(panel("Words", words), panel("Preview", prospect, pane.element)));
+  queueMicrotask(() => words.isConnected && show()); // not if the previous editor was kept
+  return h("div.editor", { "data-key": `editor ${key}`, "data-own": true }, columns(panel("Content", words), panel("Preview", prospect, pane.element)));
 }
 
 class Pane {
@@ -38,10 +38,10 @@ class Pane {
     this.refusal = h("p.notice.wait", { role: "status", hidden: true });
     this.subject = h("p.subject");
     this.frames = new Frames(key);
-    this.text = h("pre");
+    this.text = h("pre", { tabindex: 0 });
     this.fields = h("div");
-    this.html = part("As HTML", this.frames.element);
-    this.plain = part("As text", this.text);
+    this.html = part("HTML", this.frames.element);
+    this.plain = part("Plain text", this.text);
     this.shown = h("div.preview", this.subject, this.html, this.plain, this.fields);
     this.element = h("div", this.refusal, this.shown);
   }
@@ -57,15 +57,15 @@ class Pane {
     if (required) this.fields.replaceChildren(...fieldsOf(required, optional, values));
   }
 
-  // What was shown last stays: it is better than nothing while somebody types.
+  // The last preview stays visible while typing.
   refuse(error) {
-    this.refusal.textContent = error.message.replace(/^words\./, "").replace(/^prospect: /, "This prospect has not everything: ");
+    this.refusal.textContent = error.message.replace(/^words\./, "").replace(/^prospect: /, "This prospect has missing fields: ");
     this.refusal.hidden = false;
     this.shown.classList.add("old");
   }
 }
 
-// A frame shows one e-mail and no other. So each has its own, and the one before stays until the next has come: nothing flickers.
+// Each e-mail has its own frame. The previous one stays until the next is ready, so nothing flickers.
 class Frames {
   #shown = null;
   #coming = null;
@@ -101,8 +101,8 @@ class Frames {
 const part = (title, content) => h("div", h("h3", title), content);
 
 function fieldsOf(required, optional, values) {
-  const one = (name, kind) => h("li", h("code", name), ` ${kind}`, name in values ? [", here ", h("q", told(values[name]))] : null);
-  const all = [...required.map((name) => one(name, "nobody may lack")), ...optional.map((name) => one(name, "may be missing"))];
+  const one = (name, kind) => h("li", h("code", name), ` ${kind}`, name in values ? [": ", h("q", told(values[name]))] : null);
+  const all = [...required.map((name) => one(name, "required")), ...optional.map((name) => one(name, "optional"))];
   return all.length ? [h("h3", "Fields"), h("ul", all)] : [];
 }
 

@@ -1,11 +1,21 @@
-// The installation: whether its parts answer, and every setting with its origin. It is changed on the server, not here.
+// The installation: engines, regions, and every setting with its origin. Read-only: settings are changed on the server.
 
 import { get } from "../../ask.js";
 import { h } from "../../dom.js";
-import { badge, columns, panel, table, tabs } from "../../parts.js";
+import { badge, columns, empty, panel, table, tabs } from "../../parts.js";
 import { bytes, duration, number } from "../../words.js";
 
-const SHORT = 24; // what is longer may be broken where the line ends
+// Groups by variable name prefix. All other settings are general.
+const GROUPS = [
+  ["Database and storage", /^(home|database_url|regions?|retention_days|secret_key)/],
+  ["Fairness and abuse", /^(fair_queue|priority|tier_weights|lane_shares|abuse|throttle_max|paid_plans|free_plans|user_|workspace_daily|max_queue)/],
+  ["Sending", /^(engine|poll_interval|patience|redirect_all|service_pool|smtp_)/],
+  ["HTTP and network", /^(public_url|trusted_proxies|client_|allowed_)/],
+  ["General", /./],
+];
+const groupOf = ({ variable }) => GROUPS.find(([, names]) => names.test(variable.replace("FAIRPOST_", "").toLowerCase()))[0];
+
+const SHORT = 24; // longer values may wrap
 
 export default {
   async load() {
@@ -19,24 +29,26 @@ export default {
     return [
       columns(panel("Engines", engines(data.engines)), panel("Regions", regions(data.regions))),
       panel("Settings",
-        h("p.quiet", "They are changed on the server, in the environment or the file of settings, and count when Fairpost is started again. Secrets are never shown."),
-        tabs("Which settings", [["/settings/installation", `all: ${data.settings.length}`], ["/settings/installation?only=set", `not by default: ${data.settings.filter(isSet).length}`]], values.only === "set" ? "/settings/installation?only=set" : "/settings/installation"),
-        table("Settings", ["setting", "value", "from", "what it is"], shown.map(setting), "Every setting has its default.")),
+        h("p.quiet", "To change a setting, edit the environment or the settings file on the server and restart Fairpost. Secrets are never shown."),
+        tabs("Filter settings", [["/settings/installation", `All (${data.settings.length})`], ["/settings/installation?only=set", `Changed (${data.settings.filter(isSet).length})`]], values.only === "set" ? "/settings/installation?only=set" : "/settings/installation"),
+        shown.length ? GROUPS.map(([title]) => group(title, shown.filter((each) => groupOf(each) === title))) : empty("Every setting has its default value.")),
     ];
   },
 };
 
+const group = (title, all) => all.length > 0 && [h("h3", title), table(title, ["Setting", "Value", "Origin", "Description"], all.map(setting))];
+
 const setting = (each) => ({
   key: each.variable,
-  cells: [h("code.keep", each.variable), each.value === null ? h("span.quiet", "nothing") : h(each.value.length <= SHORT ? "code.keep" : "code", each.value), badge(each.origin, each.origin === "default" ? "quiet" : "good"), [marked(each.help), " ", h("small", marked(each.rule))]],
+  cells: [h("code.keep", each.variable), each.value === null ? h("span.quiet", "not set") : h(each.value.length <= SHORT ? "code.keep" : "code", each.value), badge(each.origin, each.origin === "default" ? "quiet" : "good"), [marked(each.help), " ", h("small", marked(each.rule))]],
 });
 
 const marked = (text) => text.split("`").map((piece, n) => (n % 2 ? h("code", piece) : piece));
 
 function engines(all) {
-  if (all === null) return h("p.notice.wait", "The engines could not be asked. Reload the page.");
-  const rows = all.map((each) => ({ key: each.id, cells: [h("span.mono", each.id), badge(each.is_asleep ? "runs, has time" : "runs, is busy", "good"), number(each.processes), each.cpu_s === null ? null : duration(each.cpu_s), each.rss_bytes === null ? null : bytes(each.rss_bytes)] }));
-  return table("Engines", ["engine", "state", ">processes", ">CPU", ">memory"], rows, "No engine runs: nothing is sent. On the server: fairpost work");
+  if (all === null) return h("p.notice.wait", "Could not load the engines. Reload the page.");
+  const rows = all.map((each) => ({ key: each.id, cells: [h("span.mono", each.id), badge(each.is_asleep ? "idle" : "busy", "good"), number(each.processes), each.cpu_s === null ? null : duration(each.cpu_s), each.rss_bytes === null ? null : bytes(each.rss_bytes)] }));
+  return table("Engines", ["Engine", "State", ">Processes", ">CPU", ">Memory"], rows, "No engine is running, so nothing is sent. Start one on the server: fairpost work");
 }
 
-const regions = (all) => table("Regions", ["region", "state"], Object.entries(all).map(([name, answers]) => ({ key: name, cells: [name, answers ? badge("answers", "good") : badge("does not answer", "bad")] })), "No region could be asked.");
+const regions = (all) => table("Regions", ["Region", "State"], Object.entries(all).map(([name, answers]) => ({ key: name, cells: [name, answers ? badge("up", "good") : badge("down", "bad")] })), "Could not load the regions.");

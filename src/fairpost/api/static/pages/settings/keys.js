@@ -1,4 +1,4 @@
-// Keys with which programs ask the API. A key is shown once, when it is made.
+// API keys. A key is shown once, when it is created.
 
 import { get, post, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -8,12 +8,12 @@ import { number } from "../../words.js";
 import { copied } from "./lists.js";
 
 const PATH = "/v1/keys";
-const SCOPES = [["read", "read: look at everything"], ["send", "send: hand in e-mails"], ["manage", "manage: change everything"]];
+const SCOPES = [["read", "Read everything"], ["send", "Send e-mails"], ["manage", "Change everything"]];
 const FIELDS = [
-  { name: "name", label: "Name", maxlength: 200, hint: "What it is for: the shop, the nightly import." },
-  { name: "expires_at", label: "Ends on", type: "date", hint: "Empty: it works until it is revoked." },
-  { name: "per_minute", label: "Requests a minute", type: "number", min: 1, hint: "Empty: as many as is usual." },
-  { name: "scopes", label: "It may", type: "choices", options: SCOPES, value: ["read"] },
+  { name: "name", label: "Name", maxlength: 200, hint: "What the key is for, such as shop or nightly import." },
+  { name: "expires_at", label: "Expires", type: "date", hint: "Leave empty for a key that does not expire." },
+  { name: "per_minute", label: "Requests per minute", type: "number", min: 1, hint: "Leave empty for the default." },
+  { name: "scopes", label: "Permissions", type: "choices", options: SCOPES, value: ["read"] },
 ];
 
 export default {
@@ -21,9 +21,9 @@ export default {
 
   view(ctx) {
     return [
-      ctx.state.made && panel("The new key", h("p", "Copy it now: it is shown this once, and nobody can find it out later."), copied("The new key", ctx.state.made.key)),
-      panel("Make a key", form("key", FIELDS, { yes: "Make a key", isShort: true, act: (entered, box) => make(ctx, entered, box) })),
-      panel("Keys", table("Keys", ["name", "may", ">a minute", "made", "ends", "last used", "state", ""], ctx.data.map((key) => row(ctx, key)), "There is no key yet. A program needs one to ask the API.")),
+      ctx.state.made && panel("New key", h("p", "Copy this key now. You cannot see it again."), copied("New key", ctx.state.made.key)),
+      panel("Create a key", form("key", FIELDS, { yes: "Create key", isShort: true, act: (entered, box) => make(ctx, entered, box) })),
+      panel("Keys", table("Keys", ["Name", "Permissions", ">Per minute", "Created", "Expires", "Last used", "State", ""], ctx.data.map((key) => row(ctx, key)), "No keys yet. Programs need a key to use the API.")),
     ];
   },
 };
@@ -38,7 +38,7 @@ async function make(ctx, { name, scopes, expires_at, per_minute }, box) {
 
 function row(ctx, key) {
   const isOver = key.expires_at && new Date(key.expires_at) <= Date.now();
-  const tone = key.revoked_at ? badge("revoked", "bad") : isOver ? badge("over") : badge("works", "good");
+  const tone = key.revoked_at ? badge("revoked", "bad") : isOver ? badge("expired") : badge("active", "good");
   const revoke = key.revoked_at ? "" : button("Revoke", () => revoked(ctx, key), { tone: "danger", label: `Revoke ${key.name || key.id}` });
   return {
     key: key.id,
@@ -50,14 +50,14 @@ function row(ctx, key) {
 function maker(key) {
   if (!key.maker) return key.created_by;
   const withKey = key.created_by.startsWith("key ") ? ` with ${key.created_by}` : "";
-  const now = !key.is_maker_member ? ", no member any more" : key.maker_role === "manager" ? "" : `, now ${key.maker_role}`;
+  const now = !key.is_maker_member ? ", no longer a member" : key.maker_role === "manager" ? "" : `, now ${key.maker_role}`;
   return `${key.maker}${withKey}${now}`;
 }
 
 async function revoked(ctx, key) {
-  const text = "Whoever uses it comes in no more, at once. It cannot be taken back; make another key instead.";
+  const text = "Programs that use this key lose access immediately. You cannot undo this.";
   const act = () => remove(`${PATH}/${segment(key.id)}`);
-  if (!(await confirmed(`Revoke ${key.name || key.id}?`, { text, yes: "Revoke", act, done: "The key is revoked." }))) return;
+  if (!(await confirmed(`Revoke ${key.name || key.id}?`, { text, yes: "Revoke", act, done: "Key revoked." }))) return;
   if (ctx.state.made?.id === key.id) ctx.state.made = null;
   await ctx.reload();
 }

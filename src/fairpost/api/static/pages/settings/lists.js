@@ -1,10 +1,10 @@
-// What the lists of the set-up have in common.
+// Shared by the lists in settings.
 
 import { get } from "../../ask.js";
 import { h } from "../../dom.js";
 import { button, pager, tell } from "../../parts.js";
 
-// More of a list whose first page is ctx.data.
+// Loads more of the list in ctx.data.
 export const more = (ctx, path, values = {}) => pager(ctx.data.next, async (cursor) => {
   const next = await get(path, { ...values, cursor });
   ctx.data = { ...ctx.data, items: [...ctx.data.items, ...next.items], next: next.next };
@@ -13,7 +13,7 @@ export const more = (ctx, path, values = {}) => pager(ctx.data.next, async (curs
 
 export const actions = (...all) => (all.flat().some(Boolean) ? h("div.actions", all) : null);
 
-// Words to take elsewhere: a key, a DNS record.
+// Text to copy: a key, a DNS record.
 export function copied(label, text) {
   const input = h("input.mono", { readonly: true, value: text, "aria-label": label, onfocus: (event) => event.target.select() });
   return h("div.copied", { "data-key": `copied ${text}` }, input, button("Copy", () => copy(text, input), { label: `Copy: ${label}` }));
@@ -24,7 +24,7 @@ async function copy(text, input) {
     await navigator.clipboard.writeText(text);
     tell("Copied.");
   } catch {
-    input.focus(); // the browser does not let us: it is marked, and one key away
-    tell("It is marked. Press Ctrl-C, or ⌘-C.");
+    input.focus(); // the browser refused: select it instead
+    tell("Selected. Press Ctrl-C or ⌘-C to copy.");
   }
 }

@@ -1,4 +1,4 @@
-// Who may sign in: the members of the workspace that is open, or else those who run the service.
+// Members of the current workspace, or admins of the installation.
 
 import { get, post, put, segment } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -6,9 +6,9 @@ import { form } from "../../form.js";
 import { badge, button, confirmed, dialog, panel, since, table, tell } from "../../parts.js";
 import { actions } from "./lists.js";
 
-const ROLES = [["viewer", "viewer: looks"], ["sender", "sender: looks and sends"], ["manager", "manager: changes everything in the workspace"]];
+const ROLES = [["viewer", "Viewer: reads"], ["sender", "Sender: reads and sends"], ["manager", "Manager: changes everything in the workspace"]];
 
-const KEYS = { name: "keys", label: "Keys that this member made", options: [["keep", "stay: they are the workspace's"], ["revoke", "are revoked, too"]], value: "keep" };
+const KEYS = { name: "keys", label: "API keys created by this member", options: [["keep", "Keep them: they belong to the workspace"], ["revoke", "Revoke them"]], value: "keep" };
 const REVOKING = "?keys=revoke";
 
 const pathOf = (ctx) => (ctx.workspace ? "/v1/members" : "/v1/admin/people");
@@ -23,10 +23,10 @@ export default {
       { name: "name", label: "Name", maxlength: 80, autocomplete: "off" },
       ...(isOfWorkspace ? [{ name: "role", label: "Role", options: ROLES, value: "viewer" }] : []),
     ];
-    const title = isOfWorkspace ? `Members of ${ctx.workspace}` : "Admins: those who run the service";
+    const title = isOfWorkspace ? `Members of ${ctx.workspace}` : "Admins";
     return [
       panel(isOfWorkspace ? "Invite a member" : "Invite an admin", form(`invite ${ctx.workspace}`, fields, { yes: "Invite", isShort: true, act: (entered, box) => invite(ctx, entered, box) })),
-      panel(title, table(title, ["name", "address", "role", "state", "signed in", ""], ctx.data.map((person) => row(ctx, person)), "Nobody yet: whoever runs the service sees this workspace. Invite its first member.")),
+      panel(title, table(title, ["Name", "Address", "Role", "State", "Last sign-in", ""], ctx.data.map((person) => row(ctx, person)), "No members yet. Admins can see this workspace. Invite its first member.")),
     ];
   },
 };
@@ -46,50 +46,50 @@ function changes(ctx, person) {
   const isMember = Boolean(ctx.workspace);
   const enable = async () => {
     await post(`${path}/enable`);
-    tell(`${person.address} may sign in again.`);
+    tell(`${person.address} can sign in again.`);
     await ctx.reload();
   };
   return actions(
-    isMember && !person.disabled_at && button("Role", () => changeRole(ctx, person, path), named("Change the role")),
-    isMember && !person.disabled_at && button("Send a link", () => sendLink(person, path), named("Send a link to choose a password")),
+    isMember && !person.disabled_at && button("Role", () => changeRole(ctx, person, path), named("Change role")),
+    isMember && !person.disabled_at && button("Reset password", () => sendLink(person, path), named("Reset password")),
     person.disabled_at ? button("Enable", enable, named("Enable")) : button("Disable", () => disable(ctx, person, path), { tone: "danger", ...named("Disable") }));
 }
 
 async function invite(ctx, entered, box) {
   const offered = await post(pathOf(ctx), entered);
-  tell(`An invitation is on its way to ${offered.address}.`);
+  tell(`Invitation sent to ${offered.address}.`);
   box.reset();
   await ctx.reload();
 }
 
 async function changeRole(ctx, person, path) {
-  const keys = person.role === "manager" ? [{ ...KEYS, label: "Keys that this manager made, if this is the end of that" }] : [];
-  const entered = await dialog(`The role of ${person.address}`, {
-    text: "A new role ends the member's sessions.",
+  const keys = person.role === "manager" ? [{ ...KEYS, label: "API keys created by this manager, if they lose that role" }] : [];
+  const entered = await dialog(`Role for ${person.address}`, {
+    text: "Changing the role signs the member out.",
     fields: [{ name: "role", label: "Role", options: ROLES, value: person.role }, ...keys],
-    yes: "Change",
+    yes: "Save",
     act: async ({ role, keys: also }) => tellOfKeys(await put(`${path}/role${also === "revoke" ? REVOKING : ""}`, { role })),
   });
   if (entered) await ctx.reload();
 }
 
-// Who may sign in no more may still have a key.
+// A member who cannot sign in may still have working keys.
 function tellOfKeys(changed) {
   const names = (keys) => keys.map((key) => key.name || key.id).join(", ");
-  if (changed.keys?.length) tell(`Keys that ${changed.address} made still open: ${names(changed.keys)}. They can be revoked under Keys.`, "bad");
+  if (changed.keys?.length) tell(`API keys created by ${changed.address} still work: ${names(changed.keys)}. You can revoke them under API keys.`, "bad");
   if (changed.keys_revoked?.length) tell(`Revoked: ${names(changed.keys_revoked)}.`);
 }
 
-const sendLink = (person, path) => confirmed(`Send ${person.address} a link?`, {
-  text: "With it another password can be chosen. The old one works until then.",
-  yes: "Send",
+const sendLink = (person, path) => confirmed(`Reset the password for ${person.address}?`, {
+  text: "This sends a link to choose a new password. The current password works until then.",
+  yes: "Send link",
   tone: "main",
   act: () => post(`${path}/reset`),
-  done: `A link is on its way to ${person.address}.`,
+  done: `Link sent to ${person.address}.`,
 });
 
 async function disable(ctx, person, path) {
-  const text = "All sessions end at once, and nobody signs in with this address until it is enabled again.";
+  const text = "This ends all sessions. The member cannot sign in until you enable them again.";
   const entered = await dialog(`Disable ${person.address}?`, {
     text,
     fields: ctx.workspace ? [KEYS] : [],
@@ -97,7 +97,7 @@ async function disable(ctx, person, path) {
     tone: "danger",
     act: async ({ keys }) => {
       const changed = await post(`${path}/disable${keys === "revoke" ? REVOKING : ""}`);
-      tell(`${person.address} is kept out.`);
+      tell(`${person.address} is disabled.`);
       tellOfKeys(changed);
     },
   });

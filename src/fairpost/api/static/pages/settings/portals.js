@@ -1,4 +1,4 @@
-// The product's own e-mails (welcome, codes, invitations), and a workspace's own words for them.
+// The product's own e-mails (welcome, codes, invitations), and a workspace's versions of them.
 
 import { get, post, put, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -25,12 +25,12 @@ function listed({ data }) {
     key: `${each.portal}/${each.type}`,
     cells: [
       link(`/settings/portals/${each.portal}/${each.type}`, `${each.portal} / ${each.type}`),
-      each.problem ? badge("own words, not used", "bad") : each.is_overridden ? badge("own words", "good") : h("span.quiet", "as it comes"),
+      each.problem ? badge("custom, not in use", "bad") : each.is_overridden ? badge("custom", "good") : h("span.quiet", "default"),
       each.fields.join(", ") || h("span.quiet", "none"),
       each.changed_at ? since(each.changed_at) : null,
     ],
   }));
-  return panel("Product e-mails", h("p.quiet", "Each can be put into words of your own; the layout around them stays."), table("Product e-mails", ["e-mail", "words", "fields", "changed"], rows));
+  return panel("Product e-mails", h("p.quiet", "You can write your own version of each e-mail. The layout stays the same."), table("Product e-mails", ["E-mail", "Content", "Fields", "Changed"], rows));
 }
 
 function opened(ctx) {
@@ -39,18 +39,18 @@ function opened(ctx) {
   const mayChange = ctx.is("manager", "admin");
   const fields = [
     { name: "subject", label: "Subject", value: words.subject },
-    { name: "preheader", label: "Preheader", value: words.preheader ?? "", hint: "What inboxes show after the subject. Empty: that of the files." },
+    { name: "preheader", label: "Preheader", value: words.preheader ?? "", hint: "Shown after the subject in inboxes. Leave empty for the default." },
     { name: "text", label: "Text", type: "textarea", rows: 10, value: words.text },
-    { name: "html", label: "HTML", type: "textarea", rows: 12, value: words.html, hint: `Its fields: ${item.fields.join(", ") || "none"}.` },
+    { name: "html", label: "HTML", type: "textarea", rows: 12, value: words.html, hint: `Available fields: ${item.fields.join(", ") || "none"}.` },
   ];
   const save = (entered) => put(path, given(entered));
   const saved = async ({ warnings }) => {
-    tell(["Your own words are in use.", ...warnings].join(" "));
+    tell(["Saved. Your version is in use.", ...warnings].join(" "));
     await ctx.reload();
   };
   return [
-    heading(`${portal} / ${type}`, item.is_overridden && mayChange && button("Back to the words of the files", () => reset(ctx, path), { tone: "danger" })),
-    item.problem && h("p.notice.bad", `The words of this workspace are not used any more: ${item.problem}`),
+    heading(`${portal} / ${type}`, item.is_overridden && mayChange && button("Restore default", () => reset(ctx, path), { tone: "danger" })),
+    item.problem && h("p.notice.bad", `This workspace's version is not in use: ${item.problem}`),
     editor(`portal ${portal} ${type} ${item.is_overridden ? "own" : "files"}`, fields, {
       preview: (entered, _, signal) => post(`${path}/preview`, { words: given(entered) }, { signal }),
       save: mayChange ? save : null,
@@ -62,6 +62,6 @@ function opened(ctx) {
 const given = ({ preheader, ...words }) => ({ ...words, preheader: preheader.trim() ? preheader : null });
 
 async function reset(ctx, path) {
-  const text = "Your own words are gone then, and the e-mail says again what the files say.";
-  if (await confirmed("Back to the words of the files?", { text, yes: "Back to them", act: () => remove(path), done: "The words of the files are in use." })) await ctx.reload();
+  const text = "This deletes your version.";
+  if (await confirmed("Restore the default?", { text, yes: "Restore default", act: () => remove(path), done: "The default is in use." })) await ctx.reload();
 }

@@ -1,4 +1,4 @@
-// When the workspace sends its campaigns, how much a day, and how the days to come look.
+// The workspace's sending window and daily quota for campaigns, and the next days.
 
 import { get, put } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -21,30 +21,30 @@ export default {
     return [
       h(`div.headline.${schedule.is_open ? "good" : "wait"}`, { role: "status" }, h("p", now(schedule))),
       columns(
-        panel("When and how much", ctx.is("manager", "admin") ? form(`schedule ${ctx.workspace}`, fieldsOf(schedule), { yes: "Save", isShort: true, act: (entered) => save(ctx, entered) }) : said(schedule)),
-        panel("The days to come", quota.daily_max ? meter("Today", quota.days[0].used, quota.days[0].allowed) : null, days(quota)),
+        panel("Sending window and quota", ctx.is("manager", "admin") ? form(`schedule ${ctx.workspace}`, fieldsOf(schedule), { yes: "Save", isShort: true, act: (entered) => save(ctx, entered) }) : said(schedule)),
+        panel("Next 14 days", quota.daily_max ? meter("Today", quota.days[0].used, quota.days[0].allowed) : null, days(quota)),
       ),
     ];
   },
 };
 
 function now(schedule) {
-  if (!schedule.is_set) return "Nobody has set a schedule: campaigns go out at any time, as many e-mails as the accounts take.";
-  if (!schedule.is_open) return schedule.opens_at ? ["The window is shut. It opens ", countdown(schedule.opens_at), "."] : "The window is shut, and does not open within a year.";
-  return schedule.closes_at ? ["The window is open. It shuts ", countdown(schedule.closes_at), "."] : "The window is open, and does not shut.";
+  if (!schedule.is_set) return "No schedule is set. Campaigns send at any time, up to the accounts' limits.";
+  if (!schedule.is_open) return schedule.opens_at ? ["The sending window is closed. It opens ", countdown(schedule.opens_at), "."] : "The sending window is closed and does not open within a year.";
+  return schedule.closes_at ? ["The sending window is open. It closes ", countdown(schedule.closes_at), "."] : "The sending window is always open.";
 }
 
 function fieldsOf({ timezone, window, quota }) {
   const { days: open, start, end, holidays } = window ?? EVERY_DAY;
   return [
-    { name: "timezone", label: "Timezone", value: timezone, required: true, maxlength: 100, hint: "Like Europe/Berlin." },
+    { name: "timezone", label: "Time zone", value: timezone, required: true, maxlength: 100, hint: "For example Europe/Berlin." },
     { name: "window.days", label: "Days", type: "choices", options: DAYS, value: open.map(String) },
     { name: "window.start", label: "From", type: "time", value: start, required: true },
-    { name: "window.end", label: "To", type: "time", value: end, required: true, hint: "The same time twice is the whole day; an end before the start is one of the next day." },
-    { name: "window.holidays", label: "Holidays", type: "textarea", rows: 3, value: holidays.join("\n"), hint: "Days on which nothing goes out, like 2027-12-25, one in each line." },
-    { name: "quota.daily_max", label: "E-mails a day", type: "number", min: 1, value: quota.daily_max ?? "", hint: "Of all campaigns together. Empty: no quota." },
-    { name: "quota.ramp_up_days", label: "Ramp-up, in days", type: "number", min: 0, value: quota.ramp_up_days, hint: "So long it grows evenly to the quota. A new ramp-up begins with its first day." },
-    { name: "quota.ramp_up_percents", label: "Or the first days in percent", value: quota.ramp_up_percents.join(", "), hint: "Like 10, 20, 50." },
+    { name: "window.end", label: "To", type: "time", value: end, required: true, hint: "If both times are the same, the window is open all day. If the end time is earlier than the start time, the window ends the next day." },
+    { name: "window.holidays", label: "Holidays", type: "textarea", rows: 3, value: holidays.join("\n"), hint: "Days without sending, one per line, such as 2027-12-25." },
+    { name: "quota.daily_max", label: "E-mails per day", type: "number", min: 1, value: quota.daily_max ?? "", hint: "For all campaigns together. Leave empty for no quota." },
+    { name: "quota.ramp_up_days", label: "Ramp-up in days", type: "number", min: 0, value: quota.ramp_up_days, hint: "Number of days over which the quota grows evenly to its full value. Changing it restarts the ramp-up." },
+    { name: "quota.ramp_up_percents", label: "Or percentage for each of the first days", value: quota.ramp_up_percents.join(", "), hint: "For example 10, 20, 50." },
   ];
 }
 
@@ -55,18 +55,18 @@ async function save(ctx, entered) {
     window: { days: entered["window.days"].map(Number), start: entered["window.start"], end: entered["window.end"], holidays: listed(entered["window.holidays"]) },
     quota: { daily_max: entered["quota.daily_max"], ramp_up_days: entered["quota.ramp_up_days"] ?? 0, ramp_up_percents: listed(entered["quota.ramp_up_percents"]).map(Number) },
   });
-  tell("The schedule is saved. It counts at once.");
+  tell("Schedule saved.");
   await ctx.reload();
 }
 
 function said({ timezone, window, quota }) {
   const named = window && window.days.map((day) => DAYS[day - 1][1]).join(", ");
   return facts([
-    ["Timezone", timezone],
+    ["Time zone", timezone],
     ["Days", window ? named : "every day"],
     ["Hours", !window || window.start === window.end ? "the whole day" : `${window.start} to ${window.end}`],
     window?.holidays.length && ["Holidays", window.holidays.join(", ")],
-    ["E-mails a day", quota.daily_max === null ? "no quota" : number(quota.daily_max)],
+    ["E-mails per day", quota.daily_max === null ? "no quota" : number(quota.daily_max)],
     quota.ramp_up_days > 0 && ["Ramp-up", `${quota.ramp_up_days} days`],
     quota.ramp_up_percents.length > 0 && ["Ramp-up", `${quota.ramp_up_percents.join(", ")} percent`],
   ]);
@@ -75,7 +75,7 @@ function said({ timezone, window, quota }) {
 function days({ timezone, days: all }) {
   const clock = new Intl.DateTimeFormat("en-GB", { timeZone: timezone, hour: "2-digit", minute: "2-digit" });
   const name = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", weekday: "short", day: "numeric", month: "short" });
-  const open = (day) => (day.open === null ? "the whole day" : day.open.map((each) => `${clock.format(new Date(each.opens_at))}–${clock.format(new Date(each.closes_at))}`).join(", ") || h("span.quiet", "shut"));
+  const open = (day) => (day.open === null ? "the whole day" : day.open.map((each) => `${clock.format(new Date(each.opens_at))}–${clock.format(new Date(each.closes_at))}`).join(", ") || h("span.quiet", "closed"));
   const rows = all.map((day, n) => ({ key: day.day, cells: [name.format(new Date(`${day.day}T00:00:00Z`)), open(day), day.allowed === null ? "no quota" : number(day.allowed), n === 0 ? number(day.used) : ""] }));
-  return [h("p.quiet", `By the clock of ${timezone}.`), table("The days to come", ["day", "open", ">allowed", ">used"], rows)];
+  return [h("p.quiet", `Time zone: ${timezone}.`), table("Next 14 days", ["Day", "Open", ">Quota", ">Used"], rows)];
 }

@@ -1,14 +1,16 @@
-// What campaigns say: the list of templates, and one of them with a preview.
+// The list of templates, and one template with a preview.
 
 import { get, post, put, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
 import { button, confirmed, dialog, heading, link, panel, since, table, tell } from "../../parts.js";
 import { forget } from "../../unsaved.js";
+import { readable } from "../../words.js";
+import { headerBody, headerInputs } from "../header-fields.js";
 import { editor } from "./editor.js";
 import { more } from "./lists.js";
 
 const PATH = "/v1/templates";
-const HINT = "Places for what differs: {{ first_name or \"there\" }}. A field without a fallback is one that nobody may lack.";
+const HINT = "Insert fields with {{ first_name or \"there\" }}. A field without a fallback is required for every recipient.";
 
 export default {
   load: ({ params }) => (params.name ? one(params.name) : get(PATH)),
@@ -27,17 +29,17 @@ async function one(name) {
 function listed(ctx) {
   const rows = ctx.data.items.map((each) => ({
     key: each.name,
-    cells: [link(`/settings/templates/${segment(each.name)}`, each.name), each.subject, each.sequences.join(", ") || h("span.quiet", "nothing yet"), since(each.changed_at)],
+    cells: [link(`/settings/templates/${segment(each.name)}`, each.name), readable(each.subject), each.sequences.join(", ") || h("span.quiet", "not used"), since(each.changed_at)],
   }));
   return panel("Templates",
-    ctx.is("manager", "admin") && h("p", button("Write a template", () => begin(ctx), { tone: "main" })),
-    table("Templates", ["name", "subject", "used by", "changed"], rows, "There is no template yet. A campaign says what a template says: write one first."),
+    ctx.is("manager", "admin") && h("p", button("New template", () => begin(ctx), { tone: "main" })),
+    table("Templates", ["Name", "Subject", "Used by", "Changed"], rows, "No templates yet. A campaign needs a template for its content."),
     more(ctx, PATH));
 }
 
-const begin = (ctx) => dialog("Write a template", {
-  fields: [{ name: "name", label: "Name", required: true, maxlength: 100, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", title: "Letters, digits, dots, dashes", hint: "Letters, digits, dots and dashes. One that is there already is opened." }],
-  yes: "Go on",
+const begin = (ctx) => dialog("New template", {
+  fields: [{ name: "name", label: "Name", required: true, maxlength: 100, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", title: "Letters, digits, dots, dashes", hint: "Letters, digits, dots and dashes. An existing name opens that template." }],
+  yes: "Continue",
   act: async ({ name }) => void ctx.go(`/settings/templates/${segment(name)}`),
 });
 
@@ -48,16 +50,17 @@ function opened(ctx) {
   const fields = [
     { name: "subject", label: "Subject", value: data.subject, maxlength: 1000 },
     { name: "text", label: "Text", type: "textarea", rows: 12, value: data.text ?? "", hint: HINT },
-    { name: "html", label: "HTML", type: "textarea", rows: 14, value: data.html ?? "", hint: "A text, or HTML, or both." },
+    { name: "html", label: "HTML", type: "textarea", rows: 14, value: data.html ?? "", hint: "Enter text, HTML, or both." },
+    ...headerInputs(data),
   ];
   const save = (words) => put(path, given(words));
   const saved = async () => {
-    tell(`Template ${data.name} is saved.`);
+    tell(`Template ${data.name} saved.`);
     await ctx.reload();
   };
   return [
     heading(data.name, !data.isNew && mayChange && button("Remove", () => removed(ctx, path), { tone: "danger" })),
-    h("p.quiet", data.isNew ? "It is new: it is kept when you save it." : usedBy(data.sequences)),
+    h("p.quiet", data.isNew ? "New template, not saved yet." : usedBy(data.sequences)),
     editor(`template ${data.name}`, fields, {
       preview: (words, prospect, signal) => post(`${path}/preview`, { words: given(words), prospect }, { signal }),
       save: mayChange ? save : null,
@@ -67,12 +70,12 @@ function opened(ctx) {
   ];
 }
 
-const given = ({ subject, text, html }) => ({ subject, text: text.trim() ? text : null, html: html.trim() ? html : null });
-const usedBy = (sequences) => `${sequences.length ? `Used by ${sequences.join(", ")}.` : "Nothing uses it yet."} Campaigns that are launched keep the words that they were launched with.`;
+const given = ({ subject, text, html, ...headers }) => ({ subject, text: text.trim() ? text : null, html: html.trim() ? html : null, ...headerBody(headers) });
+const usedBy = (sequences) => `${sequences.length ? `Used by ${sequences.join(", ")}.` : "Not used yet."} Launched campaigns keep the content they were launched with.`;
 
 async function removed(ctx, path) {
-  const text = "Its words are gone then. It cannot be removed while a sequence uses it.";
-  if (!(await confirmed(`Remove template ${ctx.data.name}?`, { text, yes: "Remove", act: () => remove(path), done: "The template is removed." }))) return;
+  const text = "This deletes the template. You cannot remove a template that a sequence uses.";
+  if (!(await confirmed(`Remove template ${ctx.data.name}?`, { text, yes: "Remove", act: () => remove(path), done: "Template removed." }))) return;
   forget();
   await ctx.go("/settings/templates");
 }

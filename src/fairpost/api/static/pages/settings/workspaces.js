@@ -1,4 +1,4 @@
-// All workspaces of a region: added, given pools, suspended, readmitted.
+// A region's workspaces: add, set pools, suspend, readmit.
 
 import { get, post, put, segment } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -7,7 +7,7 @@ import { badge, button, dialog, moment, panel, table, tabs, tell, to } from "../
 import { actions, more } from "./lists.js";
 
 const PATH = "/v1/admin/workspaces";
-const HINT = "Pools of yours to lend, each with what may stand in From: relay=acme.com,news@acme.org; fast=proven. Empty: it sends through its own accounts alone.";
+const HINT = "Shared pools that the workspace can use, each with the allowed From domains or addresses, for example relay=acme.com,news@acme.org; fast=proven. \"proven\" allows the workspace's verified domains. Leave empty if the workspace sends only through its own accounts.";
 
 export default {
   async load({ values }) {
@@ -21,14 +21,14 @@ export default {
     const fields = [
       { name: "name", label: "Name", required: true, maxlength: 100, autocomplete: "off" },
       { name: "pools", label: "Pools", hint: HINT },
-      ...(isOne ? [] : [{ name: "region", label: "Region", options: regions.map((each) => [each, each]), value: ctx.values.region ?? regions[0], hint: "Where it lives, for good." }]),
+      ...(isOne ? [] : [{ name: "region", label: "Region", options: regions.map((each) => [each, each]), value: ctx.values.region ?? regions[0], hint: "Cannot be changed later." }]),
     ];
-    const heads = ["name", ...(isOne ? [] : ["region"]), "pools", "since", "state", ""];
+    const heads = ["Name", ...(isOne ? [] : ["Region"]), "Pools", "Created", "State", ""];
     return [
       panel("Add a workspace", form("workspace", fields, { yes: "Add", isShort: true, act: (entered, box) => add(ctx, entered, box) })),
       panel("Workspaces",
         isOne ? null : tabs("Regions", regions.map((each) => [`/settings/workspaces?region=${segment(each)}`, each]), `/settings/workspaces?region=${segment(ctx.values.region ?? regions[0])}`),
-        table("Workspaces", heads, items.map((each) => row(ctx, each, isOne)), "There is no workspace yet. Add the first one."),
+        table("Workspaces", heads, items.map((each) => row(ctx, each, isOne)), "No workspaces yet. Add the first one."),
         more(ctx, PATH, { region: ctx.values.region })),
     ];
   },
@@ -38,7 +38,7 @@ function row(ctx, each, isOne) {
   const path = `${PATH}/${segment(each.name)}`;
   const readmit = async () => {
     await post(`${path}/readmit`);
-    tell(`${each.name} may come in again.`);
+    tell(`${each.name} is readmitted.`);
     await ctx.reload();
   };
   return {
@@ -47,7 +47,7 @@ function row(ctx, each, isOne) {
       h("a", { href: to("/settings/templates", { workspace: each.name }), "aria-label": `Open ${each.name}` }, each.name), ...(isOne ? [] : [each.region]), written(each.loans) || h("span.quiet", "none"), moment(each.created_at),
       each.suspended_at ? [badge("suspended", "bad"), " ", each.reason] : badge("active", "good"),
       actions(
-        button("Pools", () => changePools(ctx, each, path), { label: `Change the pools of ${each.name}` }),
+        button("Pools", () => changePools(ctx, each, path), { label: `Change the pools for ${each.name}` }),
         each.suspended_at ? button("Readmit", readmit, { label: `Readmit ${each.name}` }) : button("Suspend", () => suspend(ctx, each, path), { tone: "danger", label: `Suspend ${each.name}` })),
     ],
   };
@@ -62,15 +62,15 @@ const read = (text) => text.split(";").map((each) => each.trim()).filter(Boolean
 
 async function add(ctx, { name, pools, region }, box) {
   const made = await put(`${PATH}/${segment(name.trim())}`, { pools: read(pools), region });
-  tell(`Workspace ${made.name} is there. Open it to make its keys and invite its members.`);
+  tell(`Workspace ${made.name} added. Open it to create keys and invite members.`);
   box.reset();
   await ctx.reload();
 }
 
 async function changePools(ctx, { name, loans }, path) {
-  const entered = await dialog(`The pools of ${name}`, {
+  const entered = await dialog(`Pools for ${name}`, {
     fields: [{ name: "pools", label: "Pools", value: written(loans), hint: HINT }],
-    yes: "Change",
+    yes: "Save",
     act: ({ pools: words }) => put(path, { pools: read(words) }),
   });
   if (entered) await ctx.reload();
@@ -78,8 +78,8 @@ async function changePools(ctx, { name, loans }, path) {
 
 async function suspend(ctx, { name }, path) {
   const entered = await dialog(`Suspend ${name}?`, {
-    text: "Its keys and its people come in no more, at once. What it has queued goes out all the same.",
-    fields: [{ name: "reason", label: "Why", maxlength: 500 }],
+    text: "The workspace's API keys and members lose access immediately. Queued e-mails are still sent.",
+    fields: [{ name: "reason", label: "Reason", maxlength: 500 }],
     yes: "Suspend",
     tone: "danger",
     act: ({ reason }) => post(`${path}/suspend`, { reason: reason || null }),

@@ -1,0 +1,44 @@
+"""The log of a workspace, for people: holds, throttles, paused accounts, finished campaigns. Programs read events."""
+
+import json
+from typing import Annotated, Any
+
+from fastapi import Query
+
+from fairpost.api.access import Caller, Reads
+from fairpost.api.answers import Answer, Page, Text, failures
+from fairpost.api.names import own_name
+from fairpost.api.pages import BIGGEST, Cursor, Limit, number_at, page_of, sealed
+from fairpost.api.routing import Router
+from fairpost.api.shapes.log import LogEntry
+from fairpost.model.outside import detail_outside, subject_outside
+from fairpost.model.public_ids import Kind
+
+TAG = {"name": "log", "description": "What happened, and why, for people."}
+router = Router(prefix="/v1/log", tags=["log"])
+
+
+@router.get("", summary="List log entries, newest first", responses=failures())
+async def list_entries(
+    caller: Reads,
+    kind: Annotated[Text | None, Query(max_length=100, description="Only entries of this kind.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Answer[Page[LogEntry]]:
+    before = number_at(cursor, caller.ids)
+    found = await caller.store.fetch(
+        """SELECT e.id, e.at, e.kind, e.subject, e.detail FROM fairpost.events e
+           WHERE e.workspace = $1 AND e.id < $2 AND ($3::text IS NULL OR e.kind = $3) ORDER BY e.id DESC LIMIT $4""",
+        *(caller.workspace, BIGGEST if before is None else before, kind, limit + 1),
+    )
+    return page_of(found, limit, shown=lambda row: _entry(row, caller), place=lambda row: sealed(row["id"], caller.ids))
+
+
+def _entry(row: Any, caller: Caller) -> LogEntry:
+    return LogEntry(
+        id=caller.ids.public(Kind.LOG, row["id"]),
+        at=row["at"],
+        kind=row["kind"],
+        subject=subject_outside(own_name(row["subject"], caller), caller.ids),
+        detail=detail_outside(json.loads(row["detail"] or "null"), caller.ids),
+    )

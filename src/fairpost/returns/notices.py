@@ -1,0 +1,219 @@
+"""Delivery reports in prose: a program's notice to people, and the message or headers that it returned below.
+
+Each program has its own phrases, but they share a structure: a notice, the failed addresses, each with the reply of a
+server, and a line that separates the notice from the returned message. The rules here follow that structure.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from fairpost.returns.addresses import ADDRESS, address_of, addresses_in, same
+from fairpost.returns.mail import MESSAGES, Headers, Mail, Part, read_mail
+
+NOTICE_CHARS_MAX = 30_000
+RECIPIENTS_MAX = 100
+
+_PARTING = re.compile(
+    r"^[ \t]*(?:[-=_*#|+][-=_*#|+ ]{1,80}|>{1,3} )?[ \t]*(?:"
+    r"(?:below|after|following) this (?:line|text|message)|(?:the )?(?:header|headers|body|text|start|beginning) of (?:the |your )?(?:original|message|returned)"
+    r"|(?:your |the )?(?:original|unsent|returned|undelivered|failed|rejected) (?:message|mail|e-?mail)(?: headers?| header)?(?: (?:follows|is (?:included|attached)|was|text))?[ \t]*[-=:.*]*[ \t]*$"
+    r"|message headers? follow|(?:this|here|following|included|attached) is a copy|(?:a )?copy of (?:the|your) (?:original )?message"
+    r"|message contents? follows?|(?:your|the) (?:original )?message (?:follows|headers?)|forwarded message|undelivered message follows"
+    r"|the header of the original|original message"
+    r").*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_HEADER_LINE = re.compile(
+    r"^(?:reporting-mta|final-recipient|original-recipient|received|return-path|dkim-signature|mime-version|x-originating-ip|message-id|x-mailer)[ \t]*:",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+_DAEMONS = re.compile(
+    r"mailer-?daemon|post_?-?master|mail[ ._-]?deliver\w*|mail[ ._-]?(?:sub)?system|mdaemon|mail[ ._-]?(?:administrator|admin)\b|delivery[ ._-]?(?:sub|status)"
+    r"|double-?bounce|mail[ ._-]?router|ndr administrator|system administrator|microsoft exchange|autoresponder-bounce|notification[ ._-]?system",
+    re.IGNORECASE,
+)
+_SUBJECTS = re.compile(
+    r"undeliver|non[- ]?deliver|delivery (?:status|failure|failed|report|notif|error|problem|delay|incomplete|unsuccessful|has failed)|deliver(?:y|ed)? fail|not delivered"
+    r"|returned? (?:mail|to sender|e-?mail)|return(?:ed|ing) (?:mail|message)|failure (?:notice|delivery|notif)|fail(?:ed|ure) (?:mail|delivery|to deliver)|mail (?:could not|cannot|not) "
+    r"|mail (?:delivery|system|failure|status|error|returned)|could not be delivered|couldn'?t be delivered|message status|error sending|(?:delivery|mail|message|e-?mail) (?:error|failure|failed|delayed|rejected|bounced)"
+    r"|non remis|non distribu|echec|échec|unzustellbar|nicht zugestellt|zustellung|nicht zustellbar|no (?:se )?(?:pudo )?entreg|devuelto|não entreg|devolvid|mancato recapito|non recapitat"
+    r"|niet (?:worden )?(?:afgeleverd|bezorgd)|onbestelbaar|nie dostarczon|niedostarczon|недостав|не доставлен|undelivered|bounce|配信|配達|送信できません|送達|エラー|退信|無法|无法|反送",
+    re.IGNORECASE,
+)
+_NOTICES = re.compile(
+    r"(?:could|can|was|were|has|have|had|is|are|did)(?:n'?t| ?not)(?: yet)?(?: be| been)? (?:delivered|deliver|sent|reach|be reached)|unable to (?:deliver|send)|undeliverable|not able to deliver"
+    r"|(?:failed|failure|error|trouble|problem)s?\W{0,3}(?:in |while |when |to |occurred )*(?:deliver|sending|send)|deliver\w* (?:\w+ ){0,6}(?:failed|failure|error|unsuccessful|aborted|delayed|has been (?:delayed|suspended))"
+    r"|following (?:address|recipient|e-?mail|destination|user)\w*(?:\(e?s\))? |returned (?:to sender|message|mail)|permanent(?:ly)? (?:error|fail|fatal)|fatal errors|transcript of session"
+    r"|undelivered|bounced|mail (?:delivery|rejected|refused)|did not reach|recipients? (?:unknown|rejected|failed)|(?:user|mailbox|recipient|address) (?:unknown|full|not found|unavailable)|no such user|unknown (?:user|recipient)"
+    r"|unzustellbar|nicht zugestellt|pas (?:pu )?(?:être|etre) (?:remis|distribu|livr)|no (?:se )?(?:ha )?(?:podido|pudo) (?:ser )?entreg|não (?:pôde|foi) (?:ser )?entreg|non (?:è|e) stato (?:possibile|recapitat)"
+    r"|kon niet worden (?:afgeleverd|bezorgd)|nie (?:może|mogła|została) (?:zostać |być )?dostarczon|配信|配達|送信できま|送達|以下のメール|宛先|退信|无法|無法",
+    re.IGNORECASE,
+)
+# The text right before an address that a notice is about.
+_BEFORE = re.compile(
+    r"(?:rcpt to|recipients?|recipient\(s\)|address(?:es)?|address\(es\)|deliver\w*(?: your)?(?: e?-?mail| message)?(?: to)?|mailbox|failed (?:for|to)|error (?:for|on|from)|sent to"
+    r"|message to|mail to|mailed to|reach|user|account|errors?|destinataires?|empf[aä]nger|destinatarios?|destinatari|ontvanger|gateway for|forward\w* to|send (?:your )?(?:mail|message) to|宛先|to)"
+    r"[\s:=*•>-]{0,6}[<\"'\[(]?(?:mailto:)?$",
+    re.IGNORECASE,
+)
+_AFTER_OWN = re.compile(
+    r"(?:from|sender|by|contact|mail from|originator|reply-to|please (?:e-?mail|write to|send)|postmaster|envelope-from|questions? to|help|abuse|via)[\s:=*]{0,4}[<\"'(\[]?(?:mailto:)?$",
+    re.IGNORECASE,
+)
+
+
+class Notice(NamedTuple):
+    text: str  # without the returned message below it
+    returned: Headers | None  # headers of the returned message
+
+
+class Failed(NamedTuple):
+    address: str
+    text: str  # what the notice says about the address
+
+
+def read_notice(mail: Mail) -> Notice:
+    text = mail.text
+    cut = _cut(text)
+    inner = _returned_part(mail)
+    if inner is not None:
+        return Notice(text[:cut][:NOTICE_CHARS_MAX], inner)
+    below = read_mail(text[cut:].encode("utf-8", "replace")[:100_000]).headers if cut < len(text) else None
+    return Notice(text[:cut][:NOTICE_CHARS_MAX], below if below and below.fields else _embedded(text[cut:]))
+
+
+def _cut(text: str) -> int:
+    """Returns where the returned message begins. A separator at the very start of a notice does not count."""
+    marks = [
+        match.start() for pattern in (_PARTING, _HEADER_LINE) if (match := pattern.search(text, min(len(text), 40)))
+    ]
+    return min(marks, default=len(text))
+
+
+def _embedded(text: str) -> Headers | None:
+    """Returns the headers below the separator, which may be indented or quoted."""
+    match = re.search(r"^[ \t>|]{0,8}[A-Za-z][\w-]{1,40}[ \t]*:[ \t]?\S", text, re.MULTILINE)
+    if match is None:
+        return None
+    lines = [
+        line.lstrip(">| ") if not line.startswith("\t") else line for line in text[match.start() :].split("\n")[:400]
+    ]
+    headers = read_mail("\n".join(lines).encode("utf-8", "replace")).headers
+    return headers if headers.fields else None
+
+
+def _returned_part(mail: Mail) -> Headers | None:
+    for part in mail.parts:
+        if part.kind in MESSAGES or part.kind.startswith("message/rfc822"):
+            return _message_headers(part)
+    for part in mail.parts[1:]:
+        if (
+            part.kind.startswith("text/")
+            and part.headers["content-type"]
+            and (cut := _HEADER_LINE.match(part.text().lstrip()))
+        ):
+            return read_mail(part.text().lstrip()[cut.start() :].encode("utf-8", "replace")).headers
+        if not part.headers["content-type"] and "received" in part.headers:
+            return part.headers
+    return None
+
+
+def _message_headers(part: Part) -> Headers:
+    """Returns a message's headers. Some programs omit the part's own header; others add a blank line before it."""
+    return part.message().headers
+
+
+def is_from_daemon(mail: Mail) -> bool:
+    """Returns whether a mail program wrote this, judging by its sender or its X-Failed-Recipients header."""
+    headers = mail.headers
+    sender = " ".join((headers.decoded("from"), headers["sender"], headers["return-path"]))
+    return "x-failed-recipients" in headers or not headers["from"] or bool(_DAEMONS.search(sender))
+
+
+def sounds_like_report(mail: Mail, notice: str) -> bool:
+    """Returns whether this is about undelivered mail, judging by its sender, subject and text."""
+    headers = mail.headers
+    if "x-failed-recipients" in headers or "delivery-status" in mail.parameters.lower():
+        return True
+    titled, says = bool(_SUBJECTS.search(headers.decoded("subject"))), bool(_NOTICES.search(notice[:4_000]))
+    is_daemon = is_from_daemon(mail) or headers["return-path"].replace(" ", "") == "<>"
+    return (is_daemon and (titled or says)) or (titled and says and not _is_answer(headers))
+
+
+def _is_answer(headers: Headers) -> bool:
+    return bool(re.match(r"\s*(?:re|aw|sv|antw|rif|odp)\s*:", headers["subject"], re.IGNORECASE))
+
+
+def failed_in(mail: Mail, notice: Notice) -> list[Failed]:
+    named = addresses_in(", ".join(mail.headers.all("x-failed-recipients")))
+    text = notice.text
+    ours = _ours(mail, notice.returned)
+    sent_to = _sent_to(notice.returned)
+    found = named or _ranked(text, ours=ours, sent_to=sent_to) or sent_to[:1]
+    return parted(text, found[:RECIPIENTS_MAX])
+
+
+def _ours(mail: Mail, returned: Headers | None) -> list[str]:
+    fields = [mail.headers[name] for name in ("to", "from", "return-path", "delivered-to", "reply-to")]
+    if returned is not None:
+        fields += [returned[name] for name in ("from", "return-path", "sender", "reply-to")]
+    return [address for field in fields for address in addresses_in(field)]
+
+
+def _sent_to(returned: Headers | None) -> list[str]:
+    fields = (returned["to"], returned["x-original-to"], returned["cc"]) if returned is not None else ()
+    return [address for field in fields for address in addresses_in(field)]
+
+
+def _ranked(text: str, *, ours: Iterable[str], sent_to: list[str]) -> list[str]:
+    """Returns the addresses that a notice is about: those in the usual places, otherwise any that is not ours."""
+    ranks: dict[str, int] = {}
+    for match in ADDRESS.finditer(text):
+        address = match[1].rstrip(".")
+        ranks[address] = max(ranks.get(address, 0), _rank(text, match.start(1), address, ours))
+        if len(ranks) > 10 * RECIPIENTS_MAX:
+            break
+    lowered = {address.lower() for address in sent_to}
+    for address in ranks:
+        ranks[address] += 2 if address.lower() in lowered and ranks[address] else 0
+    best = max(ranks.values(), default=0)
+    floor = {0: 0, 1: 1, 2: 2}.get(best, 3)
+    return list({address.lower(): address for address, rank in ranks.items() if rank >= floor}.values())
+
+
+def _rank(text: str, at: int, address: str, ours: Iterable[str]) -> int:
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    before = text[max(0, at - 60) : at]
+    is_own = any(same(address, own) for own in ours) or bool(_AFTER_OWN.search(before))
+    leads = not re.sub(
+        r"[\s<>\"'*•·#+-]|^\(?\d{1,3}[.)]|[45]\d\d|\d\.\d\.\d+|to:|mailto:|smtp:|rfc822;", "", line.lower()
+    )
+    if is_own:
+        return 1 if leads else 0
+    if leads or _BEFORE.search(before):
+        return 3
+    return 2
+
+
+def parted(text: str, addresses: list[str]) -> list[Failed]:
+    """Returns each address with the lines from its first mention up to the next address."""
+    starts = sorted((len(text) - len(about(text, address)), address) for address in addresses)
+    ends = [start for start, _ in starts[1:]] + [len(text)]
+    return [
+        Failed(address, text[start:end] or text[start:]) for (start, address), end in zip(starts, ends, strict=False)
+    ]
+
+
+def about(text: str, address: str) -> str:
+    """Returns the text from the line that begins with the address, or the first that contains it, or all of it."""
+    pattern = re.escape(address[:200])
+    match = re.search(rf"^[ \t<\"'*•>-]{{0,20}}{pattern}", text, re.IGNORECASE | re.MULTILINE) or re.search(
+        pattern, text, re.IGNORECASE
+    )
+    return text[text.rfind("\n", 0, match.start() + 1) + 1 :] if match else text
+
+
+def sender_of(mail: Mail) -> str:
+    return address_of(mail.headers["from"]) or address_of(mail.headers["return-path"])

@@ -1,0 +1,82 @@
+"""Finds the server's reply in a report's text: its code, its status, and the step of the conversation."""
+
+import re
+from typing import NamedTuple
+
+from fairpost.model.report import Reply, Step
+
+TEXT_CHARS_MAX = 2_000
+
+STATUS = re.compile(r"(?<![\w.:-])([245])\.(\d{1,3})\.(\d{1,3})(?![\w-]*\.?\d)", re.ASCII)
+_CODE = re.compile(
+    r"(?<![\w.:/@-])#?([45]\d\d)(?:[ \t]?[-:][ \t]?|[ \t]+|(?=[,;)\]'\"<(]))"
+    r"(?!\d(?!\.\d)|\w{3} \d{4}|bytes|seconds|hours|minutes|messages|KB|MB|recipients)",
+    re.ASCII,
+)
+
+# Phrases of many programs. The first match counts.
+_STEPS: tuple[tuple[re.Pattern[str], Step], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), step)
+    for pattern, step in (
+        (
+            r"end of data|end of message|text command|data[ _-]?(?:terminator|end)|after (?:the )?(?:final )?dot",
+            Step.DOT,
+        ),
+        (
+            r"(?:command:?|reply to|response to|after|our|>>>|to|for|smtp:|\[)\s{0,3}(?:pipelined )?rcpt[ _]?(?:to)?\b",
+            Step.RCPT,
+        ),
+        (r"(?:command:?|reply to|response to|after|our|>>>|for|\[)\s{0,3}(?:pipelined )?mail[ _]?from\b", Step.MAIL),
+        (r"(?:command:?|reply to|response to|after|our|>>>|for|\[|\()\s{0,3}(?:pipelined )?data\b", Step.DOT),
+        (r"(?:reply to|response to|after|our|>>>|for|\[)\s{0,3}(?:helo|ehlo)\b", Step.HELLO),
+        (
+            r"initial connection|after connect|connection greeting|(?:in|our|after|smtp) (?:banner|greeting)\b",
+            Step.GREETING,
+        ),
+    )
+)
+
+
+class Said(NamedTuple):
+    reply: Reply  # with code 0 if there is only text
+    status: str  # "" if there is none
+    step: Step | None
+
+
+def said_in(text: str, *, status: str = "") -> Said:
+    """Returns a server's reply as quoted in a report. `status` is the one that the report gives separately."""
+    text = text.strip()[: 4 * TEXT_CHARS_MAX]
+    step = _step(text)
+    if match := _CODE.search(text):
+        rest = _own_lines(text[match.end() :], match[1])[:TEXT_CHARS_MAX]
+        found = _status_in(rest, match[1][0]) or _status_in(text, match[1][0])
+        return Said(Reply(int(match[1]), rest), _chosen(status, found), step)
+    return Said(Reply(0, text[:TEXT_CHARS_MAX]), _chosen(status, _status_in(text)), step)
+
+
+def _own_lines(text: str, code: str) -> str:
+    """Returns the reply's own text, which ends at another reply or another line of the conversation."""
+    end = re.search(rf"\n[ \t]*(?:\n|>>>|<<<(?! ?{code})|\.\.\. while|(?!{code})[245]\d\d[ -])", text)
+    return text[: end.start()] if end else text
+
+
+def _status_in(text: str, kind: str = "") -> str:
+    """Returns the first status that agrees with the code. Other numbers may be versions or addresses."""
+    found = (match for match in STATUS.finditer(text) if match[1] == kind or (not kind and match[1] != "2"))
+    match = next(found, None)
+    return f"{match[1]}.{int(match[2])}.{int(match[3])}" if match else ""
+
+
+def _chosen(named: str, found: str) -> str:
+    """Returns the server's own status, which is more reliable than the reporter's interpretation."""
+    return found or named
+
+
+def status_of(value: str) -> str:
+    """Returns the status in a `Status` field, or ""."""
+    match = re.search(r"([245])\.(\d{1,3})\.(\d{1,3})", value, re.ASCII)
+    return f"{match[1]}.{int(match[2])}.{int(match[3])}" if match else ""
+
+
+def _step(text: str) -> Step | None:
+    return next((step for pattern, step in _STEPS if pattern.search(text)), None)

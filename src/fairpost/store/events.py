@@ -1,0 +1,112 @@
+"""Events by cursor, in commit order. sql/events/ explains how they get their places."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from fairpost.model.errors import Refusal
+from fairpost.model.event import Event, EventPage
+from fairpost.model.ids import EmailId
+
+if TYPE_CHECKING:
+    from fairpost.store.store import Store
+
+PAGE_MAX = 1000
+_DROPPED = "FP007"
+_WRONG = "FP001"
+
+
+_OF_EMAIL = """
+    SELECT '' AS cursor, o.id, o.at, o.kind, o.workspace, o.email_id, a.name AS account, c.name AS campaign, o.subject, o.address, o.reason, o.params
+    FROM fairpost.outbox o LEFT JOIN fairpost.accounts a ON a.id = o.account_id LEFT JOIN fairpost.campaigns c ON c.id = o.campaign_id
+    WHERE o.email_id = $1 ORDER BY o.id"""
+
+
+async def take_turn(store: "Store") -> int | None:
+    """Give new events their places in one commit, so that they can be read. Return how many.
+
+    Returns None if another process is doing this.
+    """
+    taken: int | None = await store.value("SELECT fairpost.take_turn()")
+    return taken
+
+
+async def events_after(
+    store: "Store",
+    cursor: str | None,
+    *,
+    most: int = PAGE_MAX,
+    workspace: str | None = None,
+    kinds: Sequence[str] | None = None,
+) -> EventPage:
+    """Return the next page. Without a cursor, it starts with the oldest event that is kept.
+
+    If `workspace` is None, it covers all workspaces and the operator. Raises Refusal if events after the cursor were
+    dropped, or if it does not belong to this database.
+    """
+    sql = "SELECT * FROM fairpost.events_after($1, $2, $3, $4)"
+    most = min(most, PAGE_MAX)
+    try:
+        rows = await store.fetch(sql, cursor, most, workspace, None if kinds is None else list(kinds))
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == _DROPPED:
+            raise Refusal("events.cursor_expired") from None
+        if error.sqlstate == _WRONG:
+            raise Refusal("events.cursor_unknown") from None
+        raise
+    events = tuple(event_of(row) for row in rows if row["id"] is not None)
+    return EventPage(events=events, cursor=rows[-1]["cursor"] if rows else cursor, is_end=not rows)
+
+
+async def events_end(store: "Store") -> str:
+    """Return the cursor after the newest event."""
+    end: str = await store.value("SELECT fairpost.events_end()")
+    return end
+
+
+async def events_tail(store: "Store", n: int) -> str:
+    """Return the cursor before the `n` newest events, and perhaps some more."""
+    cursor: str = await store.value("SELECT fairpost.events_tail($1)", n)
+    return cursor
+
+
+async def events_since(store: "Store", moment: datetime) -> str:
+    """Return the cursor before everything that happened since."""
+    cursor: str = await store.value("SELECT fairpost.events_cursor_at($1)", moment)
+    return cursor
+
+
+async def events_of_email(store: "Store", email_id: EmailId) -> list[Event]:
+    """Return all stored events of one e-mail, oldest first. They have no cursors."""
+    rows = await store.fetch(_OF_EMAIL, email_id)
+    return [event_of({**dict(row), **dict.fromkeys(("recipients", "type", "tags", "metadata"))}) for row in rows]
+
+
+async def all_events(
+    store: "Store",
+    cursor: str | None = None,
+    *,
+    workspace: str | None = None,
+    kinds: Sequence[str] | None = None,
+) -> AsyncIterator[Event]:
+    """Yield events from the cursor to the end, page by page."""
+    while True:
+        page = await events_after(store, cursor, workspace=workspace, kinds=kinds)
+        for event in page.events:
+            yield event
+        if page.is_end:
+            return
+        cursor = page.cursor
+
+
+def event_of(row: Any) -> Event:
+    return Event(
+        **{
+            **dict(row),
+            "recipients": tuple(row["recipients"] or ()),
+            **{name: json.loads(row[name] or "{}") for name in ("tags", "metadata", "params")},
+        }
+    )

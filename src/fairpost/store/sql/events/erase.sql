@@ -1,0 +1,14 @@
+-- Erases a person from events. What happened to an e-mail, and when, is kept.
+
+CREATE OR REPLACE FUNCTION fairpost.erase_outbox_of_email(p_email bigint, folded text, pattern text) RETURNS void
+LANGUAGE sql AS $$
+    UPDATE fairpost.outbox o SET address = CASE WHEN o.address <> folded THEN o.address END, params = fairpost.without(o.params, pattern)
+    WHERE o.email_id = p_email AND (o.address = folded OR o.params::text ~* pattern)
+$$;
+
+-- `p_workspace` null means all workspaces.
+CREATE OR REPLACE FUNCTION fairpost.erase_outbox_of_address(p_workspace text, folded text, pattern text) RETURNS void
+LANGUAGE sql AS $$
+    UPDATE fairpost.outbox o SET address = NULL, params = fairpost.without(o.params, pattern)
+    WHERE o.address = folded AND (p_workspace IS NULL OR o.workspace = p_workspace)
+$$;

@@ -1,0 +1,88 @@
+-- Events in commit order. A transaction that commits late gets its place after its commit, and does not delay any other.
+--
+-- A turn is a snapshot, and has the events that it sees and the previous turn did not: those of transactions that began or ended since. They are
+-- found by outbox_new and not touched. Two changes of one e-mail are in the order of their ids: the second waited for the first, and took its id
+-- afterwards.
+
+CREATE OR REPLACE FUNCTION fairpost.turns_lock() RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT 7381526668557575543
+$$;
+
+-- Takes a turn and returns how many events it has, or null if another transaction is doing this. Nothing is written if there is no new event. Call it
+-- in a separate transaction, because the others wait for its end. Many events become many turns, each with a range of ids, so that reading a page of
+-- them reads a page.
+CREATE OR REPLACE FUNCTION fairpost.take_turn() RETURNS integer
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    turn_max CONSTANT integer := 1000;
+    before fairpost.event_turns;
+    series_floor bigint;   -- events up to here belong to older series, whose transaction ids mean nothing
+    snapshot pg_snapshot;
+    begins xid8;
+    ended xid8[];
+    taken integer;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'take_turn: needs the isolation level read committed, got %', current_setting('transaction_isolation') USING ERRCODE = 'FP002';
+    ELSIF NOT pg_try_advisory_xact_lock(fairpost.turns_lock()) THEN
+        RETURN NULL;
+    END IF;
+    SELECT * INTO before FROM fairpost.event_turns t ORDER BY t.turn DESC LIMIT 1;   -- a new statement: under the lock
+    snapshot := pg_current_snapshot();
+    IF pg_snapshot_xmax(snapshot) < pg_snapshot_xmax(before.snap) THEN
+        PERFORM fairpost.begin_event_series(true);
+        RETURN 0;
+    END IF;
+    series_floor := coalesce((SELECT t.last_id FROM fairpost.event_turns t WHERE t.turn = before.turn >> 32 << 32), 0);
+    begins := coalesce(pg_snapshot_xmax(before.snap), '0');
+    ended := ARRAY(
+        SELECT x.xid FROM (SELECT pg_snapshot_xip(before.snap) AS xid UNION SELECT before.taken_by WHERE before.n = 0) x
+        WHERE x.xid < begins AND pg_visible_in_snapshot(x.xid, snapshot) AND EXISTS (SELECT FROM fairpost.outbox o WHERE o.xid = x.xid AND o.id > series_floor));
+    PERFORM set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';   -- events that were read must not be lost
+    WITH news AS (
+        SELECT o.id, o.at FROM fairpost.outbox o
+        WHERE o.xid >= begins AND o.xid < pg_snapshot_xmax(snapshot) AND pg_visible_in_snapshot(o.xid, snapshot) AND o.id > series_floor
+        UNION ALL
+        SELECT o.id, o.at FROM unnest(ended) x(xid) CROSS JOIN LATERAL (SELECT o.id, o.at FROM fairpost.outbox o WHERE o.xid = x.xid AND o.id > series_floor OFFSET 0) o
+    ), turns AS (
+        INSERT INTO fairpost.event_turns AS t (turn, since, snap, late, taken_by, n, first_id, last_id, first_at, last_at)
+        SELECT coalesce(before.turn, 0) + 1 + e.stretch, begins, snapshot, ended, pg_current_xact_id(), count(*), min(e.id), max(e.id), min(e.at), max(e.at)
+        FROM (SELECT e.id, e.at, (row_number() OVER (ORDER BY e.id) - 1) / turn_max AS stretch FROM news e) e GROUP BY e.stretch
+        RETURNING t.n
+    )
+    SELECT coalesce(sum(t.n), 0) INTO taken FROM turns t;
+    RETURN taken;
+END $$;
+
+-- Begins a new series of turns; a cursor from a lost period continues at its start. `p_is_restored` means that transaction ids start again, so those
+-- of stored events and snapshots cannot be compared with new ones. Events that have a turn keep it, and all others are reported as of now.
+CREATE OR REPLACE FUNCTION fairpost.begin_event_series(p_is_restored boolean) RETURNS void
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    before fairpost.event_turns;
+    series_floor bigint;
+    newest bigint;
+    now pg_snapshot;
+BEGIN
+    PERFORM pg_advisory_xact_lock(fairpost.turns_lock());
+    SELECT * INTO before FROM fairpost.event_turns t ORDER BY t.turn DESC LIMIT 1;
+    IF before.turn IS NULL THEN
+        RETURN;
+    END IF;
+    series_floor := coalesce((SELECT t.last_id FROM fairpost.event_turns t WHERE t.turn = before.turn >> 32 << 32), 0);
+    IF p_is_restored THEN
+        LOCK TABLE fairpost.outbox IN SHARE MODE;   -- none is being written with an id below the new series
+        newest := (SELECT max(t.last_id) FROM fairpost.event_turns t);
+        now := pg_current_snapshot();
+        WITH untold AS (
+            DELETE FROM fairpost.outbox o
+            WHERE o.id > newest OR o.id > series_floor AND (o.xid >= pg_snapshot_xmax(before.snap) OR o.xid IN (SELECT pg_snapshot_xip(before.snap))) RETURNING o.*
+        )
+        INSERT INTO fairpost.outbox (at, kind, workspace, email_id, account_id, campaign_id, subject, address, reason, params)
+        SELECT u.at, u.kind, u.workspace, u.email_id, u.account_id, u.campaign_id, u.subject, u.address, u.reason, u.params FROM (SELECT * FROM untold u ORDER BY u.id) u;
+    END IF;
+    INSERT INTO fairpost.event_turns (turn, since, snap, late, taken_by, n, first_id, last_id, first_at, last_at)
+    SELECT ((before.turn >> 32) + 1) << 32, pg_snapshot_xmax(s.snap), s.snap, '{}', pg_current_xact_id(), 0, 0, coalesce(newest, series_floor), 'infinity', 'infinity'
+    FROM (SELECT coalesce(now, before.snap) AS snap) s;
+END $$;

@@ -1,0 +1,233 @@
+-- What comes back after an e-mail was handed over: which e-mail is meant, and what follows. Each is found once and applied once: the same mail twice,
+-- or in another order, ends in the same state.
+
+-- Returns the e-mail that a finding is about, or no row if that is uncertain, in which case nothing follows. `p_candidates` are ids that the mail
+-- names, most significant first; with `p_is_token`, the first was in the address it was sent to. An id alone proves nothing, because others may have
+-- seen it: the address must be one of the e-mail's recipients, or the token led to its only one. Mail that came to an account's mailbox (`p_account`)
+-- is about e-mails of that account. As a last resort, such mail is matched by recipient and time: one e-mail to this address in two weeks, or several
+-- of one sequence if it does not matter which.
+CREATE OR REPLACE FUNCTION fairpost.match_return(
+    p_candidates bigint[], p_is_token boolean, p_account bigint, p_addresses text[], p_message_ids text[], p_is_report boolean, p_now timestamptz
+) RETURNS TABLE (email_id bigint, workspace text, address text)
+LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    folded CONSTANT text[] := ARRAY(SELECT fairpost.normalize_address(a) FROM unnest(p_addresses) a);
+    window_length CONSTANT interval := interval '14 days';
+    email record;
+BEGIN
+    FOR email IN
+        SELECT x.* FROM unnest(p_candidates) WITH ORDINALITY c(id, place) CROSS JOIN LATERAL (
+            SELECT e.id, e.workspace, e.account_id, e.recipients, c.place FROM fairpost.emails e WHERE e.id = c.id AND e.attempts > 0
+            UNION ALL
+            SELECT q.id, q.workspace, q.account_id, q.recipients, c.place FROM fairpost.queue q WHERE q.id = c.id AND q.attempts > 0) x
+        WHERE p_account IS NULL OR x.account_id = p_account ORDER BY x.place
+    LOOP
+        RETURN QUERY SELECT email.id, email.workspace, a FROM fairpost.people_of(email.recipients) a WHERE a = ANY (folded) LIMIT 1;
+        IF FOUND THEN
+            RETURN;
+        ELSIF p_is_token AND email.place = 1 AND jsonb_array_length(email.recipients) = 1 THEN
+            RETURN QUERY SELECT email.id, email.workspace, a FROM fairpost.people_of(email.recipients) a;
+            RETURN;
+        END IF;
+    END LOOP;
+    IF p_account IS NULL THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH sent AS MATERIALIZED (
+        SELECT e.id, e.workspace, e.campaign_id, e.prospect_id, e.message_id = ANY (p_message_ids) AS is_named, f.address
+        FROM unnest(folded) f(address) CROSS JOIN LATERAL (
+            SELECT * FROM fairpost.emails e WHERE fairpost.address_mark(e.recipients) = hashtext(f.address)
+            AND e.account_id = p_account AND e.state IN ('sent', 'bounced')
+            AND e.finished_at BETWEEN p_now - window_length AND p_now AND jsonb_array_length(e.recipients) = 1 ORDER BY e.id DESC LIMIT 20) e
+        WHERE fairpost.normalize_address(e.recipients #>> '{0,address}') = f.address
+    )
+    SELECT s.id, s.workspace, s.address FROM sent s
+    WHERE s.is_named OR NOT EXISTS (SELECT FROM sent o WHERE o.is_named)
+        AND ((SELECT count(*) FROM sent) = 1
+             OR NOT p_is_report AND s.prospect_id IS NOT NULL AND NOT EXISTS (SELECT FROM sent o WHERE (o.campaign_id, o.prospect_id) IS DISTINCT FROM (s.campaign_id, s.prospect_id)))
+    ORDER BY s.id DESC LIMIT 1;
+END $$;
+
+CREATE OR REPLACE FUNCTION fairpost.people_of(recipients jsonb) RETURNS SETOF text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT fairpost.normalize_address(r ->> 'address') FROM jsonb_array_elements(recipients) r
+$$;
+
+-- Records what a mail says, and applies what can be applied now. `p_findings`: [{address, aliases, effect, reason, params, back_on}]. Returns each with
+-- the e-mail it is about (null: uncertain) and whether it is new. `p_mail` is the mail itself, if it is to be kept (replies.sql).
+DROP FUNCTION IF EXISTS fairpost.take_return(text, bigint, bigint[], boolean, text[], jsonb, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.take_return(
+    p_source text, p_account bigint, p_candidates bigint[], p_is_token boolean, p_message_ids text[], p_findings jsonb, p_now timestamptz DEFAULT NULL,
+    p_mail jsonb DEFAULT NULL
+) RETURNS TABLE (email_id bigint, workspace text, address text, effect text, is_new boolean)
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    finding record;
+    found record;
+    written fairpost.returned;
+BEGIN
+    FOR finding IN SELECT f.* FROM jsonb_to_recordset(p_findings) f(address text, aliases text[], effect text, reason text, params jsonb, back_on date) LOOP
+        SELECT m.email_id, m.workspace, m.address INTO found FROM fairpost.match_return(
+            p_candidates, p_is_token, p_account, finding.address || coalesce(finding.aliases, '{}'), p_message_ids,
+            finding.effect IN ('bounced', 'full', 'undelivered', 'delayed', 'delivered'), t) m;
+        written := NULL;
+        INSERT INTO fairpost.returned AS r (workspace, email_id, address, effect, reason, params, source, account_id, back_on, at)
+        VALUES (found.workspace, found.email_id, coalesce(found.address, fairpost.normalize_address(finding.address)), finding.effect, finding.reason,
+            fairpost.shortened(coalesce(finding.params, '{}')), p_source, p_account, finding.back_on, t)
+        ON CONFLICT DO NOTHING RETURNING r.* INTO written;
+        IF written.email_id IS NOT NULL THEN
+            PERFORM fairpost.apply_return(written.id, t);
+        ELSIF written.id % 100 = 0 THEN
+            PERFORM fairpost.prune_unknown_returns();
+        END IF;
+        IF found.email_id IS NOT NULL AND p_mail IS NOT NULL THEN
+            PERFORM fairpost.keep_reply(found.email_id, found.workspace, found.address, p_account, p_mail, t);
+        END IF;
+        RETURN QUERY SELECT found.email_id, found.workspace, coalesce(found.address, fairpost.normalize_address(finding.address)), finding.effect, written.id IS NOT NULL;
+    END LOOP;
+END $$;
+
+-- Keeps the newest 10,000 of those that are not about a known e-mail. Checked with every hundredth. Needs returned_unknown.
+CREATE OR REPLACE FUNCTION fairpost.prune_unknown_returns() RETURNS void
+LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
+    DELETE FROM fairpost.returned r WHERE r.email_id IS NULL AND r.id <= (SELECT o.id FROM fairpost.returned o WHERE o.email_id IS NULL ORDER BY o.id DESC OFFSET 10000 LIMIT 1)
+$$;
+
+-- Applies one finding; returns false if its e-mail is not finished yet, or it was applied before. Locks as a settlement does: the lease, the e-mail,
+-- then its follow-ups. Events about it come from here: this is the only place where what came back takes effect.
+CREATE OR REPLACE FUNCTION fairpost.apply_return(p_id bigint, p_now timestamptz DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
+    r fairpost.returned;
+    email fairpost.emails;
+    lease fairpost.leases;
+    said text;
+BEGIN
+    SELECT l.* INTO lease FROM fairpost.returned x CROSS JOIN LATERAL (
+        SELECT e.account_id FROM fairpost.emails e WHERE e.id = x.email_id UNION ALL SELECT q.account_id FROM fairpost.queue q WHERE q.id = x.email_id LIMIT 1) e
+    JOIN fairpost.leases l ON l.account_id = e.account_id WHERE x.id = p_id AND x.effect IN ('bounced', 'complained') ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE OF l;
+    SELECT * INTO r FROM fairpost.returned x WHERE x.id = p_id AND x.email_id IS NOT NULL AND x.applied_at IS NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    SELECT * INTO email FROM fairpost.emails e WHERE e.id = r.email_id FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;   -- it is being sent, in doubt, or waiting for a retry: applied when that is over
+    END IF;
+    said := coalesce(nullif(r.params ->> 'reply', ''), r.reason);
+    CASE r.effect
+    WHEN 'bounced', 'full', 'undelivered' THEN
+        PERFORM fairpost.bounce_late(email, t);
+        PERFORM fairpost.suppress_returned(r, said, t);
+    WHEN 'complained' THEN
+        PERFORM fairpost.suppress(r.workspace, r.address, said, t, 'complaint');
+    WHEN 'unsubscribed' THEN
+        PERFORM fairpost.suppress(r.workspace, r.address, said, t, 'unsubscribe');
+    WHEN 'replied' THEN
+        PERFORM fairpost.stop_answered(email, r.params ->> 'company', t);
+    WHEN 'away' THEN
+        UPDATE fairpost.queue q SET due_at = fairpost.not_before(q.due_at, r.back_on), parked_due = fairpost.not_before(q.parked_due, r.back_on)
+        WHERE q.follows = r.email_id AND q.campaign_id IS NOT NULL AND q.waiting AND r.back_on IS NOT NULL;
+    ELSE
+        NULL;   -- only shown
+    END CASE;
+    IF r.effect IN ('bounced', 'complained') AND lease.account_id IS NOT NULL THEN
+        PERFORM fairpost.count_returned(lease, email, r.effect, t);
+    END IF;
+    UPDATE fairpost.returned x SET applied_at = t WHERE x.id = r.id;
+    PERFORM fairpost.tell_of_return(r, email, t);
+    RETURN true;
+END $$;
+
+-- Returns the same time on that day, in UTC, if the moment is before it.
+CREATE OR REPLACE FUNCTION fairpost.not_before(moment timestamptz, day date) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN moment < day::timestamp AT TIME ZONE 'UTC' THEN (day + (moment AT TIME ZONE 'UTC')::time) AT TIME ZONE 'UTC' ELSE moment END
+$$;
+
+-- sent -> bounced, when no recipient is left from whom it did not come back. The next step of its sequence is never reached.
+CREATE OR REPLACE FUNCTION fairpost.bounce_late(email fairpost.emails, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    why fairpost.returned;
+    follower bigint;
+BEGIN
+    IF email.state NOT IN ('sent', 'bounced') OR EXISTS (
+        SELECT FROM fairpost.people_of(email.recipients) a
+        WHERE NOT EXISTS (SELECT FROM fairpost.returned r WHERE r.email_id = email.id AND r.address = a AND r.effect IN ('bounced', 'full', 'undelivered'))) THEN
+        RETURN;
+    END IF;
+    SELECT * INTO why FROM fairpost.returned r WHERE r.email_id = email.id AND r.effect IN ('bounced', 'full', 'undelivered')
+    ORDER BY r.effect = 'bounced' DESC, r.reason, r.address LIMIT 1;   -- the same regardless of the order of arrival
+    UPDATE fairpost.emails e SET state = 'bounced', reason = why.reason, reason_params = why.params WHERE e.id = email.id;
+    IF email.campaign_id IS NOT NULL THEN
+        FOR follower IN SELECT q.id FROM fairpost.queue q WHERE q.follows = email.id AND q.campaign_id IS NOT NULL LOOP
+            PERFORM fairpost.cancel_email(follower, 'email.step_not_reached', '{}', p_now);
+        END LOOP;
+    END IF;
+END $$;
+
+-- As after a refusal during the conversation: a dead address is suppressed, and so is one that was full too often. Counted by what came back: servers
+-- that return mail later had accepted it, which resets the count of soft bounces.
+CREATE OR REPLACE FUNCTION fairpost.suppress_returned(r fairpost.returned, said text, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    window_length CONSTANT interval := interval '30 days';
+    most CONSTANT integer := (SELECT x.soft_bounces_max FROM fairpost.suppression_rule x);
+    times bigint;
+BEGIN
+    IF r.effect = 'bounced' THEN
+        PERFORM fairpost.suppress(r.workspace, r.address, 'hard bounce: ' || said, p_now, 'hard_bounce');
+    ELSIF r.effect = 'full' AND most > 0 THEN
+        times := (SELECT count(*) FROM fairpost.returned x WHERE x.address = r.address AND x.workspace = r.workspace AND x.effect = 'full' AND x.at > p_now - window_length);
+        IF times >= most THEN
+            PERFORM fairpost.suppress(r.workspace, r.address, format('%s e-mails were returned, the last: %s', times, said), p_now, 'soft_bounces');
+        END IF;
+    END IF;
+END $$;
+
+-- The person replied: nothing more of this campaign follows, for this person or, if a company's domain is named, for everyone at it. That reads what
+-- is waiting of the campaign. An e-mail on the wire is not stopped.
+CREATE OR REPLACE FUNCTION fairpost.stop_answered(email fairpost.emails, p_company text, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    person bigint;
+BEGIN
+    IF email.prospect_id IS NULL OR email.campaign_id IS NULL THEN
+        RETURN;
+    END IF;
+    FOR person IN
+        SELECT email.prospect_id
+        UNION
+        SELECT q.prospect_id FROM fairpost.queue q JOIN fairpost.prospects p ON p.id = q.prospect_id
+        WHERE q.campaign_id = email.campaign_id AND split_part(p.folded, '@', 2) = fairpost.normalize_domain(p_company) ORDER BY 1
+    LOOP
+        INSERT INTO fairpost.opt_outs (prospect_id, campaign_id, reason, params, at) VALUES (person, email.campaign_id, 'prospect.replied', '{}', p_now) ON CONFLICT DO NOTHING;
+        PERFORM fairpost.cancel_prospect(person, email.campaign_id, 'email.prospect_replied', '{}', p_now);
+    END LOOP;
+END $$;
+
+-- Updates the day's bounces of the account and the sender, and the sender's score; a complaint counts as a refusal. The caller holds the lease's row.
+CREATE OR REPLACE FUNCTION fairpost.count_returned(lease fairpost.leases, email fairpost.emails, p_effect text, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    durability CONSTANT text := current_setting('synchronous_commit');
+    bounces CONSTANT integer := (p_effect = 'bounced')::integer;
+BEGIN
+    UPDATE fairpost.leases l SET day_bounces = l.day_bounces + bounces WHERE l.account_id = lease.account_id AND l.step = lease.step;
+    PERFORM fairpost.book(lease.account_id, lease.epoch, jsonb_build_array(jsonb_build_object(
+        'workspace', email.workspace, 'user', email.user_name, 'is_fair', (SELECT fairpost.is_fair(email.workspace, f.share) FROM fairpost.fairness f WHERE f.single),
+        'handled', 0, 'bounces', bounces, 'refused', 0, 'sent', 0, 'bounced', bounces, 'rejected', 1 - bounces)), '[]', p_now);
+    PERFORM set_config('synchronous_commit', durability, true);   -- a booking alone need not be durable, but this does
+END $$;
+
+-- Returns the ids to call apply_return with, one by one: those whose e-mails have finished since.
+CREATE OR REPLACE FUNCTION fairpost.returns_to_apply(p_max integer DEFAULT 100) RETURNS SETOF bigint
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    SELECT r.id FROM fairpost.returned r WHERE r.email_id IS NOT NULL AND r.applied_at IS NULL AND EXISTS (SELECT FROM fairpost.emails e WHERE e.id = r.email_id) ORDER BY r.id LIMIT p_max
+$$;

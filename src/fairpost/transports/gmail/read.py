@@ -1,0 +1,105 @@
+"""Reads a mailbox through the Gmail API: what was added since a moment of its history. Changes nothing.
+
+Google keeps a week of history or more. If a moment is too old (404), the messages received since the last look are
+listed instead.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from fairpost.model.account import Account
+from fairpost.model.email import Outgoing
+from fairpost.system import chance
+from fairpost.transports.gmail.answers import Failure, NoToken, Page, RawMail, Refusal
+from fairpost.transports.gmail.client import GmailClient
+from fairpost.transports.gmail.evidence import in_words, is_gone
+from fairpost.transports.reading import Found, Position, Unreadable
+
+POLL_S = 60.0  # two units of 15,000 a minute for a look
+PAGES_MAX = 500  # of a hundred messages, if the history is no longer known
+OVERLAP = timedelta(hours=1)  # messages may be listed late, and clocks differ
+T = TypeVar("T")
+
+REFUSED = frozenset({401, 403})
+
+
+class GmailReader:
+    """`mailbox`: whose it is. A position of another mailbox does not count."""
+
+    def __init__(self, client: GmailClient, *, mailbox: str) -> None:
+        self._client = client
+        self._where = f"{mailbox.lower()} at {client.base_url}"
+
+    async def look(self, position: Position | None, *, since: datetime) -> AsyncGenerator[Found, None]:
+        if position is None or position.get("where") != self._where:
+            yield Found(self._at(_known(await self._client.present())))
+            return
+        begin = str(position["history_id"])
+        first = await self._client.added_since(begin)
+        if not isinstance(first, Page) and is_gone(first):
+            async for found in self._again(begin, since - OVERLAP):
+                yield found
+            return
+        page = _known(first)
+        while True:
+            for id_ in page.ids:
+                mail = await self._mail(id_)
+                if mail is not None and not mail.is_own:
+                    yield Found(self._at(begin), mail.raw)  # not numbered in the order of their arrival
+            if page.next_token is None:
+                break
+            page = _known(await self._client.added_since(begin, page_token=page.next_token))
+        if page.history_id is not None:
+            yield Found(self._at(page.history_id))
+
+    async def wait(self) -> bool:
+        await asyncio.sleep(POLL_S * (0.75 + chance.roll() / 2))
+        return True
+
+    async def was_sent(self, account: Account, email: Outgoing) -> bool:
+        """The account's worker asks about the draft itself."""
+        return False
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def _at(self, history_id: str) -> Position:
+        return {"where": self._where, "history_id": history_id}
+
+    async def _mail(self, id_: str) -> RawMail | None:
+        """Returns None if the message has been deleted meanwhile."""
+        got = await self._client.get_raw(id_)
+        return None if not isinstance(got, RawMail) and is_gone(got) else _known(got)
+
+    async def _again(self, begin: str, since: datetime) -> AsyncGenerator[Found, None]:
+        """Records the current position before listing: messages that arrive meanwhile are found again next time."""
+        present = _known(await self._client.present())
+        token: str | None = None
+        for _ in range(PAGES_MAX):
+            page = _known(await self._client.newest(page_token=token))
+            for id_ in page.ids:
+                mail = await self._mail(id_)
+                if mail is not None and mail.received_at is not None and mail.received_at < since:
+                    yield Found(self._at(present))
+                    return
+                if mail is not None and not mail.is_own:
+                    yield Found(self._at(begin), mail.raw)
+            token = page.next_token
+            if token is None:
+                break
+        yield Found(self._at(present))
+
+
+def _known(answer: T | Failure) -> T:
+    """Raises Unreadable."""
+    match answer:
+        case NoToken():
+            raise Unreadable("account.read_login_refused", answer.message, is_lasting=True, advice=answer.advice)
+        case Refusal(status=status) if status in REFUSED and answer.is_googles and answer.retry_at is None:
+            raise Unreadable("account.read_refused", in_words(answer))
+        case _ if isinstance(answer, Failure):
+            raise Unreadable("account.read_unreachable", in_words(answer))
+        case _:
+            return answer

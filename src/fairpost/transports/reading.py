@@ -1,0 +1,48 @@
+"""The interface for reading an account's mailbox. Nothing in a mailbox is deleted, moved or marked."""
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from fairpost.model.account import Account
+from fairpost.model.email import Outgoing
+
+Position = Mapping[str, Any]
+"""The position at which reading continues. Each kind has its own format; stored as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A message, and the position at which reading continues after it. If `raw` is None, there is no message, only a new position."""
+
+    position: Position
+    raw: bytes | None = field(default=None, repr=False)
+
+
+class Unreadable(Exception):
+    """The mailbox cannot be read now. `code`: of a reason. `is_lasting`: only a change of its settings will help."""
+
+    def __init__(self, code: str, why: str, *, is_lasting: bool = False, advice: str = "") -> None:
+        super().__init__(why)
+        self.code = code
+        self.is_lasting = is_lasting
+        self.advice = advice
+
+
+class MailboxReader(Protocol):
+    """Reads one mailbox over one connection, which it opens again when it is lost. Every method raises Unreadable."""
+
+    def look(self, position: Position | None, *, since: datetime) -> AsyncGenerator[Found, None]:
+        """What has arrived after the position, oldest first. Without one it begins at the present: it finds no mail.
+        If the position is no longer valid, it returns what has arrived since the last look, `since`, some of it again.
+        """
+
+    async def wait(self) -> bool:
+        """Waits a few minutes for changes. Returns False if the server reported none."""
+
+    async def was_sent(self, account: Account, email: Outgoing) -> bool:
+        """Whether the mailbox has this e-mail among its sent mail. False proves nothing: many servers keep none."""
+
+    async def close(self) -> None:
+        """Never fails."""

@@ -1,0 +1,22 @@
+"""The body of a webhook: the event in JSON, in the same form as everywhere else."""
+
+import json
+from datetime import datetime
+
+from fairpost.model.event import Event
+from fairpost.model.outside import as_told
+from fairpost.model.public_ids import PublicIds
+from fairpost.model.webhook import TEST
+
+
+def message_of(event: Event, ids: PublicIds) -> tuple[str, bytes]:
+    """Return the ID, which is the same on every attempt and at every endpoint, and the body.
+
+    The ID of a test event is derived from its time.
+    """
+    told = as_told(event, ids)
+    return told["id"], json.dumps(told, ensure_ascii=False, separators=(",", ":"), default=str).encode()
+
+
+def test_event(workspace: str | None, *, now: datetime) -> Event:
+    return Event(cursor="0.0", id=int(now.timestamp() * 1e6), at=now, kind=TEST, workspace=workspace)

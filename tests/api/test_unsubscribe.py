@@ -1,0 +1,305 @@
+"""Campaign mail is unsubscribed from by the link in it: by a receiver with one click, by a person on a page, and never by a scanner."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from email import message_from_bytes
+from email.message import Message
+from email.policy import default
+from urllib.parse import urlsplit
+
+import httpx2 as httpx
+import pytest
+
+from fairpost.compose import compose, prepare
+from fairpost.engine.personalize import personal
+from fairpost.model.email import Mailbox, Outgoing
+from fairpost.model.prospect import ProspectLine
+from fairpost.model.suppression import SuppressionKind
+from fairpost.store import suppressions, workspaces
+from fairpost.store.prospects import import_prospects
+from fairpost.store.store import Store
+from fairpost.system import clock
+from tests.api.conftest import Api
+from tests.api.test_campaigns import add_account
+
+PUBLIC = "https://post.test"
+ONE_CLICK = {"List-Unsubscribe": "One-Click"}
+
+
+@dataclass
+class Campaign:
+    """Launched, and what an engine would send of it."""
+
+    api: Api
+    client: httpx.AsyncClient  # of its workspace
+    anyone: httpx.AsyncClient  # without a key
+    url: str
+
+    async def launch(self, name: str = "spring", **more: object) -> dict[str, object]:
+        step = {"subject": "Hi", "text": "Hello {{ first_name }}", "html": "<html><body><p>Hi</p></body></html>"}
+        draft = {"lists": ["people"], "steps": [step], "account": "sales", **more}
+        made = await self.client.put(f"/v1/campaigns/{name}", json=draft)
+        assert made.status_code in (200, 201), made.text
+        launched = await self.client.post(f"/v1/campaigns/{name}/launch")
+        assert launched.status_code == 200, launched.text
+        data: dict[str, object] = launched.json()["data"]
+        return data
+
+    async def emails(self, public_url: str = PUBLIC) -> dict[str, Outgoing]:
+        """By their addresses, as an engine loads and fills them."""
+        async with Store.open(self.url) as engine:
+            await engine.link_back(public_url, "main")
+            rows = await engine.fetch("SELECT id FROM fairpost.queue ORDER BY id")
+            loaded = await engine.load([row["id"] for row in rows])
+        return {email.recipients[0].address: personal(email) for email in loaded}
+
+    async def path(self, address: str = "ann@there.test") -> str:
+        email = (await self.emails())[address]
+        assert email.bulk is not None
+        assert email.bulk.unsubscribe_url is not None
+        return urlsplit(email.bulk.unsubscribe_url).path
+
+    async def kinds(self, address: str = "ann@there.test") -> list[str]:
+        found, _ = await suppressions.known_of(self.api.store, address)
+        return [each.kind for each in found]
+
+    async def entries(self) -> int:
+        sql = "SELECT count(*) FROM fairpost.audit WHERE action LIKE 'recipient.%'"
+        return int(await self.api.store.value(sql))
+
+
+@pytest.fixture
+async def campaign(api: Api, client: httpx.AsyncClient, url: str) -> AsyncIterator[Campaign]:
+    lines = [
+        ProspectLine(
+            line=n, address=f"{name.lower()}@there.test", fields={"first_name": name}, timezone=None, external_id=None
+        )
+        for n, name in enumerate(("Ann", "Bob"))
+    ]
+    async with api.store.connection() as conn:
+        await import_prospects(conn, lines, workspace="acme", list_name="people", skip_bad=False)
+    await add_account(api, "acme/sales", "acme/default")
+    async with httpx.AsyncClient(base_url=api.url) as anyone:
+        yield Campaign(api, client, anyone, url)
+
+
+def written(email: Outgoing) -> Message:
+    sender = Mailbox(address="sales@acme.example")
+    return message_from_bytes(
+        compose(email, prepare(email.content), sender=sender, date=clock.now()).data, policy=default
+    )
+
+
+async def test_every_mail_of_a_campaign_has_a_link_of_its_own(campaign: Campaign) -> None:
+    await campaign.launch()
+    emails = await campaign.emails()
+    links = set()
+    for address, email in emails.items():
+        message = written(email)
+        link = str(message["List-Unsubscribe"])
+        assert link.startswith(f"<{PUBLIC}/u/main/acme/pr_")
+        assert message["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+        assert message["Precedence"] == "bulk"
+        assert str(message["List-Id"]) == "<spring.acme.acme.example>"
+        assert message["Feedback-ID"]
+        assert "there.test" not in link, "no address"
+        assert "ann" not in link
+        assert email.content.text is not None
+        assert email.content.html is not None
+        assert link[1:-1] in email.content.text, address
+        assert f'href="{link[1:-1]}"' in email.content.html
+        assert email.content.html.endswith("</body></html>")
+        links.add(link)
+    assert len(links) == 2
+
+
+async def test_a_template_that_has_the_link_gets_no_second_one(campaign: Campaign) -> None:
+    step = {"subject": "Hi", "text": "Leave: {{ unsubscribe_url }}"}
+    object.__setattr__(campaign.api.service.settings, "public_url", PUBLIC)
+    await campaign.launch(steps=[step])
+    for email in (await campaign.emails()).values():
+        assert email.content.text is not None
+        assert email.content.text.count(PUBLIC) == 1
+
+
+async def test_one_click_acts_at_once_and_doing_it_again_changes_nothing(campaign: Campaign) -> None:
+    await campaign.launch()
+    path = await campaign.path()
+    for _ in range(3):
+        answer = await campaign.anyone.post(path, data=ONE_CLICK)
+        assert answer.status_code == 200
+        assert "set-cookie" not in answer.headers
+    assert await campaign.kinds() == ["unsubscribe"]
+    assert await campaign.kinds("bob@there.test") == []
+    assert await campaign.entries() == 1
+    assert set(await campaign.emails()) == {"bob@there.test"}, "queued mail is cancelled"
+
+
+async def test_a_scanner_that_follows_the_link_unsubscribes_no_one(campaign: Campaign) -> None:
+    await campaign.launch()
+    path = await campaign.path()
+    page = await campaign.anyone.get(path)
+    assert page.status_code == 200
+    assert f'action="{path}/confirm"' in page.text
+    assert "acme" in page.text
+    for method in ("HEAD", "OPTIONS"):
+        await campaign.anyone.request(method, path)
+    for below in ("confirm", "undo"):
+        assert (await campaign.anyone.get(f"{path}/{below}")).status_code in (404, 405)
+    assert await campaign.kinds() == []
+    assert "set-cookie" not in page.headers
+    assert "script" not in page.text
+
+
+async def test_a_person_unsubscribes_by_the_button_and_takes_it_back(campaign: Campaign) -> None:
+    await campaign.launch()
+    path = await campaign.path()
+    assert (await campaign.anyone.post(f"{path}/confirm")).status_code == 200
+    assert await campaign.kinds() == ["unsubscribe"]
+    undone = await campaign.anyone.post(f"{path}/undo")
+    assert undone.status_code == 200
+    assert await campaign.kinds() == []
+    await campaign.anyone.post(f"{path}/undo")
+    assert await campaign.entries() == 2
+
+
+async def test_taking_it_back_lifts_no_bounce_and_no_complaint(campaign: Campaign) -> None:
+    await campaign.launch()
+    path = await campaign.path()
+    for kind in (SuppressionKind.HARD_BOUNCE, SuppressionKind.COMPLAINT):
+        await suppressions.suppress(campaign.api.store, "acme", "ann@there.test", reason="a test", kind=kind)
+        await campaign.anyone.post(path)
+        await campaign.anyone.post(f"{path}/undo")
+        assert await campaign.kinds() != []
+
+
+async def test_a_link_that_was_changed_does_nothing_and_tells_nothing(campaign: Campaign) -> None:
+    await campaign.launch()
+    ann, bob = await campaign.path(), await campaign.path("bob@there.test")
+    await campaign.api.workspace("other")
+    wrong = (
+        ann[:-1] + ("A" if ann[-1] != "A" else "B"),
+        ann.rpartition("/")[0] + "/" + bob.rpartition("/")[2],
+        ann.replace("/acme/", "/other/"),
+        ann.replace("/acme/", "/nowhere/"),
+        ann.replace("/main/", "/elsewhere/"),
+        ann.replace("pr_", "em_"),
+        "/u/preview",
+        "/u/main/acme/%00/%ff",
+        "/u/main/acme/pr_0/" + "a" * 100,
+    )
+    answers = [(path, (await campaign.anyone.post(path)).status_code) for path in wrong]
+    assert [path for path, code in answers if code != 404] == []
+    pages = {(await campaign.anyone.get(path)).text for path in wrong[:4]}
+    assert len(pages) == 1, "they all say the same"
+    assert await campaign.entries() == 0
+
+
+async def test_the_link_of_a_recipient_who_is_gone_is_answered_like_any_other(campaign: Campaign) -> None:
+    await campaign.launch()
+    path = await campaign.path()
+    await campaign.client.request("DELETE", "/v1/prospects/ann@there.test")
+    await campaign.api.store.value("DELETE FROM fairpost.prospects WHERE address = 'ann@there.test'")
+    assert (await campaign.anyone.post(path)).status_code == 200
+    assert await campaign.entries() == 0
+
+
+async def test_without_a_public_address_there_is_no_link_and_the_launch_says_so(campaign: Campaign) -> None:
+    launched = await campaign.launch()
+    assert [each["code"] for each in launched["warnings"]] == ["campaign.no_unsubscribe_link"]  # type: ignore[attr-defined]
+    for url in ("http://127.0.0.1:8080", ""):
+        for email in (await campaign.emails(url)).values():
+            message = written(email)
+            assert message["List-Unsubscribe"] is None
+            assert message["List-Unsubscribe-Post"] is None
+            assert email.content.text in ("Hello Ann", "Hello Bob")
+
+
+async def test_a_one_to_one_sequence_goes_without_the_line_and_the_launch_warns(campaign: Campaign) -> None:
+    object.__setattr__(campaign.api.service.settings, "public_url", PUBLIC)
+    launched = await campaign.launch(footer=False)
+    assert [each["code"] for each in launched["warnings"]] == ["campaign.no_footer"]  # type: ignore[attr-defined]
+    for email in (await campaign.emails()).values():
+        assert email.content.text in ("Hello Ann", "Hello Bob")
+        message = written(email)
+        assert message["List-Unsubscribe"]
+        assert message["Precedence"] is None
+
+
+async def test_a_launch_from_a_domain_that_was_found_bad_is_warned_of(campaign: Campaign) -> None:
+    findings = [{"what": "spf", "grade": "bad"}, {"what": "mx", "grade": "warning"}]
+    await workspaces.put_health(campaign.api.store, "acme", "acme.example", findings)
+    launched = await campaign.launch()
+    codes = [each["code"] for each in launched["warnings"]]  # type: ignore[attr-defined]
+    assert codes == ["campaign.no_unsubscribe_link", "campaign.domain_unhealthy"]
+
+
+async def test_a_workspace_can_refuse_to_launch_from_a_domain_that_was_found_bad(campaign: Campaign) -> None:
+    await workspaces.put_health(campaign.api.store, "acme", "acme.example", [{"what": "dmarc", "grade": "bad"}])
+    step = {"subject": "Hi", "text": "Hello"}
+    draft = {"lists": ["people"], "steps": [step], "account": "sales"}
+    assert (await campaign.client.put("/v1/campaigns/spring", json=draft)).status_code == 201
+    strict = await campaign.client.patch("/v1/workspace", json={"refuses_bad_domains": True})
+    assert strict.json()["data"]["refuses_bad_domains"] is True
+    refused = await campaign.client.post("/v1/campaigns/spring/launch")
+    assert refused.status_code == 409
+    assert refused.json()["error"]["details"]["reason"] == "campaign.domain_refused", refused.text
+    assert await campaign.emails() == {}
+    await workspaces.put_health(campaign.api.store, "acme", "acme.example", [{"what": "dmarc", "grade": "good"}])
+    assert (await campaign.client.post("/v1/campaigns/spring/launch")).status_code == 200
+    assert len(await campaign.emails()) == 2
+
+
+async def test_the_page_has_the_name_colour_and_logo_of_the_workspace(campaign: Campaign) -> None:
+    await campaign.launch()
+    path = await campaign.path()
+    look = {"title": "Acme & Söhne <b>", "accent": "#ffe600", "logo_url": "https://cdn.acme.example/a.png?x=1&y=2"}
+    assert (await campaign.client.patch("/v1/workspace", json=look)).status_code == 200
+    assert (await campaign.client.get("/v1/workspace")).json()["data"]["settings"] == {
+        **look,
+        "refuses_bad_domains": False,
+    }
+    for answer in (await campaign.anyone.get(path), await campaign.anyone.post(f"{path}/confirm")):
+        assert "Acme &amp; Söhne &lt;b&gt;" in answer.text
+        assert "background: #ffe600; color: #000000" in answer.text
+        assert 'src="https://cdn.acme.example/a.png?x=1&amp;y=2"' in answer.text
+        assert "img-src https://cdn.acme.example" in answer.headers["Content-Security-Policy"].split("; ")
+    await campaign.client.patch("/v1/workspace", json={"logo_url": None, "title": None})
+    plain = await campaign.anyone.get(path)
+    assert "<img" not in plain.text
+    assert "img-src" not in plain.headers["Content-Security-Policy"]
+    assert "Unsubscribe from acme" in plain.text
+    assert "#ffe600" in plain.text, "what is left out stays"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"title": ""},
+        {"title": "a\nb"},
+        {"title": "x" * 101},
+        {"accent": "red"},
+        {"accent": "#12345"},
+        {"accent": "#12345g"},
+        {"logo_url": "http://acme.example/a.png"},
+        {"logo_url": "https://acme.example"},
+        {"logo_url": "https://acme.example/a.png; script-src *"},
+        {"logo_url": "https://acme.example;x/a.png"},
+        {"logo_url": 'https://acme.example/"><script>'},
+        {"logo_url": "https://ann:secret@acme.example/a.png"},
+        {"name": "other"},
+    ],
+)
+async def test_a_look_that_could_break_the_page_is_refused(campaign: Campaign, wrong: dict[str, str]) -> None:
+    answer = await campaign.client.patch("/v1/workspace", json=wrong)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["error"]["details"][0]["field"] == next(iter(wrong))
+
+
+async def test_the_preview_shows_the_line_with_a_link_that_leads_nowhere(campaign: Campaign) -> None:
+    object.__setattr__(campaign.api.service.settings, "public_url", PUBLIC)
+    step = {"subject": "Hi", "text": "Hello"}
+    await campaign.client.put("/v1/campaigns/spring", json={"lists": ["people"], "steps": [step], "account": "sales"})
+    shown = (await campaign.client.post("/v1/campaigns/spring/preview")).json()["data"]
+    assert f"{PUBLIC}/u/preview" in shown["text"]
+    assert (await campaign.anyone.post("/u/preview")).status_code == 404

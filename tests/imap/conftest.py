@@ -1,0 +1,3 @@
+from tests.smtp.conftest import certificates
+
+__all__ = ["certificates"]

@@ -1,0 +1,24 @@
+"""Servers that run beside a test without an event loop of its own."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+@contextmanager
+def beside(server: Callable[[], AbstractAsyncContextManager[T]]) -> Iterator[T]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    running = server()
+    try:
+        yield asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result(10)
+    finally:
+        asyncio.run_coroutine_threadsafe(running.__aexit__(None, None, None), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

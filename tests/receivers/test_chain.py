@@ -1,0 +1,68 @@
+"""A campaign on its whole way: launched, signed, sent over TLS, judged by a receiver that verifies everything, unsubscribed from."""
+
+import asyncio
+import re
+import smtplib
+from email.message import EmailMessage
+from urllib.parse import urlsplit
+
+import httpx2 as httpx
+import pytest
+
+from fairpost.policy.domain_health import Grade
+from fairpost.store import suppressions
+from tests.peers.received import Received
+from tests.receivers.sending import DOMAIN, PUBLIC, Shop
+
+PEOPLE = ("ann@example.com", "bob@example.com", "cleo@example.com")
+
+
+def results(mail: Received) -> dict[str, str]:
+    """What the receiver found: {"dkim": "pass", …}."""
+    told = " ".join(mail.message.get_all("Authentication-Results", []))
+    return dict(re.findall(r"\b(dkim|spf|dmarc)=(\w+)", told))
+
+
+def symbols(mail: Received) -> dict[str, float]:
+    """The score of each rule of rspamd that hit."""
+    return {name: float(score) for name, score in re.findall(r"(\w+)\(([-\d.]+)\)", mail.message["X-Spamd-Result"])}
+
+
+async def test_a_campaign_passes_every_check_and_is_unsubscribed_from_by_one_click(shop: Shop) -> None:
+    await shop.launch(*PEOPLE)
+    await shop.send_all()
+    mails = await shop.arrived(PEOPLE)
+    for mail in mails.values():
+        assert results(mail) == {"dkim": "pass", "spf": "pass", "dmarc": "pass"}
+        found = symbols(mail)
+        assert {"R_DKIM_ALLOW", "R_SPF_ALLOW", "DMARC_POLICY_ALLOW", "HAS_LIST_UNSUB"} <= set(found)
+        assert {name: score for name, score in found.items() if score > 0} == {}
+        assert "with ESMTPS" in mail.message["Received"]
+
+    head = mails["bob@example.com"].message
+    assert head["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    address = head["List-Unsubscribe"].strip("<>")
+    assert address.startswith(f"{PUBLIC}/")
+    async with httpx.AsyncClient(base_url=shop.api.url) as receivers_own:
+        field, _, value = head["List-Unsubscribe-Post"].partition("=")
+        answer = await receivers_own.post(urlsplit(address).path, data={field: value})
+    assert answer.status_code == 200
+    kinds = {each: [k.kind for k in (await suppressions.known_of(shop.api.store, each))[0]] for each in PEOPLE}
+    assert kinds == {"ann@example.com": [], "bob@example.com": ["unsubscribe"], "cleo@example.com": []}
+
+
+async def test_the_check_of_the_domain_foretells_it(shop: Shop) -> None:
+    findings = {each.what: each for each in await shop.check("acme")}
+    assert {what: each.grade for what, each in findings.items()} == dict.fromkeys(
+        ("spf", "dkim", "dmarc", "mx"), Grade.GOOD
+    )
+
+
+async def test_the_receiver_refuses_to_believe_others(shop: Shop) -> None:
+    """So that what passes above does not pass by itself."""
+    forged = EmailMessage()
+    forged["From"], forged["To"], forged["Subject"] = f"sales@{DOMAIN}", "eve@example.com", "The spring catalogue"
+    forged.set_content("Hello")
+    with smtplib.SMTP(shop.there.host, shop.there.other_port) as smtp, pytest.raises(smtplib.SMTPDataError) as refused:
+        await asyncio.to_thread(smtp.send_message, forged)
+    assert refused.value.smtp_code == 554

@@ -1,0 +1,220 @@
+"""What a mail that came back is. The mails are our own; a labelled set of real ones is measured in test_labelled.py."""
+
+from datetime import UTC, datetime
+
+from fairpost.returns.classify import Kind, Returned, classify
+from fairpost.returns.mail import read_mail
+from fairpost.returns.quotes import written
+from tests.returns import corpus
+from tests.returns.mails import ABSENCES, QUOTE, REPLIES, REQUESTS, complaint, mail, report
+
+NOW = datetime(2026, 11, 18, tzinfo=UTC)
+
+
+def found(raw: bytes) -> Returned:
+    return classify(raw, now=NOW)
+
+
+def test_a_report_says_what_a_reply_would_have_said() -> None:
+    cases = {
+        ("5.1.1", "550 5.1.1 User unknown"): ("hard_bounce", True, False),
+        ("5.2.2", "552 5.2.2 Mailbox full"): ("soft_bounce", False, False),
+        ("4.2.2", "452 4.2.2 Mailbox full"): ("soft_bounce", False, True),
+        ("5.1.1", "550 5.1.1 Your IP 192.0.2.1 is blacklisted"): ("policy_sender", False, False),
+        ("5.7.1", "550 5.7.1 Message rejected as spam"): ("message", False, False),
+    }
+    wrong = []
+    for (status, said), wanted in cases.items():
+        result = found(report(status, said))
+        told = [(each.class_, each.suppress_recipient, each.retry) for each in result.recipients]
+        if result.kind is not Kind.REPORT or told != [wanted]:
+            wrong.append(f"{said}: {result.kind} {told}")
+    assert not wrong
+
+
+def test_replies_learned_from_reports() -> None:
+    replies = {
+        "550 Host does not accept mail": True,
+        "550 <ann@people.example>: Recipient address rejected. (in reply to RCPT TO command)": True,
+        "550 The group may not exist, or you may not have permission to post. No such user. Google Groups": False,
+        '550 procmail: Couldn\'t create "/var/spool/mail/ann" id: No such user': False,
+    }
+    assert {said: found(report("5.0.0", said)).recipients[0].suppress_recipient for said in replies} == replies
+
+
+def test_a_report_of_delay_or_delivery_suppresses_no_address() -> None:
+    delayed, delivered = (
+        found(report("4.1.1", "450 4.1.1 User unknown", action="delayed")),
+        found(report("2.0.0", "250 Ok", action="delivered")),
+    )
+    assert [(each.retry, each.suppress_recipient) for each in delayed.recipients] == [(True, False)]
+    assert [(each.class_, each.suppress_recipient) for each in delivered.recipients] == [("accepted", False)]
+
+
+def test_the_returned_message_is_known_by_its_id() -> None:
+    returned = found(report("5.1.1", "550 5.1.1 User unknown")).returned
+    assert returned is not None
+    assert returned["message-id"] == "<one@sender.example>"
+
+
+NOTICES = {
+    "qmail": (
+        "Hi. This is the qmail-send program at relay.example.\nI'm afraid I wasn't able to deliver your message to the following addresses.\n\n"
+        "<ann@people.example>:\n192.0.2.1 does not like recipient.\nRemote host said: 550 5.1.1 No such user\nGiving up on 192.0.2.1.\n\n"
+        "--- Below this line is a copy of the message.\n\nReturn-Path: <ben@sender.example>\nTo: ann@people.example\n"
+    ),
+    "exim": (
+        "This message was created automatically by mail delivery software.\n\nA message that you sent could not be delivered to one or more of its\n"
+        "recipients. This is a permanent error. The following address(es) failed:\n\n  ann@people.example\n    host mx.people.example [192.0.2.1]\n"
+        "    SMTP error from remote mail server after RCPT TO:<ann@people.example>:\n    550 5.1.1 User unknown\n\n"
+        "------ This is a copy of the message, including all the headers. ------\n\nTo: ann@people.example\n"
+    ),
+    "sendmail": (
+        "   ----- The following addresses had permanent fatal errors -----\n<ann@people.example>\n\n   ----- Transcript of session follows -----\n"
+        "... while talking to mx.people.example.:\n>>> RCPT To:<ann@people.example>\n<<< 550 5.1.1 User unknown\n550 <ann@people.example>... User unknown\n"
+        "\n   ----- Unsent message follows -----\nReceived: from localhost\nTo: ann@people.example\n"
+    ),
+    "fields in the text": (
+        "Your message could not be delivered.\n\nFinal-Recipient: rfc822; ann@people.example\nAction: failed\nStatus: 5.1.1\n"
+        "Diagnostic-Code: smtp; 550 5.1.1 User\n unknown\n"
+    ),
+    "a sentence": "There was an error delivering your mail to <ann@people.example>.\n\nmx.people.example did not like our RCPT TO:\n550 5.1.1 User unknown\n",
+    "german": "Ihre Nachricht konnte nicht zugestellt werden.\n\nEmpfänger: ann@people.example\nGrund: 550 5.1.1 Benutzer unbekannt\n",
+}
+
+
+def test_reports_in_words_name_the_recipient_and_the_reply() -> None:
+    wrong = []
+    for name, text in NOTICES.items():
+        raw = mail(text, subject="failure notice", sender="MAILER-DAEMON@relay.example", answers=False)
+        result = found(raw)
+        told = [(each.address, each.class_, each.retry) for each in result.recipients]
+        if result.kind is not Kind.REPORT or told != [("ann@people.example", "hard_bounce", False)]:
+            wrong.append(f"{name}: {result.kind} {told}")
+    assert not wrong
+
+
+def test_malformed_delivery_status_is_read_all_the_same() -> None:
+    good = report("5.1.1", "550 5.1.1 User unknown").decode()
+    variants = {
+        "no blank line between the groups": good.replace("relay.example\n\nFinal", "relay.example\nFinal"),
+        "a blank line within a group": good.replace("Action: failed\n", "\nAction: failed\n"),
+        "the part is called text": good.replace("message/delivery-status", "text/plain"),
+        "no closing boundary": good.replace("--b1--", ""),
+        "carriage returns alone": good.replace("\n", "\r"),
+        "the boundary is not named": good.replace('; boundary="b1"', "").replace("--b1", "--a-boundary-of-some-length"),
+        "no diagnostic": good.replace("Diagnostic-Code: smtp; 550 5.1.1 User unknown\n", ""),
+        "brackets around the address": good.replace("rfc822; ann@people.example", "rfc822; <ann@people.example>"),
+        "no kind before the address": good.replace("rfc822; ann@people.example", "ann@people.example"),
+        "a comment after the status": good.replace("Status: 5.1.1", "Status: 5.1.1 (no such user)"),
+        "lower case": good.replace("Final-Recipient", "final-recipient").replace("Status:", "status:"),
+    }
+    wrong = []
+    for name, text in variants.items():
+        told = [(each.address, each.class_, each.status) for each in found(text.encode()).recipients]
+        if told != [("ann@people.example", "hard_bounce", "5.1.1")]:
+            wrong.append(f"{name}: {told}")
+    assert not wrong
+
+
+def test_a_complaint_suppresses_and_other_feedback_does_not() -> None:
+    told = {kind: found(complaint(kind)) for kind in ("abuse", "fraud", "auth-failure", "not-spam")}
+    assert {kind: (each.kind, [r.suppress_recipient for r in each.recipients]) for kind, each in told.items()} == {
+        "abuse": (Kind.COMPLAINT, [True]),
+        "fraud": (Kind.COMPLAINT, [True]),
+        "auth-failure": (Kind.COMPLAINT, [False]),
+        "not-spam": (Kind.COMPLAINT, [False]),
+    }
+
+
+def test_a_complaint_without_its_recipient_is_found_in_the_returned_header() -> None:
+    bare = complaint().replace(b"Original-Rcpt-To: <ann@people.example>\n", b"")
+    received = bare.replace(b"To: ann@people.example\n", b"Received: from a by b for <ann@people.example>; Thu\n")
+    assert [[each.address for each in found(raw).recipients] for raw in (bare, received)] == [
+        ["ann@people.example"]
+    ] * 2
+
+
+def test_auto_replies_in_eight_languages_and_when_an_absence_ends() -> None:
+    wrong = []
+    for subject, text, back_on in ABSENCES:
+        for headers in ({"Auto-Submitted": "auto-replied"}, {"Return-Path": "<>"}):
+            result = found(mail(f"{text}\n\n{QUOTE}", subject=subject, headers=headers))
+            told = result.back_on.isoformat() if result.back_on else None
+            if (result.kind, told) != (Kind.AUTO_REPLY, back_on):
+                wrong.append(f"{subject!r} {text!r} {headers}: {result.kind} {told}, not {back_on}")
+    assert not wrong
+
+
+def test_the_corpus_of_auto_replies_is_recognised_by_headers_or_words_alone() -> None:
+    wrong = []
+    for language, entries in corpus.AUTO_REPLIES.items():
+        assert len(entries) >= 10
+        for subject, text, back_on in entries:
+            for headers in ({"Auto-Submitted": "auto-replied"}, {"Return-Path": "<>"}, {}):
+                result = found(mail(f"{text}\n\n{QUOTE}", subject=subject, headers=headers))
+                told = result.back_on.isoformat() if result.back_on else None
+                if (result.kind, told) != (Kind.AUTO_REPLY, back_on):
+                    wrong.append(f"{language} {subject!r} {text!r} {headers}: {result.kind} {told}, not {back_on}")
+    assert not wrong
+
+
+def test_replies_of_people_are_replies() -> None:
+    wrong = []
+    for text in (*REPLIES, *(each for entries in corpus.REPLIES.values() for each in entries)):
+        if (result := found(mail(f"{text}\n\n{QUOTE}"))).kind is not Kind.REPLY:
+            wrong.append(f"{text}: {result.kind}")
+    assert not wrong
+
+
+def test_requests_to_unsubscribe_are_no_mere_replies() -> None:
+    wrong = []
+    for text in REQUESTS:
+        result = found(mail(f"{text}\n\n{QUOTE}"))
+        if result.kind is not Kind.UNSUBSCRIBE or [each.suppress_recipient for each in result.recipients] != [True]:
+            wrong.append(f"{text}: {result.kind}")
+    assert not wrong
+
+
+def test_the_header_of_our_own_mail_leads_to_an_unsubscribe_request() -> None:
+    assert found(mail("", subject="unsubscribe", answers=False)).kind is Kind.UNSUBSCRIBE
+
+
+def test_other_mail_is_other_mail() -> None:
+    newsletter = mail(
+        "Our news of the month.", subject="News", answers=False, headers={"List-Id": "<news.shop.example>"}
+    )
+    receipt = mail("Your mail was displayed.", subject="Read: An offer").replace(
+        b"Content-Type: text/plain", b"Content-Type: multipart/report; report-type=disposition-notification"
+    )
+    assert [found(newsletter).kind, found(receipt).kind, found(b"").kind, found(b"\0\xff\n\n\n").kind] == [
+        Kind.OTHER
+    ] * 4
+
+
+def test_a_person_who_quotes_a_report_writes_a_reply() -> None:
+    quoted = "\n".join(f"> {line}" for line in report("5.1.1", "550 5.1.1 User unknown").decode().splitlines())
+    assert found(mail(f"I got this back, please fix it.\n\n{quoted}")).kind is Kind.REPLY
+
+
+def test_a_persons_text_is_separated_from_quotes() -> None:
+    from_microsoft = "Yes, let us talk.\n\nAnn\n\n________________________________\nFrom: Ben <ben@sender.example>\nSent: Monday\n\nHello"
+    broken = "Ja.\n\nAm Mo., 16. Nov. 2026 um 09:00 Uhr schrieb Ben\n<ben@sender.example>:\n\n> Hallo"
+    assert [written(from_microsoft), written(broken), written(f"Yes.\n\n{QUOTE}"), written("> all\n> quoted")] == [
+        "Yes, let us talk.\n\nAnn",
+        "Ja.",
+        "Yes.",
+        "",
+    ]
+
+
+def test_encodings_are_taken_as_they_come() -> None:
+    bodies = {
+        b"Content-Transfer-Encoding: base64\n\nw6Rubg": "änn",
+        b"Content-Type: text/plain; charset=nonsense\n\n\xe4nn": "änn",
+        b"Content-Type: text/plain; charset=punycode\n\nann": "ann",
+        b"Content-Transfer-Encoding: quoted-printable\n\n=C3=A4nn=": "änn",
+        b"Content-Type: text/html\n\n<style>x</style><p>&auml;nn</p>": "änn",
+        b"Content-Transfer-Encoding: base64\n\n%%%": "",
+    }
+    assert [read_mail(b"From: a@b.example\n" + raw).text.strip() for raw in bodies] == list(bodies.values())
