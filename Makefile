@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+INSTALLED := $(VENV)/.installed
+STAMP := $(VENV)/.tools
+PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 
 # The tests start hundreds of processes of ours: without what Python keeps, each would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -16,16 +18,22 @@ help:  ## show this list
 setup: $(STAMP)  ## create .venv/ with Fairpost and its tools
 
 # Rebuilt only when the dependencies change; the package itself is installed in place.
-$(STAMP): pyproject.toml
+$(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Fairpost needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try: make PYTHON=python3.12 $(MAKECMDGOALS)" if sys.version_info < (3, 11) else 0)'
+	@echo "Installing Fairpost in $(VENV)/ (once; about a minute) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[local]' --group dev
+	@$(PIP) --upgrade 'pip>=25.1'
+	@$(PIP) -e '.[local]'
+	@touch $@
+
+$(STAMP): $(INSTALLED)
+	@echo "Installing the tools for tests in $(VENV)/ (once; about a minute) …"
+	@$(PIP) --group dev
 	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true  # compiled once here, and not by every test process at once
 	@$(BIN)/python -c 'from hypothesis.strategies import text; text().validate()'  # it keeps which characters UTF-8 can write: 3 s
 	@touch $@
 
-up: $(STAMP)  ## start everything and show it at work
+up: $(INSTALLED)  ## start everything and show it at work
 	@$(BIN)/fairpost up
 
 # Shared among processes; tests/conftest.py says how many, and what stays together. ARGS=-n0 is one process, -n2 two.
@@ -64,7 +72,7 @@ FUZZ_SIGNED ?= 100000
 
 fuzz: $(STAMP)  ## try FUZZ_TIMES as much of what chance brings, and throw bytes at the SMTP wire for FUZZ_S seconds
 	@FAIRPOST_THOROUGH=$(FUZZ_TIMES) FAIRPOST_DKIM_MESSAGES=$(FUZZ_SIGNED) FAIRPOST_SEQUENCE_PEOPLE=1000 $(BIN)/python -m pytest -n auto -m 'thorough or hypothesis' --timeout 3600 -o faulthandler_timeout=3660 $(ARGS)
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
+	@$(PIP) --group fuzz
 	@PYTHONPATH=. $(BIN)/python tests/smtp/fuzz_wire.py -max_total_time=$(FUZZ_S) -max_len=4096 -dict=tests/smtp/wire.dict -timeout=10 -rss_limit_mb=1024 -close_fd_mask=1
 
 attack: $(STAMP)  ## try ten times as hard to get through the walls between callers (some: ARGS='-k forged')
