@@ -113,6 +113,13 @@ def test_the_reason_is_the_limit_that_lasts_longest() -> None:
     assert admit(hourly, usage, now=START) == NotBefore(START + HOUR, Barrier.HOURLY)
 
 
+def test_a_providers_quota_is_used_to_the_last_send_that_fits() -> None:
+    limits = Limits(delay_ms=0, units_per_minute=250, units_per_send=100)
+    usage = charge(limits, charge(limits, Usage(), now=START), now=START + SECOND)
+    assert admit(limits, usage, now=START + 2 * SECOND) == NotBefore(START + MINUTE, Barrier.UNITS)
+    assert isinstance(admit(limits, usage, now=START + MINUTE), Go)
+
+
 def test_a_rest_is_kept_whatever_the_limits_allow() -> None:
     resting = Usage(rest=Rest(START + HOUR, RestReason.BACK_OFF, "421 slow down"))
     assert admit(Limits(), resting, now=START) == NotBefore(START + HOUR, Barrier.BACK_OFF, "421 slow down")
