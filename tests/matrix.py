@@ -30,7 +30,8 @@ ENDED = (0, 1)  # pytest: all passed, or some failed
 
 TESTS = (
     *("tests/accept", "tests/campaigns", "tests/engine", "tests/observe", "tests/auth", "tests/store"),
-    *("tests/release", "tests/retention", "tests/settle", "tests/simulation/test_core_machine.py"),
+    *("tests/release", "tests/retention", "tests/settle", "tests/events", "tests/webhooks"),
+    "tests/simulation/test_core_machine.py",
     *(
         "tests/api/test_walls.py",
         "tests/api/test_emails.py",
