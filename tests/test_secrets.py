@@ -4,7 +4,7 @@ import pytest
 
 from fairpost.model.secrets import masked
 from fairpost.smtp.auth import Password, without_secret
-from fairpost.transports.oauth.words import shown
+from fairpost.transports.oauth.sanitizer import shown
 
 
 @pytest.mark.parametrize(

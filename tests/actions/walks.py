@@ -17,9 +17,9 @@ from fairpost.auth import membership
 from fairpost.cli import app
 from fairpost.dev.inbox.mails import Arrived, add_mail
 from fairpost.model.account import Limits, Usage
+from fairpost.model.auth import Offered, Role
 from fairpost.model.campaign import Step
 from fairpost.model.ids import EmailId
-from fairpost.model.person import Offered, Role
 from fairpost.model.public_ids import Kind
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.verdict import InDoubt

@@ -9,7 +9,7 @@ from datetime import timedelta
 import httpx2 as httpx
 
 from fairpost.api.access import SESSION_COOKIE
-from fairpost.model.person import Person, Role
+from fairpost.model.auth import Person, Role
 from fairpost.model.tokens import hash_of
 from fairpost.regions.directory import HOME, MAIN
 from fairpost.store import auth as rows

@@ -8,7 +8,7 @@ import pytest
 
 from fairpost.api.topics import accounts
 from fairpost.model.account import Limits, WarmUp
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.model.reason import Reason
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.transport import Security

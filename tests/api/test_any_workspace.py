@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairpost.model.account import Limits
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 

@@ -1,8 +1,8 @@
 """Workspaces that are blocked on the operator's account: what the operator sees and does, and what they are told."""
 
 from fairpost.model.account import Limits
+from fairpost.model.auth import Role
 from fairpost.model.fault import Bounces
-from fairpost.model.person import Role
 from fairpost.store.blocks import block, read_blocks
 from fairpost.store.store import Store
 from tests.api.conftest import Api

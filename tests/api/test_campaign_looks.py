@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx2 as httpx
 
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.model.reason import Reason
 from fairpost.observe import campaign_progress
 from fairpost.store.campaign_progress import count

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.model.sender import SenderId, SenderLevel
 from fairpost.store import senders
 from tests.api.conftest import Api

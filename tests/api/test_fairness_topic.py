@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from fairpost.model.account import Limits
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.model.reason import Reason
 from fairpost.model.sender import Sender, SenderId, Throttle, Tier
 from fairpost.reasons.rendering import brief

@@ -11,7 +11,7 @@ import pytest
 
 from fairpost.api.pictures import PICTURES_BYTES_MAX
 from fairpost.dev.inbox.mails import Arrived, add_mail
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from tests.api.conftest import Api
 from tests.api.served import document
 from tests.api.signed_in import signed_in

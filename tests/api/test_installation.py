@@ -7,7 +7,7 @@ import pytest
 
 from fairpost.auth import membership
 from fairpost.model.account import Limits
-from fairpost.model.person import Offered, Person, Role
+from fairpost.model.auth import Offered, Person, Role
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 from tests.api.test_any_workspace import enqueue

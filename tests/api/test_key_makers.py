@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx2 as httpx
 
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from tests.api.conftest import Api
 from tests.api.signed_in import signed_in
 

@@ -18,8 +18,8 @@ from fairpost.api.protocol import STREAMS
 from fairpost.api.routes.live import router
 from fairpost.dev.inbox import mails
 from fairpost.model.account import Limits
+from fairpost.model.auth import Role
 from fairpost.model.errors import DatabaseUnavailable
-from fairpost.model.person import Role
 from fairpost.model.reason import Reason
 from fairpost.settings import Settings
 from fairpost.store import workspaces

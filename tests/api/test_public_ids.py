@@ -16,8 +16,8 @@ import httpx2 as httpx
 import pytest
 
 from fairpost.api.topics import TOPICS
+from fairpost.model.auth import Role
 from fairpost.model.ids import EmailId
-from fairpost.model.person import Role
 from fairpost.model.public_ids import Kind, PublicIds
 from fairpost.store import campaigns, prospects
 from fairpost.store.store import Store

@@ -16,7 +16,7 @@ from fairpost.auth import membership, passwords
 from fairpost.dev.inbox.mails import Mail, open_mail
 from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits
-from fairpost.model.person import Offered, Person, Role
+from fairpost.model.auth import Offered, Person, Role
 from fairpost.model.transport import Security
 from fairpost.portals.folder import BUILT_IN
 from fairpost.settings import read_settings

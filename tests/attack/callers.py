@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from fairpost.api.access import SESSION_COOKIE
 from fairpost.auth.codes import csrf_token_of
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.model.workspace import Scope
 from fairpost.regions.directory import MAIN
 from fairpost.store import auth as people

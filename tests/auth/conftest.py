@@ -10,7 +10,7 @@ from argon2 import PasswordHasher
 
 from fairpost.auth import membership, passwords, signing_in
 from fairpost.auth.mails import ServiceMail
-from fairpost.model.person import Offered, Person, Refused, Role, SignedIn, SignInBegun
+from fairpost.model.auth import Offered, Person, Refused, Role, SignedIn, SignInBegun
 from fairpost.model.tokens import hash_of
 from fairpost.portals.loading import built_in_portals
 from fairpost.store import auth as rows

@@ -8,7 +8,7 @@ from fairpost.auth import membership, signing_in
 from fairpost.auth.membership import LOCAL_OPERATOR
 from fairpost.auth.sessions import session_of
 from fairpost.auth.signing_in import ENTRY_LIFE, NO_ENTRY
-from fairpost.model.person import Offered, Person, Refused, Role, SignedIn
+from fairpost.model.auth import Offered, Person, Refused, Role, SignedIn
 from fairpost.store.workspaces import audit
 from tests.auth.conftest import PASSWORD, T0, Desk
 

@@ -10,7 +10,7 @@ import pytest
 from fairpost.auth import membership, passwords
 from fairpost.auth.membership import INVITATION_LIFE, RESET_LIFE, SETUP_LIFE
 from fairpost.auth.sessions import session_of
-from fairpost.model.person import Offered, Person, Refused, Role, SignInBegun
+from fairpost.model.auth import Offered, Person, Refused, Role, SignInBegun
 from tests.auth.conftest import PASSWORD, T0, Desk
 
 SECOND = timedelta(seconds=1)

@@ -6,7 +6,7 @@ import pytest
 
 from fairpost.auth import codes, membership, sessions
 from fairpost.auth.sessions import SESSION_IDLE, SESSION_LIFE, session_of
-from fairpost.model.person import Person, Refused, Role
+from fairpost.model.auth import Person, Refused, Role
 from tests.auth.conftest import PASSWORD, T0, Desk
 
 SECOND = timedelta(seconds=1)

@@ -18,8 +18,8 @@ from fairpost.auth.codes import CODE_LIFE, CODE_TRIES_MAX
 from fairpost.auth.sessions import session_of
 from fairpost.engine.runner import Runner
 from fairpost.model.account import Limits
+from fairpost.model.auth import LocalCode, Refused, Role, SignedIn, SignInBegun
 from fairpost.model.email import Outgoing
-from fairpost.model.person import LocalCode, Refused, Role, SignedIn, SignInBegun
 from fairpost.model.report import Report
 from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import SERVICE_WORKSPACE

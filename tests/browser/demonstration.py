@@ -12,15 +12,15 @@ from pathlib import Path
 from fairpost.campaigns import launching
 from fairpost.campaigns.applying import apply
 from fairpost.campaigns.file import CampaignFile, FileStep
-from fairpost.dev.demo.background import SecondAct
-from fairpost.dev.demo.burst import FirstAct
+from fairpost.dev.demo.background import Background
+from fairpost.dev.demo.burst import Burst
 from fairpost.dev.demo.campaign import LIST
-from fairpost.dev.demo.stage import BOUNCE_PERCENT_MAX, FIRST_ACT, POOLS, SHOP, put_accounts, put_workspaces
+from fairpost.dev.demo.stage import BOUNCE_PERCENT_MAX, BURST, POOLS, SHOP, put_accounts, put_workspaces
 from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Lease, Limits, Usage
+from fairpost.model.auth import Role
 from fairpost.model.campaign import Gap
 from fairpost.model.ids import EmailId
-from fairpost.model.person import Role
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.transport import Security
 from fairpost.model.verdict import Retry, Sent, Verdict
@@ -87,15 +87,15 @@ class Demonstration:
         await inbox.start()
         server = SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
         await put_workspaces(self._store)
-        await put_accounts(self._store, FIRST_ACT, server)
+        await put_accounts(self._store, BURST, server)
         await _lay_past_hours(self._store)
         await _set_up_shop(self._api, server)
         await _deliver_at_the_second_attempt(self._store)
         engine = Engine.start(self._url, None, self._home)
         try:
             await until(engine.is_ready, "the engine is ready", s_max=WAIT_S_MAX)
-            second = SecondAct(self._store, server, dice=chance.dice("pictures"))
-            rush = FirstAct(self._store, server, flood=400)
+            second = Background(self._store, server, dice=chance.dice("pictures"))
+            rush = Burst(self._store, server, flood=400)
             await rush.begin()
             await eventually(lambda: _is_done(rush), "the rush is over", s_max=WAIT_S_MAX)
             await second.begin()
@@ -174,11 +174,11 @@ async def _launch(store: Store) -> None:
     await launching.schedule(store, await launching.launch(store, campaign, skip_incomplete=False, by="nora", now=now))
 
 
-async def _is_done(rush: FirstAct) -> bool:
+async def _is_done(rush: Burst) -> bool:
     return (await rush.look()).is_done
 
 
-async def _trickle(store: Store, second: SecondAct) -> None:
+async def _trickle(store: Store, second: Background) -> None:
     """Everyday mail; and a progress point of the campaigns every few seconds instead of every minute, because they are
     short.
     """

@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from fairpost.api.access import SESSION_COOKIE
 from fairpost.auth import passwords
-from fairpost.model.person import Person, Role
+from fairpost.model.auth import Person, Role
 from fairpost.store import auth as rows
 from fairpost.store.store import Store
 from tests.api.signed_in import session_of

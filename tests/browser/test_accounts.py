@@ -13,9 +13,9 @@ from playwright.async_api import Locator, Page, Route, expect
 from fairpost.dev.emulate.server import GmailEmulator
 from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits, WarmUp
+from fairpost.model.auth import Role
 from fairpost.model.fault import Bounces
 from fairpost.model.ids import EmailId
-from fairpost.model.person import Role
 from fairpost.model.reason import Reason
 from fairpost.model.transport import Security
 from fairpost.observe.emails import show_email

@@ -11,7 +11,7 @@ from playwright.async_api import Locator, Page, expect
 
 from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.model.prospect import ProspectLine
 from fairpost.model.transport import Security
 from fairpost.store.prospects import import_prospects

@@ -9,8 +9,8 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from fairpost.model.account import Lease, Limits, Usage
+from fairpost.model.auth import Role
 from fairpost.model.ids import EmailId
-from fairpost.model.person import Role
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.verdict import Bounced, Failed, InDoubt, Retry, Sent, Verdict
 from tests.api.conftest import Api

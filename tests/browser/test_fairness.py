@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from fairpost.model.account import Limits
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.model.sender import SenderId
 from fairpost.observe.emails import stops_on
 from fairpost.reasons.rendering import brief, brief_or_none

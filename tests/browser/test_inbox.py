@@ -8,8 +8,8 @@ from playwright.async_api import Locator, Page, expect
 from fairpost.dev.inbox import mails
 from fairpost.dev.inbox.server import InboxServer, ServerOptions
 from fairpost.model.account import Limits
+from fairpost.model.auth import Role
 from fairpost.model.ids import AccountId
-from fairpost.model.person import Role
 from fairpost.model.transport import Security
 from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api

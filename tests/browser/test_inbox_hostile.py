@@ -205,7 +205,7 @@ async def test_the_policy_alone_stops_them_as_well(api: Api, page: Page, beacon:
     watch = Watch(page)
     await page.goto(f"/inbox/{id_}")
     await page.locator("iframe.mail").wait_for()
-    own = Payload("a script of ours", '<script src="/static/people.js"></script>')
+    own = Payload("a script of ours", '<script src="/static/auth.js"></script>')
     payloads = (*PAYLOADS, own)
     await page.evaluate(COPY, len(payloads))
     frames = list(zip(payloads, await opened(page, "body > iframe.mail", len(payloads)), strict=True))

@@ -5,7 +5,7 @@ from playwright.async_api import Locator, Page, expect
 
 from fairpost.auth import sessions
 from fairpost.model.account import Limits
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api
 from tests.browser.axe import check_accessibility

@@ -7,7 +7,7 @@ import httpx2 as httpx
 import pytest
 from playwright.async_api import FrameLocator, Locator, Page, expect
 
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.model.webhook import Answered
 from tests.api.conftest import Api
 from tests.api.test_domain_keys import zone
@@ -17,7 +17,7 @@ from tests.browser.conftest import on_two_screens
 from tests.browser.faults import Faults
 from tests.browser.pages import fits, go
 from tests.browser.signing_in import PASSWORD, Someone, add_admin, add_member, signed_in
-from tests.browser.test_people import button
+from tests.browser.test_auth import button
 from tests.providers.test_domain_proof import nameserver
 
 HOSTILE = """<h1>Hi {{ first_name }}</h1><script>parent.document.title = "taken"</script>

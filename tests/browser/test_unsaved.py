@@ -9,8 +9,8 @@ from playwright.async_api import Dialog, Locator, Page, Response, Route, expect
 from tests.api.conftest import Api
 from tests.browser.axe import check_accessibility
 from tests.browser.signing_in import add_member, signed_in
+from tests.browser.test_auth import button
 from tests.browser.test_campaigns import prepare
-from tests.browser.test_people import button
 from tests.browser.test_settings import dialog, entry
 
 HERE = re.compile("/settings/templates/spring$")

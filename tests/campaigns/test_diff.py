@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairpost.campaigns.diff import LINES_COMPARED_MAX, Change, diff, in_lines
 from fairpost.campaigns.file import CampaignFile, FileStep, parse_campaign
-from fairpost.campaigns.words import DURATION_S_MAX
+from fairpost.campaigns.parsers import DURATION_S_MAX
 from fairpost.campaigns.writer import to_toml
 from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
 from fairpost.model.window import Quota, SendingWindow

@@ -18,7 +18,7 @@ import pytest
 from fairpost.api.access import SESSION_COOKIE
 from fairpost.dev.inbox.mails import Arrived, add_mail, delete_mails, list_mails, open_mail
 from fairpost.model.account import Limits, Usage
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.model.report import Reached, Report
 from fairpost.model.verdict import InDoubt
 from fairpost.model.workspace import Scope

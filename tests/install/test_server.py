@@ -18,7 +18,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 from fairpost.__main__ import FOR_DEVELOPMENT
 from fairpost.api.access import SESSION_COOKIE
 from fairpost.extras import PACKAGES, Extra, how_to_install
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.store import auth
 from fairpost.store.store import Store
 from tests.api.signed_in import session_of

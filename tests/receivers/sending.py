@@ -11,8 +11,8 @@ from fairpost.actions.acting import Actor, Done
 from fairpost.actions.domains import AddKey, CheckDomain, add_key, check
 from fairpost.engine.runner import Runner
 from fairpost.model.account import Limits
+from fairpost.model.auth import Person, Role
 from fairpost.model.ids import AccountId, EmailId, PersonId
-from fairpost.model.person import Person, Role
 from fairpost.model.prospect import ProspectLine
 from fairpost.model.transport import Security
 from fairpost.policy.domain_health import Finding

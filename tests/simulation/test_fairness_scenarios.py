@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from fairpost.dev.simulate.fair_algorithms import Email, Fairpost, Fifo, WholeShares
-from fairpost.dev.simulate.fairness import START, Course, compare, emails_of, fair_shares, figures, run
+from fairpost.dev.simulate.fairness import START, Record, compare, emails_of, fair_shares, figures, run
 from fairpost.dev.simulate.plot import draw
 from fairpost.dev.simulate.scenarios import SCENARIOS, Arrival, Scenario, Sender, scenario
 from fairpost.policy.inequality import jain
@@ -25,7 +25,7 @@ def with_fewer_small(chosen: Scenario) -> Scenario:
     return replace(chosen, arrivals=tuple(arrival for arrival in chosen.arrivals if arrival.sender in kept))
 
 
-async def ours(store: Store, chosen: Scenario, seed: int = 1) -> Course:
+async def ours(store: Store, chosen: Scenario, seed: int = 1) -> Record:
     return await run(chosen, await Fairpost.open(store, chosen, START), emails_of(chosen, seed=seed))
 
 
@@ -38,13 +38,13 @@ async def test_equal_senders_with_enough_waiting_get_the_same_in_any_ten_rounds(
         slots_per_minute=35,  # which twelve cannot share evenly
         arrivals=tuple(Arrival(0, each, 100) for each in senders),
     )
-    course = await ours(store, equal)
+    record = await ours(store, equal)
     for first in range(11):
         got: Counter[Sender] = Counter()
-        for each in course.rounds[first : first + 10]:
+        for each in record.rounds[first : first + 10]:
             got.update(each.served)
         assert jain(got[each] for each in senders) >= 0.99
-    assert (figures(course).jain or 0) >= 0.99
+    assert (figures(record).jain or 0) >= 0.99
 
 
 async def test_shares_are_in_proportion_to_the_weights(store: Store) -> None:
@@ -62,19 +62,19 @@ async def test_no_slot_is_unused_while_anything_is_eligible(store: Store, name: 
 
 async def test_a_newcomer_behind_a_large_backlog_is_served_in_the_round_in_which_it_comes(store: Store) -> None:
     chosen = scenario("whale", seed=4, scale=0.2)
-    course = await ours(store, chosen)
-    (newcomer,) = [email for email in course.left if email.sender.group == "newcomer"]
-    assert course.rounds[newcomer.minute].eligible[chosen.arrivals[0].sender] > 1000
-    assert course.wait_s(newcomer) == 0
+    record = await ours(store, chosen)
+    (newcomer,) = [email for email in record.left if email.sender.group == "newcomer"]
+    assert record.rounds[newcomer.minute].eligible[chosen.arrivals[0].sender] > 1000
+    assert record.wait_s(newcomer) == 0
 
 
 async def test_nothing_of_a_throttled_sender_goes_out_and_the_others_fill_the_slots(store: Store) -> None:
     chosen = scenario("abuser", seed=5, scale=0.2)
     (throttle,) = chosen.throttles
-    course = await ours(store, chosen)
-    assert sum(throttle.sender in each.served for each in course.rounds[: throttle.minute]) > 10
-    assert not any(throttle.sender in each.served for each in course.rounds[throttle.minute :])
-    assert all(left is not None for email, left in course.left.items() if email.sender is not throttle.sender)
+    record = await ours(store, chosen)
+    assert sum(throttle.sender in each.served for each in record.rounds[: throttle.minute]) > 10
+    assert not any(throttle.sender in each.served for each in record.rounds[throttle.minute :])
+    assert all(left is not None for email, left in record.left.items() if email.sender is not throttle.sender)
 
 
 async def test_large_senders_get_the_same_however_many_domains_they_spread_over(store: Store) -> None:
@@ -87,10 +87,10 @@ async def test_large_senders_get_the_same_however_many_domains_they_spread_over(
         slots_per_minute=20,
         arrivals=(Arrival(0, large, 200), Arrival(0, spreader, 200)),
     )
-    courses = await compare(store, two, seed=1)
-    assert figures(courses["fairpost"]).groups["spreader"].share == 0.5
-    assert figures(courses["seed"]).groups["spreader"].share == 0.9
-    assert figures(courses["seed"]).largest_share == 0.9
+    records = await compare(store, two, seed=1)
+    assert figures(records["fairpost"]).groups["spreader"].share == 0.5
+    assert figures(records["seed"]).groups["spreader"].share == 0.9
+    assert figures(records["seed"]).largest_share == 0.9
 
 
 def mail(*senders: tuple[Sender, int]) -> list[Email]:
@@ -151,8 +151,8 @@ def test_a_scenario_is_the_same_for_the_same_seed_and_has_no_more_than_it_says(n
 async def test_the_same_courses_give_the_same_plot() -> None:
     chosen = scenario("tiers", seed=1, scale=0.1)
     arrivals = emails_of(chosen, seed=1)
-    courses = {"fifo": await run(chosen, Fifo(), arrivals), "seed": await run(chosen, WholeShares(), arrivals)}
-    drawn = draw(courses)
+    records = {"fifo": await run(chosen, Fifo(), arrivals), "seed": await run(chosen, WholeShares(), arrivals)}
+    drawn = draw(records)
     assert drawn.startswith("<?xml")
     assert len(drawn) > 10_000
-    assert drawn == draw(courses)
+    assert drawn == draw(records)

@@ -10,9 +10,9 @@ from typing import NoReturn, TypeVar
 from fairpost.actions.acting import Actor, action
 from fairpost.auth import key_makers, membership, signing_in
 from fairpost.auth.mails import NAME_CHARS_MAX, ServiceMail
-from fairpost.model import person as people
+from fairpost.model import auth as people
+from fairpost.model.auth import Offered, Person, Role
 from fairpost.model.errors import Refusal
-from fairpost.model.person import Offered, Person, Role
 from fairpost.model.workspace import ApiKey
 from fairpost.store import workspaces
 from fairpost.store.store import Store

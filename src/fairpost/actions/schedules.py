@@ -5,8 +5,8 @@ from datetime import date, time
 
 from fairpost.actions.acting import Actor, action
 from fairpost.campaigns.calendars import set_schedule
+from fairpost.campaigns.parsers import EVERY_DAY, WHOLE_DAY
 from fairpost.campaigns.values import HOLIDAYS_MAX
-from fairpost.campaigns.words import EVERY_DAY, WHOLE_DAY
 from fairpost.model.campaign import Schedule
 from fairpost.model.errors import Refusal
 from fairpost.model.window import Quota, SendingWindow

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from fairpost.actions.acting import Actor, action
 from fairpost.actions.members import NamedPerson, person_of
 from fairpost.auth import membership, sessions, signing_in
+from fairpost.model.auth import Accepted, LocalCode, Person, Refused, SignedIn
 from fairpost.model.errors import Refusal
-from fairpost.model.person import Accepted, LocalCode, Person, Refused, SignedIn
 from fairpost.store.store import Store
 
 

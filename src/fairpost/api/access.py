@@ -13,9 +13,9 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 from fairpost.api.errors import ApiError, not_found
 from fairpost.api.service import Service, service_of
 from fairpost.auth import codes, sessions
+from fairpost.model.auth import Person, Role, Session
 from fairpost.model.ids import EmailId
 from fairpost.model.names import WORKSPACE_NAME
-from fairpost.model.person import Person, Role, Session
 from fairpost.model.public_ids import PublicIds
 from fairpost.model.workspace import SERVICE_WORKSPACE, Scope
 from fairpost.regions.directory import HOME

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from fairpost.model.person import Person, Role
+from fairpost.model.auth import Person, Role
 from fairpost.model.workspace import ApiKey
 from fairpost.store import auth as rows
 from fairpost.store import workspaces

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
+from fairpost.model.auth import Offered, Person
 from fairpost.model.durations import say_roughly
 from fairpost.model.errors import FairpostError
-from fairpost.model.person import Offered, Person
 from fairpost.model.workspace import SERVICE_WORKSPACE
 from fairpost.portals.loading import Portals
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from fairpost.auth import passwords
 from fairpost.auth.mails import NAME_CHARS_MAX, ServiceMail, link
 from fairpost.auth.signing_in import ADDRESS_CHARS_MAX, begin_session, offer_entry, salt_of, take_attempt_of
+from fairpost.model.auth import Accepted, Offered, Person, Refused, Role
 from fairpost.model.errors import NotFound
 from fairpost.model.ids import PersonId
 from fairpost.model.names import WORKSPACE_NAME
-from fairpost.model.person import Accepted, Offered, Person, Refused, Role
 from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import SERVICE_WORKSPACE
 from fairpost.store import auth as rows

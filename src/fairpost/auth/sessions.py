@@ -4,8 +4,8 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from fairpost.model.auth import Session
 from fairpost.model.ids import PersonId
-from fairpost.model.person import Session
 from fairpost.model.tokens import hash_of
 from fairpost.store import auth as rows
 

@@ -14,8 +14,8 @@ from fairpost.auth.codes import CODE_LIFE, CODE_TRIES_MAX, CODES_MAX
 from fairpost.auth.mails import ServiceMail
 from fairpost.auth.sessions import SESSION_LIFE, agent_of
 from fairpost.model import networks
+from fairpost.model.auth import LocalCode, Offered, Person, Refused, SignedIn, SignInBegun
 from fairpost.model.ids import PersonId
-from fairpost.model.person import LocalCode, Offered, Person, Refused, SignedIn, SignInBegun
 from fairpost.model.tokens import hash_of
 from fairpost.store import auth as rows
 from fairpost.store.workspaces import write_audit

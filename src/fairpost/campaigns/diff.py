@@ -8,7 +8,7 @@ from difflib import unified_diff
 from typing import Any
 
 from fairpost.campaigns.file import CampaignFile, FileStep
-from fairpost.campaigns.words import (
+from fairpost.campaigns.parsers import (
     gap_in_words,
     hours_in_words,
     ramp_up_in_words,

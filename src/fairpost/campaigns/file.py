@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairpost.campaigns import values
+from fairpost.campaigns.parsers import EVERY_DAY, NO_RAMP_UP, WHOLE_DAY, shown
 from fairpost.campaigns.texts import named_text, text_of
-from fairpost.campaigns.words import EVERY_DAY, NO_RAMP_UP, WHOLE_DAY, shown
 from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
 from fairpost.model.errors import FairpostError
 from fairpost.model.mailbox import HeaderFields

@@ -5,8 +5,8 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
+from fairpost.campaigns.parsers import shown
 from fairpost.campaigns.values import line
-from fairpost.campaigns.words import shown
 
 TEMPLATE_BYTES_MAX = 4_194_304  # the maximum characters of a template, at four bytes each
 PATH_CHARS_MAX = 1_000

@@ -8,8 +8,8 @@ import re
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from fairpost.campaigns import words
-from fairpost.campaigns.words import shown
+from fairpost.campaigns import parsers
+from fairpost.campaigns.parsers import shown
 from fairpost.model.campaign import Gap
 from fairpost.model.email_fields import EMAIL_TYPE
 from fairpost.model.mailbox import Mailbox
@@ -149,11 +149,11 @@ def moment(value: Any) -> datetime:
 
 
 def gap(value: Any) -> Gap | None:
-    return words.gap(text(value, "30-90"))
+    return parsers.gap(text(value, "30-90"))
 
 
 def delay(value: Any) -> int:
-    return words.duration_s(text(value, "3d"))
+    return parsers.duration_s(text(value, "3d"))
 
 
 def flag(value: Any) -> bool:
@@ -170,12 +170,12 @@ def is_recipients(value: Any) -> bool:
 
 def days(value: Any) -> frozenset[int]:
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-        return words.weekdays(",".join(value))
-    return words.weekdays(text(value, "mon-fri"))
+        return parsers.weekdays(",".join(value))
+    return parsers.weekdays(text(value, "mon-fri"))
 
 
-def hours(value: Any) -> words.Hours:
-    return words.hours(text(value, "09:00-17:00"))
+def hours(value: Any) -> parsers.Hours:
+    return parsers.hours(text(value, "09:00-17:00"))
 
 
 def holidays(value: Any) -> frozenset[date]:
@@ -197,11 +197,11 @@ def daily_max(value: Any) -> int | None:
     return int(value)
 
 
-def ramp_up(value: Any) -> words.RampUp:
+def ramp_up(value: Any) -> parsers.RampUp:
     if isinstance(value, bool):
-        return (RAMP_UP_DAYS, ()) if value else words.NO_RAMP_UP
+        return (RAMP_UP_DAYS, ()) if value else parsers.NO_RAMP_UP
     if isinstance(value, str):
-        return words.ramp_up(value)
+        return parsers.ramp_up(value)
     if _is_whole(value):
         return value, ()
     if isinstance(value, list) and value and all(map(_is_whole, value)):

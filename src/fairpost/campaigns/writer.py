@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from fairpost.campaigns.file import CampaignFile, FileStep
-from fairpost.campaigns.words import gap_in_words, hours_in_words, weekdays_in_words
+from fairpost.campaigns.parsers import gap_in_words, hours_in_words, weekdays_in_words
 from fairpost.model.campaign import Schedule
 from fairpost.model.durations import write_duration
 from fairpost.model.window import Quota, SendingWindow

@@ -14,7 +14,7 @@ from fairpost.cli.option_groups import expanded
 from fairpost.cli.output import AsJson, note, print_json, print_table
 from fairpost.cli.server_options import ServerOptions, given_server
 from fairpost.cli.session import with_store
-from fairpost.cli.trial import print_trial, trial_facts
+from fairpost.cli.verify_view import print_verification, verification_facts
 from fairpost.model.account import LIMITS, AccountStatus
 from fairpost.model.errors import FairpostError, NotFound
 from fairpost.model.names import NAME_RULE, POOL_RULE, is_name, is_pool
@@ -244,9 +244,9 @@ def verify(name: Name, as_json: AsJson = False) -> None:
     account = with_store(lambda store: store.account_named(name), settings=settings)
     tried, then = _try(account, settings)
     if as_json:
-        print_json({"name": name, "ok": then is None, "steps": trial_facts(tried), "then": then})
+        print_json({"name": name, "ok": then is None, "steps": verification_facts(tried), "then": then})
     else:
-        print_trial(tried)
+        print_verification(tried)
         typer.echo(f"{name} can log in and send" if then is None else then)
     if then is not None:
         raise typer.Exit(1)
@@ -283,7 +283,7 @@ def resume(
     account = with_store(lambda store: store.account_named(name), settings=settings)
     if account.status is AccountStatus.SUSPENDED and not no_verify:
         tried, then = _try(account, settings)
-        print_trial(tried)
+        print_verification(tried)
         if then is not None:
             raise FairpostError(f'Account "{name}" stays suspended, because its server still does not work. {then}')
     blocked = with_store(lambda store: _resume(store, name), settings=settings)

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from fairpost.cli import people_view
+from fairpost.cli import auth_view
 from fairpost.cli.output import AsJson
 from fairpost.cli.session import with_home_store
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 
 app = typer.Typer(no_args_is_help=True, help="Invite and manage the people who run the service.")
 
@@ -26,7 +26,7 @@ def invite(address: Address, name: Name = "", send: Send = False, as_json: AsJso
     \b
     Example: fairpost admin invite ann@example.com --name "Ann Lee"
     """
-    people_view.invite(workspace=None, address=address, name=name, role=Role.ADMIN, send=send, as_json=as_json)
+    auth_view.invite(workspace=None, address=address, name=name, role=Role.ADMIN, send=send, as_json=as_json)
 
 
 @app.command("list")
@@ -39,7 +39,7 @@ def list_(as_json: AsJson = False) -> None:
     from fairpost.auth.membership import people
 
     found = with_home_store(lambda home: people(home, None))
-    people_view.show_people(found, nobody="No admins yet. See: fairpost admin invite --help", as_json=as_json)
+    auth_view.show_people(found, nobody="No admins yet. See: fairpost admin invite --help", as_json=as_json)
 
 
 @app.command()
@@ -51,7 +51,7 @@ def code(address: Address, as_json: AsJson = False) -> None:
     \b
     Example: fairpost admin code ann@example.com
     """
-    people_view.show_code(None, address, as_json=as_json)
+    auth_view.show_code(None, address, as_json=as_json)
 
 
 @app.command()
@@ -65,8 +65,8 @@ def link(address: Address, as_json: AsJson = False) -> None:
     """
     from fairpost.actions import members
 
-    offered = people_view.act_where_known(None, members.link, members.NamedPerson(workspace=None, address=address))
-    people_view.show_entry(offered, as_json=as_json)
+    offered = auth_view.act_where_known(None, members.link, members.NamedPerson(workspace=None, address=address))
+    auth_view.show_entry(offered, as_json=as_json)
 
 
 @app.command()
@@ -78,7 +78,7 @@ def reset(address: Address, as_json: AsJson = False) -> None:
     \b
     Example: fairpost admin reset ann@example.com
     """
-    people_view.reset(workspace=None, address=address, as_json=as_json)
+    auth_view.reset(workspace=None, address=address, as_json=as_json)
 
 
 @app.command()
@@ -90,7 +90,7 @@ def disable(address: Address) -> None:
     \b
     Example: fairpost admin disable ann@example.com
     """
-    people_view.disable_admin(address)
+    auth_view.disable_admin(address)
 
 
 @app.command()
@@ -100,7 +100,7 @@ def enable(address: Address) -> None:
     \b
     Example: fairpost admin enable ann@example.com
     """
-    people_view.enable(workspace=None, address=address)
+    auth_view.enable(workspace=None, address=address)
 
 
 @app.command()
@@ -114,4 +114,4 @@ def sessions(
     \b
     Example: fairpost admin sessions ann@example.com --revoke
     """
-    people_view.show_sessions(None, address, revoke=revoke, as_json=as_json)
+    auth_view.show_sessions(None, address, revoke=revoke, as_json=as_json)

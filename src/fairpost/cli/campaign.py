@@ -487,7 +487,7 @@ def _emails_of(view: "CampaignView") -> int:
 
 
 def _gap(text: str) -> "Gap | None":
-    from fairpost.campaigns.words import gap
+    from fairpost.campaigns.parsers import gap
 
     try:
         return gap(text)

@@ -25,7 +25,7 @@ COLUMNS = (
 
 
 def print_campaign(view: "CampaignView") -> None:
-    from fairpost.campaigns.words import gap_in_words
+    from fairpost.campaigns.parsers import gap_in_words
     from fairpost.reasons.rendering import brief_or_none, command, told
 
     campaign, progress = view.campaign, view.progress

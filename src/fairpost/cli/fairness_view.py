@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from fairpost.cli.output import print_table
 from fairpost.cli.plots import sparkline
-from fairpost.dev.simulate.fairness import TITLES, Course, Figures, GroupFigures
+from fairpost.dev.simulate.fairness import TITLES, Figures, GroupFigures, Record
 
 WORDS = {
     "jain": "Jain's index, worst ten minutes (1: fair)",
@@ -19,9 +19,9 @@ WORDS = {
 }
 
 
-def show(courses: Mapping[str, Course], figures: Mapping[str, Figures]) -> None:
-    scenario = next(iter(courses.values())).scenario
-    titles = [TITLES[name] for name in courses]
+def show(records: Mapping[str, Record], figures: Mapping[str, Figures]) -> None:
+    scenario = next(iter(records.values())).scenario
+    titles = [TITLES[name] for name in records]
     print_table(
         ["", *(f">{title}" for title in titles)],
         ([words, *(_in_words(key, getattr(each, key)) for each in figures.values())] for key, words in WORDS.items()),
@@ -38,7 +38,7 @@ def show(courses: Mapping[str, Course], figures: Mapping[str, Figures]) -> None:
     print_table(
         ["senders", *titles],
         (
-            [group, *(sparkline(course.share_over_time(group)) for course in courses.values())]
+            [group, *(sparkline(record.share_over_time(group)) for record in records.values())]
             for group in scenario.groups
         ),
         title=f"\nshare of the slots, from minute 0 to {scenario.minutes}",

@@ -10,7 +10,7 @@ from fairpost.cli.acting import act
 from fairpost.cli.arguments import span
 from fairpost.cli.output import AsJson, print_json, print_table
 from fairpost.cli.session import with_store
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.model.workspace import Scope
 from fairpost.settings import read_settings
 

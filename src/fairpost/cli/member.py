@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairpost.cli import people_view
+from fairpost.cli import auth_view
 from fairpost.cli.admin import Address, Name, Revoke, Send
 from fairpost.cli.output import AsJson, plain, print_json
 from fairpost.cli.session import with_store
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 
 if TYPE_CHECKING:
     from fairpost.actions.members import Lowered
@@ -48,7 +48,7 @@ def add(
     \b
     Example: fairpost member add acme bob@example.com --role sender
     """
-    people_view.invite(workspace=workspace, address=address, name=name, role=role, send=send, as_json=as_json)
+    auth_view.invite(workspace=workspace, address=address, name=name, role=role, send=send, as_json=as_json)
 
 
 @app.command("list")
@@ -61,7 +61,7 @@ def list_(workspace: Workspace, as_json: AsJson = False) -> None:
     from fairpost.auth.membership import people
 
     found = with_store(lambda store: people(store, workspace))
-    people_view.show_people(found, nobody=plain(f"workspace {workspace} has no members"), as_json=as_json)
+    auth_view.show_people(found, nobody=plain(f"workspace {workspace} has no members"), as_json=as_json)
 
 
 @app.command()
@@ -82,7 +82,7 @@ def role(
     from fairpost.actions import members
 
     request = members.ChangeRole(workspace=workspace, address=address, role=new_role, revoke_keys=revoke_keys)
-    changed = people_view.act_where_known(workspace, members.change_role, request)
+    changed = auth_view.act_where_known(workspace, members.change_role, request)
     said = f"{changed.person.address} is {changed.person.role} of workspace {workspace}"
     _show_lowered(changed, said, revoke_keys=revoke_keys, as_json=as_json)
 
@@ -96,7 +96,7 @@ def reset(workspace: Workspace, address: Address, as_json: AsJson = False) -> No
     \b
     Example: fairpost member reset acme bob@example.com
     """
-    people_view.reset(workspace=workspace, address=address, as_json=as_json)
+    auth_view.reset(workspace=workspace, address=address, as_json=as_json)
 
 
 @app.command()
@@ -108,7 +108,7 @@ def code(workspace: Workspace, address: Address, as_json: AsJson = False) -> Non
     \b
     Example: fairpost member code acme bob@example.com
     """
-    people_view.show_code(workspace, address, as_json=as_json)
+    auth_view.show_code(workspace, address, as_json=as_json)
 
 
 @app.command()
@@ -123,7 +123,7 @@ def disable(workspace: Workspace, address: Address, revoke_keys: RevokeKeys = Fa
     from fairpost.actions import members
 
     request = members.Disable(workspace=workspace, address=address, revoke_keys=revoke_keys)
-    changed = people_view.act_where_known(workspace, members.disable_member, request)
+    changed = auth_view.act_where_known(workspace, members.disable_member, request)
     said = f"disabled: {changed.person.role} {changed.person.address} of workspace {workspace}; all sessions ended"
     _show_lowered(changed, said, revoke_keys=revoke_keys, as_json=as_json)
 
@@ -135,7 +135,7 @@ def enable(workspace: Workspace, address: Address) -> None:
     \b
     Example: fairpost member enable acme bob@example.com
     """
-    people_view.enable(workspace=workspace, address=address)
+    auth_view.enable(workspace=workspace, address=address)
 
 
 @app.command()
@@ -145,14 +145,14 @@ def sessions(workspace: Workspace, address: Address, revoke: Revoke = False, as_
     \b
     Example: fairpost member sessions acme bob@example.com --revoke
     """
-    people_view.show_sessions(workspace, address, revoke=revoke, as_json=as_json)
+    auth_view.show_sessions(workspace, address, revoke=revoke, as_json=as_json)
 
 
 def _show_lowered(changed: "Lowered", said: str, *, revoke_keys: bool, as_json: bool) -> None:
     if as_json:
         ids = [key.id for key in changed.keys]
         kept, revoked = ([], ids) if revoke_keys else (ids, [])
-        print_json({"person": people_view.facts(changed.person), "keys": kept, "keys_revoked": revoked})
+        print_json({"person": auth_view.facts(changed.person), "keys": kept, "keys_revoked": revoked})
         return
     typer.echo(plain(said))
     for key in changed.keys:

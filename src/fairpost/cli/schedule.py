@@ -78,7 +78,7 @@ def set_(
     \b
     Example: fairpost schedule set --timezone Europe/Berlin --days mon-fri --hours 09:00-17:00 --quota 200 --ramp-up 10d
     """
-    from fairpost.campaigns import words
+    from fairpost.campaigns import parsers
 
     if any_time and (days is not None or hours is not None):
         raise typer.BadParameter("--any-time cannot be combined with --days and --hours")
@@ -94,12 +94,12 @@ def set_(
     request = SetSchedule(
         workspace=chosen(workspace),
         timezone=_read("--timezone", _timezone, timezone),
-        days=_read("--days", words.weekdays, days),
-        hours=_read("--hours", words.hours, hours),
+        days=_read("--days", parsers.weekdays, days),
+        hours=_read("--hours", parsers.hours, hours),
         holidays=_read("--holiday", _holidays, holiday) or frozenset(),
         drops_holidays=no_holidays,
         daily_max=quota,
-        ramp_up=_read("--ramp-up", words.ramp_up, ramp_up),
+        ramp_up=_read("--ramp-up", parsers.ramp_up, ramp_up),
     )
 
     async def work(store: "Store") -> "tuple[ShownSchedule, bool]":
@@ -157,7 +157,7 @@ def _timezone(text: str) -> str:
     """Parse a time zone. The name must be exact: a spelling that works on this machine may fail on another."""
     from zoneinfo import available_timezones
 
-    from fairpost.campaigns.words import shown
+    from fairpost.campaigns.parsers import shown
 
     known = available_timezones()
     if text in known:
@@ -176,8 +176,8 @@ def _near(text: str, zones: "Sequence[str]") -> list[str]:
 
 
 def _holidays(texts: list[str]) -> frozenset[date]:
+    from fairpost.campaigns.parsers import shown
     from fairpost.campaigns.values import YEARS
-    from fairpost.campaigns.words import shown
 
     found = set()
     for text in texts:

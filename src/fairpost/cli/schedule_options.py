@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import typer
 
-from fairpost.campaigns import words
+from fairpost.campaigns import parsers
 from fairpost.model.campaign import Gap
 from fairpost.model.window import SendingWindow
 
@@ -16,16 +16,16 @@ T = TypeVar("T")
 
 def parse_duration(text: str) -> int:
     """Parse a duration such as 3d, 12h or 30m, and return it in seconds."""
-    return _read(words.duration_s, text)
+    return _read(parsers.duration_s, text)
 
 
 def parse_window(text: str, timezone: str, holidays: Iterable[date] = ()) -> SendingWindow:
     """Parse a window such as "mon-fri 09:00-17:00". Days alone mean all day; hours alone mean every day."""
     days, hours = _parts(text)
-    start, end = _read(words.hours, hours or "all")
+    start, end = _read(parsers.hours, hours or "all")
     return SendingWindow(
         timezone=timezone,
-        days=_read(words.weekdays, days or "all"),
+        days=_read(parsers.weekdays, days or "all"),
         start=start,
         end=end,
         holidays=frozenset(holidays),
@@ -34,17 +34,17 @@ def parse_window(text: str, timezone: str, holidays: Iterable[date] = ()) -> Sen
 
 def parse_gap(text: str) -> Gap | None:
     """Parse a gap in seconds, such as 30-90, or "none"."""
-    return _read(words.gap, text)
+    return _read(parsers.gap, text)
 
 
-def parse_ramp_up(text: str) -> words.RampUp:
-    return _read(words.ramp_up, text)
+def parse_ramp_up(text: str) -> parsers.RampUp:
+    return _read(parsers.ramp_up, text)
 
 
 def parse_timezone(text: str) -> str:
     """Parse a time zone. The name must be exact: a spelling that works on this machine may fail on another."""
     if text not in available_timezones():
-        raise typer.BadParameter(f"must be a name such as Europe/Berlin, got {words.shown(text)}")
+        raise typer.BadParameter(f"must be a name such as Europe/Berlin, got {parsers.shown(text)}")
     return text
 
 
@@ -52,7 +52,7 @@ def parse_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"must be a day such as 2027-12-25, got {words.shown(text)}") from None
+        raise typer.BadParameter(f"must be a day such as 2027-12-25, got {parsers.shown(text)}") from None
 
 
 def parse_moment(text: str, timezone: str) -> datetime:
@@ -60,7 +60,7 @@ def parse_moment(text: str, timezone: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"must be a time such as 2027-03-01T09:00, got {words.shown(text)}") from None
+        raise typer.BadParameter(f"must be a time such as 2027-03-01T09:00, got {parsers.shown(text)}") from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(timezone))
 
 

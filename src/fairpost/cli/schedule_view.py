@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from fairpost.campaigns.words import DAYS, hours_in_words, weekdays_in_words
+from fairpost.campaigns.parsers import DAYS, hours_in_words, weekdays_in_words
 from fairpost.cli.output import print_pairs, print_table
 from fairpost.model.durations import write_duration
 from fairpost.policy import windows

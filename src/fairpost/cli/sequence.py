@@ -152,11 +152,11 @@ def _steps(given: list[str]) -> list[Step]:
 
 
 def _step(text: str, *, is_first: bool) -> Step:
-    from fairpost.campaigns import values, words
+    from fairpost.campaigns import parsers, values
 
     found = _STEP.fullmatch(text)
     if not found:
-        raise ValueError(f'must be a template and a delay, for example "reminder after 3d", got {words.shown(text)}')
+        raise ValueError(f'must be a template and a delay, for example "reminder after 3d", got {parsers.shown(text)}')
     try:
         template = values.name(found[1])
     except ValueError as error:
@@ -168,7 +168,7 @@ def _step(text: str, *, is_first: bool) -> Step:
     if not found[2]:
         raise ValueError(f'must have a delay after the previous step, for example "{template} after 3d"')
     try:
-        return Step(template=template, delay_s=words.duration_s(found[2]), own_subject=found[3] is not None)
+        return Step(template=template, delay_s=parsers.duration_s(found[2]), own_subject=found[3] is not None)
     except ValueError as error:
         raise ValueError(f"the delay {error}") from None
 

@@ -11,7 +11,7 @@ from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
     from fairpost.dev.simulate.accounts import Outcome
-    from fairpost.dev.simulate.fairness import Course
+    from fairpost.dev.simulate.fairness import Record
     from fairpost.dev.simulate.providers import Result
 
 app = typer.Typer(no_args_is_help=True, help="Simulate days of sending in minutes.")
@@ -110,21 +110,21 @@ def fairness(
     require_plottable(plot)
     chosen = scenario_of(scenario, seed=seed, scale=scale)
 
-    async def run() -> "dict[str, Course]":
+    async def run() -> "dict[str, Record]":
         with progress(f"simulating {scenario}", total=len(TITLES) * chosen.minutes) as reach:
             async with bench_database(await prepare_database(read_settings())) as own, Store.open(own) as store:
                 done = itertools.count(1)
                 return await compare(store, chosen, seed=seed, progress=lambda: reach(next(done)))
 
-    courses = asyncio.run(run())
-    measured = {name: figures(course) for name, course in courses.items()}
+    records = asyncio.run(run())
+    measured = {name: figures(record) for name, record in records.items()}
     if plot is not None:
-        save(draw(courses), plot)
+        save(draw(records), plot)
     if as_json:
         algorithms = {name: asdict(each) for name, each in measured.items()}
         print_json({"scenario": scenario.value, "seed": seed, "scale": scale, "algorithms": algorithms})
     else:
-        show(courses, measured)
+        show(records, measured)
     if measured["fairpost"].idle_slots:
         raise typer.Exit(1)
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import asyncio
     import socket
 
-    from fairpost.dev.demo.background import SecondAct
-    from fairpost.dev.demo.burst import FirstAct, Progress
+    from fairpost.dev.demo.background import Background
+    from fairpost.dev.demo.burst import Burst, Progress
     from fairpost.dev.inbox.server import InboxServer
     from fairpost.store.store import Store
     from fairpost.transports.smtp.settings import SmtpSettings
@@ -271,13 +271,13 @@ def _server_of(inbox: "InboxServer") -> "SmtpSettings":
 @asynccontextmanager
 async def _cleared_stage(store: "Store") -> AsyncIterator[None]:
     """Remove the demonstration after the engine has stopped, because its e-mails may be in flight until then."""
-    from fairpost.dev.demo import background as second_act
+    from fairpost.dev.demo import background
 
     try:
         yield
     finally:
         with _spared_by_trouble():
-            await second_act.clear(store)
+            await background.clear(store)
 
 
 @asynccontextmanager
@@ -407,13 +407,13 @@ def _open(link: str) -> None:
 
 
 async def _demonstrate(store: "Store", inbox: "InboxServer", api_url: str, over: "asyncio.Event", emails: int) -> None:
-    from fairpost.dev.demo.background import LASTS_S, SecondAct, clear
-    from fairpost.dev.demo.burst import FirstAct
+    from fairpost.dev.demo.background import LASTS_S, Background, clear
+    from fairpost.dev.demo.burst import Burst
     from fairpost.system import chance
 
     server = _server_of(inbox)
-    first = FirstAct(store, server, flood=emails)
-    second = SecondAct(store, server, dice=chance.roll)
+    first = Burst(store, server, flood=emails)
+    second = Background(store, server, dice=chance.roll)
     await _begin(first, over)
     await _watch(first, over)
     await _begin(second, over)
@@ -432,7 +432,7 @@ async def _demonstrate(store: "Store", inbox: "InboxServer", api_url: str, over:
         )
 
 
-async def _begin(act: "FirstAct | SecondAct", over: "asyncio.Event") -> None:
+async def _begin(act: "Burst | Background", over: "asyncio.Event") -> None:
     """Run one act. If the database fails, start again from the beginning."""
     has_begun = False
     while not (has_begun or over.is_set()):
@@ -443,7 +443,7 @@ async def _begin(act: "FirstAct | SecondAct", over: "asyncio.Event") -> None:
             await _first(over.wait(), timeout_s=LINES_EVERY_S)
 
 
-async def _watch(first: "FirstAct", over: "asyncio.Event") -> None:
+async def _watch(first: "Burst", over: "asyncio.Event") -> None:
     screen = console()
     if screen.is_terminal:
         from rich.live import Live
@@ -456,7 +456,7 @@ async def _watch(first: "FirstAct", over: "asyncio.Event") -> None:
         typer.echo(_conclusion(first.progress))
 
 
-async def _follow(first: "FirstAct", over: "asyncio.Event", every_s: float, show: Any) -> None:
+async def _follow(first: "Burst", over: "asyncio.Event", every_s: float, show: Any) -> None:
     import asyncio
     from contextlib import suppress
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable
 
 from fairpost.compose.domains import ascii_domain
+from fairpost.compose.encoded_words import encoded_words
 from fairpost.compose.errors import Uncomposable
 from fairpost.compose.headers import LINE_BYTES_GOOD, fold
-from fairpost.compose.words import encoded_words
 from fairpost.model.email import Mailbox, Recipient
 
 ATOM = r"[0-9A-Za-z!#$%&'*+/=?^_`{|}~-]+"

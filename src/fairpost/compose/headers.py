@@ -10,8 +10,8 @@ spaces and tabs.
 import re
 from functools import lru_cache
 
+from fairpost.compose.encoded_words import WORD_CHARS_MAX, WORD_CHARS_MIN, encoded_words
 from fairpost.compose.errors import Uncomposable
-from fairpost.compose.words import WORD_CHARS_MAX, WORD_CHARS_MIN, encoded_words
 
 LINE_BYTES_GOOD = 76  # RFC 2047's limit for lines with encoded words; RFC 5322 recommends 78
 LINE_BYTES_MAX = 998

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from fairpost.maintenance.loop import failed, keep_stepping
 from fairpost.maintenance.notices import notice_of_disabled_webhook
+from fairpost.model.auth import Role
 from fairpost.model.errors import Refusal, VaultError
 from fairpost.model.event import EventPage
-from fairpost.model.person import Role
 from fairpost.model.public_ids import Kind
 from fairpost.model.reason import Log, Reason
 from fairpost.model.transport import SealedSecret

@@ -52,7 +52,7 @@ class NotBefore:
     detail: str | None = None
 
 
-def standing(account: Account, *, now: datetime) -> Go | NotBefore:
+def availability(account: Account, *, now: datetime) -> Go | NotBefore:
     """Return whether the account may send, considering its status, limits and rest."""
     if not account.is_active(now):
         return NotBefore(account.status_until, Barrier.STATUS)
@@ -76,7 +76,7 @@ def day_max(account: Account, now: datetime) -> int | None:
 
 def may_send(account: Account, now: datetime) -> tuple[datetime | None, Reason | None]:
     """Return when the account may send next (None if now or unknown), and what it is waiting for."""
-    admitted = standing(account, now=now)
+    admitted = availability(account, now=now)
     if not isinstance(admitted, NotBefore):
         return None, None
     if admitted.reason is Barrier.STATUS:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from fairpost.model.account import Account, AccountRuntime
 from fairpost.model.ids import AccountId
-from fairpost.policy.limits import NotBefore, standing
+from fairpost.policy.limits import NotBefore, availability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def _routes(account: Account) -> set[str]:
 
 def _next_moment(account: Account, now: datetime) -> datetime | None:
     """Return when to check the account again, or None if manual action must come first."""
-    admitted = standing(account, now=now)
+    admitted = availability(account, now=now)
     return admitted.moment if isinstance(admitted, NotBefore) else now
 
 

@@ -6,6 +6,7 @@ It only reports what the message itself shows. It makes no requests: no link is 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fairpost.quality.body_checks import check_images, check_marks, check_parts
 from fairpost.quality.findings import Finding, cut, note
 from fairpost.quality.head import check_bytes, check_date, check_message_id, check_sender, check_subject
 from fairpost.quality.links import TEXT_CHARS_MAX, FoundLink, check_links, is_web, links_of_text
@@ -13,7 +14,6 @@ from fairpost.quality.marks import URL_CHARS_MAX
 from fairpost.quality.markup import HTML_CHARS_MAX, IMAGES_MAX, LINKS_MAX, Markup, read_markup
 from fairpost.quality.reading import HEADERS_MAX, PARTS_MAX, Reading
 from fairpost.quality.trust import check_authentication, check_unsubscribe
-from fairpost.quality.words import check_images, check_marks, check_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

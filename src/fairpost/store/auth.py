@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from fairpost.model.auth import Person, Role, Session
 from fairpost.model.ids import PersonId
-from fairpost.model.person import Person, Role, Session
 from fairpost.system import clock
 
 if TYPE_CHECKING:

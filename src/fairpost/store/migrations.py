@@ -24,7 +24,7 @@ from fairpost.system import clock
 
 SQL = files("fairpost.store") / "sql"
 FUNCTION_FOLDERS = (
-    *("base", "events", "accept", "release", "settle", "campaigns", "observe", "people", "forget", "service"),
+    *("base", "events", "accept", "release", "settle", "campaigns", "observe", "auth", "forget", "service"),
     "rights",  # after everything that they refer to
 )
 OLDEST_SERVER = 14

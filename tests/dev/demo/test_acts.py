@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fairpost.campaigns import launching
-from fairpost.dev.demo.background import HELD_BACK, HELD_BECAUSE, HELD_USER, HOURLY_AT_FIRST, SecondAct, clear
-from fairpost.dev.demo.burst import OTHERS, FirstAct
+from fairpost.dev.demo.background import HELD_BACK, HELD_BECAUSE, HELD_USER, HOURLY_AT_FIRST, Background, clear
+from fairpost.dev.demo.burst import OTHERS, Burst
 from fairpost.dev.demo.campaign import DRAFT, RUNNING
 from fairpost.dev.demo.letters import Letters
 from fairpost.dev.demo.readers import PEOPLE, reader
@@ -22,7 +22,7 @@ from fairpost.model.errors import FairpostError
 from fairpost.model.reason import Reason
 from fairpost.model.transport import Security
 from fairpost.model.verdict import Sent
-from fairpost.policy.limits import Barrier, NotBefore, standing
+from fairpost.policy.limits import Barrier, NotBefore, availability
 from fairpost.portals.folder import BUILT_IN
 from fairpost.portals.loading import load_portals
 from fairpost.store import campaigns, workspaces
@@ -45,11 +45,11 @@ async def inbox(store: Store) -> AsyncIterator[InboxServer]:
     await server.stop()
 
 
-def acts(store: Store, server: SmtpSettings = NOWHERE, seed: str = "1") -> tuple[FirstAct, SecondAct]:
-    return FirstAct(store, server, flood=FLOOD), SecondAct(store, server, dice=chance.dice(seed))
+def acts(store: Store, server: SmtpSettings = NOWHERE, seed: str = "1") -> tuple[Burst, Background]:
+    return Burst(store, server, flood=FLOOD), Background(store, server, dice=chance.dice(seed))
 
 
-async def begun(store: Store, server: SmtpSettings = NOWHERE) -> SecondAct:
+async def begun(store: Store, server: SmtpSettings = NOWHERE) -> Background:
     first, second = acts(store, server)
     await put_workspaces(store)
     await first.begin()
@@ -124,7 +124,7 @@ async def test_within_moments_every_page_has_something_to_show(store: Store, inb
         await store.value("SELECT count(*) FROM fairpost.queue q WHERE q.attempts = 1 AND q.waiting") > 0
     )  # tried again
     hourly, paused, warming = [await store.account_named(f"demo-{name}") for name in ("hourly", "paused", "warming")]
-    at_limit = standing(hourly, now=now)
+    at_limit = availability(hourly, now=now)
     assert isinstance(at_limit, NotBefore)
     assert at_limit.reason is Barrier.HOURLY
     assert await unfinished(store, HOURLY_POOL) >= HOURLY_AT_FIRST - 12
@@ -253,7 +253,7 @@ async def test_it_ends_when_it_is_told_to(store: Store) -> None:
         over.set()
         return 0.5
 
-    first, second = FirstAct(store, NOWHERE, flood=FLOOD), SecondAct(store, NOWHERE, dice=dice)
+    first, second = Burst(store, NOWHERE, flood=FLOOD), Background(store, NOWHERE, dice=dice)
     await first.begin()
     await second.begin()
     over.clear()

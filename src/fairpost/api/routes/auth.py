@@ -33,7 +33,7 @@ from fairpost.auth.codes import CODE_LIFE, csrf_token_of
 from fairpost.auth.sessions import SESSION_LIFE
 from fairpost.auth.signing_in import Candidate
 from fairpost.extras import Extra, is_installed
-from fairpost.model.person import Person, Refused, SignedIn, SignInBegun
+from fairpost.model.auth import Person, Refused, SignedIn, SignInBegun
 from fairpost.regions.directory import HOME
 
 TAG = {"name": "people", "description": "Sign-in, sessions and members."}

@@ -9,12 +9,12 @@ from fairpost.api.names import SHARED, as_known, own_account, own_words
 from fairpost.api.routes.campaigns import named, state_word
 from fairpost.api.routing import Router
 from fairpost.api.shapes.campaign_progress import (
-    AccountCourse,
+    AccountProgress,
     CampaignProgress,
     ExpectedPoint,
     ExpectedProgress,
     RealPoint,
-    StepCourse,
+    StepProgress,
 )
 from fairpost.api.shapes.campaigns import CampaignName
 from fairpost.observe.campaign_progress import ProgressView, view_progress
@@ -89,14 +89,14 @@ def _why(none: Unforeseen, caller: Caller) -> str:
     return own_words(words.replace('"', ""), caller)
 
 
-def _steps(view: ProgressView) -> list[StepCourse]:
+def _steps(view: ProgressView) -> list[StepProgress]:
     counted = view.snapshot.by_step if view.snapshot else {}
     shown = []
     for number, step in enumerate(view.campaign.steps, 1):
         counts = counted.get(number, {})
         sent, missed = counts.get("sent", 0), sum(counts.get(state, 0) for state in MISSED)
         shown.append(
-            StepCourse(
+            StepProgress(
                 step=number,
                 template=step.template,
                 sent=sent,
@@ -108,7 +108,7 @@ def _steps(view: ProgressView) -> list[StepCourse]:
     return shown
 
 
-def _accounts(view: ProgressView, caller: Caller) -> list[AccountCourse]:
+def _accounts(view: ProgressView, caller: Caller) -> list[AccountProgress]:
     """Returns the workspace's own accounts by name; the operator's accounts are combined into one."""
     figures: dict[tuple[str | None, bool], Counter[str]] = {}
     for share in view.by_account:
@@ -116,6 +116,6 @@ def _accounts(view: ProgressView, caller: Caller) -> list[AccountCourse]:
         counts = figures.setdefault((own, share.account is not None and own is None), Counter())
         counts.update(sent=share.sent, missed=share.missed, waiting=share.waiting)
     return [
-        AccountCourse(account=own, is_shared=shared, sent=n["sent"], missed=n["missed"], waiting=n["waiting"])
+        AccountProgress(account=own, is_shared=shared, sent=n["sent"], missed=n["missed"], waiting=n["waiting"])
         for (own, shared), n in figures.items()
     ]

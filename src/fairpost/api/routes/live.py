@@ -20,7 +20,7 @@ from fairpost.api.routing import Router
 from fairpost.api.service import Service, TheService
 from fairpost.api.topics import TOPICS, Asked, Watcher
 from fairpost.extras import Extra, require
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.model.tokens import hash_of
 from fairpost.model.workspace import Scope
 

@@ -13,7 +13,7 @@ from fairpost.api.service import TheService
 from fairpost.api.shapes.auth import PersonOut
 from fairpost.api.shapes.members import KeysAlso, MemberChanged, MemberIn, OfferedOut, RoleIn, SessionsEnded
 from fairpost.auth import membership
-from fairpost.model.person import Offered, Role
+from fairpost.model.auth import Offered, Role
 
 router = Router(prefix="/v1/members", tags=["people"])
 

@@ -37,7 +37,7 @@ from fairpost.api.shapes.operators import (
 )
 from fairpost.api.shapes.workspace import AuditOut
 from fairpost.auth import membership
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.model.workspace import Workspace
 from fairpost.store import workspaces
 

@@ -82,7 +82,7 @@ Encodings = Annotated[str, Header(alias="Accept-Encoding")]
 @router.get("/sign-in")
 @router.get("/enter")
 async def people(known: NoneMatch = None, takes: Encodings = "") -> Response:
-    return _answer("people.html", known, takes)
+    return _answer("auth.html", known, takes)
 
 
 @router.get("/docs")

@@ -12,7 +12,7 @@ from fairpost.api.errors import invalid, not_found
 from fairpost.api.pages import Cursor, Limit, name_at, page_of
 from fairpost.api.routing import Router
 from fairpost.api.shapes.sequences import Delayed, SequenceIn, SequenceName, SequenceOut, StepOut
-from fairpost.campaigns.words import duration_s
+from fairpost.campaigns.parsers import duration_s
 from fairpost.model.campaign import Step
 from fairpost.model.durations import write_duration
 from fairpost.model.errors import NotFound

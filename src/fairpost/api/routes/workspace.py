@@ -22,8 +22,8 @@ from fairpost.api.shapes.workspace import (
     WorkspaceOut,
 )
 from fairpost.auth.key_makers import MadeKey, made_keys
+from fairpost.model.auth import Role
 from fairpost.model.outside import detail_outside, subject_outside
-from fairpost.model.person import Role
 from fairpost.model.public_ids import Kind, PublicIds
 from fairpost.model.workspace import ApiKey, AuditEntry, Scope
 from fairpost.store import workspace_settings, workspaces

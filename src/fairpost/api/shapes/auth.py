@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from fairpost.api.answers import Moment, RequestModel, ResponseModel, Text
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 
 Address = Annotated[Text, Field(min_length=3, max_length=320)]
 Password = Annotated[str, Field(min_length=1, max_length=1024, json_schema_extra={"format": "password"})]

@@ -29,7 +29,7 @@ class RealPoint(ResponseModel):
     missed: int
 
 
-class StepCourse(ResponseModel):
+class StepProgress(ResponseModel):
     step: int
     template: str
     sent: int
@@ -38,7 +38,7 @@ class StepCourse(ResponseModel):
     emails: Annotated[dict[str, int], Field(description="Number of e-mails by state.")]
 
 
-class AccountCourse(ResponseModel):
+class AccountProgress(ResponseModel):
     account: Annotated[
         str | None, Field(description="Null means all of the operator's accounts, or no account: see `is_shared`.")
     ]
@@ -85,5 +85,5 @@ class CampaignProgress(ResponseModel):
         float | None, Field(description="How much later than forecast at the launch. A negative value means sooner.")
     ]
     points: Annotated[list[RealPoint], Field(description="At most 602, from the launch on.")]
-    steps: list[StepCourse]
-    accounts: list[AccountCourse]
+    steps: list[StepProgress]
+    accounts: list[AccountProgress]

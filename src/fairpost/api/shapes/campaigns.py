@@ -18,7 +18,7 @@ from fairpost.api.shapes.emails import Address, EmailType, HeaderName, HeaderVal
 from fairpost.api.shapes.sequences import STEPS_MAX, Delayed, OwnSubject
 from fairpost.api.shapes.templates import Words
 from fairpost.campaigns import values
-from fairpost.campaigns.words import GAP_S_MAX
+from fairpost.campaigns.parsers import GAP_S_MAX
 from fairpost.model.campaign import CampaignState
 
 CampaignName = Annotated[Name, Path(alias="id", description="The campaign's name.")]

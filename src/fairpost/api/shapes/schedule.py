@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, StrictInt, StringConstraints
 
 from fairpost.api.answers import Moment, RequestModel, ResponseModel, Text
+from fairpost.campaigns.parsers import EVERY_DAY
 from fairpost.campaigns.values import HOLIDAYS_MAX, WHOLE_MAX
-from fairpost.campaigns.words import EVERY_DAY
 from fairpost.policy.quotas import RAMP_UP_DAYS_MAX
 
 

@@ -6,7 +6,7 @@ from fastapi import Path
 from pydantic import Field, StrictBool, StrictInt
 
 from fairpost.api.answers import Moment, Name, RequestModel, ResponseModel, Text
-from fairpost.campaigns.words import CHARS_MAX, DURATION_S_MAX
+from fairpost.campaigns.parsers import CHARS_MAX, DURATION_S_MAX
 
 STEPS_MAX = 100
 SequenceName = Annotated[Name, Path(alias="name", description="The sequence's name.")]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field, StrictBool
 
 from fairpost.api.answers import Id, Moment, RequestModel, ResponseModel, Text, When
-from fairpost.model.person import Role
+from fairpost.model.auth import Role
 from fairpost.model.workspace import Scope
 from fairpost.store import workspaces
 

@@ -3,7 +3,7 @@
 import { h, svg } from "./dom.js";
 import { chosen, query } from "./ask.js";
 import { guarded, isChanged } from "./unsaved.js";
-import { ago, at, duration, number, percent, whole, words } from "./words.js";
+import { ago, at, duration, number, percent, whole, words } from "./format.js";
 
 // ── links and headings ──────────────────────────────────────────────────────────────────────────────────
 

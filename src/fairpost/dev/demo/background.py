@@ -34,7 +34,7 @@ HELD_BECAUSE = "three readers complained about the offers"
 PLANS = {(SHOP, "till"): "team", (CLUB, "editors"): "team", (CLUB, "intern"): "free", (CLUB, HELD_USER): "free"}
 
 
-class SecondAct:
+class Background:
     def __init__(self, store: Store, server: SmtpSettings, *, dice: Dice) -> None:
         self._store = store
         self._server = server

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from fairpost.dev.demo.stage import ANN, CLUB, FIRST_ACT, FLOOD, POOL, SHOP, cancel_waiting, put_accounts
+from fairpost.dev.demo.stage import ANN, BURST, CLUB, FLOOD, POOL, SHOP, cancel_waiting, put_accounts
 from fairpost.dev.inbox.mails import Mail, MailId, list_mails
 from fairpost.policy.limits import NotBefore, admit
 from fairpost.store.store import Store
@@ -55,7 +55,7 @@ class Progress:
         return self.left == 0
 
 
-class FirstAct:
+class Burst:
     def __init__(self, store: Store, server: SmtpSettings, *, flood: int) -> None:
         totals = {FLOOD: flood, **OTHERS}
         self.progress = Progress({name: Served(total) for name, total in totals.items()})
@@ -66,10 +66,10 @@ class FirstAct:
 
     async def begin(self) -> None:
         await cancel_waiting(self._store, [POOL])  # left by a demo that was killed
-        await put_accounts(self._store, FIRST_ACT, self._server)
+        await put_accounts(self._store, BURST, self._server)
         totals = {row["name"]: row["sent_total"] for row in await self._store.fetch(_TOTALS, POOL)}
         self.progress.accounts = {
-            name: AtWork(part.limits.delay_ms, before=totals[name]) for name, part in FIRST_ACT.items()
+            name: AtWork(part.limits.delay_ms, before=totals[name]) for name, part in BURST.items()
         }
         self._last_mail = MailId(await self._store.value("SELECT coalesce(max(id), 0) FROM fairpost.inbox"))
         self._first_id = await self._store.value("SELECT fairpost.new_id()")

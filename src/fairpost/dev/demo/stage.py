@@ -40,12 +40,12 @@ class Part:
     paused_because: str | None = None
 
 
-FIRST_ACT: Mapping[str, Part] = {
+BURST: Mapping[str, Part] = {
     "demo-quick": Part(limits=Limits(delay_ms=20, bounce_percent_max=BOUNCE_PERCENT_MAX)),
     "demo-steady": Part(limits=Limits(delay_ms=60, bounce_percent_max=BOUNCE_PERCENT_MAX)),
     "demo-slow": Part(limits=Limits(delay_ms=200, bounce_percent_max=BOUNCE_PERCENT_MAX)),
 }
-SECOND_ACT: Mapping[str, Part] = {
+BACKGROUND: Mapping[str, Part] = {
     "demo-hourly": Part(
         display_name="Twelve an hour",
         pool=HOURLY_POOL,
@@ -65,7 +65,7 @@ SECOND_ACT: Mapping[str, Part] = {
     ),
     "demo-paused": Part(display_name="On leave", paused_because="Kim is on leave until Monday"),
 }
-PARTS: Mapping[str, Part] = {**FIRST_ACT, **SECOND_ACT}
+PARTS: Mapping[str, Part] = {**BURST, **BACKGROUND}
 ROUTES = (*POOLS, *(f"@{name}" for name in PARTS))
 
 

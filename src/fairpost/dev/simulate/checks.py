@@ -21,7 +21,7 @@ from fairpost.dev.simulate.zoo import POISON, Behaviour, Matter
 from fairpost.model.account import Account, Limits
 from fairpost.model.ids import AccountId
 from fairpost.model.states import EmailClass
-from fairpost.policy.limits import Barrier, NotBefore, standing
+from fairpost.policy.limits import Barrier, NotBefore, availability
 from fairpost.policy.retries import retry_delay
 from fairpost.store.store import Store
 
@@ -227,7 +227,7 @@ class Watch:
         self, watched: Watched, account: Account, holds: _Held, now: datetime, *, passed_s: float, is_due: bool
     ) -> bool:
         """Returns whether the account could work: neither its limits nor a justified rest prevent it."""
-        barrier = standing(account, now=now)
+        barrier = availability(account, now=now)
         reason = barrier.reason if isinstance(barrier, NotBefore) else None
         is_resting = reason in RESTING
         if is_resting and watched.behaviour.matter is not Matter.ACCOUNT:
@@ -338,7 +338,7 @@ class Watch:
 
 def _waits_s(account: Account, now: datetime) -> float:
     """Returns the time until it may send, which is infinite if a person must act."""
-    barrier = standing(account, now=now)
+    barrier = availability(account, now=now)
     if not isinstance(barrier, NotBefore):
         return 0.0
     return (barrier.moment - now).total_seconds() if barrier.moment else math.inf

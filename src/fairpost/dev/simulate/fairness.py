@@ -63,7 +63,7 @@ class Figures:
 
 
 @dataclass(slots=True)
-class Course:
+class Record:
     """What happened: each round, and the round in which each e-mail left (None if it was still waiting at the end)."""
 
     scenario: Scenario
@@ -97,14 +97,14 @@ class Course:
 
 async def compare(
     store: Store, scenario: Scenario, *, seed: int, progress: Callable[[], None] = lambda: None
-) -> dict[str, Course]:
+) -> dict[str, Record]:
     """Runs all algorithms. `store` is on an empty database. Calls `progress` after each round of each algorithm."""
     arrivals = emails_of(scenario, seed=seed)
     algorithms: tuple[Algorithm, ...] = (Fifo(), WholeShares(), await Fairpost.open(store, scenario, START))
-    courses: dict[str, Course] = {}
+    records: dict[str, Record] = {}
     for name, algorithm in zip(TITLES, algorithms, strict=True):
-        courses[name] = await run(scenario, algorithm, arrivals, progress=progress)
-    return courses
+        records[name] = await run(scenario, algorithm, arrivals, progress=progress)
+    return records
 
 
 def emails_of(scenario: Scenario, *, seed: int) -> list[list[Email]]:
@@ -126,15 +126,15 @@ async def run(
     arrivals: Sequence[Sequence[Email]],
     *,
     progress: Callable[[], None] = lambda: None,
-) -> Course:
-    course = Course(scenario)
+) -> Record:
+    record = Record(scenario)
     waiting: Counter[Sender] = Counter()
     throttled: set[Sender] = set()
     for minute, emails in enumerate(arrivals):
         now = START + minute * ROUND
         await algorithm.put(emails, now)
         waiting.update(email.sender for email in emails)
-        course.left.update(dict.fromkeys(emails))
+        record.left.update(dict.fromkeys(emails))
         for throttle in scenario.throttles:
             if throttle.minute == minute:
                 await algorithm.throttle(throttle.sender, now)
@@ -145,10 +145,10 @@ async def run(
         assert len(taken) <= scenario.slots_per_minute
         assert all(n <= eligible.get(sender, 0) for sender, n in served.items()), "sent what was not there, or held"
         waiting -= served
-        course.left.update(dict.fromkeys(taken, minute))
-        course.rounds.append(Round(eligible, served))
+        record.left.update(dict.fromkeys(taken, minute))
+        record.rounds.append(Round(eligible, served))
         progress()
-    return course
+    return record
 
 
 def fair_shares(slots: float, waiting: Mapping[K, float], weights: Mapping[K, float]) -> dict[K, float]:
@@ -165,41 +165,41 @@ def fair_shares(slots: float, waiting: Mapping[K, float], weights: Mapping[K, fl
     return shares
 
 
-def figures(course: Course) -> Figures:
-    scenario, rounds = course.scenario, course.rounds
+def figures(record: Record) -> Figures:
+    scenario, rounds = record.scenario, record.rounds
     served: Counter[Sender] = Counter()
     for each in rounds:
         served.update(each.served)
-    windows = list(_windows(course))
-    small = [course.wait_s(email) for email in course.left if email.sender.is_small]
+    windows = list(_windows(record))
+    small = [record.wait_s(email) for email in record.left if email.sender.is_small]
     return Figures(
         jain=min(map(jain, windows), default=None),
         gini=max(map(gini, windows), default=None),
-        largest_share=_largest_share(course),
+        largest_share=_largest_share(record),
         small_wait_s_p50=quantile(small, 0.5),
         small_wait_s_p99=quantile(small, 0.99),
         idle_slots=sum(
             min(scenario.slots_per_minute, sum(r.eligible.values())) - sum(r.served.values()) for r in rounds
         ),
-        newcomer_rounds=_newcomer_rounds(course),
+        newcomer_rounds=_newcomer_rounds(record),
         sent=served.total(),
-        bounced=sum(email.bounces for email, left in course.left.items() if left is not None),
-        groups={group: _group(course, group, served) for group in scenario.groups},
+        bounced=sum(email.bounces for email, left in record.left.items() if left is not None),
+        groups={group: _group(record, group, served) for group in scenario.groups},
     )
 
 
-def _windows(course: Course) -> Iterator[list[float]]:
+def _windows(record: Record) -> Iterator[list[float]]:
     """Yields the part of its fair share that each sender got, for each window of ten rounds.
 
     Only windows count in which at least two senders had enough waiting, which means that their fair share of the window
     is at least `FAIR_SHARE_MIN` e-mails.
     """
-    weights = {sender: sender.weight for sender in course.scenario.senders}
-    fair = [fair_shares(course.scenario.slots_per_minute, r.eligible, weights) for r in course.rounds]
+    weights = {sender: sender.weight for sender in record.scenario.senders}
+    fair = [fair_shares(record.scenario.slots_per_minute, r.eligible, weights) for r in record.rounds]
     for first in range(max(1, len(fair) - WINDOW_ROUNDS + 1)):
         due: dict[Sender, float] = defaultdict(float)
         got: Counter[Sender] = Counter()
-        for shares, each in zip(fair[first : first + WINDOW_ROUNDS], course.rounds[first:], strict=False):
+        for shares, each in zip(fair[first : first + WINDOW_ROUNDS], record.rounds[first:], strict=False):
             got.update(each.served)
             for sender, share in shares.items():
                 due[sender] += share
@@ -208,15 +208,15 @@ def _windows(course: Course) -> Iterator[list[float]]:
             yield parts
 
 
-def _largest_share(course: Course) -> float:
+def _largest_share(record: Record) -> float:
     """Returns the largest share of a window's slots that one sender got.
 
     Only rounds count in which the others had enough waiting for all slots.
     """
-    slots = course.scenario.slots_per_minute
+    slots = record.scenario.slots_per_minute
     disputed = [
         {sender: n for sender, n in each.served.items() if waiting - each.eligible[sender] >= slots}
-        for each, waiting in ((each, sum(each.eligible.values())) for each in course.rounds)
+        for each, waiting in ((each, sum(each.eligible.values())) for each in record.rounds)
     ]
     most = 0
     for first in range(len(disputed)):
@@ -227,24 +227,24 @@ def _largest_share(course: Course) -> float:
     return most / (slots * min(WINDOW_ROUNDS, len(disputed)))
 
 
-def _newcomer_rounds(course: Course) -> int | None:
+def _newcomer_rounds(record: Record) -> int | None:
     """Returns the longest wait of a later sender for its first slot, which is 1 if it was served on arrival."""
     came: dict[Sender, int] = {}
-    for arrival in course.scenario.arrivals:
+    for arrival in record.scenario.arrivals:
         came.setdefault(arrival.sender, arrival.minute)
     first: dict[Sender, int] = {}
-    for minute, each in enumerate(course.rounds):
+    for minute, each in enumerate(record.rounds):
         for sender in each.served:
             first.setdefault(sender, minute)
-    never = course.scenario.minutes
+    never = record.scenario.minutes
     rounds = [first.get(sender, never) - minute + 1 for sender, minute in came.items() if minute > 0]
     return max(rounds, default=None)
 
 
-def _group(course: Course, group: str, served: Counter[Sender]) -> GroupFigures:
-    emails = [email for email in course.left if email.sender.group == group]
+def _group(record: Record, group: str, served: Counter[Sender]) -> GroupFigures:
+    emails = [email for email in record.left if email.sender.group == group]
     sent = sum(n for sender, n in served.items() if sender.group == group)
-    waits = [course.wait_s(email) for email in emails]
+    waits = [record.wait_s(email) for email in emails]
     return GroupFigures(
         senders=len({email.sender for email in emails}),
         emails=len(emails),

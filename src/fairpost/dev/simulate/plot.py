@@ -17,7 +17,7 @@ from fairpost.charts import (
     document,
     line_chart,
 )
-from fairpost.dev.simulate.fairness import TITLES, Course
+from fairpost.dev.simulate.fairness import TITLES, Record
 from fairpost.dev.simulate.scenarios import Scenario
 
 WIDTH, HEIGHT = 480, 230
@@ -26,15 +26,15 @@ LARGE: tuple[Tint, ...] = (2, 5, 7, 4)
 SMALL: tuple[Tint, ...] = (1, 3, 6, 8)
 
 
-def draw(courses: Mapping[str, Course]) -> str:
-    """Draws an SVG. The same courses give the same drawing."""
-    scenario = next(iter(courses.values())).scenario
+def draw(records: Mapping[str, Record]) -> str:
+    """Draws an SVG. The same records give the same drawing."""
+    scenario = next(iter(records.values())).scenario
     tints = _tints(scenario)
-    waits = {name: _waits_s(course) for name, course in courses.items()}
+    waits = {name: _waits_s(record) for name, record in records.items()}
     longest_s = max((wait_s for each in waits.values() for _, wait_s, _ in each), default=0.0)
     panels = []
-    for name, course in courses.items():
-        panels.append(_shares(f"{TITLES[name]}: share of each minute's slots", course, tints))
+    for name, record in records.items():
+        panels.append(_shares(f"{TITLES[name]}: share of each minute's slots", record, tints))
         panels.append(_waits(f"{TITLES[name]}: median wait of each sender", waits[name], tints, longest_s))
     return document(panels, title=scenario.name, about=scenario.about, columns=2)
 
@@ -46,8 +46,8 @@ def _tints(scenario: Scenario) -> dict[str, Tint]:
     return dict(zip(small, cycle(SMALL), strict=False)) | dict(zip(large, cycle(LARGE), strict=False))
 
 
-def _shares(label: str, course: Course, tints: Mapping[str, Tint]) -> Fragment:
-    shares = zip(*(course.share_over_time(group) for group in tints), strict=True)
+def _shares(label: str, record: Record, tints: Mapping[str, Tint]) -> Fragment:
+    shares = zip(*(record.share_over_time(group) for group in tints), strict=True)
     return bars_over_time(
         [Column(minute * MINUTE_S, share) for minute, share in enumerate(shares)],
         length=MINUTE_S,
@@ -60,9 +60,9 @@ def _shares(label: str, course: Course, tints: Mapping[str, Tint]) -> Fragment:
     )
 
 
-def _waits_s(course: Course) -> list[tuple[int, float, str]]:
+def _waits_s(record: Record) -> list[tuple[int, float, str]]:
     """Returns the wait and the group for each rank, shortest wait first."""
-    waits = sorted((median(waits), sender.group) for sender, waits in course.waits_by_sender().items())
+    waits = sorted((median(waits), sender.group) for sender, waits in record.waits_by_sender().items())
     return [(place, wait_s, group) for place, (wait_s, group) in enumerate(waits, 1)]
 
 

@@ -24,17 +24,17 @@ def forecast(
     """
     now = now.astimezone(UTC)
     require_possible(plan, senders, now=now)
-    course = _Course(plan, senders, now)
-    while course.goes_on():
+    timeline = _Timeline(plan, senders, now)
+    while timeline.goes_on():
         if is_late():
             raise NoForecast(
-                f"The forecast takes too long to compute: {course.tally.emails:,} of {plan.emails:,} e-mails were processed in time."
+                f"The forecast takes too long to compute: {timeline.tally.emails:,} of {plan.emails:,} e-mails were processed in time."
             )
-    assert course.tally.emails == plan.emails
-    return course.tally.forecast(course.waited(), now=now)
+    assert timeline.tally.emails == plan.emails
+    return timeline.tally.forecast(timeline.waited(), now=now)
 
 
-class _Course:
+class _Timeline:
     def __init__(self, plan: Plan, senders: Sequence[Sender], now: datetime) -> None:
         self.tally = Tally([s.name for s in senders], steps=plan.steps, timezone=plan.schedule.timezone)
         share = plan.emails / len(senders)

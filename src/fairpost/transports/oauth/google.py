@@ -15,9 +15,9 @@ from fairpost.system import clock
 from fairpost.transports.oauth import public
 from fairpost.transports.oauth.errors import Refused, Unreachable
 from fairpost.transports.oauth.http import Answer, TokenHttp, require_safe
+from fairpost.transports.oauth.sanitizer import shown
 from fairpost.transports.oauth.secrets import read_refresh_secret
 from fairpost.transports.oauth.tokens import AccessToken, KeptTokens
-from fairpost.transports.oauth.words import shown
 
 SCOPES = ("https://mail.google.com/",)  # the only scope that SMTP accepts
 ASSERTION_S = 3600  # Google's maximum

@@ -14,9 +14,9 @@ from fairpost.system import clock
 from fairpost.transports.oauth.errors import Refused, Unreachable
 from fairpost.transports.oauth.http import TokenHttp, require_safe
 from fairpost.transports.oauth.public import MICROSOFT
+from fairpost.transports.oauth.sanitizer import shown
 from fairpost.transports.oauth.secrets import RefreshSecret, read_refresh_secret
 from fairpost.transports.oauth.tokens import AccessToken, KeptTokens
-from fairpost.transports.oauth.words import shown
 
 APPLICATION_SCOPES = ("https://outlook.office365.com/.default",)  # what the application was granted: SMTP.SendAsApp
 PERSON_SCOPES = ("https://outlook.office.com/SMTP.Send",)  # msal adds offline_access itself

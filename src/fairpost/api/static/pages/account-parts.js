@@ -3,7 +3,7 @@
 import { ask, get, post, segment } from "../ask.js";
 import { h } from "../dom.js";
 import { LOOKS, badge, button, countdown, dialog, meter, tell, to } from "../parts.js";
-import { number, percent } from "../words.js";
+import { number, percent } from "../format.js";
 import { limitFields, limitsOf } from "./limits.js";
 
 const ACTIVE = { "account.sending": "sending", "account.idle": "ready", "engine.none": "no engine" };

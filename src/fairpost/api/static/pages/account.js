@@ -3,7 +3,7 @@
 import { remove, segment } from "../ask.js";
 import { h } from "../dom.js";
 import { button, chart, columns, confirmed, countdown, empty, facts, heading, headline, link as toPage, moment, panel, state, table, to } from "../parts.js";
-import { number } from "../words.js";
+import { number } from "../format.js";
 import { bounces, changes, doing, driver, hour, isBarred, limitsButton, next, situation, today, told, unblock } from "./account-parts.js";
 
 const THEN = {

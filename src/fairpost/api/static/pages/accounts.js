@@ -3,7 +3,7 @@
 import { get } from "../ask.js";
 import { h } from "../dom.js";
 import { button, empty, heading, moment, panel, table, to } from "../parts.js";
-import { counted, number, words } from "../words.js";
+import { counted, number, words } from "../format.js";
 import { add, bounces, changes, doing, driver, errors, hour, isBarred, link, next, situation, today, told } from "./account-parts.js";
 
 const SITUATIONS = ["suspended", "no_server", "resting", "paused", "limit_reached", "active"];

@@ -3,7 +3,7 @@
 import { get, post, put, remove, segment } from "../ask.js";
 import { h } from "../dom.js";
 import { badge, button, chart, columns, confirmed, dialog, empty, facts, field, figure, figures, heading, headline, link, mailFrame, moment, pager, panel, progress, state, table, tabs, tell } from "../parts.js";
-import { counted, duration, emails, number, words } from "../words.js";
+import { counted, duration, emails, number, words } from "../format.js";
 import { draftDialog } from "./draft.js";
 import { findings } from "./findings.js";
 

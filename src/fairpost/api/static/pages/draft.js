@@ -3,7 +3,7 @@
 import { get } from "../ask.js";
 import { h } from "../dom.js";
 import { dialog, link } from "../parts.js";
-import { counted, readable } from "../words.js";
+import { counted, readable } from "../format.js";
 import { headerBody, headerInputs } from "./header-fields.js";
 
 const MANY = 200; // offered of each; for more, use the API or a campaign file

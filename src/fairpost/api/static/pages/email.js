@@ -3,7 +3,7 @@
 import { get, post, SERVICE } from "../ask.js";
 import { h } from "../dom.js";
 import { button, columns, confirmed, countdown, facts, heading, link, mailFrame, moment, panel, state, table, tell, to } from "../parts.js";
-import { bytes, told, words } from "../words.js";
+import { bytes, told, words } from "../format.js";
 
 const FINAL = ["sent", "failed", "bounced", "suppressed", "cancelled"];
 const TONES = { sent: "good", retry: "wait", cut: "wait", scheduled: "wait", ready: "wait", claimed: "wait", sending: "wait", failed: "bad", bounced: "bad", in_doubt: "bad" };

@@ -3,7 +3,7 @@
 import { get, SERVICE } from "../ask.js";
 import { h } from "../dom.js";
 import { button, empty, field, heading, link, moment, pager, state, table, to } from "../parts.js";
-import { counted } from "../words.js";
+import { counted } from "../format.js";
 
 const STATES = ["scheduled", "ready", "claimed", "sending", "in_doubt", "sent", "failed", "bounced", "suppressed", "cancelled"];
 const NAMES = ["campaign", "user", "account", "type", "tag"];

@@ -3,7 +3,7 @@
 import { post } from "../ask.js";
 import { h } from "../dom.js";
 import { badge, button, chart, columns, confirmed, countdown, dialog, empty, figure, figures, heading, link, moment, panel, share, table, tell } from "../parts.js";
-import { counted, duration, emails, number, percent, rate } from "../words.js";
+import { counted, duration, emails, number, percent, rate } from "../format.js";
 
 const SHOWN_MAX = 6;
 const QUEUES = { fair: "fair queue", fifo: "first come, first served" };

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { button, empty, mailFrame, table } from "../parts.js";
-import { bytes, counted, number } from "../words.js";
+import { bytes, counted, number } from "../format.js";
 import { findings } from "./findings.js";
 
 const SOURCE_CHARS = 500000;

@@ -3,7 +3,7 @@
 import { get, remove } from "../ask.js";
 import { h } from "../dom.js";
 import { button, confirmed, empty, heading, moment, pager, tell, to, trouble } from "../parts.js";
-import { bytes, counted, number, whole } from "../words.js";
+import { bytes, counted, number, whole } from "../format.js";
 import { mailParts, partsOf } from "./inbox-mail.js";
 import { forget, isRead, markAllRead, markRead } from "./inbox-read.js";
 

@@ -3,7 +3,7 @@
 import { post } from "../ask.js";
 import { h } from "../dom.js";
 import { button, chart, columns, confirmed, countdown, figure, figures, heading, headline, link, minorFigures, panel, tell } from "../parts.js";
-import { duration, number, rate } from "../words.js";
+import { duration, number, rate } from "../format.js";
 
 // Where to fix a condition, by the beginning of its code.
 const PLACES = [

@@ -17,7 +17,7 @@ const PARTS = [
   { name: "suppressions", group: "Sending", title: "Suppressions", isFor: inWorkspace, module: () => import("./settings/suppressions.js") },
   { name: "keys", group: "Access", title: "API keys", isFor: manages, module: () => import("./settings/keys.js") },
   { name: "webhooks", group: "Access", title: "Webhooks", isFor: inWorkspace, module: () => import("./settings/webhooks.js") },
-  { name: "people", group: "Access", title: "Members", isFor: (ctx) => manages(ctx) || runs(ctx), module: () => import("./settings/people.js") },
+  { name: "people", group: "Access", title: "Members", isFor: (ctx) => manages(ctx) || runs(ctx), module: () => import("./settings/members.js") },
   { name: "audit", group: "Access", title: "Audit log", isFor: (ctx) => manages(ctx) || runs(ctx), module: () => import("./settings/audit.js") },
   { name: "workspaces", group: "Installation", title: "Workspaces", isFor: runs, module: () => import("./settings/workspaces.js") },
   { name: "installation", group: "Installation", title: "System", isFor: runs, module: () => import("./settings/installation.js") },

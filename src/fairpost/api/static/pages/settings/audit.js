@@ -3,7 +3,7 @@
 import { get } from "../../ask.js";
 import { h } from "../../dom.js";
 import { moment, panel, table } from "../../parts.js";
-import { told, words } from "../../words.js";
+import { told, words } from "../../format.js";
 import { more } from "./lists.js";
 
 const pathOf = ({ workspace }) => (workspace ? "/v1/audit" : "/v1/admin/audit");

@@ -3,7 +3,7 @@
 import { h } from "../../dom.js";
 import { entered, form } from "../../form.js";
 import { columns, field, mailFrame, panel } from "../../parts.js";
-import { told } from "../../words.js";
+import { told } from "../../format.js";
 
 const PAUSE_MS = 250;
 

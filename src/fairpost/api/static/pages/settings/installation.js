@@ -3,7 +3,7 @@
 import { get } from "../../ask.js";
 import { h } from "../../dom.js";
 import { badge, columns, empty, panel, table, tabs } from "../../parts.js";
-import { bytes, duration, number } from "../../words.js";
+import { bytes, duration, number } from "../../format.js";
 
 // Groups by variable name prefix. All other settings are general.
 const GROUPS = [

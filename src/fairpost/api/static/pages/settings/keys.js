@@ -4,7 +4,7 @@ import { get, post, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
 import { form } from "../../form.js";
 import { badge, button, confirmed, moment, panel, since, table } from "../../parts.js";
-import { number } from "../../words.js";
+import { number } from "../../format.js";
 import { copied } from "./lists.js";
 
 const PATH = "/v1/keys";

@@ -4,7 +4,7 @@ import { get, put } from "../../ask.js";
 import { h } from "../../dom.js";
 import { form } from "../../form.js";
 import { columns, countdown, facts, meter, panel, table, tell } from "../../parts.js";
-import { number } from "../../words.js";
+import { number } from "../../format.js";
 
 const PATH = "/v1/schedule";
 const DAYS = [["1", "Monday"], ["2", "Tuesday"], ["3", "Wednesday"], ["4", "Thursday"], ["5", "Friday"], ["6", "Saturday"], ["7", "Sunday"]];

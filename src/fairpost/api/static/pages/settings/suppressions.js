@@ -4,7 +4,7 @@ import { get, put, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
 import { form } from "../../form.js";
 import { badge, button, confirmed, moment, panel, table, tell } from "../../parts.js";
-import { words } from "../../words.js";
+import { words } from "../../format.js";
 import { more } from "./lists.js";
 
 const PATH = "/v1/suppressions";

@@ -4,7 +4,7 @@ import { get, post, put, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
 import { button, confirmed, dialog, heading, link, panel, since, table, tell } from "../../parts.js";
 import { forget } from "../../unsaved.js";
-import { readable } from "../../words.js";
+import { readable } from "../../format.js";
 import { headerBody, headerInputs } from "../header-fields.js";
 import { editor } from "./editor.js";
 import { more } from "./lists.js";

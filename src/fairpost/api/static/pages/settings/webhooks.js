@@ -4,7 +4,7 @@ import { ask, get, post, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
 import { form } from "../../form.js";
 import { badge, button, confirmed, dialog, empty, facts, moment, pager, panel, since, table, tell } from "../../parts.js";
-import { number } from "../../words.js";
+import { number } from "../../format.js";
 import { actions, copied } from "./lists.js";
 
 const PATH = "/v1/webhooks";

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NAMES = {Step.TLS: "TLS", Step.STARTTLS: "STARTTLS", Step.AUTH: "login"}
 
 
-def print_trial(tried: "Sequence[Tried]") -> None:
+def print_verification(tried: "Sequence[Tried]") -> None:
     for each in tried:
         mark, colour = ("✓", typer.colors.GREEN) if each.ok else ("✗", typer.colors.RED)
         typer.secho(
@@ -24,7 +24,7 @@ def print_trial(tried: "Sequence[Tried]") -> None:
         )
 
 
-def trial_facts(tried: "Sequence[Tried]") -> list[dict[str, Any]]:
+def verification_facts(tried: "Sequence[Tried]") -> list[dict[str, Any]]:
     return [
         {
             "step": each.name or each.step,

@@ -6,7 +6,7 @@ from playwright.async_api import Locator, Page, expect
 
 from fairpost.auth import membership, signing_in
 from fairpost.auth.codes import CODE_TRIES_MAX, CODES_MAX
-from fairpost.model.person import Offered, Role
+from fairpost.model.auth import Offered, Role
 from fairpost.regions.directory import MAIN
 from tests.api.conftest import Api
 from tests.auth.conftest import another

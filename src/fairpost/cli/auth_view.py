@@ -7,8 +7,8 @@ import typer
 from fairpost.cli.acting import act, act_at_home
 from fairpost.cli.output import iso, plain, print_json, print_table
 from fairpost.cli.session import with_home_store, with_store
+from fairpost.model.auth import Offered, Person, Role
 from fairpost.model.errors import Refusal
-from fairpost.model.person import Offered, Person, Role
 from fairpost.settings import read_settings
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fairpost.actions.acting import Action
     from fairpost.auth.mails import Page
-    from fairpost.model.person import Session
+    from fairpost.model.auth import Session
     from fairpost.store.store import Store
 
 R = TypeVar("R")

@@ -12,7 +12,7 @@ from argon2 import PasswordHasher
 
 from fairpost.auth import membership, passwords, signing_in
 from fairpost.auth.mails import ServiceMail
-from fairpost.model.person import Person, SignedIn, SignInBegun
+from fairpost.model.auth import Person, SignedIn, SignInBegun
 from fairpost.model.workspace import Scope
 from fairpost.portals.loading import built_in_portals
 from fairpost.store import workspaces

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpost.campaigns.words import (
+from fairpost.campaigns.parsers import (
     CHARS_MAX,
     DURATION_S_MAX,
     EVERY_DAY,
