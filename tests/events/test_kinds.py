@@ -152,6 +152,7 @@ async def test_a_suppressed_and_an_expired_one_tell_why(bench: Bench) -> None:
     ("effect", "kind"),
     [
         ("bounced", "bounced"),
+        ("unconfirmed", "bounced"),
         ("full", "bounced"),
         ("undelivered", "bounced"),
         ("delayed", "delivery_delayed"),

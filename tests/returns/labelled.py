@@ -5,6 +5,7 @@ The set is not part of the project. A folder of mails with a `labels.jsonl` serv
 """
 
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,9 +17,10 @@ from typing import Any, NamedTuple
 from fairpost.returns.classify import classify
 
 NOW = datetime(2026, 11, 18, tzinfo=UTC)
+BESIDE = Path(__file__).parents[3] / "shared" / "data" / "bounces"
 KINDS = {"feedback": "complaint", "vacation": "auto_reply"}
-# Not hard by their labels, although the mailbox takes no mail: "user unknown" after the content, and disabled accounts.
-NO_WORD_AGAINST = frozenset({"filtered", "suspend"})
+# "User unknown" in a report that does not name the step of the conversation: the label does not say that the mailbox takes mail.
+NO_WORD_AGAINST = frozenset({"filtered"})
 
 
 class Told(NamedTuple):
@@ -42,6 +44,12 @@ def by_flufl(raw: bytes) -> Told:
 def labels(folder: Path) -> Iterator[dict[str, Any]]:
     with (folder / "labels.jsonl").open() as lines:
         yield from map(json.loads, lines)
+
+
+def folder() -> Path | None:
+    """Returns the folder that FAIRPOST_TEST_BOUNCES names, or the one beside the project, or None."""
+    named = Path(os.environ.get("FAIRPOST_TEST_BOUNCES") or BESIDE)
+    return named if (named / "labels.jsonl").is_file() else None
 
 
 def counts(folder: Path, read: Callable[[bytes], Told]) -> Counter[str]:

@@ -2,9 +2,11 @@
 
 from datetime import UTC, datetime
 
+from fairpost.model.report import Step
 from fairpost.returns.classify import Kind, Returned, classify
 from fairpost.returns.mail import read_mail
 from fairpost.returns.quotes import written
+from fairpost.returns.replies_in_text import said_in
 from tests.returns import corpus
 from tests.returns.mails import ABSENCES, QUOTE, REPLIES, REQUESTS, complaint, mail, report
 
@@ -13,6 +15,39 @@ NOW = datetime(2026, 11, 18, tzinfo=UTC)
 
 def found(raw: bytes) -> Returned:
     return classify(raw, now=NOW)
+
+
+def test_one_report_does_not_suppress_an_address_that_may_be_alive() -> None:
+    """The mailbox is switched off, or a server that knew the recipient refused after the content."""
+    after_content = "550 User unknown (in reply to end of DATA command)"
+    unconfirmed = [
+        ("5.2.1", "550 5.2.1 The email account that you tried to reach is disabled"),
+        ("5.2.1", "550 5.2.1 This mailbox is inactive"),
+        ("5.0.0", "550 Mailbox has been deactivated"),
+        ("5.5.0", "550 5.5.0 The recipient account is blocked"),
+        ("5.0.0", "550 Das Postfach ist deaktiviert"),
+        ("5.0.0", "550 La cuenta de usuario esta desactivada"),
+        ("5.0.0", after_content),
+    ]
+    confirmed = [
+        ("5.1.1", "550 5.1.1 User unknown (in reply to end of DATA command)"),
+        ("5.0.0", "550 User unknown (in reply to RCPT TO command)"),
+        ("5.2.1", "550 5.2.1 User unknown"),
+        ("5.0.0", "550 This account was deleted"),
+        ("5.0.0", "550 Mailbox disabled or user does not exist"),
+        ("5.1.2", "550 5.1.2 Host unknown (in reply to end of DATA command)"),
+    ]
+    for is_confirmed, cases in ((True, confirmed), (False, unconfirmed)):
+        for status, said in cases:
+            (each,) = found(report(status, said)).recipients
+            assert (each.suppress_recipient, each.is_confirmed) == (is_confirmed, is_confirmed), said
+
+
+def test_sendmail_shows_replies_to_rcpt_below_data() -> None:
+    refused = "550 5.7.1 <ann@people.example>: User unknown"
+    shown = {">>> DATA\n<<< {}\n<<< 503 5.0.0 Need RCPT (recipient)": Step.RCPT, ">>> DATA\n<<< {}\n": Step.DOT}
+    for text, step in shown.items():
+        assert said_in(text.format(refused)).step is step
 
 
 def test_a_report_says_what_a_reply_would_have_said() -> None:

@@ -27,6 +27,7 @@ NOW = START
 ACCEPTED = Report(reached=Reached.REPLIED, reply=Reply(250, "ok"))
 ANN = "ann@people.example"
 DEAD, FULL, SPAM = "550 5.1.1 User unknown", "552 5.2.2 Mailbox full", "550 5.7.1 Message rejected as spam"
+DISABLED = "550 5.2.1 The email account that you tried to reach is disabled"
 
 
 class Post(Bench):
@@ -114,6 +115,25 @@ async def test_a_mailbox_that_was_full_too_often_is_suppressed_although_its_serv
         assert await post.suppressed() == {}
         await post.bounce(await post.sent(), FULL)
     assert await post.suppressed() == {f"w1 {ANN}": "soft_bounces"}
+
+
+async def test_an_address_that_seems_dead_is_suppressed_by_the_second_report(post: Post) -> None:
+    first, second = await post.sent(), await post.sent()
+    await post.bounce(first, DISABLED)
+    await post.bounce(first, DISABLED)
+    assert (await post.state(first), await post.suppressed(), await post.day_bounces()) == ("bounced", {}, (1, 1, 1))
+    await post.bounce(second, DISABLED)
+    assert await post.suppressed() == {f"w1 {ANN}": "hard_bounce"}
+    assert await post.day_bounces() == (2, 2, 2)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_a_bounce_that_is_confirmed_or_not_counts_once(post: Post, order: tuple[int, int]) -> None:
+    id_ = await post.sent()
+    for which in order:
+        await post.bounce(id_, (DISABLED, DEAD)[which])
+    assert (await post.state(id_), await post.day_bounces()) == ("bounced", (1, 1, 1))
+    assert await post.suppressed() == {f"w1 {ANN}": "hard_bounce"}
 
 
 async def test_delays_and_deliveries_change_nothing(post: Post) -> None:

@@ -12,7 +12,7 @@ from fairpost.model.report import Channel, Reply, Step
 from fairpost.policy import reply_rules as rules
 from fairpost.policy.reply_rules import Finding, ReplyClass, Scope
 
-__all__ = ["Meaning", "ReplyClass", "Scope", "meaning"]
+__all__ = ["Meaning", "ReplyClass", "Scope", "is_switched_off", "meaning"]
 
 TEXT_CHARS_MAX = 2_000  # the reason is at the start; the rest is links and traces
 WAIT_MAX = timedelta(days=2)  # longer waits are not believed
@@ -65,6 +65,12 @@ def meaning(
     # For 552, the standard says: if it is about too many recipients, treat it as 452 (RFC 5321, 4.5.3.1.10).
     is_temporary = 0 < code < 500 or (code == 552 and found is rules.TOO_MANY)
     return _meaning(found, text=text, is_temporary=is_temporary)
+
+
+def is_switched_off(text: str) -> bool:
+    """Return whether the text about a dead mailbox says that it exists, but is disabled or inactive."""
+    words = _words(" ".join(rules.fold(text).split())[:TEXT_CHARS_MAX])
+    return _said(rules.SWITCHED_OFF, words, NO_CODE) is rules.AWAY
 
 
 def _code_like(status: str) -> int:

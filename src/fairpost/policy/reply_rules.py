@@ -528,7 +528,8 @@ TIES: tuple[Phrases, ...] = (
         "policy rejection on the target",  # Yandex: the recipient's account was closed
     ),
     _beside(GONE, words.RECIPIENT, words.NONEXISTENT),
-    _beside(GONE, words.RECIPIENT, words.CLOSED, is_close=True),
+    _beside(GONE, words.RECIPIENT, words.CLOSED + words.DISABLED, is_close=True),
+    Phrases(r"(?<![\w@.-])[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,5} (?:does not|doesn't) exist", NO_DOMAIN, "5"),
     _row(
         MALFORMED,
         "fully-qualified | fully qualified | fully - qualified | characters in address | characters in the address | illegal character | bad address syntax | recipient syntax | bad recipient | recipient address rejected: need fully-qualified | recipient address reserved",
@@ -556,6 +557,21 @@ TIES: tuple[Phrases, ...] = (
         "currently unavailable | temporarily unavailable | not be saved | not be stored | internal error | internal server",
         "temporary error | temporary failure | temporary problem | error writing",
     ),
+)
+
+# A mailbox that exists but is switched off, unless the text also calls it unknown. Asked only if the finding is a dead address.
+SWITCHED_OFF: tuple[Phrases, ...] = (
+    _beside(GONE, words.RECIPIENT, words.NONEXISTENT),
+    _beside(AWAY, words.RECIPIENT, (*words.DISABLED, "blocked | bloque | bloqueada"), is_close=True),
+    _beside(
+        AWAY,
+        words.RECIPIENT,
+        (
+            "is disabled | was disabled | been disabled | is inactive | been inactive | is deactivated | been deactivated",
+        ),
+    ),
+    _row(AWAY, "receiving disabled | receiving is disabled | inactivity | no recipient activity | long-time inactiv"),
+    _row(AWAY, "per inutilizzo | wegen inaktivitat | por inactividad | por inatividade | pour inactivite"),
 )
 
 # For text without a code that a program wrote about its connection, if nothing else matches.

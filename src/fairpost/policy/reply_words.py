@@ -46,18 +46,26 @@ NONEXISTENT = (
     "登録されていません | 不明 | 존재하지 | 없는 | 없습니다 | 찾을 수 없",
 )
 
-# Said right beside a recipient ("invalid user", "mailbox has been disabled"): it will accept no mail again.
+# Said right beside a recipient ("invalid user", "mailbox was deleted"): it will accept no mail again.
 CLOSED = (
-    "invalid | not valid | not a valid | isn't valid | disabled | deactivated | inactivated | inactive | not active",
-    "not activated | closed | expired | discontinued | terminated | deleted | removed | archived | retired | cancelled",
-    "canceled | bad | wrong | incorrect | illegal | abandoned | decommissioned | now disabled",
-    "invalide | desactive | supprime | ferme | expire | deaktiviert | gesperrt wegen inaktivitat | geschlossen",
-    "geloscht | inaktiv | ungultig | opgeheven | gedeactiveerd | ongeldig | uitgeschakeld",
-    "invalid | inactiv | desactivad | expirad | eliminad | desativad | inativ | excluid | encerrad | disattivat",
-    "disatttivat | bloccato per inutilizzo | scadut | non valid | errato | cancellat | ha expirado",
-    "nieaktywn | zablokowane administracyjnie | usuniet | niepoprawn | neaktivni | zrusen | gecersiz | kapali | ogiltig",
-    "отключен | удален | закрыт | недействител | неактивн | заблокирован за неактивн | неверн | недійсн",
-    "已注销 | 已停用 | 已关闭 | 已禁用 | 无效 | 無效 | 错误 | 無効 | 削除され | 廃止 | 停止され | 휴면 | 비활성 | 삭제된 | 잘못된",
+    "invalid | not valid | not a valid | isn't valid",
+    "closed | expired | discontinued | terminated | deleted | removed | archived | retired | cancelled",
+    "canceled | bad | wrong | incorrect | illegal | abandoned | decommissioned",
+    "invalide | supprime | ferme | expire | geschlossen | geloscht | ungultig | opgeheven | ongeldig",
+    "invalid | expirad | eliminad | excluid | encerrad",
+    "scadut | non valid | errato | cancellat | ha expirado",
+    "usuniet | niepoprawn | zrusen | gecersiz | kapali | ogiltig",
+    "удален | закрыт | недействител | неверн | недійсн",
+    "已注销 | 已关闭 | 无效 | 無效 | 错误 | 無効 | 削除され | 廃止 | 삭제된 | 잘못된",
+)
+
+# The same of a recipient that exists but is switched off. Its owner or administrator can switch it on again.
+DISABLED = (
+    "disabled | deactivated | inactivated | inactive | not active | not activated | now disabled",
+    "desactive | deaktiviert | gesperrt wegen inaktivitat | inaktiv | gedeactiveerd | uitgeschakeld",
+    "inactiv | desactivad | desativad | inativ | disattivat | disatttivat | bloccato per inutilizzo",
+    "nieaktywn | zablokowane administracyjnie | neaktivni | отключен | неактивн | заблокирован за неактивн",
+    "已停用 | 已禁用 | 停止され | 휴면 | 비활성",
 )
 
 # A recipient that accepts no mail now, but may again.

@@ -10,15 +10,16 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from enum import StrEnum
 
-from fairpost.model.report import Reply
-from fairpost.policy.replies import Meaning, ReplyClass, Scope, meaning
+from fairpost.model.report import Reply, Step
+from fairpost.policy.replies import Meaning, ReplyClass, Scope, is_switched_off, meaning
+from fairpost.policy.reply_rules import AFTER_RECIPIENTS
 from fairpost.returns import people
 from fairpost.returns.complaints import OF_PEOPLE, read_complaint
 from fairpost.returns.delivery_status import Group, groups_in, groups_in_text
 from fairpost.returns.mail import MESSAGES, Headers, Mail, read_mail
 from fairpost.returns.notices import failed_in, is_from_daemon, parted, read_notice, sender_of, sounds_like_report
 from fairpost.returns.notifications import read_notification
-from fairpost.returns.replies_in_text import Said, said_in, status_of
+from fairpost.returns.replies_in_text import Said, said_in, status_of, step_in
 
 
 class Kind(StrEnum):
@@ -44,6 +45,7 @@ class Finding:
     status: str = ""
     aliases: tuple[str, ...] = ()  # the addresses it was rewritten to in transit
     is_final: bool = True  # no more attempts follow
+    is_confirmed: bool = True  # False: the address seems dead, but one report is not enough to suppress it
     reply: str = ""  # the server's reply, as far as the report includes it
     kind: str = ""  # the kind of a feedback report
 
@@ -61,6 +63,7 @@ class Returned:
 MESSAGE_IDS_MAX = 20
 REPLY_CHARS_MAX = 500
 _FULL = "email.mailbox_full"
+_OF_MAILBOXES = frozenset({"email.address_unknown", "email.address_refused"})
 _DELIVERED = frozenset({"delivered", "relayed", "expanded", "deliverable"})
 
 
@@ -240,28 +243,51 @@ def _of_group(group: Group, told: str) -> Finding:
         said = said._replace(
             reply=Reply(said.reply.code, told)
         )  # a full mailbox is not dead, whatever else the text says
-    return _finding(address, said, action=group.action, aliases=tuple(aliases), more=(told,))
+    return _finding(address, said, action=group.action, aliases=tuple(aliases), more=(told,), step=step_in(told))
 
 
 def _finding(
-    address: str, said: Said, *, action: str = "", aliases: tuple[str, ...] = (), more: tuple[str, ...] = ()
+    address: str,
+    said: Said,
+    *,
+    action: str = "",
+    aliases: tuple[str, ...] = (),
+    more: tuple[str, ...] = (),
+    step: Step | None = None,
 ) -> Finding:
-    found = _judged(said, action=action, more=more)
+    """`more` is other text about this address, and `step` the step that it mentions."""
+    found, text = _judged(said, action=action, more=more)
     is_passing = action == "delayed" or bool(_EXPIRED.search(said.reply.text))
     status = said.status or _status_like(said.reply.code, found, is_passing=is_passing)
+    is_dead = found.suppress_recipient and not status.startswith("4")
+    is_confirmed = not is_dead or _is_confirmed(found, text, said.status, said.step or step)
     return Finding(
         address=address,
         aliases=aliases,
         status=status,
         code=found.code,
-        class_=found.class_,
+        class_=found.class_ if is_confirmed else ReplyClass.SOFT_BOUNCE,
         scope=found.scope,
         retry=status.startswith("4") or action == "delayed",
-        suppress_recipient=found.suppress_recipient and not status.startswith("4"),
-        why=found.why,
+        suppress_recipient=is_dead and is_confirmed,
+        why=found.why if is_confirmed else f"{found.why} A second report suppresses the address.",
         is_final=action != "delayed",
+        is_confirmed=is_confirmed,
         reply=" ".join(f"{said.reply.code or ''} {said.reply.text}".split())[:REPLY_CHARS_MAX],
     )
+
+
+def _is_confirmed(found: Meaning, text: str, status: str, step: Step | None) -> bool:
+    """Returns whether one report is enough to call the address dead.
+
+    It is not if the mailbox exists but is switched off, or if the server knew the recipient and refused only after it
+    had seen the content: filters often answer "user unknown".
+    """
+    if found.code not in _OF_MAILBOXES:
+        return True
+    if is_switched_off(text):
+        return False
+    return status.startswith("5.1.") or step not in AFTER_RECIPIENTS
 
 
 def _status_like(code: int, found: Meaning, *, is_passing: bool) -> str:
@@ -274,15 +300,17 @@ def _status_like(code: int, found: Meaning, *, is_passing: bool) -> str:
     return "4.0.0" if code // 100 == 4 or is_passing else "5.0.0"
 
 
-def _judged(said: Said, *, action: str, more: tuple[str, ...]) -> Meaning:
+def _judged(said: Said, *, action: str, more: tuple[str, ...]) -> tuple[Meaning, str]:
+    """Returns the meaning, and the text that it was found in."""
+    text = said.reply.text
     if action in _DELIVERED or said.status.startswith("2."):
-        return meaning(Reply(250, said.reply.text))
+        return meaning(Reply(250, text)), text
     found = _meaning(said)
-    for text in more:
+    for each in more:
         if found.class_ is not ReplyClass.UNKNOWN:
             break
-        found = _meaning(said._replace(reply=Reply(said.reply.code, text)))
-    return found
+        found, text = _meaning(said._replace(reply=Reply(said.reply.code, each))), each
+    return found, text
 
 
 def _meaning(said: Said) -> Meaning:

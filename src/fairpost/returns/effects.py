@@ -14,6 +14,7 @@ from fairpost.returns.classify import Finding, Kind, Returned
 
 class Effect(StrEnum):
     BOUNCED = "bounced"  # the address accepts no mail: the e-mail bounces, the address is suppressed
+    UNCONFIRMED = "unconfirmed"  # it seems so: the e-mail bounces, a second report suppresses the address
     FULL = "full"  # the mailbox is full: the e-mail bounces, the address is suppressed after several of these
     UNDELIVERED = "undelivered"  # refused for another reason: the e-mail bounces
     DELAYED = "delayed"
@@ -75,6 +76,8 @@ def _reported(each: Finding) -> Effect:
         return Effect.DELAYED
     if each.suppress_recipient:
         return Effect.BOUNCED
+    if not each.is_confirmed:
+        return Effect.UNCONFIRMED
     return Effect.FULL if each.class_ == ReplyClass.SOFT_BOUNCE else Effect.UNDELIVERED
 
 

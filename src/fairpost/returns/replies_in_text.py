@@ -16,8 +16,10 @@ _CODE = re.compile(
 
 # Phrases of many programs. The first match counts.
 _STEPS: tuple[tuple[re.Pattern[str], Step], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), step)
+    (re.compile(pattern, re.IGNORECASE | re.DOTALL), step)
     for pattern, step in (
+        # Sendmail sends DATA without waiting for the replies to RCPT TO, so its transcript shows those below DATA.
+        (r">>> ?data\b.{0,4000}?<<< ?5\d\d[^\n]{0,40}?(?:need rcpt|no valid recip|valid rcpt)", Step.RCPT),
         (
             r"end of data|end of message|text command|data[ _-]?(?:terminator|end)|after (?:the )?(?:final )?dot",
             Step.DOT,
@@ -46,7 +48,7 @@ class Said(NamedTuple):
 def said_in(text: str, *, status: str = "") -> Said:
     """Returns a server's reply as quoted in a report. `status` is the one that the report gives separately."""
     text = text.strip()[: 4 * TEXT_CHARS_MAX]
-    step = _step(text)
+    step = step_in(text)
     if match := _CODE.search(text):
         rest = _own_lines(text[match.end() :], match[1])[:TEXT_CHARS_MAX]
         found = _status_in(rest, match[1][0]) or _status_in(text, match[1][0])
@@ -78,5 +80,6 @@ def status_of(value: str) -> str:
     return f"{match[1]}.{int(match[2])}.{int(match[3])}" if match else ""
 
 
-def _step(text: str) -> Step | None:
+def step_in(text: str) -> Step | None:
+    """Returns the step of the conversation that the text mentions."""
     return next((step for pattern, step in _STEPS if pattern.search(text)), None)

@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION fairpost.tell_of_return(r fairpost.returned, email fa
 LANGUAGE sql AS $$
     INSERT INTO fairpost.outbox (at, kind, workspace, email_id, account_id, campaign_id, address, reason, params)
     SELECT p_now, k.kind, r.workspace, r.email_id, email.account_id, email.campaign_id, r.address, r.reason, r.params
-    FROM (VALUES ('bounced', 'email.bounced'), ('full', 'email.bounced'), ('undelivered', 'email.bounced'), ('delayed', 'email.delivery_delayed'), ('complained', 'email.complained'),
+    FROM (VALUES ('bounced', 'email.bounced'), ('unconfirmed', 'email.bounced'), ('full', 'email.bounced'), ('undelivered', 'email.bounced'), ('delayed', 'email.delivery_delayed'), ('complained', 'email.complained'),
                  ('replied', 'email.replied'), ('away', 'email.auto_replied'), ('unsubscribed', 'email.unsubscribed')) k(effect, kind)
     WHERE k.effect = r.effect
 $$;

@@ -73,7 +73,7 @@ BEGIN
     FOR finding IN SELECT f.* FROM jsonb_to_recordset(p_findings) f(address text, aliases text[], effect text, reason text, params jsonb, back_on date) LOOP
         SELECT m.email_id, m.workspace, m.address INTO found FROM fairpost.match_return(
             p_candidates, p_is_token, p_account, finding.address || coalesce(finding.aliases, '{}'), p_message_ids,
-            finding.effect IN ('bounced', 'full', 'undelivered', 'delayed', 'delivered'), t) m;
+            finding.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered', 'delayed', 'delivered'), t) m;
         written := NULL;
         INSERT INTO fairpost.returned AS r (workspace, email_id, address, effect, reason, params, source, account_id, back_on, at)
         VALUES (found.workspace, found.email_id, coalesce(found.address, fairpost.normalize_address(finding.address)), finding.effect, finding.reason,
@@ -110,7 +110,7 @@ DECLARE
 BEGIN
     SELECT l.* INTO lease FROM fairpost.returned x CROSS JOIN LATERAL (
         SELECT e.account_id FROM fairpost.emails e WHERE e.id = x.email_id UNION ALL SELECT q.account_id FROM fairpost.queue q WHERE q.id = x.email_id LIMIT 1) e
-    JOIN fairpost.leases l ON l.account_id = e.account_id WHERE x.id = p_id AND x.effect IN ('bounced', 'complained') ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE OF l;
+    JOIN fairpost.leases l ON l.account_id = e.account_id WHERE x.id = p_id AND x.effect IN ('bounced', 'unconfirmed', 'complained') ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE OF l;
     SELECT * INTO r FROM fairpost.returned x WHERE x.id = p_id AND x.email_id IS NOT NULL AND x.applied_at IS NULL FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
@@ -121,7 +121,7 @@ BEGIN
     END IF;
     said := coalesce(nullif(r.params ->> 'reply', ''), r.reason);
     CASE r.effect
-    WHEN 'bounced', 'full', 'undelivered' THEN
+    WHEN 'bounced', 'unconfirmed', 'full', 'undelivered' THEN
         PERFORM fairpost.bounce_late(email, t);
         PERFORM fairpost.suppress_returned(r, said, t);
     WHEN 'complained' THEN
@@ -136,7 +136,9 @@ BEGIN
     ELSE
         NULL;   -- only shown
     END CASE;
-    IF r.effect IN ('bounced', 'complained') AND lease.account_id IS NOT NULL THEN
+    IF r.effect IN ('bounced', 'unconfirmed', 'complained') AND lease.account_id IS NOT NULL AND NOT EXISTS (
+        SELECT FROM fairpost.returned x WHERE x.email_id = r.email_id AND x.address = r.address AND x.applied_at IS NOT NULL
+            AND ARRAY[x.effect, r.effect] <@ ARRAY['bounced', 'unconfirmed']) THEN   -- two reports, one bounce
         PERFORM fairpost.count_returned(lease, email, r.effect, t);
     END IF;
     UPDATE fairpost.returned x SET applied_at = t WHERE x.id = r.id;
@@ -159,10 +161,10 @@ DECLARE
 BEGIN
     IF email.state NOT IN ('sent', 'bounced') OR EXISTS (
         SELECT FROM fairpost.people_of(email.recipients) a
-        WHERE NOT EXISTS (SELECT FROM fairpost.returned r WHERE r.email_id = email.id AND r.address = a AND r.effect IN ('bounced', 'full', 'undelivered'))) THEN
+        WHERE NOT EXISTS (SELECT FROM fairpost.returned r WHERE r.email_id = email.id AND r.address = a AND r.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered'))) THEN
         RETURN;
     END IF;
-    SELECT * INTO why FROM fairpost.returned r WHERE r.email_id = email.id AND r.effect IN ('bounced', 'full', 'undelivered')
+    SELECT * INTO why FROM fairpost.returned r WHERE r.email_id = email.id AND r.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered')
     ORDER BY r.effect = 'bounced' DESC, r.reason, r.address LIMIT 1;   -- the same regardless of the order of arrival
     UPDATE fairpost.emails e SET state = 'bounced', reason = why.reason, reason_params = why.params WHERE e.id = email.id;
     IF email.campaign_id IS NOT NULL THEN
@@ -172,21 +174,23 @@ BEGIN
     END IF;
 END $$;
 
--- As after a refusal during the conversation: a dead address is suppressed, and so is one that was full too often. Counted by what came back: servers
+-- As after a refusal during the conversation: a dead address is suppressed, and so is one that was full too often. One that seems dead is suppressed by
+-- the report on a second e-mail. Counted by what came back: servers
 -- that return mail later had accepted it, which resets the count of soft bounces.
 CREATE OR REPLACE FUNCTION fairpost.suppress_returned(r fairpost.returned, said text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     window_length CONSTANT interval := interval '30 days';
-    most CONSTANT integer := (SELECT x.soft_bounces_max FROM fairpost.suppression_rule x);
+    most CONSTANT integer := CASE WHEN r.effect = 'unconfirmed' THEN 2 ELSE (SELECT x.soft_bounces_max FROM fairpost.suppression_rule x) END;
     times bigint;
 BEGIN
     IF r.effect = 'bounced' THEN
         PERFORM fairpost.suppress(r.workspace, r.address, 'hard bounce: ' || said, p_now, 'hard_bounce');
-    ELSIF r.effect = 'full' AND most > 0 THEN
-        times := (SELECT count(*) FROM fairpost.returned x WHERE x.address = r.address AND x.workspace = r.workspace AND x.effect = 'full' AND x.at > p_now - window_length);
+    ELSIF r.effect IN ('unconfirmed', 'full') AND most > 0 THEN
+        times := (SELECT count(*) FROM fairpost.returned x WHERE x.address = r.address AND x.workspace = r.workspace AND x.effect = r.effect AND x.at > p_now - window_length);
         IF times >= most THEN
-            PERFORM fairpost.suppress(r.workspace, r.address, format('%s e-mails were returned, the last: %s', times, said), p_now, 'soft_bounces');
+            PERFORM fairpost.suppress(r.workspace, r.address, format('%s e-mails were returned, the last: %s', times, said), p_now,
+                CASE WHEN r.effect = 'full' THEN 'soft_bounces' ELSE 'hard_bounce' END);
         END IF;
     END IF;
 END $$;
@@ -217,7 +221,7 @@ CREATE OR REPLACE FUNCTION fairpost.count_returned(lease fairpost.leases, email 
 LANGUAGE plpgsql AS $$
 DECLARE
     durability CONSTANT text := current_setting('synchronous_commit');
-    bounces CONSTANT integer := (p_effect = 'bounced')::integer;
+    bounces CONSTANT integer := (p_effect <> 'complained')::integer;
 BEGIN
     UPDATE fairpost.leases l SET day_bounces = l.day_bounces + bounces WHERE l.account_id = lease.account_id AND l.step = lease.step;
     PERFORM fairpost.book(lease.account_id, lease.epoch, jsonb_build_array(jsonb_build_object(
