@@ -235,15 +235,15 @@ class Engine:
 
 
 class Reader:
-    def __init__(self, store: Store, cursor: str) -> None:
-        self._store = store
+    def __init__(self, store: Store, cursor: str, workspace: str | None = None) -> None:
+        self._store, self._workspace = store, workspace
         self._cursor: str | None = cursor
         self.seen: list[tuple[int, int, str]] = []
         self.is_expired = False
 
     async def page(self, most: int) -> bool:
         try:
-            page = await events_after(self._store, self._cursor, most=most)
+            page = await events_after(self._store, self._cursor, most=most, workspace=self._workspace)
         except Refusal as refusal:
             if refusal.reason.code != "events.cursor_expired":
                 raise
@@ -282,7 +282,7 @@ class World:
         ids = [row["id"] for row in await store.enqueue_many(mail, now=START)]
         await store.value("SELECT fairpost.absorb_arrivals($1, $2)", [POOL], START)
         await take_turn(store)
-        reader = Reader(store, await events_end(store))
+        reader, own = [Reader(store, await events_end(store), workspace) for workspace in (None, "w1")]
         writers = [Writer(conn, ids) for conn in self.writers]
         engine = Engine(self.engine, accounts["anna"], ids)
         committed: Told = []
@@ -301,12 +301,14 @@ class World:
                 kept_from = len(committed)
             else:
                 await reader.page(detail)
+                await own.page(detail + 1)
         for writer in writers:
             committed += await writer.do("commit", 0)
         await take_turn(store)
-        while await reader.page(3):
-            pass
-        check(reader, committed, kept_from)
+        for each in (reader, own):
+            while await each.page(3):
+                pass
+            check(each, committed, kept_from)
         if not reader.is_expired:
             suppressed = await store.value("SELECT count(*) FROM fairpost.suppressions")
             assert sum(kind == "suppression.created" for *_, kind in reader.seen) == suppressed

@@ -39,6 +39,44 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
            WHERE t.newer >= p_n ORDER BY t.turn DESC LIMIT 1)) x ORDER BY x.turn DESC, x.id DESC LIMIT 1
 $$;
 
+-- Returns the places of the next events after a cursor, from these turns: all, or those of one workspace. A turn is read at a time until there are enough, so a
+-- workspace reads its own events and an index entry for each turn. The transaction is compared by functions that no index serves: only outbox_by_workspace can be used.
+CREATE OR REPLACE FUNCTION fairpost.events_of_turns(p_turn bigint, p_id bigint, p_turns bigint[], p_workspace text, p_kinds text[], p_max integer)
+RETURNS TABLE (turn bigint, event fairpost.outbox)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+    t fairpost.event_turns;
+    got integer;
+    missing integer := p_max;
+BEGIN
+    IF p_workspace IS NULL THEN
+        RETURN QUERY
+        SELECT t.turn, o.o FROM unnest(array_prepend(p_turn, p_turns)) w(turn) CROSS JOIN LATERAL (SELECT * FROM fairpost.event_turns t WHERE t.turn = w.turn OFFSET 0) t
+        CROSS JOIN LATERAL (
+            SELECT o FROM fairpost.outbox o
+            WHERE o.xid >= t.since AND o.xid < pg_snapshot_xmax(t.snap) AND o.id BETWEEN t.first_id AND t.last_id AND o.at BETWEEN t.first_at AND t.last_at
+            AND pg_visible_in_snapshot(o.xid, t.snap)
+            UNION ALL
+            SELECT o.o FROM unnest(t.late) x(xid) CROSS JOIN LATERAL (
+                SELECT o FROM fairpost.outbox o WHERE o.xid = x.xid AND o.id BETWEEN t.first_id AND t.last_id AND o.at BETWEEN t.first_at AND t.last_at OFFSET 0) o) o
+        WHERE (t.turn > p_turn OR (o.o).id > p_id) AND (p_kinds IS NULL OR (o.o).kind = ANY (p_kinds))
+        ORDER BY t.turn, (o.o).id LIMIT p_max;
+        RETURN;
+    END IF;
+    FOR t IN SELECT t.* FROM unnest(array_prepend(p_turn, p_turns)) w(turn) CROSS JOIN LATERAL (SELECT * FROM fairpost.event_turns t WHERE t.turn = w.turn OFFSET 0) t ORDER BY t.turn LOOP
+        RETURN QUERY
+        SELECT t.turn, o FROM fairpost.outbox o
+        WHERE o.workspace = p_workspace AND o.id BETWEEN greatest(t.first_id, CASE WHEN t.turn = p_turn THEN p_id + 1 END) AND t.last_id
+          AND o.at BETWEEN t.first_at AND t.last_at AND (p_kinds IS NULL OR o.kind = ANY (p_kinds))
+          AND (greatest(o.xid, t.since) = o.xid AND pg_visible_in_snapshot(o.xid, t.snap) OR array_position(t.late, o.xid) IS NOT NULL)
+        ORDER BY o.id LIMIT missing;
+        GET DIAGNOSTICS got = ROW_COUNT;
+        missing := missing - got;
+        EXIT WHEN missing = 0;
+    END LOOP;
+END $$;
+
 -- Returns the next events after a cursor; without one, from the oldest that are kept. Continue after the cursor of the last row, which has no id if
 -- there are no more events. `p_workspace` defaults to the session's own, and for the operator to all. `p_kinds` restricts the result to these.
 CREATE OR REPLACE FUNCTION fairpost.events_after(
@@ -54,7 +92,7 @@ DECLARE
     turns_max CONSTANT integer := 1000;
     whose CONSTANT text := coalesce(p_workspace, fairpost.tenant(), CASE WHEN fairpost.spoken_for() IS NOT NULL THEN fairpost.own_workspace(fairpost.spoken_for()) END);
     most CONSTANT integer := least(greatest(p_max, 1), 1000);
-    seen_max CONSTANT integer := CASE WHEN whose IS NULL AND p_kinds IS NULL THEN most ELSE 10000 END;
+    seen_max CONSTANT integer := CASE WHEN whose IS NOT NULL THEN 1000000 WHEN p_kinds IS NULL THEN most ELSE 10000 END;   -- those of others are not read
     is_bound CONSTANT boolean := fairpost.is_bound();   -- then names of other accounts are not told
     place record;
     turns bigint[];
@@ -73,17 +111,7 @@ BEGIN
         CASE WHEN NOT is_bound OR starts_with(coalesce(a.name, e.subject), whose || '/') THEN coalesce(a.name, CASE WHEN e.kind LIKE 'account.%' THEN e.subject END) END,
         coalesce(c.name, CASE WHEN e.kind LIKE 'campaign.%' THEN e.subject END), e.subject, e.address, m.recipients,
         l.type, l.tags, l.metadata, e.reason, e.params
-    FROM (
-        SELECT t.turn, o.* FROM unnest(array_prepend(place.turn, turns)) w(turn) CROSS JOIN LATERAL (SELECT * FROM fairpost.event_turns t WHERE t.turn = w.turn OFFSET 0) t
-        CROSS JOIN LATERAL (
-            SELECT * FROM fairpost.outbox o
-            WHERE o.xid >= t.since AND o.xid < pg_snapshot_xmax(t.snap) AND o.id BETWEEN t.first_id AND t.last_id AND o.at BETWEEN t.first_at AND t.last_at
-            AND pg_visible_in_snapshot(o.xid, t.snap)
-            UNION ALL
-            SELECT o.* FROM unnest(t.late) x(xid) CROSS JOIN LATERAL (
-                SELECT * FROM fairpost.outbox o WHERE o.xid = x.xid AND o.id BETWEEN t.first_id AND t.last_id AND o.at BETWEEN t.first_at AND t.last_at OFFSET 0) o) o
-        WHERE (t.turn > place.turn OR o.id > place.id) AND (whose IS NULL OR o.workspace = whose) AND (p_kinds IS NULL OR o.kind = ANY (p_kinds))
-        ORDER BY t.turn, o.id LIMIT most) e
+    FROM (SELECT e.turn, (e.event).* FROM fairpost.events_of_turns(place.turn, place.id, turns, whose, p_kinds, most) e OFFSET 0) e
     LEFT JOIN LATERAL (SELECT a.name FROM fairpost.accounts a WHERE a.id = e.account_id OFFSET 0) a ON true
     LEFT JOIN LATERAL (SELECT c.name FROM fairpost.campaigns c WHERE c.id = e.campaign_id OFFSET 0) c ON true
     LEFT JOIN LATERAL (SELECT l.type, l.tags, l.metadata FROM fairpost.labels l WHERE l.email_id = e.email_id OFFSET 0) l ON true

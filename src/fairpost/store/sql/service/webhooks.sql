@@ -77,7 +77,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
               AND q.next_at > coalesce(p_now, clock_timestamp())))
           ORDER BY p.turn, p.event_id LIMIT p_max) p
     LEFT JOIN LATERAL (
-        SELECT e.* FROM fairpost.events_after(p.turn || '.' || p.event_id - 1, 1) e
+        SELECT e.* FROM fairpost.events_after(p.turn || '.' || p.event_id - 1, 1, p.workspace) e
         WHERE e.id = p.event_id AND (p.turn, p.event_id) > (SELECT d.turn, d.id FROM fairpost.events_dropped d)) e ON true
     ORDER BY p.turn, p.event_id
 $$;
