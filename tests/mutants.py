@@ -358,16 +358,16 @@ MUTANTS = (
     ),
     Mutant(
         "the two policies for e-mails in doubt are swapped",
-        f"{ENGINE}/doubts.py",
-        "email.on_doubt is DoubtPolicy.RESEND and",
-        "email.on_doubt is DoubtPolicy.HOLD and",
+        "src/fairpost/store/sql/settle/doubt.sql",
+        "q.state = 'in_doubt' AND q.on_doubt = 'resend' AND",
+        "q.state = 'in_doubt' AND q.on_doubt = 'hold' AND",
         (RUNNER,),
     ),
     Mutant(
         "an e-mail in doubt is sent again although its provider can be asked",
-        f"{ENGINE}/doubts.py",
-        "and email.attempts < email.attempts_max and not can_be_asked:",
-        "and email.attempts < email.attempts_max:",
+        "src/fairpost/store/sql/settle/doubt.sql",
+        "AND (q.evidence IS NULL OR q.evidence ? 'unknown') AND NOT",
+        "AND NOT",
         (GMAIL, RUNNER),
     ),
     Mutant(

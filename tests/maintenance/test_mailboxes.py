@@ -8,9 +8,11 @@ from datetime import timedelta
 
 import pytest
 
+from fairpost.engine.doubts import resolve_doubts
 from fairpost.maintenance.mailboxes import MailboxWatch, ReaderOptions
 from fairpost.model.account import Account, AccountStatus, Limits
 from fairpost.model.email import Outgoing
+from fairpost.model.ids import EmailId
 from fairpost.model.transport import Security
 from fairpost.model.verdict import InDoubt
 from fairpost.store import mailbox_reads
@@ -290,6 +292,46 @@ async def test_an_email_in_doubt_that_is_among_the_sent_mail_was_sent(reads: Rea
     with clock.stopped_at(clock_later + timedelta(minutes=5)):
         await watch.ask_about_doubts()
     assert await reads.state(id_) == "sent"
+
+
+async def in_doubt_to_resend(reads: Reads) -> EmailId:
+    id_ = await reads.sent(settle=False)
+    await reads.store.value("UPDATE fairpost.queue SET on_doubt = 'resend' WHERE id = $1", id_)
+    assert await reads.store.settle(reads.lease_held, id_, InDoubt(), now=NOW) == "settled"
+    return id_
+
+
+async def test_an_email_that_is_to_be_sent_again_waits_for_two_looks_into_the_sent_mail(reads: Reads) -> None:
+    watch = await reads.engine()
+    await watch.step()
+    await reads.idles()
+    await reads.until(lambda: reads.store.value("SELECT looked_at FROM fairpost.mailbox_reads"))
+    id_ = await in_doubt_to_resend(reads)
+    await watch.ask_about_doubts()
+    (email,) = await reads.store.doubts(reads.account)
+    reads.server.box("ann")["Gesendete Objekte"].add(f"Message-ID: {_message_id(email)}\r\n\r\nhi".encode())
+    await resolve_doubts(reads.store)
+    assert await reads.state(id_) == "in_doubt"
+    with clock.stopped_at(clock.now() + timedelta(seconds=65)):
+        await watch.ask_about_doubts()
+    assert await reads.state(id_) == "sent"
+
+
+@pytest.mark.parametrize("hindrance", ["the reader is dead", "the mailbox cannot be read", "it was never read"])
+async def test_an_email_does_not_wait_for_a_look_that_never_comes(reads: Reads, hindrance: str) -> None:
+    columns = "looked_at, reason" if hindrance == "the mailbox cannot be read" else "looked_at"
+    values = "now(), 'account.read_refused'" if hindrance == "the mailbox cannot be read" else "now()"
+    if hindrance != "it was never read":
+        await reads.store.value(
+            f"INSERT INTO fairpost.mailbox_reads (account_id, {columns}) VALUES ($1, {values})", reads.account
+        )
+    id_ = await in_doubt_to_resend(reads)
+    if hindrance == "the reader is dead":
+        await resolve_doubts(reads.store)
+        assert await reads.state(id_) == "in_doubt"
+        await reads.store.value("UPDATE fairpost.doubtful SET since = since - interval '90 seconds'")
+    await resolve_doubts(reads.store)
+    assert await reads.state(id_) == "waiting"
 
 
 # ── killed at every step ──────────────────────────────────────────────────────────────────────────────────

@@ -180,7 +180,7 @@ class Held:
             "stage": lambda s: s.value("SELECT fairpost.absorb_arrivals(ARRAY['default'])"),
             "routes_with_work": lambda s: s.routes_with_work(),
             "runtimes": lambda s: s.runtimes(),
-            "accounts_in_doubt": lambda s: s.accounts_in_doubt(),
+            "doubts_to_resend": lambda s: s.doubts_to_resend(),
             "accounts_to_ask": lambda s: s.accounts_to_ask(),
             "reap_leases": lambda s: s.reap_leases(),
             "blocked_for_all": blocks.blocked_for_all,

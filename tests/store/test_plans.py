@@ -260,7 +260,7 @@ async def look(watch: Watch) -> None:
     await watch("engine_here", lambda s: s.engine_here("engine", asleep=False))
     assert await watch("routes_with_work", lambda s: s.routes_with_work())
     assert len(await watch("runtimes", lambda s: s.runtimes())) == ACCOUNTS + 1
-    await watch("accounts_in_doubt", lambda s: s.accounts_in_doubt())
+    await watch("doubts_to_resend", lambda s: s.doubts_to_resend())
     await watch("accounts_to_ask", lambda s: s.accounts_to_ask())
     await watch("blocked_for_all", blocks.blocked_for_all)
     await watch("schedules to lay", lambda s: schedules.to_lay(s, before=now))
@@ -300,7 +300,7 @@ async def idle(store: Store) -> None:
     await store.reap_leases()
     await store.routes_with_work()
     await store.runtimes()
-    await store.accounts_in_doubt()
+    await store.doubts_to_resend()
 
 
 async def everything(watch: Watch, tag: str) -> None:

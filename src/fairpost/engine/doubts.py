@@ -11,7 +11,6 @@ from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId
 from fairpost.model.report import Reached
-from fairpost.model.states import DoubtPolicy
 from fairpost.policy.retries import retry_delay
 from fairpost.store.store import Store
 from fairpost.system import chance, clock
@@ -65,16 +64,16 @@ class Doubts:
         await resolve_doubts(self._store, self._account.id)
 
 
-async def resolve_doubts(store: Store, account_id: AccountId) -> None:
-    """Apply the policies of e-mails in doubt, unless the provider can be asked.
+async def resolve_doubts(store: Store, account_id: AccountId | None = None) -> None:
+    """Apply the policies of e-mails in doubt, unless the provider can be asked or the mailbox is yet to be searched.
 
     `resend` waits as after any failed attempt; `hold`, or an e-mail with no attempt left, needs a manual decision.
     """
-    for email in await store.doubts(account_id):
-        can_be_asked = email.evidence is not None and "unknown" not in email.evidence
-        if email.on_doubt is DoubtPolicy.RESEND and email.attempts < email.attempts_max and not can_be_asked:
-            delay = retry_delay(email.email_class, attempts=email.attempts, roll=chance.roll())
-            await store.resolve(email.id, "resend", by="policy", due_at=clock.now() + delay)
+    waited = await store.doubts_to_resend(account_id)
+    for email in await store.load(list(waited)):
+        delay = retry_delay(email.email_class, attempts=email.attempts, roll=chance.roll())
+        rest = max(timedelta(), delay - waited[email.id])
+        await store.resolve(email.id, "resend", by="policy", due_at=clock.now() + rest)
 
 
 async def ask_about_doubts(

@@ -204,8 +204,7 @@ class Orchestrator:
     async def _reap(self) -> None:
         if not self._server.is_after_trouble and await self._store.reap_leases():
             await self._clear_doubts()
-        for account_id in await self._store.accounts_in_doubt():
-            await resolve_doubts(self._store, account_id)
+        await resolve_doubts(self._store)
         self._to_ask = await self._store.accounts_to_ask()
         await self._store.engine_uses(self._options.owner, vitals_of([os.getpid(), os.getppid(), *self._fleet.pids]))
 

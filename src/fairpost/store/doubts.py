@@ -4,7 +4,7 @@ Being in doubt is an outcome like any other: see steps.py.
 """
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import AccountId, EmailId, Epoch
@@ -18,9 +18,10 @@ from fairpost.system import clock
 
 
 class DoubtStore(OutgoingStore):
-    async def accounts_in_doubt(self) -> list[AccountId]:
-        """Return the accounts that have an e-mail in doubt and a policy of sending it again."""
-        return [AccountId(row["id"]) for row in await self.fetch("SELECT * FROM fairpost.accounts_in_doubt() AS id")]
+    async def doubts_to_resend(self, account_id: AccountId | None = None) -> dict[EmailId, timedelta]:
+        """Return the e-mails in doubt that their policy sends again now, with the time each has been in doubt."""
+        rows = await self.fetch("SELECT email_id, waited FROM fairpost.doubts_to_resend($1)", account_id)
+        return {EmailId(row["email_id"]): row["waited"] for row in rows}
 
     async def accounts_to_ask(self) -> list[AccountId]:
         """Return the accounts that have an e-mail in doubt which their provider can be asked about."""

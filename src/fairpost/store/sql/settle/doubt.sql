@@ -9,12 +9,26 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     WHERE q.account_id = p_account AND q.state = 'in_doubt' ORDER BY d.email_id LIMIT p_max
 $$;
 
--- Returns accounts with an e-mail in doubt whose policy is to send it again.
-CREATE OR REPLACE FUNCTION fairpost.accounts_in_doubt() RETURNS SETOF bigint
-LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
-    SELECT DISTINCT q.account_id FROM fairpost.doubtful d CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = d.email_id OFFSET 0) q
-    WHERE q.state = 'in_doubt' AND q.on_doubt = 'resend' AND q.attempts < q.attempts_max AND (q.evidence IS NULL OR q.evidence ? 'unknown')
+-- Returns whether an e-mail in doubt waits for its account's mailbox, in which the reader looks for it after 10 seconds and after a minute
+-- (maintenance/mailboxes.py). Only a mailbox that can be read is worth the wait, and no longer than 90 seconds: its reader may be dead.
+CREATE OR REPLACE FUNCTION fairpost.awaits_mailbox(p_account bigint, p_evidence jsonb, p_since timestamptz) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT p_evidence IS NULL AND p_since > clock_timestamp() - interval '90 seconds' AND EXISTS (
+        SELECT FROM fairpost.mailbox_reads r JOIN fairpost.accounts a ON a.id = r.account_id
+        WHERE r.account_id = p_account AND r.looked_at IS NOT NULL AND r.reason IS NULL AND a.transport @> '{"read": true}')
 $$;
+
+-- Returns the e-mails in doubt that are to be sent again now, and for how long each has been in doubt. All accounts, if `p_account` is null.
+CREATE OR REPLACE FUNCTION fairpost.doubts_to_resend(p_account bigint DEFAULT NULL) RETURNS TABLE (email_id bigint, account_id bigint, waited interval)
+LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SELECT q.id, q.account_id, clock_timestamp() - d.since
+    FROM (SELECT d.account_id, d.email_id, max(d.since) AS since FROM fairpost.doubtful d WHERE p_account IS NULL OR d.account_id = p_account GROUP BY d.account_id, d.email_id) d
+    CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = d.email_id OFFSET 0) q
+    WHERE q.account_id = d.account_id AND q.state = 'in_doubt' AND q.on_doubt = 'resend' AND q.attempts < q.attempts_max
+        AND (q.evidence IS NULL OR q.evidence ? 'unknown') AND NOT fairpost.awaits_mailbox(q.account_id, q.evidence, d.since)
+    ORDER BY q.id LIMIT 1000
+$$;
+DROP FUNCTION IF EXISTS fairpost.accounts_in_doubt();
 
 -- Returns accounts with an e-mail in doubt that the account's worker can ask its provider about.
 CREATE OR REPLACE FUNCTION fairpost.accounts_to_ask() RETURNS SETOF bigint
