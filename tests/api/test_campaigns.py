@@ -12,6 +12,7 @@ from fairpost.campaigns import launching
 from fairpost.maintenance.progress import CourseWatch
 from fairpost.model.account import Limits
 from fairpost.model.prospect import ProspectLine
+from fairpost.model.reason import Reason
 from fairpost.model.workspace import Scope
 from fairpost.policy.forecast import Unforeseen, none_in_writing
 from fairpost.store import campaigns, workspaces
@@ -683,13 +684,14 @@ async def test_the_reason_for_a_missing_forecast_names_no_account_of_the_operato
     api: Api, acme: httpx.AsyncClient
 ) -> None:
     await launched(acme)
-    why = 'The account "big-relay" would never send: its units_per_minute must be at least 100, got 1. Raise it, or omit the account.'
-    none = Unforeseen(made_at=await api.store.now(), why=why, account="big-relay")
+    why = Reason("forecast.never_sends", account="big-relay", limit="units_per_minute", least=100, value=1)
+    none = Unforeseen(made_at=await api.store.now(), why=why)
     await api.store.value("UPDATE fairpost.campaigns SET forecast = $1", none_in_writing(none))
     answer = await acme.get("/v1/campaigns/spring/progress")
     assert "big-relay" not in answer.text
     forecast = answer.json()["data"]["forecast"]
     assert (forecast["points"], forecast["done_at"], forecast["emails"]) == ([], None, None)
+    assert forecast["why_none_code"] == "forecast.never_sends"
     for fact in ("shared account", "units_per_minute", "100"):
         assert fact in forecast["why_none"]
 

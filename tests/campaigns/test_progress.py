@@ -311,7 +311,7 @@ async def test_a_launch_without_a_forecast_continues_and_stores_the_reason(world
     assert (await world.launch(campaign)).scheduled == 5
     view = await progress_of(world, campaign)
     assert isinstance(view.foretold, Unforeseen)
-    assert "account" in view.foretold.why
+    assert view.foretold.why.code == "forecast.no_account"
     assert (view.expected, view.drift_s) == (None, None)
 
 
@@ -320,7 +320,7 @@ async def test_a_forecast_that_takes_too_long_is_given_up(world: World, monkeypa
     campaign = await launched(world, 5)
     view = await progress_of(world, campaign)
     assert isinstance(view.foretold, Unforeseen)
-    assert "of 5 " in view.foretold.why
+    assert (view.foretold.why.code, view.foretold.why.params["emails"]) == ("forecast.too_slow", 5)
 
 
 async def test_an_engine_foresees_what_a_launch_that_was_cut_off_did_not(world: World) -> None:

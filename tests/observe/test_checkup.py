@@ -174,7 +174,12 @@ OLD = replace(AGED, age_s=8_000)
         (lacking(RightKind.OWNER, "bob"), "role", Grade.PROBLEM, "bob"),
         (lacking(RightKind.LOGIN, "SELECT ON fairpost.queue"), "rights", Grade.PROBLEM, "SELECT ON fairpost.queue"),
         (lacking(RightKind.TENANT, "SET ROLE t"), "tenant role", Grade.PROBLEM, "SET ROLE t"),
-        (engine(standing=Restored(("gone back",))), "identity", Grade.PROBLEM, "gone back"),
+        (
+            engine(lineage=Restored((Reason("database.gone_back", written_at=NOW),))),
+            "identity",
+            Grade.PROBLEM,
+            "gone back",
+        ),
         (engine(sees_identity=False), "identity", Grade.NOTE, ""),
         (engine(unopenable=["sales"]), "passwords", Grade.PROBLEM, "sales"),
         (engine(domains=[domain("shop.test", Health.GOOD, Health.BAD)]), "domains", Grade.PROBLEM, "shop.test"),
@@ -280,5 +285,5 @@ def test_without_any_account_that_is_said_once() -> None:
 
 
 def test_an_unused_database_is_fine() -> None:
-    assert {check.grade for check in check_up(engine(standing=First()))} == {Grade.OK}
-    assert {check.grade for check in check_up(engine(standing=Sound()))} == {Grade.OK}
+    assert {check.grade for check in check_up(engine(lineage=First()))} == {Grade.OK}
+    assert {check.grade for check in check_up(engine(lineage=Sound()))} == {Grade.OK}

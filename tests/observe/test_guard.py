@@ -23,6 +23,7 @@ from fairpost.engine.runner import Runner
 from fairpost.model.account import Limits
 from fairpost.observe.guard import Guarded, guard, remember
 from fairpost.policy.restored import FailedOver, First, Restored, Sound
+from fairpost.reasons.rendering import brief
 from fairpost.store.binaries import find_binaries
 from fairpost.store.embedded import EmbeddedServer
 from fairpost.store.migrations import migrate
@@ -76,8 +77,8 @@ async def enqueue(store: Store) -> None:
 
 def signs(guarded: Guarded) -> str:
     """By which it is known as restored."""
-    assert isinstance(guarded.standing, Restored), guarded
-    return "; ".join(guarded.standing.signs)
+    assert isinstance(guarded.lineage, Restored), guarded
+    return "; ".join(map(brief, guarded.lineage.signs))
 
 
 def remembered_at(home: Path) -> str:
@@ -91,10 +92,10 @@ async def oid(store: Store) -> str:
 
 
 async def test_the_first_start_remembers_and_pauses_nothing(store: Store, home: Path) -> None:
-    assert await guard(store, home) == Guarded(standing=First())
-    assert await guard(store, home) == Guarded(standing=Sound())
-    assert await remember(store, home) == Guarded(standing=Sound())
-    assert await remember(store, home) == Guarded(standing=Sound())
+    assert await guard(store, home) == Guarded(lineage=First())
+    assert await guard(store, home) == Guarded(lineage=Sound())
+    assert await remember(store, home) == Guarded(lineage=Sound())
+    assert await remember(store, home) == Guarded(lineage=Sound())
     assert await pause_of(store) is None
     (file,) = (home / "engines").glob("*.json")
     assert json.loads(file.read_text())["beats"] == 2
@@ -106,7 +107,7 @@ async def test_four_engines_that_start_at_once_agree(store: Store, tmp_path: Pat
     homes = [tmp_path / str(i) for i in range(4)]
     found = await asyncio.gather(*(remember(store, home) for home in homes))
     assert all(guarded.is_sound for guarded in found)
-    assert all(guarded.standing == Sound() for guarded in [await remember(store, home) for home in homes])
+    assert all(guarded.lineage == Sound() for guarded in [await remember(store, home) for home in homes])
 
 
 @pytest.mark.fresh
@@ -132,8 +133,8 @@ async def test_a_copied_database_sends_nothing_until_resumed(
         await resume(copy)
         assert await runner.take_up(), "the lease is held in the new life, too"
         assert len(await runner.run_until_idle()) == 1
-        assert await guard(copy, tmp_path / "elsewhere") == Guarded(standing=Sound())
-        assert (await remember(copy, home)).standing == Sound(), "of its new life this engine remembers nothing bad"
+        assert await guard(copy, tmp_path / "elsewhere") == Guarded(lineage=Sound())
+        assert (await remember(copy, home)).lineage == Sound(), "of its new life this engine remembers nothing bad"
 
 
 def run(program: str, *arguments: str) -> None:
@@ -189,7 +190,7 @@ async def test_a_database_from_before_the_first_start_is_known_by_who_worked_on_
     await store.value("TRUNCATE fairpost.identity, fairpost.identity_checks")
     assert remembered_at(home) in signs(await guard(store, home))
     await resume(store)
-    assert await guard(store, home) == Guarded(standing=Sound())
+    assert await guard(store, home) == Guarded(lineage=Sound())
 
 
 async def confirm(store: Store) -> None:
@@ -204,9 +205,9 @@ async def test_a_failover_that_lost_nothing_is_told_and_does_not_pause(store: St
     # as before the failover
     await store.value("UPDATE fairpost.identity SET timeline = timeline - 1")
     await store.value("UPDATE fairpost.server SET timeline = timeline - 1, confirmed = '-infinity'")
-    assert isinstance((await guard(store, home)).standing, FailedOver)
+    assert isinstance((await guard(store, home)).lineage, FailedOver)
     await confirm(store)
-    assert await guard(store, home) == Guarded(standing=Sound())
+    assert await guard(store, home) == Guarded(lineage=Sound())
     assert await kinds(store) == ["failed over"]
     assert await pause_of(store) is None
 
@@ -222,7 +223,7 @@ async def test_where_nothing_of_the_server_may_be_seen_the_memory_still_guards(s
     )
     seen = "ALTER FUNCTION fairpost.identity_now() SET search_path = fairpost, pg_temp, pg_catalog"
     await store.value(seen)
-    assert (await guard(store, home)).standing == First()
+    assert (await guard(store, home)).lineage == First()
     row = await store.row("SELECT * FROM fairpost.identity")
     assert (row["system_identifier"], row["timeline"]) == (None, None)
     for _ in range(2):
@@ -275,14 +276,14 @@ async def test_a_server_rolled_back_to_a_snapshot_or_recovered_from_one_is_known
     embedded_home: Path, tmp_path: Path
 ) -> None:
     home, snapshot, engine = embedded_home / "h", embedded_home / "b", tmp_path
-    assert (await guarded_at(home, engine)).standing == First()
+    assert (await guarded_at(home, engine)).lineage == First()
     EmbeddedServer(home).stop()
     shutil.copytree(home, snapshot, symlinks=True)
     assert (await guarded_at(home, engine)).is_sound
     EmbeddedServer(home).stop()
     recover(home)
-    assert (await guarded_at(home, engine, **RECOVERING)).standing == FailedOver(before=1, timeline=2)
-    assert (await guarded_at(home, engine)).standing == Sound()
+    assert (await guarded_at(home, engine, **RECOVERING)).lineage == FailedOver(before=1, timeline=2)
+    assert (await guarded_at(home, engine)).lineage == Sound()
     EmbeddedServer(home).stop()
     shutil.rmtree(home)
     shutil.copytree(snapshot, home, symlinks=True)
@@ -309,7 +310,7 @@ async def test_a_home_that_was_restored_from_its_files_is_known_as_one(embedded_
     home, backup = embedded_home / "h", embedded_home / "b"
     assert (await guarded_at(home)).is_sound
     EmbeddedServer(home).stop()
-    assert (await guarded_at(home)).standing == Sound(), "a restart is no restore"
+    assert (await guarded_at(home)).lineage == Sound(), "a restart is no restore"
     EmbeddedServer(home).stop()
     shutil.copytree(home, backup, symlinks=True)
     shutil.rmtree(home)

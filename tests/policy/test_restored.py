@@ -12,17 +12,18 @@ from fairpost.policy.restored import (
     FailedOver,
     First,
     Identity,
+    Lineage,
     Memory,
     Missing,
     Restored,
     Sound,
-    Standing,
     Statement,
     judge_identity,
     judge_newcomer,
     signs_of,
     why_paused,
 )
+from fairpost.reasons.rendering import brief
 from tests.facts import missing
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -32,13 +33,13 @@ MEMORY = Memory(life="l1", engine="e1", beats=50, at=NOW, system_identifier=7, d
 STATEMENT = Statement(beats=50, at=NOW, last_at=NOW)
 
 
-def judged(memory: Memory | None = MEMORY, statement: Statement = STATEMENT, **seen: Any) -> Standing:
+def judged(memory: Memory | None = MEMORY, statement: Statement = STATEMENT, **seen: Any) -> Lineage:
     return judge_identity(KNOWN, replace(SEEN, **seen), memory, statement)
 
 
-def signs(standing: Standing) -> str:
-    assert isinstance(standing, Restored)
-    return "; ".join(standing.signs)
+def signs(lineage: Lineage) -> str:
+    assert isinstance(lineage, Restored)
+    return "; ".join(map(brief, lineage.signs))
 
 
 def test_a_database_that_is_what_it_was_is_sound() -> None:
@@ -102,7 +103,7 @@ def test_a_database_that_does_not_know_itself_is_new_unless_we_know_it() -> None
 
 
 def test_the_reason_says_what_was_seen_and_what_would_happen() -> None:
-    signs = ("sign one", "sign two")
+    signs = (Reason("database.files_copied"), Reason("database.tables_recreated"))
     assert why_paused(signs) == Reason("everything.database_restored", signs=signs)
 
 

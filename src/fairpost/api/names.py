@@ -4,7 +4,6 @@ In the database, the workspace is a prefix of its names, so that names of differ
 docs/tenancy.md).
 """
 
-import re
 from dataclasses import replace
 
 from fairpost.api.access import Caller
@@ -34,11 +33,6 @@ def own_route(route: str, caller: Caller) -> tuple[str | None, str | None]:
     if route.startswith("@"):
         return None, route.removeprefix(f"@{caller.workspace}/")
     return own_name(route, caller), None
-
-
-def own_words(text: str, caller: Caller) -> str:
-    """Returns text about accounts and pools with the workspace's own names."""
-    return re.sub(rf"(?<![\w.@/-])@?{re.escape(caller.workspace)}/", "", text)
 
 
 def as_known(account: Account, caller: Caller) -> Account:

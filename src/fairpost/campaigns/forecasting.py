@@ -8,6 +8,7 @@ from datetime import datetime
 from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign
 from fairpost.model.fault import Block
+from fairpost.model.reason import Reason
 from fairpost.policy.calendar import day_start
 from fairpost.policy.forecast import (
     Forecast,
@@ -116,11 +117,9 @@ async def _foreseen_in_writing(store: Store, campaign: Campaign, *, now: datetim
     except DRIVER_ERRORS:
         raise
     except NoForecast as error:
-        return none_in_writing(Unforeseen(made_at=now, why=str(error), account=error.account))
+        return none_in_writing(Unforeseen(made_at=now, why=error.reason))
     except Exception as error:
-        return none_in_writing(
-            Unforeseen(made_at=now, why=f"The forecast could not be computed: {type(error).__name__}.")
-        )
+        return none_in_writing(Unforeseen(made_at=now, why=Reason("forecast.crashed", error=type(error).__name__)))
     return in_writing(found, made_at=now, sent=sent)
 
 

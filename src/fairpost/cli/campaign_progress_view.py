@@ -46,7 +46,7 @@ def course_facts(view: "ProgressView") -> dict[str, Any]:
 
 def print_course(view: "ProgressView") -> None:
     typer.secho(plain(f"{view.campaign.name}: {view.campaign.state}"), bold=True)
-    for line in course_in_words(view):
+    for line in progress_in_words(view):
         typer.echo(plain(line))
     if view.snapshot is None:
         return
@@ -60,7 +60,7 @@ def print_course(view: "ProgressView") -> None:
         )
 
 
-def course_in_words(view: "ProgressView") -> "Iterator[str]":
+def progress_in_words(view: "ProgressView") -> "Iterator[str]":
     """Yield the progress in words, such as: Sent 420 of 1,000; forecast at launch: 500 by then."""
     from fairpost.policy.forecast import Unforeseen
     from fairpost.reasons.rendering import local, sentence
@@ -80,9 +80,9 @@ def course_in_words(view: "ProgressView") -> "Iterator[str]":
     counted = f", counted {local(snapshot.at, view.timezone)}" if view.campaign.finished_at is None else ""
     yield f"sent {snapshot.sent:,} of {emails:,}{missed}{counted}{said}"
     if isinstance(view.foretold, Unforeseen):
-        yield f"no forecast at launch: {view.foretold.why}"
+        yield f"no forecast at launch: {sentence(view.foretold.why)}"
     if isinstance(view.revised_forecast, Unforeseen):
-        yield f"no forecast now: {view.revised_forecast.why}"
+        yield f"no forecast now: {sentence(view.revised_forecast.why)}"
     if view.ends_at is not None:
         verb = "ended" if view.campaign.finished_at is not None else "expected to finish"
         yield f"{verb} {local(view.ends_at, view.timezone)}{_drift(view)}"

@@ -19,7 +19,7 @@ from fairpost.policy.domain_health import Grade as Health
 from fairpost.policy.facts import Facts
 from fairpost.policy.findings import Disk, Engine, Environment, Findings, Holdback, Machine, Schema, Server
 from fairpost.policy.restored import FailedOver, First, Restored, Sound
-from fairpost.reasons.rendering import sentence, shown
+from fairpost.reasons.rendering import brief, sentence, shown
 
 OLDEST_SERVER = 14
 SKEW_S_NOTE, SKEW_S_PROBLEM = 2.0, 30.0
@@ -320,9 +320,9 @@ def _engine(engine: Engine) -> Iterable[Check]:
 
 
 def _restored(engine: Engine) -> Check:
-    match engine.standing:
+    match engine.lineage:
         case Restored(signs):
-            text = f"it was restored or copied: {'; '.join(signs)}"
+            text = f"it was restored or copied: {'; '.join(map(brief, signs))}"
             return _problem(
                 "identity",
                 text,
@@ -340,7 +340,7 @@ def _restored(engine: Engine) -> Check:
         case Sound() | FailedOver():
             return _ok("identity", "unchanged")
         case _:
-            assert_never(engine.standing)
+            assert_never(engine.lineage)
 
 
 def _running(engine: Engine) -> Check:

@@ -13,7 +13,7 @@ import asyncpg
 
 from fairpost.model.errors import MigrationError
 from fairpost.observe.domains import read_health
-from fairpost.observe.guard import standing_of
+from fairpost.observe.guard import lineage_of
 from fairpost.observe.status import read_facts
 from fairpost.policy.findings import CheckedDomain, Disk, Engine, Environment, Holdback, Schema, Server
 from fairpost.store import workspaces
@@ -177,10 +177,10 @@ async def read_engine(
 ) -> Engine:
     """Reads the facts about engines. `own_workspace` is the operator's workspace, which may send through any pool."""
     facts = await read_facts(store)
-    standing, sees_identity = await standing_of(store, home)
+    lineage, sees_identity = await lineage_of(store, home)
     return Engine(
         facts=facts,
-        standing=standing,
+        lineage=lineage,
         sees_identity=sees_identity,
         unopenable=unopenable,
         environment=environment,

@@ -17,10 +17,10 @@ from fairpost.policy.restored import (
     FailedOver,
     First,
     Identity,
+    Lineage,
     Memory,
     Restored,
     Sound,
-    Standing,
     Statement,
     judge_identity,
     judge_newcomer,
@@ -38,13 +38,13 @@ _LASTING = ("PG_VERSION", "base", "global", "pg_wal", "pg_xact")
 class Guarded:
     """The result. `text` is for people, or None if there is nothing to report. `trouble` is why it cannot remember."""
 
-    standing: Standing
+    lineage: Lineage
     text: str | None = None
     trouble: str | None = None
 
     @property
     def is_sound(self) -> bool:
-        return not isinstance(self.standing, Restored)
+        return not isinstance(self.lineage, Restored)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,8 @@ async def guard(store: Store, home: Path) -> Guarded:
     Otherwise, this only updates what the database knows about itself.
     """
     look = await _look(store, home)
-    standing = await _judge(store, look)
-    match standing:
+    lineage = await _judge(store, look)
+    match lineage:
         case First():
             await store.value("SELECT fairpost.remember_identity($1)", look.seen.folder)
         case Restored(signs):
@@ -78,8 +78,8 @@ async def guard(store: Store, home: Path) -> Guarded:
         case Sound():
             await _update(store, look)
         case _:
-            assert_never(standing)
-    return Guarded(standing=standing, text=_in_words(standing))
+            assert_never(lineage)
+    return Guarded(lineage=lineage, text=_in_words(lineage))
 
 
 async def remember(store: Store, home: Path) -> Guarded:
@@ -103,8 +103,8 @@ async def remember(store: Store, home: Path) -> Guarded:
     return replace(guarded, trouble=await asyncio.to_thread(_keep, home, memory))
 
 
-async def standing_of(store: Store, home: Path) -> tuple[Standing, bool]:
-    """Returns the snapshot, and whether this role may see which server it is on. Changes nothing."""
+async def lineage_of(store: Store, home: Path) -> tuple[Lineage, bool]:
+    """Returns what became of the database, and whether this role may see which server it is on. Changes nothing."""
     look = await _look(store, home)
     return await _judge(store, look), look.seen.system_identifier is not None
 
@@ -118,7 +118,7 @@ async def _look(store: Store, home: Path) -> _Look:
     return _Look(memories=memories, known=known, seen=Identity(**now, folder=await _folder(store, home)))
 
 
-async def _judge(store: Store, look: _Look) -> Standing:
+async def _judge(store: Store, look: _Look) -> Lineage:
     if look.known is None:
         is_empty = await store.value("SELECT NOT EXISTS (SELECT FROM fairpost.queue)")
         return judge_newcomer(look.seen, look.memories.values(), is_empty=is_empty)
@@ -167,11 +167,11 @@ def _keep(home: Path, memory: Memory) -> str | None:
     return None
 
 
-def _in_words(standing: Standing) -> str | None:
-    match standing:
+def _in_words(lineage: Lineage) -> str | None:
+    match lineage:
         case First() | Sound() | FailedOver():
             return None
         case Restored(signs):
             return f"{sentence(reason := why_paused(signs))} {command(reason)}"
         case _:
-            assert_never(standing)
+            assert_never(lineage)

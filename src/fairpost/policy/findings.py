@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fairpost.model.rights import MissingRight, RightKind
 from fairpost.policy.domain_health import Finding
 from fairpost.policy.facts import Facts
-from fairpost.policy.restored import Sound, Standing
+from fairpost.policy.restored import Lineage, Sound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class Engine:
     """The state of the engines, if the schema can be read."""
 
     facts: Facts
-    standing: Standing = field(default_factory=Sound)
+    lineage: Lineage = field(default_factory=Sound)
     sees_identity: bool = True
     unopenable: Sequence[str] = ()  # accounts whose password is sealed with a missing key
     environment: Environment | None = None  # None if it does not define an account

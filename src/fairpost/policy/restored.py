@@ -86,10 +86,10 @@ class FailedOver:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    signs: tuple[str, ...]
+    signs: tuple[Reason, ...]
 
 
-Standing = First | Sound | FailedOver | Restored
+Lineage = First | Sound | FailedOver | Restored
 
 
 def judge_newcomer(seen: Identity, memories: Iterable[Memory], *, is_empty: bool) -> First | Restored:
@@ -97,7 +97,7 @@ def judge_newcomer(seen: Identity, memories: Iterable[Memory], *, is_empty: bool
     here = (seen.system_identifier, seen.database_oid)
     for memory in memories if not is_empty and seen.system_identifier is not None else ():
         if (memory.system_identifier, memory.database_oid) == here:
-            return Restored((f"this engine used it until {_moment(memory.at)}, but it has no record of that",))
+            return Restored((Reason("database.forgot_engine", used_at=memory.at),))
     return First()
 
 
@@ -110,15 +110,10 @@ def judge_identity(
     if known.timeline is None or seen.timeline is None or known.timeline == seen.timeline:
         return Sound()
     if seen.timeline < known.timeline:
-        return Restored((f"its timeline was {known.timeline} and is now {seen.timeline}, which is older",))
+        return Restored((Reason("database.older_timeline", before=known.timeline, now=seen.timeline),))
     was_here = memory is not None and statement.last_at is not None and memory.at >= statement.last_at - RECENT
     if not was_here and not statement.is_asked:
-        return Restored(
-            (
-                f"its timeline was {known.timeline} and is {seen.timeline}: it was recovered or failed over, and this "
-                "engine was not running to confirm that nothing is missing",
-            )
-        )
+        return Restored((Reason("database.unseen_failover", before=known.timeline, now=seen.timeline),))
     return FailedOver(before=known.timeline, timeline=seen.timeline)
 
 
@@ -126,49 +121,45 @@ def why_waiting(engines: Sequence[str], accounts: Sequence[str]) -> Reason:
     return Reason("everything.engines_silent", engines=engines, accounts=accounts or None)
 
 
-def why_paused(signs: Sequence[str]) -> Reason:
+def why_paused(signs: Sequence[Reason]) -> Reason:
     return Reason("everything.database_restored", signs=signs)
 
 
-def signs_of(missing: Sequence[Missing]) -> tuple[str, ...]:
-    """Describe what is missing, briefly enough for the database to keep the whole reason (`fairpost.pause`)."""
+def signs_of(missing: Sequence[Missing]) -> tuple[Reason, ...]:
+    """Describe what is missing, briefly enough for a page."""
     named = missing[:ACCOUNTS_NAMED_MAX]
     emails_max = max(2, EMAILS_NAMED_MAX // max(1, len(named)))
     signs = tuple(_lacks(each, emails_max) for each in named)
-    return (*signs, f"and of {len(missing) - len(named)} more accounts") if len(missing) > len(named) else signs
+    more = len(missing) - len(named)
+    return (*signs, Reason("database.more_accounts_lack_steps", accounts=more)) if more else signs
 
 
-def _lacks(missing: Missing, emails_max: int) -> str:
-    named = ", ".join(map(str, missing.emails[:emails_max]))
-    more = f" and {len(missing.emails) - emails_max} more" if len(missing.emails) > emails_max else ""
-    emails = f" (e-mails {named}{more})" if named else ""
-    return f"it lacks the last {missing.steps} steps of {missing.account}{emails}"
+def _lacks(missing: Missing, emails_max: int) -> Reason:
+    return Reason(
+        "database.lacks_steps",
+        account=missing.account,
+        steps=missing.steps,
+        emails=[str(id_) for id_ in missing.emails[:emails_max]] or None,
+        more=max(0, len(missing.emails) - emails_max) or None,
+    )
 
 
-def _other_place(known: Identity, seen: Identity) -> Iterable[str]:
+def _other_place(known: Identity, seen: Identity) -> Iterable[Reason]:
     if _differ(known.system_identifier, seen.system_identifier):
-        yield (
-            f"it is on another PostgreSQL server (system identifier {known.system_identifier} before, "
-            f"{seen.system_identifier} now)"
-        )
+        yield Reason("database.other_server", before=str(known.system_identifier), now=str(seen.system_identifier))
     if known.database_oid != seen.database_oid:
-        yield f"it is a different database (oid {known.database_oid} before, {seen.database_oid} now)"
+        yield Reason("database.other_oid", before=str(known.database_oid), now=str(seen.database_oid))
     elif known.table_oid != seen.table_oid:
-        yield "its tables were recreated, as from a dump"
+        yield Reason("database.tables_recreated")
     if _differ(known.folder, seen.folder):
-        yield "the files of the embedded PostgreSQL were copied or restored"
+        yield Reason("database.files_copied")
 
 
-def _gone_back(memory: Memory | None, statement: Statement) -> Iterable[str]:
+def _gone_back(memory: Memory | None, statement: Statement) -> Iterable[Reason]:
     if memory is None or (statement.beats is not None and statement.beats >= memory.beats):
         return
-    newest = f"its last record of it is from {_moment(statement.at)}" if statement.at else "it has no record of it"
-    yield f"it has gone back in time (this engine wrote to it at {_moment(memory.at)}, but {newest})"
+    yield Reason("database.gone_back", written_at=memory.at, known_at=statement.at)
 
 
 def _differ(before: object, now: object) -> bool:
     return before is not None and now is not None and before != now
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -78,6 +78,11 @@ def _why(brief: str) -> Meaning:
     return Meaning(sentence=f"{brief[0].upper()}{brief[1:]}.", brief=brief, is_kept=True)
 
 
+def _no_forecast(sentence: str) -> Meaning:
+    """Describe why there is no forecast. The reason is stored with its campaign."""
+    return Meaning(sentence=sentence, kind=Kind.CONFLICT, is_kept=True)
+
+
 def _step(words: str, command: str) -> Meaning:
     """Describe the next step after an error. The error itself says what is wrong."""
     return Meaning(sentence=f"{words}.", command=command, brief=f"{words}: {command}", is_step=True)
@@ -287,6 +292,51 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "everything.database_restarted": _why(
         "the database was restarted or failed over. Waiting for these engines to confirm that no data is missing: {engines}"
+    ),
+    # ── signs of a restored database ──
+    "database.forgot_engine": _why("this engine used it until {used_at}, but it has no record of that"),
+    "database.older_timeline": _why("its timeline was {before} and is now {now}, which is older"),
+    "database.unseen_failover": _why(
+        "its timeline was {before} and is now {now}: it was recovered or failed over, and this engine was not running to confirm that nothing is missing"
+    ),
+    "database.other_server": _why("it is on another PostgreSQL server (system identifier {before} before, {now} now)"),
+    "database.other_oid": _why("it is a different database (oid {before} before, {now} now)"),
+    "database.tables_recreated": _why("its tables were recreated, as from a dump"),
+    "database.files_copied": _why("the files of the embedded PostgreSQL were copied or restored"),
+    "database.gone_back": _why(
+        "it has gone back in time: this engine wrote to it at {written_at}[, but its last record of that is from {known_at}]"
+    ),
+    "database.lacks_steps": _why(
+        "it lacks the last {steps} steps of {account}[ (e-mails {emails})][, and {more} more e-mails]"
+    ),
+    "database.more_accounts_lack_steps": _why("and of {accounts} more accounts"),
+    # ── why there is no forecast ──
+    "forecast.too_slow": _no_forecast(
+        "The forecast takes too long to compute: {done} of {emails} e-mails were processed in time."
+    ),
+    "forecast.crashed": _no_forecast("The forecast could not be computed: {error}."),
+    "forecast.unknown": _no_forecast("The forecast could not be computed."),
+    "forecast.bad_recipients": _no_forecast(
+        "recipients must be 0 or more. Specify the number of remaining recipients."
+    ),
+    "forecast.bad_delay": _no_forecast(
+        "delays must be 0 or more seconds, got {delay_s}. Specify the delay between two steps."
+    ),
+    "forecast.bad_window": _no_forecast("The sending window cannot be used: {problem}."),
+    "forecast.bad_quota": _no_forecast("The daily quota cannot be used: {problem}."),
+    "forecast.too_long": _no_forecast(
+        "After {years} years only {sent} of {emails} e-mails would be sent. Add accounts, or raise their limits."
+    ),
+    "forecast.no_account": _no_forecast("No account is included, so nothing would be sent. Add at least one."),
+    "forecast.same_name": _no_forecast("Two accounts have the same name. Use different names."),
+    "forecast.account_missing": _no_forecast(
+        "E-mails are waiting for {account}, which is paused or not included. Resume or include it."
+    ),
+    "forecast.unknown_step": _no_forecast(
+        "E-mails are waiting for step {step}, but there are only {steps} steps. Specify the delay of every step."
+    ),
+    "forecast.never_sends": _no_forecast(
+        "{account} would never send: its {limit} must be at least {least}, got {value}. Raise it, or omit the account."
     ),
     # ── sentences stored before there were codes ──
     "legacy.text": _why("{text}"),

@@ -47,7 +47,7 @@ from fairpost.campaigns import forecasting
 from fairpost.campaigns import preview as previewing
 from fairpost.campaigns.forecasting import Question
 from fairpost.model.errors import NotFound
-from fairpost.policy.forecast import Forecast, Foreseen, NoForecast, Suggestion, foreseen_by, suggestions
+from fairpost.policy.forecast import Forecast, Foreseen, Suggestion, foreseen_by, suggestions
 from fairpost.policy.forecast import forecast as foresee
 from fairpost.store import campaigns
 from fairpost.store.campaigns import Receipt
@@ -131,10 +131,7 @@ async def get_campaign_forecast(name: CampaignName, caller: Reads) -> Answer[Cam
 
 def _foreseen(question: Question, now: datetime) -> tuple[Forecast, list[Suggestion]]:
     """Computes the forecast, which takes seconds for a million e-mails."""
-    try:
-        found = foresee(question.plan, question.senders, now=now)
-    except NoForecast as error:
-        raise ApiError("conflict", error.message) from None
+    found = foresee(question.plan, question.senders, now=now)
     return found, suggestions(question.plan, question.senders, now=now, found=found)
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from fairpost.api.access import Caller, Reads
 from fairpost.api.answers import Answer, failures
 from fairpost.api.conditions import shown
-from fairpost.api.names import SHARED, as_known, own_account, own_words
+from fairpost.api.names import SHARED, as_known, own_account
 from fairpost.api.routes.campaigns import named, state_word
 from fairpost.api.routing import Router
 from fairpost.api.shapes.campaign_progress import (
@@ -17,8 +17,10 @@ from fairpost.api.shapes.campaign_progress import (
     StepProgress,
 )
 from fairpost.api.shapes.campaigns import CampaignName
+from fairpost.model.reason import Reason
 from fairpost.observe.campaign_progress import ProgressView, view_progress
 from fairpost.policy.forecast import Foreseen, Unforeseen
+from fairpost.reasons.rendering import sentence
 
 router = Router(prefix="/v1/campaigns", tags=["campaigns"])
 
@@ -67,7 +69,12 @@ def _expected(kept: Foreseen | Unforeseen | None, caller: Caller) -> ExpectedPro
             return None
         case Unforeseen():
             return ExpectedProgress(
-                made_at=kept.made_at, emails=None, points=[], done_at=None, why_none=_why(kept, caller)
+                made_at=kept.made_at,
+                emails=None,
+                points=[],
+                done_at=None,
+                why_none=_why(kept.why, caller),
+                why_none_code=kept.why.code,
             )
         case Foreseen():
             return ExpectedProgress(
@@ -76,17 +83,16 @@ def _expected(kept: Foreseen | Unforeseen | None, caller: Caller) -> ExpectedPro
                 points=[ExpectedPoint(at=at, sent=n) for at, n in kept.points],
                 done_at=kept.ends_at,
                 why_none=None,
+                why_none_code=None,
             )
 
 
-def _why(none: Unforeseen, caller: Caller) -> str:
+def _why(why: Reason, caller: Caller) -> str:
     """Returns why there is no forecast, without names of the operator's accounts."""
-    words = none.why
-    if none.account is not None and own_account(none.account, caller) is None:
-        words = words.replace(f'the account "{none.account}"', SHARED).replace(
-            f'The account "{none.account}"', SHARED.capitalize()
-        )
-    return own_words(words.replace('"', ""), caller)
+    named = why.params.get("account")
+    account = (own_account(str(named), caller) or SHARED) if named else None
+    text = sentence(Reason(why.code, **{**why.params, "account": account}))
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _steps(view: ProgressView) -> list[StepProgress]:

@@ -21,6 +21,7 @@ class ExpectedProgress(ResponseModel):
     points: list[ExpectedPoint]
     done_at: Moment | None
     why_none: Annotated[str | None, Field(description="Why there is no forecast.")]
+    why_none_code: Annotated[str | None, Field(description="The reason code of `why_none`.")]
 
 
 class RealPoint(ResponseModel):

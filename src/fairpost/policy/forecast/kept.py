@@ -3,7 +3,9 @@
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+from fairpost.model.reason import Reason, as_json
 from fairpost.policy.forecast.curve import Curve, curve_of, curve_of_hours, expected_by
 from fairpost.policy.forecast.outcome import Forecast
 
@@ -24,11 +26,10 @@ class Foreseen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unforeseen:
-    """The reason why no forecast was possible. `account` is the account that the message names."""
+    """The reason why no forecast was possible."""
 
     made_at: datetime
-    why: str
-    account: str | None = None
+    why: Reason
 
 
 def in_writing(found: Forecast, *, made_at: datetime, sent: int) -> str:
@@ -44,20 +45,26 @@ def in_writing(found: Forecast, *, made_at: datetime, sent: int) -> str:
 
 
 def none_in_writing(none: Unforeseen) -> str:
-    return json.dumps({"made_at": none.made_at.isoformat(), "why_none": none.why, "account": none.account})
+    why = {"code": none.why.code, "params": as_json(none.why)}
+    return json.dumps({"made_at": none.made_at.isoformat(), "why_none": why})
 
 
 def read_kept(text: str) -> Foreseen | Unforeseen:
     read = json.loads(text)
     made_at = datetime.fromisoformat(read["made_at"])
     if "why_none" in read:
-        return Unforeseen(made_at=made_at, why=read["why_none"], account=read["account"])
+        return Unforeseen(made_at=made_at, why=_read_why(read["why_none"]))
     ends_at = datetime.fromisoformat(read["ends_at"])
     if "points" in read:
         points = tuple((datetime.fromisoformat(at), n) for at, n in read["points"])
     else:  # the older format
         points = curve_of_hours([(datetime.fromisoformat(hour), n) for hour, n in read["per_hour"]], ends_at)
     return Foreseen(made_at=made_at, ends_at=ends_at, emails=read["emails"], points=points, sent=read.get("sent", 0))
+
+
+def _read_why(stored: Any) -> Reason:
+    """Parse a stored reason. Earlier versions stored a sentence, which may name accounts of the operator."""
+    return Reason(stored["code"], **stored["params"]) if isinstance(stored, dict) else Reason("forecast.unknown")
 
 
 def foreseen_by(foretold: Foreseen, moment: datetime) -> int:

@@ -6,7 +6,7 @@ from datetime import date, datetime, time
 
 from fairpost.model.account import LIMITS, Limits, Usage
 from fairpost.model.campaign import Gap, Schedule
-from fairpost.model.errors import FairpostError
+from fairpost.model.errors import Refusal
 from fairpost.model.window import SendingWindow
 from fairpost.policy.quotas import problem_of_quota
 from fairpost.policy.windows import problem_of
@@ -15,12 +15,8 @@ HORIZON_YEARS = 10
 HORIZON_DAYS = HORIZON_YEARS * 366
 
 
-class NoForecast(FairpostError):
-    """The request would never finish. `account` is the account that the message names."""
-
-    def __init__(self, message: str, *, account: str | None = None) -> None:
-        super().__init__(message)
-        self.account = account
+class NoForecast(Refusal):
+    """The request would never finish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,66 +62,50 @@ class Sender:
 
 def require_possible(plan: Plan, senders: Sequence[Sender], *, now: datetime) -> None:
     """Raise NoForecast with advice on what to do if the plan cannot finish."""
-    problem = _problem_of_plan(plan, now)
-    if problem is not None:
-        raise NoForecast(problem)
+    _require_valid(plan, now)
     _require_able(plan, senders)
 
 
-def _problem_of_plan(plan: Plan, now: datetime) -> str | None:
+def _require_valid(plan: Plan, now: datetime) -> None:
     schedule = plan.schedule
     if plan.recipients < 0 or any(p.count < 0 for p in plan.pending):
-        return "recipients must be 0 or more. Specify the number of remaining recipients."
+        raise NoForecast("forecast.bad_recipients")
     if any(delay < 0 for delay in plan.delays_s):
-        return f"delays must be 0 or more seconds, got {min(plan.delays_s):g}. Specify the delay between two steps."
+        raise NoForecast("forecast.bad_delay", delay_s=min(plan.delays_s))
     if problem := problem_of(schedule.window or around_the_clock(schedule.timezone), now):
-        return f"The sending window cannot be used: {problem}."
+        raise NoForecast("forecast.bad_window", problem=problem)
     if problem := problem_of_quota(schedule.quota):
-        return f"The daily quota cannot be used: {problem}."
+        raise NoForecast("forecast.bad_quota", problem=problem)
     most = (schedule.quota.daily_max or plan.emails) * HORIZON_DAYS
-    return too_long(most, plan.emails) if most < plan.emails else None
+    if most < plan.emails:
+        raise too_long(most, plan.emails)
 
 
-def too_long(sent: int, emails: int) -> str:
-    return (
-        f"After {HORIZON_YEARS} years only {sent:,} of {emails:,} e-mails would be sent. "
-        "Add accounts, or raise their limits."
-    )
+def too_long(sent: int, emails: int) -> NoForecast:
+    return NoForecast("forecast.too_long", years=HORIZON_YEARS, sent=sent, emails=emails)
 
 
 def _require_able(plan: Plan, senders: Sequence[Sender]) -> None:
     names = {sender.name for sender in senders}
     if not senders:
-        raise NoForecast("No account is included, so nothing would be sent. Add at least one.")
+        raise NoForecast("forecast.no_account")
     if len(names) < len(senders):
-        raise NoForecast("Two accounts have the same name. Use different names.")
+        raise NoForecast("forecast.same_name")
     for pending in plan.pending:
         if pending.account not in names:
-            raise NoForecast(
-                f'E-mails are waiting for account "{pending.account}", which is paused or not included. '
-                "Resume or include it.",
-                account=pending.account,
-            )
+            raise NoForecast("forecast.account_missing", account=pending.account)
         if not 1 <= pending.step <= plan.steps:
-            raise NoForecast(
-                f"E-mails are waiting for step {pending.step}, but there are only {plan.steps} steps. Specify the delay of every step."
-            )
+            raise NoForecast("forecast.unknown_step", step=pending.step, steps=plan.steps)
     for sender in senders:
-        if problem := _problem_of_sender(sender):
-            raise NoForecast(problem, account=sender.name)
+        _require_sending(sender.name, sender.limits)
 
 
-def _problem_of_sender(sender: Sender) -> str | None:
-    limits = sender.limits
+def _require_sending(account: str, limits: Limits) -> None:
     for each in LIMITS:
         least = limits.units_per_send if each.name == "units_per_minute" else each.ge
         value = getattr(limits, each.name)
         if isinstance(value, int) and value < least:
-            return (
-                f'Account "{sender.name}" would never send: its {each.name} must be at least {least}, got {value}. '
-                "Raise it, or omit the account."
-            )
-    return None
+            raise NoForecast("forecast.never_sends", account=account, limit=each.name, least=least, value=value)
 
 
 def around_the_clock(timezone: str) -> SendingWindow:

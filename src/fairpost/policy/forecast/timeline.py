@@ -27,9 +27,7 @@ def forecast(
     timeline = _Timeline(plan, senders, now)
     while timeline.goes_on():
         if is_late():
-            raise NoForecast(
-                f"The forecast takes too long to compute: {timeline.tally.emails:,} of {plan.emails:,} e-mails were processed in time."
-            )
+            raise NoForecast("forecast.too_slow", done=timeline.tally.emails, emails=plan.emails)
     assert timeline.tally.emails == plan.emails
     return timeline.tally.forecast(timeline.waited(), now=now)
 
@@ -53,7 +51,7 @@ class _Timeline:
         opening = self._openings.first_from(max(self._reached, min(track.at for track in ready)))
         self._reached = opening.start
         if opening.start > self._horizon:
-            raise NoForecast(too_long(self.tally.emails, self._emails))
+            raise too_long(self.tally.emails, self._emails)
         with_a_turn = _first(ready, opening)
         for track in with_a_turn:
             track.wait_for(opening)
