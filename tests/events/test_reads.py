@@ -1,15 +1,17 @@
 """A workspace that reads its events reads no other's. The database counts the rows, index entries and pages that it reads, and no clock is asked."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairpost.model.event import Event
 from fairpost.store import events, webhooks
 from fairpost.store.store import Store
 from tests.simulation.world import connect
 from tests.store.test_held import READ
+
+if TYPE_CHECKING:
+    from fairpost.model.event import Event
 
 pytestmark = pytest.mark.fresh
 
