@@ -459,3 +459,30 @@ async def test_an_account_of_the_same_name_is_another_one(client: httpx.AsyncCli
     assert (await client.delete("/v1/accounts/sales")).status_code == 200
     assert (await client.post("/v1/accounts", json=SALES)).status_code == 201
     assert (await _change(client, 5, seen)).status_code == 412
+
+
+async def test_whether_its_mailbox_is_read_is_shown_to_its_own_workspace_only(
+    api: Api, client: httpx.AsyncClient
+) -> None:
+    assert (await client.post("/v1/accounts", json={**SALES, "smtp": {**SMTP, "read": True}})).status_code == 201
+    names = ("reading_state", "reading_code", "reading_params", "last_read_at", "unknown")
+
+    async def told() -> dict[str, Any]:
+        data = (await client.get("/v1/accounts/sales")).json()["data"]
+        return {name: data[name] for name in names}
+
+    assert (await told())["reading_code"] == "account.read_soon"
+    await api.store.value(
+        """INSERT INTO fairpost.mailbox_reads (account_id, reason, params, failed_at)
+           SELECT a.id, 'account.read_refused', '{"account": "acme/sales", "why": "no such folder"}', now()
+           FROM fairpost.accounts a WHERE a.name = 'acme/sales'"""
+    )
+    assert await told() == {
+        "reading_state": "failing",
+        "reading_code": "account.read_refused",
+        "reading_params": {"account": "sales", "why": "no such folder"},
+        "last_read_at": None,
+        "unknown": ["late_bounces", "complaints", "replies"],
+    }
+    await api.store.value("UPDATE fairpost.mailbox_reads SET reason = NULL, looked_at = now()")
+    assert (await told())["reading_state"] == "reading"

@@ -97,6 +97,31 @@ def test_verify_tries_to_read(cli: Cli) -> None:
         assert (facts["steps"][-1]["step"], facts["steps"][-1]["ok"]) == ("reading", False)
 
 
+def test_a_mailbox_that_cannot_be_read_is_shown_everywhere(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+    add(cli, "smtp+starttls://ann@smtp.example.com", "--read")
+    db.execute(
+        """INSERT INTO fairpost.mailbox_reads (account_id, looked_at, reason, params, failed_at)
+           SELECT a.id, now() - interval '3 hours', 'account.read_refused', '{"account": "sales", "why": "no such folder"}', now()
+           FROM fairpost.accounts a WHERE a.name = 'sales'"""
+    )
+    db.commit()
+    facts = cli.json("account", "show", "sales")
+    told = {name: facts[name] for name in ("reading_state", "reading_code", "unknown")}
+    assert told == {
+        "reading_state": "failing",
+        "reading_code": "account.read_refused",
+        "unknown": ["late_bounces", "complaints", "replies"],
+    }
+    assert facts["last_read_at"] is not None
+    for each in (*cli.json("account", "list"), *cli.json("status")["accounts"]):
+        assert told.items() <= each.items()
+    assert "failing: read refused, last read" in run(cli, "account", "list")
+    assert all("no such folder" in run(cli, *each) for each in (("account", "show", "sales"), ("status",)))
+    checks = json.loads(run(cli, "doctor", "--json", code=1))["checks"]
+    (found,) = (each for each in checks if each["name"] == "mailboxes")
+    assert (found["grade"], found["code"]) == ("problem", "account.read_refused")
+
+
 def test_an_engine_reads(cli: Cli) -> None:
     mailboxes = Mailboxes()
     with servers(mailboxes) as (smtp, imap):

@@ -10,13 +10,13 @@ import pytest
 
 from fairpost.engine.doubts import resolve_doubts
 from fairpost.maintenance.mailboxes import MailboxWatch, ReaderOptions
-from fairpost.model.account import Account, AccountStatus, Limits
+from fairpost.model.account import Account, AccountStatus, Limits, MailboxState
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import EmailId
 from fairpost.model.transport import Security
 from fairpost.model.verdict import InDoubt
 from fairpost.store import mailbox_reads
-from fairpost.store.mailbox_reads import MailboxState, NoLongerOurs
+from fairpost.store.mailbox_reads import NoLongerOurs
 from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.system.failpoints import arm

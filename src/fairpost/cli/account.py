@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairpost.model.account import Account
-    from fairpost.model.reason import Reason
     from fairpost.model.transport import ServerSettings
     from fairpost.policy.facts import Facts
     from fairpost.store.store import Store
@@ -205,7 +204,6 @@ def show(name: Name, as_json: AsJson = False) -> None:
     \b
     Example: fairpost account show sales
     """
-    from fairpost.reasons.rendering import coded, command, sentence
     from fairpost.regions.sharing import share_of
     from fairpost.store.blocks import read_blocks
 
@@ -215,15 +213,11 @@ def show(name: Name, as_json: AsJson = False) -> None:
         raise _no_account(name)
     share = with_store(lambda store: share_of(store, post.account.id))
     blocks = with_store(lambda store: read_blocks(store, now=facts.now, account=name))
-    reading = with_store(lambda store: _way_back(store, post.account))
     if as_json:
         shared = {"share_percent": share.percent if share else None}
-        read = coded(reading, "reading")
-        print_json({**account_facts(post, facts), **shared, **read, "blocks": blocks_facts(blocks)})
+        print_json({**account_facts(post, facts), **shared, "blocks": blocks_facts(blocks)})
         return
     print_account(post, facts)
-    if reading is not None:
-        typer.echo(f"\n{sentence(reading)}" + (f" Next: {then}" if (then := command(reading)) else ""))
     print_blocks(blocks, facts.now)
     if share:
         typer.echo(
@@ -355,13 +349,6 @@ async def _read_facts(store: "Store", workspace: str | None = None) -> "Facts":
     facts = await read_account_facts(store, workspace=None)
     own = [each for each in facts.accounts if workspace in (None, each.account.workspace)]
     return replace(facts, accounts=own)
-
-
-async def _way_back(store: "Store", account: "Account") -> "Reason | None":
-    from fairpost.observe.reading import way_back
-    from fairpost.store import mailbox_reads
-
-    return way_back(account, (await mailbox_reads.states(store, [account.id])).get(account.id))
 
 
 async def _add(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def account_facts(post: "AccountRuntime", facts: "Facts") -> dict[str, Any]:
     """Return one account as JSON."""
     from fairpost.observe.accounts import condition_of
+    from fairpost.observe.reading import reading_facts, reading_of
     from fairpost.reasons.rendering import shown
 
     account, now = post.account, facts.now
@@ -53,6 +54,7 @@ def account_facts(post: "AccountRuntime", facts: "Facts") -> dict[str, Any]:
         "lease_until": post.until if is_driven else None,
         "may_send_at": may_send_at,
         **coded(why, "may_send_why"),
+        **reading_facts(reading_of(post, now)),
     }
 
 
@@ -71,6 +73,7 @@ def print_accounts(facts: "Facts") -> None:
         "may send",
         "condition",
         "driven by",
+        "mailbox",
     )
     print_table(columns, (_row(post, facts) for post in facts.accounts), title="Accounts")
 
@@ -93,9 +96,25 @@ def _row(post: "AccountRuntime", facts: "Facts") -> tuple[object, ...]:
         post.sent_total,
         when(account.usage.last_begun_at, now) if account.usage.last_begun_at else "never",
         when(condition.until, now) if condition.until else "no" if condition.is_stuck else "now",
-        condition.code.removeprefix("account.").replace("_", " ").replace(".", ": "),
+        _in_short(condition.code),
         _driven_by(post, facts),
+        _mailbox_in_short(post, now),
     )
+
+
+def _mailbox_in_short(post: "AccountRuntime", now: "datetime") -> str:
+    from fairpost.observe.reading import ReadingState, reading_of
+
+    reading = reading_of(post, now)
+    if reading is None:
+        return ""
+    why = f": {_in_short(reading.condition.code)}" if reading.state is ReadingState.FAILING else ""
+    last = f", last read {when(reading.read_at, now)}" if reading.read_at else ""
+    return f"{reading.state}{why}{last}"
+
+
+def _in_short(code: str) -> str:
+    return code.removeprefix("account.").replace("_", " ").replace(".", ": ")
 
 
 def _driven_by(post: "AccountRuntime", facts: "Facts") -> str:
@@ -162,11 +181,14 @@ def _password_in_words(server: TransportSettings | None) -> str | None:
 
 def print_account(post: "AccountRuntime", facts: "Facts") -> None:
     from fairpost.observe.accounts import condition_of
+    from fairpost.observe.reading import reading_of, unknown_in_words
     from fairpost.reasons.rendering import shown
 
     account, limits, now = post.account, post.account.limits, facts.now
     hour, day = used(account, now)
     condition = shown(condition_of(post, facts))
+    reading = reading_of(post, now)
+    mailbox = shown(reading.condition) if reading else None
     print_pairs(
         [
             ("account", account.name),
@@ -192,5 +214,9 @@ def print_account(post: "AccountRuntime", facts: "Facts") -> None:
             ("sent", post.sent_total),
             ("may send", when(condition.until, now) if condition.until else None),
             ("driven by", _driven_by(post, facts)),
+            ("mailbox", f"{reading.state}. {mailbox.text}" if reading and mailbox else None),
+            ("last read", when(reading.read_at, now) if reading and reading.read_at else None),
+            ("unknown", unknown_in_words(reading) if reading and reading.unknown else None),
+            ("next", mailbox.then or None if mailbox else None),
         ]
     )

@@ -38,6 +38,10 @@ def status(as_json: AsJson = False) -> None:
         return
     _shout(facts, redirect_all=settings.redirect_all)
     _print(facts, reasons)
+    mailboxes = [shown(each) for each in _mailboxes(facts)]
+    if mailboxes:
+        typer.echo()
+        _print_shown("Mailboxes that cannot be read", mailboxes)
     if webhooks:
         typer.echo()
         _print_shown("Webhooks", webhooks)
@@ -48,6 +52,13 @@ async def _read(store: "Store") -> "tuple[Facts, list[Condition]]":
     from fairpost.observe.webhooks import troubled
 
     return await read_facts(store), await troubled(store)
+
+
+def _mailboxes(facts: "Facts") -> "list[Condition]":
+    from fairpost.observe.reading import reading_of
+
+    found = (reading_of(each, facts.now) for each in facts.accounts)
+    return [each.condition for each in found if each and each.is_troubled]
 
 
 def _shout(facts: "Facts", *, redirect_all: str | None) -> None:

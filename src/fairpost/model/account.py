@@ -269,12 +269,21 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MailboxState:
+    """A mailbox that was read, or is to be. `reason` is why looks have failed since `failed_at`."""
+
+    looked_at: datetime | None
+    reason: Reason | None
+    failed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRuntime:
     """An account and the engine that drives it: the owner of the lease, and until when.
 
     `seen_at` is a time of the database's clock. `is_outdated` means that its worker uses older settings. `deaths` and
     `died_at` say how many of its workers died in a row, and when the last one did. `begun_at` is since when an e-mail
-    has been on the wire, if that was queried.
+    has been on the wire, and `mailbox` is the state of its mailbox, if that was queried.
     """
 
     account: Account
@@ -286,6 +295,7 @@ class AccountRuntime:
     died_at: datetime | None = None
     sent_total: int = 0
     begun_at: datetime | None = None
+    mailbox: MailboxState | None = None
 
     def is_driven(self, now: datetime | None = None) -> bool:
         """Return whether the account is driven at this moment, or was when it was read."""

@@ -14,6 +14,7 @@ from fairpost.model.ids import EmailId
 from fairpost.model.report import Channel, Reply
 from fairpost.model.transport import ServerSettings, TransportSettings
 from fairpost.observe import status
+from fairpost.observe.reading import ReadingState, Unknown, reading_of
 from fairpost.observe.status import read_engines
 from fairpost.policy.conditions import Condition, of_account
 from fairpost.policy.facts import Facts, Route
@@ -55,6 +56,16 @@ _RANK = {situation: n for n, situation in enumerate(Situation)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingNow:
+    """Whether the account's mailbox is read. `unknown` is what it does not learn."""
+
+    state: ReadingState
+    condition: Shown
+    read_at: datetime | None
+    unknown: Sequence[Unknown]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AccountNow:
     """The state of an account. `may_send_at` is None if it may send now, or if a person must act first.
 
@@ -82,6 +93,7 @@ class AccountNow:
     is_driven: bool
     driven_by: str | None
     patience: Patience | None  # while suspended
+    reading: ReadingNow | None  # None without a server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +197,15 @@ def account_now(runtime: AccountRuntime, facts: Facts, shown: Show = shown) -> A
         is_driven=is_driven,
         driven_by=runtime.owner if is_driven else None,
         patience=account.patience,
+        reading=_reading_now(runtime, now, shown),
     )
+
+
+def _reading_now(runtime: AccountRuntime, now: datetime, shown: Show) -> ReadingNow | None:
+    found = reading_of(runtime, now)
+    if found is None:
+        return None
+    return ReadingNow(state=found.state, condition=shown(found.condition), read_at=found.read_at, unknown=found.unknown)
 
 
 def condition_of(runtime: AccountRuntime, facts: Facts) -> Condition:

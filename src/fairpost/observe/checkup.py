@@ -14,6 +14,7 @@ from fairpost.model.durations import say_roughly
 from fairpost.model.reason import Value
 from fairpost.model.rights import MIGRATE, RightKind, how_to_grant, names
 from fairpost.model.transport import ENVIRONMENT, ServerSettings
+from fairpost.observe.reading import ReadingState, reading_of
 from fairpost.policy.conditions import PAUSED, Condition, Tone, diagnose, of_account, of_pause
 from fairpost.policy.domain_health import Grade as Health
 from fairpost.policy.facts import Facts
@@ -309,6 +310,7 @@ def _engine(engine: Engine) -> Iterable[Check]:
     yield _restored(engine)
     yield _running(engine)
     yield from _accounts(engine)
+    yield from _mailboxes(engine.facts)
     if engine.environment is not None:
         yield _given(engine.environment)
     yield from _left_behind(engine)
@@ -384,6 +386,24 @@ def _stuck(facts: Facts) -> list[Condition]:
     """Returns the conditions of accounts that need manual action, whether or not e-mails are waiting for them."""
     found = [of_account(runtime, facts, has_mail=False) for runtime in facts.accounts]
     return [each for each in found if each.is_stuck and each.code.startswith("account.")]
+
+
+def _mailboxes(facts: Facts) -> Iterable[Check]:
+    """Returns one row for all mailboxes that cannot be read for the same reason, or a row with their number."""
+    readings = [one for each in facts.accounts if (one := reading_of(each, facts.now))]
+    found: dict[str, list[Condition]] = {}
+    for each in readings:
+        if each.is_troubled:
+            found.setdefault(each.condition.code, []).append(each.condition)
+    for first, *others in found.values():
+        told = shown(first)
+        more = f" Also: {_some([str(each.reason.params['account']) for each in others])}." if others else ""
+        grade = Grade.PROBLEM if first.tone is Tone.FAULT else Grade.NOTE
+        yield Check(name="mailboxes", grade=grade, text=f"{told.text}{more}", then=told.then, code=told.code)
+    if readings and not found:
+        off = sum(each.state is ReadingState.OFF for each in readings)
+        unknown = f"; {off} off, so what comes back to them stays unknown" if off else ""
+        yield _ok("mailboxes", f"{len(readings) - off} read{unknown}")
 
 
 def _subject(condition: Condition) -> tuple[str, Value]:

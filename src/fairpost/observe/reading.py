@@ -1,27 +1,103 @@
-"""What comes back to an account: whether its mailbox is read, why not, and what stays unknown therefore."""
+"""What comes back to an account: whether its mailbox is read, why not, and what therefore stays unknown.
 
-from typing import TYPE_CHECKING
+Computed here once. Commands, pages, the API and doctor render it.
+"""
 
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from fairpost.model.account import AccountRuntime
 from fairpost.model.reason import Reason
 from fairpost.model.transport import ServerSettings
+from fairpost.policy.conditions import Condition, Tone
+from fairpost.reasons.rendering import coded
 from fairpost.transports.registry import kind_of
 
-if TYPE_CHECKING:
-    from fairpost.model.account import Account
-    from fairpost.store.mailbox_reads import MailboxState
+OVERDUE = timedelta(hours=1)  # a mailbox is looked at every half hour, even without news
 
 
-def way_back(account: "Account", state: "MailboxState | None") -> Reason | None:
-    """None if the account has no server. `state` is its mailbox's state, if the mailbox was ever read."""
+class ReadingState(StrEnum):
+    OFF = "off"
+    WAITING = "waiting"  # for an engine
+    READING = "reading"
+    FAILING = "failing"
+
+
+class Unknown(StrEnum):
+    """What an account does not learn about mail it has sent."""
+
+    BOUNCES = "late_bounces"
+    COMPLAINTS = "complaints"
+    REPLIES = "replies"
+
+
+_TONES = {
+    ReadingState.OFF: Tone.IDLE,
+    ReadingState.WAITING: Tone.WAITING,
+    ReadingState.READING: Tone.WORKING,
+    ReadingState.FAILING: Tone.FAULT,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """`read_at` is the last look that succeeded. `unknown` applies to everything that came back after it."""
+
+    state: ReadingState
+    condition: Condition
+    read_at: datetime | None
+    unknown: tuple[Unknown, ...] = ()
+
+    @property
+    def is_troubled(self) -> bool:
+        """Whether it is on, was tried, and does not work."""
+        return self.state is ReadingState.FAILING or self.condition.code == "account.read_overdue"
+
+
+def reading_of(runtime: AccountRuntime, now: datetime) -> Reading | None:
+    """Return None if the account has no server."""
+    account, mailbox = runtime.account, runtime.mailbox
     settings = account.transport
     if not isinstance(settings, ServerSettings):
         return None
     kind = kind_of(settings)
+    has_bounce_address = kind.hears(settings)
+    unknown = (Unknown.REPLIES,) if has_bounce_address else tuple(Unknown)
+    read_at = mailbox.looked_at if mailbox else None
+    about = {"account": account.name}
     if not kind.reads(settings):
-        code = "account.replies_unknown" if kind.hears(settings) else "account.no_way_back"
-        return Reason(code, account=account.name, option=kind.read_option)
-    if state is not None and state.reason is not None:
-        return state.reason
-    if state is None or state.looked_at is None:
-        return Reason("account.read_soon", account=account.name)
-    return Reason("account.read", account=account.name, looked_at=state.looked_at)
+        code = "account.replies_unknown" if has_bounce_address else "account.no_way_back"
+        return _reading(ReadingState.OFF, Reason(code, **about, option=kind.read_option), unknown=unknown)
+    if mailbox is not None and mailbox.reason is not None:
+        return _reading(ReadingState.FAILING, mailbox.reason, read_at, unknown)
+    if read_at is None:
+        return _reading(ReadingState.WAITING, Reason("account.read_soon", **about), unknown=unknown)
+    if now - read_at > OVERDUE:
+        return _reading(
+            ReadingState.WAITING, Reason("account.read_overdue", **about, read_at=read_at), read_at, unknown
+        )
+    return _reading(ReadingState.READING, Reason("account.read", **about, looked_at=read_at), read_at)
+
+
+def reading_facts(reading: Reading | None) -> dict[str, Any]:
+    """Return it as fields of a response."""
+    return {
+        "reading_state": reading.state if reading else None,
+        **coded(reading.condition.reason if reading else None, "reading"),
+        "last_read_at": reading.read_at if reading else None,
+        "unknown": list(reading.unknown) if reading else [],
+    }
+
+
+def unknown_in_words(reading: Reading) -> str:
+    return ", ".join(each.replace("_", " ") for each in reading.unknown)
+
+
+def _reading(
+    state: ReadingState, reason: Reason, read_at: datetime | None = None, unknown: tuple[Unknown, ...] = ()
+) -> Reading:
+    return Reading(
+        state=state, condition=Condition(reason=reason, tone=_TONES[state]), read_at=read_at, unknown=unknown
+    )

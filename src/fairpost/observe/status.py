@@ -9,6 +9,7 @@ from fairpost.model.account import Account, AccountRuntime
 from fairpost.model.ids import AccountId
 from fairpost.model.states import State
 from fairpost.policy.facts import BlockedMail, Facts, Hold, InHand, Pause, Route
+from fairpost.store import mailbox_reads
 from fairpost.store.blocks import blocked_for_all, read_blocked_mail
 from fairpost.store.dkim import locked_keys
 from fairpost.store.pauses import pause_now
@@ -95,11 +96,18 @@ async def read_account(store: Store, name: str) -> AccountRuntime:
 
 
 async def _observed(store: Store, runtimes: list[AccountRuntime]) -> list[AccountRuntime]:
-    """Adds sends in progress, and single sends for limits with a sliding window."""
-    rows = await store.fetch("SELECT * FROM fairpost.on_the_wire($1)", [each.account.id for each in runtimes])
+    """Adds sends in progress, single sends for limits with a sliding window, and the state of mailboxes."""
+    ids = [each.account.id for each in runtimes]
+    rows = await store.fetch("SELECT * FROM fairpost.on_the_wire($1)", ids)
     begun_at = {row["account_id"]: row["begun_at"] for row in rows}
+    mailboxes = await mailbox_reads.states(store, ids)
     return [
-        replace(each, account=await _charged(store, each.account), begun_at=begun_at.get(each.account.id))
+        replace(
+            each,
+            account=await _charged(store, each.account),
+            begun_at=begun_at.get(each.account.id),
+            mailbox=mailboxes.get(each.account.id),
+        )
         for each in runtimes
     ]
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from fairpost.model.account import MailboxState
 from fairpost.model.ids import AccountId
 from fairpost.model.reason import Reason, write_params
 from fairpost.store.database import at
@@ -26,15 +27,6 @@ class HeldMailbox:
     looked_at: datetime | None
     failures: int
     due_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MailboxState:
-    """`reason`: why the last look failed, since `failed_at`."""
-
-    looked_at: datetime | None
-    reason: Reason | None
-    failed_at: datetime | None
 
 
 class NoLongerOurs(Exception):

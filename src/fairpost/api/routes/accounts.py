@@ -21,6 +21,7 @@ from fairpost.api.answers import (
     Removed,
     failures,
 )
+from fairpost.api.conditions import told_reason
 from fairpost.api.errors import ApiError, invalid, not_found
 from fairpost.api.limits import LimitsOut, with_given
 from fairpost.api.names import full_name, own_name
@@ -52,6 +53,7 @@ from fairpost.model.limit import NONE
 from fairpost.model.reason import Reason
 from fairpost.model.report import Step
 from fairpost.model.transport import ServerSettings
+from fairpost.observe.reading import reading_facts, reading_of
 from fairpost.observe.status import read_account, read_accounts
 from fairpost.policy.limits import day_errors, day_max, may_send, used
 from fairpost.policy.mailboxes import Unfit, doubt_about, same_mailbox
@@ -387,7 +389,9 @@ async def _look(caller: Caller, name: str, response: Response) -> Answer[Account
 
 def _shown(post: AccountRuntime, caller: Caller, now: datetime) -> AccountOut:
     shown = account_out(post, now)
-    return shown.model_copy(update={"name": own_name(shown.name, caller), "pool": own_name(shown.pool, caller)})
+    reading = reading_of(post, now)
+    told = told_reason(reading.condition.reason if reading else None, caller, "reading")
+    return shown.model_copy(update={"name": own_name(shown.name, caller), "pool": own_name(shown.pool, caller), **told})
 
 
 def account_out(post: AccountRuntime, now: datetime) -> AccountOut:
@@ -420,6 +424,7 @@ def account_out(post: AccountRuntime, now: datetime) -> AccountOut:
         may_send_at=may_send_at,
         **coded(waits_for, "waits_for"),
         is_driven=post.is_driven(now),
+        **reading_facts(reading_of(post, now)),
     )
 
 

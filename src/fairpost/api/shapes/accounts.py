@@ -21,6 +21,7 @@ from fairpost.api.shapes.servers import (
     with_servers,
 )
 from fairpost.model.account import AccountStatus
+from fairpost.observe.reading import ReadingState, Unknown
 from fairpost.transports.registry import kinds
 
 AccountName = Annotated[Name, Path(description="The account's name.")]
@@ -75,6 +76,17 @@ class AccountOut(ResponseModel):
     waits_for_code: ReasonCode | None
     waits_for_params: ReasonParams | None
     is_driven: Annotated[bool, Field(description="Whether an engine is working on the account now.")]
+    reading_state: Annotated[
+        ReadingState | None, Field(description="Whether the account's mailbox is read. Null if it has no server.")
+    ]
+    reading: str | None
+    reading_code: ReasonCode | None
+    reading_params: ReasonParams | None
+    last_read_at: Annotated[Moment | None, Field(description="When the mailbox was last read successfully.")]
+    unknown: Annotated[
+        list[Unknown],
+        Field(description="What the account does not learn about its e-mails, since `last_read_at` if that is set."),
+    ]
 
 
 @with_servers

@@ -14,6 +14,9 @@ export const link = (ctx, name) => h("a", { href: to(`/accounts/${name.split("/"
 
 export const situation = ({ situation: name, condition }) => badge(name === "active" ? ACTIVE[condition.code] ?? "waiting" : name, LOOKS[condition.tone]);
 
+// Whether its mailbox is read, and why not.
+export const mailbox = ({ state, condition }) => [badge(state, LOOKS[condition.tone]), state === "reading" ? null : h("p.reason", condition.text)];
+
 // Whether something prevents it from sending.
 export const isBarred = ({ condition }) => !["working", "idle"].includes(condition.tone);
 

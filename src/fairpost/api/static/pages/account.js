@@ -4,7 +4,7 @@ import { remove, segment } from "../ask.js";
 import { h } from "../dom.js";
 import { button, chart, columns, confirmed, countdown, empty, facts, heading, headline, link as toPage, moment, panel, state, table, to } from "../parts.js";
 import { number } from "../format.js";
-import { bounces, changes, doing, driver, hour, isBarred, limitsButton, next, situation, today, told, unblock } from "./account-parts.js";
+import { bounces, changes, doing, driver, hour, isBarred, limitsButton, mailbox, next, situation, today, told, unblock } from "./account-parts.js";
 
 const THEN = {
   suspended: "Fix the cause, verify the account, then resume it.",
@@ -42,6 +42,9 @@ export default {
           ["Sent", `${number(now.sent_total)} in total`],
           ["Errors today", number(now.day_errors)],
           ["Last used", now.last_used_at ? moment(now.last_used_at) : "never"],
+          now.reading && ["Mailbox", mailbox(now.reading)],
+          now.reading && now.reading.read_at && ["Last read", moment(now.reading.read_at)],
+          now.reading && now.reading.unknown.length > 0 && ["Unknown", now.reading.unknown.map((each) => each.replace("_", " ")).join(", ")],
         ])),
         h("div", panel("Usage", hour(now), today(now), bounces(now)), panel("Limits", facts(rest.limits_in_words), limitsButton(ctx, live.account))),
       ),

@@ -42,7 +42,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
         bool_and(has_column_privilege('fairpost_tenant', c.oid, a.attnum, 'SELECT'))
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
     WHERE c.relnamespace = 'fairpost'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
-      AND (c.relname = 'accounts' AND a.attname <> 'transport' OR c.relname IN ('dkim_keys', 'webhook_secrets') AND a.attname <> 'secret' OR c.relname = 'charges' AND a.attname IN ('account_id', 'at', 'units'))
+      AND (c.relname = 'accounts' AND a.attname <> 'transport' OR c.relname IN ('dkim_keys', 'webhook_secrets') AND a.attname <> 'secret' OR c.relname = 'charges' AND a.attname IN ('account_id', 'at', 'units')
+        OR c.relname = 'mailbox_reads' AND a.attname IN ('account_id', 'looked_at', 'reason', 'params', 'failed_at'))
     GROUP BY c.oid, c.relname
 $$;
 
