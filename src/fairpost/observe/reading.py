@@ -18,7 +18,7 @@ def way_back(account: "Account", state: "MailboxState | None") -> Reason | None:
         return None
     kind = kind_of(settings)
     if not kind.reads(settings):
-        code = "account.replies_unknown" if kind.hears(settings) else "account.no_way_back"
+        code = "account.replies_unknown" if kind.bounce_domain(settings) else "account.no_way_back"
         return Reason(code, account=account.name, option=kind.read_option)
     if state is not None and state.reason is not None:
         return state.reason

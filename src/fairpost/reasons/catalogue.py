@@ -580,12 +580,19 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.spf_many": _state("{domain} has {count} SPF records. Receivers ignore all of them. Merge them into one."),
     "domain.spf_allows_all": _state("The SPF record of {domain} allows every server on the internet (+all)."),
     "domain.spf_lookups": _state(
-        "The SPF record of {domain} needs {count} lookups, but receivers stop at {most}. Remove some includes."
+        "The SPF record of {domain} needs more than {most} lookups, where receivers stop. Remove some includes."
+    ),
+    "domain.spf_voids": _state(
+        "The SPF record of {domain} names several hosts that do not exist, {name} among them. Receivers ignore such a record. Remove them."
+    ),
+    "domain.spf_broken": _state(
+        "The SPF record of {domain} is not valid, so receivers ignore it. Correct this part: {term}"
     ),
     "domain.spf_without_host": _state(
         "The SPF record of {domain} does not seem to include {hosts}, which sends its mail."
     ),
     "domain.dkim_good": _state("Mail from {domain} is signed with DKIM, and the key's DNS record is published."),
+    "domain.dkim_by_parent": _state("Mail from {domain} is signed with the DKIM key of {parent}, which is published."),
     "domain.dkim_by_provider": _state("Mail from {domain} is signed by the providers that send it."),
     "domain.dkim_unpublished": _state(
         "Mail from {domain} is signed with {selector}, but the key's DNS record is not published."
@@ -604,6 +611,14 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.dmarc_missing": _state("{domain} has no DMARC record, so receivers reject its bulk mail."),
     "domain.dmarc_broken": _state(
         "The DMARC record of {domain} is not valid. Publish exactly one record, with a policy."
+    ),
+    "domain.dmarc_unaligned": _state(
+        "Mail from {domain} is not aligned: its envelope sender is in {envelope}, and no DKIM signature matches {domain}. Receivers apply the DMARC policy to it.",
+        "fairpost domain add-key --help",
+    ),
+    "domain.dmarc_strict": _state(
+        "The DMARC record of {domain} requires signatures of {domain} itself (adkim=s), but {signing} signs. Only SPF is aligned, and forwarding breaks it.",
+        "fairpost domain add-key --help",
     ),
     "domain.mx_good": _state("{domain} accepts mail, so replies and bounces arrive."),
     "domain.mx_missing": _state("{domain} has no MX record, so replies and bounces are lost."),
