@@ -175,7 +175,7 @@ async def _held(world: World, workspace: str) -> str:
 
 
 async def _throttled(world: World, workspace: str) -> str:
-    await world.cli("user", "throttle", workspace, "eve", "--reason", "a test")
+    await world.cli("user", "throttle", "--workspace", workspace, "eve", "--reason", "a test")
     return "eve"
 
 
@@ -301,7 +301,9 @@ async def _domain(world: World, workspace: str) -> str:
 async def _domain_with_key(world: World, workspace: str) -> str:
     """The domain and its key's selector, with a slash between."""
     domain = await _domain(world, workspace)
-    code, said = await world.cli("domain", "add-key", workspace, domain, "--algorithm", "ed25519", "--json")
+    code, said = await world.cli(
+        "domain", "add-key", "--workspace", workspace, domain, "--algorithm", "ed25519", "--json"
+    )
     assert code == 0, said
     return f"{domain}/{json.loads(said)['selector']}"
 
@@ -510,31 +512,31 @@ WALKS: Mapping[str, Walk] = {
         is_of_installation=True,
     ),
     "sender.hold": Walk(
-        cli=lambda workspace, _: ["hold", workspace, "--user", "ann", "--reason", "r"],
+        cli=lambda workspace, _: ["hold", "--workspace", workspace, "--user", "ann", "--reason", "r"],
         http=lambda workspace, _: _admin("senders/hold", reason="r")(workspace, "ann"),
         by_admin=True,
     ),
     "sender.release": Walk(
-        cli=lambda workspace, name: ["release", workspace, "--user", name],
+        cli=lambda workspace, name: ["release", "--workspace", workspace, "--user", name],
         http=_admin("senders/release"),
         prepare=_held,
         by_admin=True,
         unknown=("nobody", "hold.unknown"),
     ),
     "sender.throttle": Walk(
-        cli=lambda workspace, _: ["user", "throttle", workspace, "ann", "--reason", "r"],
+        cli=lambda workspace, _: ["user", "throttle", "--workspace", workspace, "ann", "--reason", "r"],
         http=lambda workspace, _: _admin("senders/throttle", reason="r")(workspace, "ann"),
         by_admin=True,
     ),
     "sender.unthrottle": Walk(
-        cli=lambda workspace, name: ["user", "unthrottle", workspace, name],
+        cli=lambda workspace, name: ["user", "unthrottle", "--workspace", workspace, name],
         http=_admin("senders/unthrottle"),
         prepare=_throttled,
         by_admin=True,
         unknown=("nobody", "throttle.unknown"),
     ),
     "user.set": Walk(
-        cli=lambda workspace, _: ["user", "set", workspace, "ann", "--daily-max", "10"],
+        cli=lambda workspace, _: ["user", "set", "--workspace", workspace, "ann", "--daily-max", "10"],
         http=lambda *_: ("PUT", "/v1/users/ann", {"daily_max": 10}),
     ),
     "conversation.label": Walk(
@@ -658,17 +660,17 @@ WALKS: Mapping[str, Walk] = {
         is_of_subject=True,
     ),
     "key.add": Walk(
-        cli=lambda workspace, _: ["key", "add", workspace, "--scope", "read"],
+        cli=lambda workspace, _: ["key", "add", "--workspace", workspace, "--scope", "read"],
         http=lambda *_: ("POST", "/v1/keys", {"scopes": ["read"]}),
     ),
     "key.revoke": Walk(
-        cli=lambda workspace, key: ["key", "revoke", workspace, key],
+        cli=lambda workspace, key: ["key", "revoke", "--workspace", workspace, key],
         http=lambda _, key: ("DELETE", f"/v1/keys/{key}", None),
         prepare=_key,
         unknown=("nothing", "key.unknown"),
     ),
     "domain.add": Walk(
-        cli=lambda workspace, _: ["domain", "add", workspace, "news.example"],
+        cli=lambda workspace, _: ["domain", "add", "--workspace", workspace, "news.example"],
         http=lambda *_: ("PUT", "/v1/domains/news.example", None),
     ),
     "domain.prove": Walk(
@@ -678,13 +680,13 @@ WALKS: Mapping[str, Walk] = {
         unknown=UNKNOWN_DOMAIN,
     ),
     "domain.add_key": Walk(
-        cli=lambda workspace, domain: ["domain", "add-key", workspace, domain, "--algorithm", "ed25519"],
+        cli=lambda workspace, domain: ["domain", "add-key", "--workspace", workspace, domain, "--algorithm", "ed25519"],
         http=lambda _, domain: ("POST", f"/v1/domains/{domain}/keys", {"algorithm": "ed25519"}),
         prepare=_domain,
         unknown=UNKNOWN_DOMAIN,
     ),
     "domain.remove_key": Walk(
-        cli=lambda workspace, key: ["domain", "remove-key", workspace, *key.split("/")],
+        cli=lambda workspace, key: ["domain", "remove-key", "--workspace", workspace, *key.split("/")],
         http=lambda _, key: ("DELETE", f"/v1/domains/{key.replace('/', '/keys/')}", None),
         prepare=_domain_with_key,
         unknown=("nowhere.example/fp1", "domain.unknown"),

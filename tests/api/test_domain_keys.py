@@ -154,3 +154,19 @@ async def test_a_check_tells_the_health_of_the_domain_and_what_to_publish(api: A
     assert spf["record"]["name"] == "shop.test"
     bad = await workspaces.bad_health(api.store, "acme", ["news.shop.test", "elsewhere.test"])
     assert bad == [("shop.test", ["spf", "dkim"])]
+
+
+@pytest.mark.usefixtures("workspace")
+async def test_a_subdomain_is_signed_by_the_key_of_its_parent(api: Api, client: httpx.AsyncClient) -> None:
+    assert (await client.put("/v1/domains/news.shop.test")).status_code == 201
+    selector, records = await made(client)
+
+    async def dkim() -> tuple[str, list[str]]:
+        async with nameserver(zone(records)) as server:
+            object.__setattr__(api.service, "resolver", server.resolver)
+            data = (await client.post("/v1/domains/news.shop.test/check")).json()["data"]
+        return next(each["code"] for each in data["findings"] if each["what"] == "dkim"), data["keys"]
+
+    assert await dkim() == ("domain.dkim_missing", []), "a key that waits for its record signs nothing"
+    assert await checked(api, client, records) == {selector: ("active", "there")}
+    assert await dkim() == ("domain.dkim_by_parent", [])

@@ -125,8 +125,8 @@ async def wired(regions: Regions, proxies: dict[str, Proxy]) -> AsyncIterator[Wo
 async def live(world: World, region: str, word: str) -> None:
     """Does a bit of everything with a region's key, with the word wherever one can stand."""
     await world.cli(region, "account", "add", "relay", "--from", "relay@post.test")
-    await world.cli(region, "domain", "add", f"acme-{region}", f"{word}.example")
-    await world.cli(region, "domain", "grant", f"acme-{region}", f"{word}.example")
+    await world.cli(region, "domain", "add", "--workspace", f"acme-{region}", f"{word}.example")
+    await world.cli(region, "domain", "grant", "--workspace", f"acme-{region}", f"{word}.example")
     everybody = [{"address": f"{word}.{n}@there.test", "fields": {"name": word}} for n in range(3)]
     campaign = {"lists": [word], "steps": [{"subject": f"{word} {{{{ name }}}}", "text": word}], "pool": "default"}
     asked: list[tuple[str, str, Any]] = [
@@ -254,7 +254,9 @@ async def signed_in(world: World, region: str | None, address: str) -> AsyncIter
     if region is None:
         offered = await world.cli("ap", "admin", "invite", address)  # whichever region is chosen
     else:
-        offered = await world.cli(region, "member", "add", f"acme-{region}", address, "--role", "manager")
+        offered = await world.cli(
+            region, "member", "add", "--workspace", f"acme-{region}", address, "--role", "manager"
+        )
     token = await accepted(world, offered["link"])
     assert ("." in token, token.partition(".")[0] == region) == (region is not None, region is not None)
     given = {"address": address, "password": PASSWORD} | ({"workspace": f"acme-{region}"} if region else {})
@@ -325,7 +327,7 @@ async def test_admins_are_known_at_home_and_work_in_every_region(world: World) -
 async def test_names_of_workspaces_are_unique_over_regions(world: World) -> None:
     said = await world.refused("us", "workspace", "add", "acme-eu")
     assert re.search(r"\bacme-eu\b.*\beu\b", said)
-    assert "acme-eu" in await world.refused("us", "member", "add", "acme-eu", MEMBER)
+    assert "acme-eu" in await world.refused("us", "member", "add", "--workspace", "acme-eu", MEMBER)
     async with signed_in(world, None, ADMIN) as admin:
         moved = await admin.put("/v1/admin/workspaces/acme-eu", json={"region": "us"})
         assert (moved.status_code, moved.json()["error"]["code"]) == (409, "conflict")
@@ -490,7 +492,7 @@ async def test_regions_that_are_not_ready_are_named_at_the_start_and_answer_503(
     urls = {"eu": regions.urls["eu"], "new": blank_url, "poor": poor_url, "far": down, "odd": odd}
     some = Regions(urls, regions.home_url, regions.home)
     await asyncio.to_thread(some.cli("eu").ok, "workspace", "add", "acme")
-    key = (await asyncio.to_thread(some.cli("eu").json, "key", "add", "acme"))["key"]
+    key = (await asyncio.to_thread(some.cli("eu").json, "key", "add", "--workspace", "acme"))["key"]
     process = some.cli().start("api", "--listen", "127.0.0.1:0")
     assert process.stderr is not None
     try:

@@ -107,14 +107,14 @@ def environment(url: str, tmp_path: Path) -> dict[str, str]:
 def key_of(environment: dict[str, str]) -> str:
     cli = Cli(environment)
     cli.ok("workspace", "add", "acme", "--pool", "relay=acme.test")
-    return str(cli.json("key", "add", "acme")["key"])
+    return str(cli.json("key", "add", "--workspace", "acme")["key"])
 
 
 def test_no_request_is_lost_or_done_twice_when_processes_are_replaced_killed_and_stopped(
     environment: dict[str, str],
 ) -> None:
     """One service with one process for all of it: processes take longest to start."""
-    keys = [key_of(environment), str(Cli(environment).json("key", "add", "acme")["key"])]
+    keys = [key_of(environment), str(Cli(environment).json("key", "add", "--workspace", "acme")["key"])]
     url = environment["FAIRPOST_DATABASE_URL"]
     with running(environment, processes=1) as it, psycopg.connect(url, autocommit=True) as db:
         replace_under_load(it)

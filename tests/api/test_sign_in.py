@@ -299,7 +299,7 @@ async def test_a_code_is_on_its_way_only_where_an_account_can_carry_it(api: Api)
         assert again["is_on_its_way"] == data["is_on_its_way"]
         return data["is_on_its_way"], data["then"]
 
-    by_hand = False, f"fairpost member code acme {ADDRESS}"
+    by_hand = False, f"fairpost member code --workspace acme {ADDRESS}"
     async with browser(api) as client:
         assert await told(client) == by_hand
         server = SmtpSettings(host="127.0.0.1", port=9, security=Security.NONE)

@@ -140,7 +140,9 @@ async def test_a_workspace_is_asked_for_only_where_the_password_fits_several(
     await page.get_by_label("Workspace").select_option("globex")
     await check_accessibility(page)
     await button(page, "Continue").click()
-    await expect(page.get_by_text(f"fairpost member code globex {bob.address}")).to_be_visible()  # nothing can carry it
+    await expect(
+        page.get_by_text(f"fairpost member code --workspace globex {bob.address}")
+    ).to_be_visible()  # nothing can carry it
     await page.get_by_label("Code").fill(await code_for(api.store, bob.address))
     await button(page, "Sign in").click()
     await page.wait_for_url("**/")

@@ -68,8 +68,11 @@ async def lay_out(url: str) -> list[AccountId]:
         return ids
 
 
-async def check(url: str, out: Counter[int], deaths: int) -> None:
-    """Everything is sent or in doubt; nothing left us twice; no more doubts than deaths."""
+async def check(url: str, out: Counter[int]) -> None:
+    """Everything is sent or in doubt; nothing left us twice; no more doubts than leases that were taken over.
+
+    A worker that is killed loses its lease, and on a busy machine one that stands still for half a second does too.
+    """
     async with Store.open(url) as store:
         await asyncio.sleep(LEASE_S)
         await store.reap_leases()
@@ -79,7 +82,9 @@ async def check(url: str, out: Counter[int], deaths: int) -> None:
         assert set(states.values()) <= {"sent", "in_doubt"}
         assert max(out.values()) == 1, "an e-mail went out twice"
         assert {i for i, state in states.items() if state == "sent"} <= set(out), "what is called sent did go out"
-        assert list(states.values()).count("in_doubt") <= deaths, "at most one is in doubt for each death"
+        taken = await store.fetch("SELECT sum(epoch)::integer AS n FROM fairpost.leases")
+        takeovers = taken[0]["n"] - ACCOUNTS
+        assert list(states.values()).count("in_doubt") <= takeovers, "at most one is in doubt for each lease lost"
         assert await broken_promises(store) == {}
 
 
@@ -101,7 +106,7 @@ def test_workers_killed_at_any_moment_lose_nothing_and_repeat_nothing(url: str) 
                 workers[account] = world.start_worker(account)
     world.close()
     assert deaths >= WORKERS_KILLED - 2
-    asyncio.run(check(url, world.out, deaths))
+    asyncio.run(check(url, world.out))
 
 
 async def confirm(url: str) -> None:
@@ -129,4 +134,4 @@ def test_postgres_killed_at_any_moment_forgets_nothing_that_was_committed(mortal
         mortal.start()
         asyncio.run(confirm(url))
     world.close()
-    asyncio.run(check(url, world.out, SERVERS_KILLED * ACCOUNTS))
+    asyncio.run(check(url, world.out))

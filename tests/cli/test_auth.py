@@ -119,12 +119,12 @@ def test_sessions_are_listed_and_revoked(cli: Cli, url: str) -> None:
 
 def test_sessions_of_a_member_are_listed_and_revoked(cli: Cli, url: str) -> None:
     cli.ok("workspace", "add", "acme")
-    accept(url, cli.json("member", "add", "acme", "bob@example.com")["link"])
+    accept(url, cli.json("member", "add", "--workspace", "acme", "bob@example.com")["link"])
     secret = begin(url, "bob@example.com", "acme")
-    finish(url, secret, cli.json("member", "code", "acme", "bob@example.com")["code"])
-    assert len(cli.json("member", "sessions", "acme", "bob@example.com")) == 1
-    assert " 1 " in cli.ok("member", "sessions", "acme", "bob@example.com", "--revoke")
-    assert cli.json("member", "sessions", "acme", "bob@example.com") == []
+    finish(url, secret, cli.json("member", "code", "--workspace", "acme", "bob@example.com")["code"])
+    assert len(cli.json("member", "sessions", "--workspace", "acme", "bob@example.com")) == 1
+    assert " 1 " in cli.ok("member", "sessions", "--workspace", "acme", "bob@example.com", "--revoke")
+    assert cli.json("member", "sessions", "--workspace", "acme", "bob@example.com") == []
     assert [each["action"] for each in cli.json("audit", "acme")[:2]] == ["member.sign_out", "member.code"]
 
 
@@ -157,14 +157,14 @@ def test_an_unknown_person_is_named_with_the_command_to_type(cli: Cli) -> None:
     for command in ("reset", "disable", "enable"):
         error = cli.error("member", command, "acme", "x@y.test")
         assert "x@y.test" in error, command
-        assert "fairpost member list acme" in error, command
+        assert "fairpost member list --workspace acme" in error, command
     cli.error("admin", "invite", "nobody")
     assert cli.json("admin", "list") == []
 
 
 def test_an_invitation_can_be_sent_by_e_mail_from_the_pool_and_to_the_url_that_are_set(cli: Cli, db: Db) -> None:
     cli.environment.update({"FAIRPOST_SERVICE_POOL": "ours", "FAIRPOST_PUBLIC_URL": "https://post.test/fair/"})
-    link = cli.json("member", "add", "acme", "bob@example.com", "--send")["link"]
+    link = cli.json("member", "add", "--workspace", "acme", "bob@example.com", "--send")["link"]
     assert link.startswith("https://post.test/fair/invitation?token=")
     rows = db.execute(
         "SELECT q.route, q.workspace, c.text_body FROM fairpost.queue q JOIN fairpost.contents c ON c.id = q.content_id"
@@ -176,18 +176,27 @@ def test_an_invitation_can_be_sent_by_e_mail_from_the_pool_and_to_the_url_that_a
 
 
 def test_members_are_added_listed_changed_and_disabled(cli: Cli, url: str) -> None:
-    assert "acme" in cli.ok("member", "list", "acme")
-    accept(url, cli.json("member", "add", "acme", "bob@example.com", "--role", "sender", "--name", "Bob")["link"])
-    cli.ok("member", "add", "acme", "carla@example.com")
-    assert [(each["address"], each["role"], each["state"]) for each in cli.json("member", "list", "acme")] == [
+    assert "acme" in cli.ok("member", "list", "--workspace", "acme")
+    accept(
+        url,
+        cli.json("member", "add", "--workspace", "acme", "bob@example.com", "--role", "sender", "--name", "Bob")[
+            "link"
+        ],
+    )
+    cli.ok("member", "add", "--workspace", "acme", "carla@example.com")
+    assert [
+        (each["address"], each["role"], each["state"]) for each in cli.json("member", "list", "--workspace", "acme")
+    ] == [
         ("bob@example.com", "sender", "active"),
         ("carla@example.com", "viewer", "invited"),
     ]
-    assert cli.json("member", "list", "other") == []
+    assert cli.json("member", "list", "--workspace", "other") == []
     begin(url, "bob@example.com", "acme")
 
     def bob() -> tuple[str, str]:
-        (found,) = [each for each in cli.json("member", "list", "acme") if each["address"] == "bob@example.com"]
+        (found,) = [
+            each for each in cli.json("member", "list", "--workspace", "acme") if each["address"] == "bob@example.com"
+        ]
         return found["role"], found["state"]
 
     changes = {
@@ -196,17 +205,19 @@ def test_members_are_added_listed_changed_and_disabled(cli: Cli, url: str) -> No
         ("enable",): ("manager", "active"),
     }
     for (command, *role), after in changes.items():
-        said = cli.ok("member", command, "acme", "bob@example.com", *role)
+        said = cli.ok("member", command, "--workspace", "acme", "bob@example.com", *role)
         assert all(part in said for part in ("bob@example.com", "manager", "acme")), said
         assert bob() == after
-    accept(url, cli.json("member", "reset", "acme", "bob@example.com")["link"])
+    accept(url, cli.json("member", "reset", "--workspace", "acme", "bob@example.com")["link"])
 
 
 def test_a_member_is_no_admin_and_the_service_has_no_members(cli: Cli) -> None:
-    assert "manager, sender, viewer" in cli.error("member", "add", "acme", "b@x.test", "--role", "admin", code=2)
-    assert "manager, sender, viewer" in cli.error("member", "role", "acme", "b@x.test", "king", code=2)
-    assert "fairpost" in cli.error("member", "add", "fairpost", "b@x.test")
-    assert cli.json("member", "list", "fairpost") == []
+    assert "manager, sender, viewer" in cli.error(
+        "member", "add", "--workspace", "acme", "b@x.test", "--role", "admin", code=2
+    )
+    assert "manager, sender, viewer" in cli.error("member", "role", "--workspace", "acme", "b@x.test", "king", code=2)
+    assert "fairpost" in cli.error("member", "add", "--workspace", "fairpost", "b@x.test")
+    assert cli.json("member", "list", "--workspace", "fairpost") == []
 
 
 def _key_of(url: str, who: str, name: str) -> str:
@@ -221,18 +232,18 @@ def _key_of(url: str, who: str, name: str) -> str:
 def test_keys_of_a_disabled_member_are_listed_and_revoked_on_demand(cli: Cli, url: str) -> None:
     cli.ok("workspace", "add", "acme")
     for address in ("ann@example.com", "bob@example.com"):
-        cli.ok("member", "add", "acme", address, "--role", "manager")
+        cli.ok("member", "add", "--workspace", "acme", address, "--role", "manager")
     anns, bobs = _key_of(url, "manager ann@example.com", "hers"), _key_of(url, "manager bob@example.com", "his")
     another = _key_of(url, f"key {bobs}", "")
-    said = cli.ok("member", "role", "acme", "bob@example.com", "viewer")
-    assert f"fairpost key revoke acme {bobs}" in said
+    said = cli.ok("member", "role", "--workspace", "acme", "bob@example.com", "viewer")
+    assert f"fairpost key revoke --workspace acme {bobs}" in said
     assert another in said
     assert anns not in said
-    assert "viewer" in cli.ok("key", "list", "acme")
-    gone = cli.json("member", "disable", "acme", "bob@example.com", "--revoke-keys")
+    assert "viewer" in cli.ok("key", "list", "--workspace", "acme")
+    gone = cli.json("member", "disable", "--workspace", "acme", "bob@example.com", "--revoke-keys")
     assert (gone["person"]["state"], gone["keys"]) == ("disabled", [])
     assert sorted(gone["keys_revoked"]) == sorted([bobs, another])
-    known = {key["id"]: key for key in cli.json("key", "list", "acme")}
+    known = {key["id"]: key for key in cli.json("key", "list", "--workspace", "acme")}
     assert [bool(known[id_]["revoked_at"]) for id_ in (anns, bobs, another)] == [False, True, True]
     assert (known[another]["maker"], known[another]["is_maker_member"]) == ("bob@example.com", False)
     assert (known[anns]["maker"], known[anns]["is_maker_member"]) == ("ann@example.com", True)

@@ -312,10 +312,12 @@ def test_an_email_that_is_not_in_doubt_cannot_be_resolved(cli: Cli) -> None:
 def test_a_waiting_e_mail_says_what_holds_it_back_and_how_to_end_that(cli: Cli, url: str) -> None:
     id_ = send(cli, "--workspace", "acme", "--user", "ann", "--stream", "spring", "--from", "x@here.test")
     assert cli.json("email", "show", id_)["held_back_by"] == []
-    cli.ok("user", "throttle", "acme", "ann", "--until", "2099-01-31T09:00:00Z", "--reason", "a bought list")
-    cli.ok("hold", "acme", "--stream", "spring", "--reason", "wrong prices")
-    cli.ok("hold", "acme", "--user", "bob", "--reason", "another's")
-    cli.ok("hold", "other", "--reason", "another's")
+    cli.ok(
+        "user", "throttle", "--workspace", "acme", "ann", "--until", "2099-01-31T09:00:00Z", "--reason", "a bought list"
+    )
+    cli.ok("hold", "--workspace", "acme", "--stream", "spring", "--reason", "wrong prices")
+    cli.ok("hold", "--workspace", "acme", "--user", "bob", "--reason", "another's")
+    cli.ok("hold", "--workspace", "other", "--reason", "another's")
     throttle, hold = cli.json("email", "show", id_)["held_back_by"]
     assert throttle == {
         "workspace": "acme",
@@ -331,24 +333,31 @@ def test_a_waiting_e_mail_says_what_holds_it_back_and_how_to_end_that(cli: Cli, 
     assert (hold["level"], hold["key"], hold["until"], hold["is_throttle"]) == ("stream", "spring", None, False)
     page = cli.ok("email", "show", id_)
     assert (
-        missing(page, "user ann", "2099-01-31 09:00:00 UTC", "a bought list", "fairpost user unthrottle acme ann") == []
+        missing(
+            page,
+            "user ann",
+            "2099-01-31 09:00:00 UTC",
+            "a bought list",
+            "fairpost user unthrottle --workspace acme ann",
+        )
+        == []
     )
-    assert missing(page, "stream spring", "wrong prices", "fairpost release acme --stream spring") == []
+    assert missing(page, "stream spring", "wrong prices", "fairpost release --workspace acme --stream spring") == []
 
 
 def test_a_hold_on_any_name_of_an_e_mail_is_named(cli: Cli) -> None:
     id_ = send(cli, "--workspace", "acme", "--user", "ann", "--from", "x@here.test")
     names = ((), ("--user", "ann"), ("--domain", "here.test"))
     for name in names:
-        cli.ok("hold", "acme", *name, "--for", "1h", "--reason", "unpaid")
+        cli.ok("hold", "--workspace", "acme", *name, "--for", "1h", "--reason", "unpaid")
     page = cli.ok("email", "show", id_)
-    assert [name for name in names if f" {' '.join(('fairpost release acme', *name))}\n" not in page] == []
+    assert [name for name in names if f" {' '.join(('fairpost release --workspace acme', *name))}\n" not in page] == []
 
 
 def test_a_hold_and_a_throttle_on_one_name_are_both_told(cli: Cli) -> None:
     id_ = send(cli, "--workspace", "acme", "--user", "ann")
-    cli.ok("hold", "acme", "--user", "ann", "--reason", "unpaid")
-    cli.ok("user", "throttle", "acme", "ann", "--reason", "a bought list")
+    cli.ok("hold", "--workspace", "acme", "--user", "ann", "--reason", "unpaid")
+    cli.ok("user", "throttle", "--workspace", "acme", "ann", "--reason", "a bought list")
     stops = cli.json("email", "show", id_)["held_back_by"]
     assert [stop["is_throttle"] for stop in stops] == [False, True]
 
@@ -356,7 +365,7 @@ def test_a_hold_and_a_throttle_on_one_name_are_both_told(cli: Cli) -> None:
 def test_nothing_holds_back_what_is_sent(cli: Cli, url: str) -> None:
     id_ = send(cli, "--workspace", "acme")
     deliver(url)
-    cli.ok("hold", "acme", "--reason", "unpaid")
+    cli.ok("hold", "--workspace", "acme", "--reason", "unpaid")
     assert cli.json("email", "show", id_)["held_back_by"] == []
 
 

@@ -25,10 +25,10 @@ def test_held_mail_waits_until_released(cli: Cli, url: str) -> None:
     id_ = send(cli, "--workspace", "acme", "--user", "ann", "--stream", "spring", "--from", "x@here.test")
     states = {}
     for name in ((), ("--user", "ann"), ("--stream", "spring"), ("--domain", "Here.test")):
-        cli.ok("hold", "acme", *name, "--reason", "too many bounces")
+        cli.ok("hold", "--workspace", "acme", *name, "--reason", "too many bounces")
         deliver(url)
         states[name] = state(cli, id_)
-        cli.ok("release", "acme", *name)
+        cli.ok("release", "--workspace", "acme", *name)
     assert set(states.values()) == {"ready"}, states
     deliver(url)
     assert state(cli, id_) == "sent"
@@ -37,15 +37,15 @@ def test_held_mail_waits_until_released(cli: Cli, url: str) -> None:
 @pytest.mark.usefixtures("sales")
 def test_others_are_not_held(cli: Cli, url: str) -> None:
     id_ = send(cli, "--workspace", "acme", "--user", "bob")
-    cli.ok("hold", "acme", "--user", "ann", "--reason", "spam")
-    cli.ok("hold", "other", "--reason", "spam")
+    cli.ok("hold", "--workspace", "acme", "--user", "ann", "--reason", "spam")
+    cli.ok("hold", "--workspace", "other", "--reason", "spam")
     deliver(url)
     assert state(cli, id_) == "sent"
 
 
 def test_a_hold_ends_after_a_span_or_at_a_moment(cli: Cli) -> None:
-    cli.ok("hold", "acme", "--for", "1h30m", "--reason", "spam")
-    cli.ok("hold", "other", "--until", "2099-01-31T09:00:00+01:00", "--reason", "spam")
+    cli.ok("hold", "--workspace", "acme", "--for", "1h30m", "--reason", "spam")
+    cli.ok("hold", "--workspace", "other", "--until", "2099-01-31T09:00:00+01:00", "--reason", "spam")
     holds = {hold["workspace"]: hold for hold in cli.json("status")["holds"]}
     assert holds["other"]["until"] == "2099-01-31T08:00:00Z"
     assert holds["acme"]["until"] is not None
@@ -65,22 +65,22 @@ def test_a_hold_ends_after_a_span_or_at_a_moment(cli: Cli) -> None:
     ],
 )
 def test_a_hold_that_makes_no_sense_is_a_usage_error(bare: Cli, options: tuple[str, ...]) -> None:
-    bare.error("hold", "acme", "--reason", "spam", *options, code=2)
+    bare.error("hold", "--workspace", "acme", "--reason", "spam", *options, code=2)
 
 
 def test_a_hold_until_a_moment_that_has_passed_is_refused(cli: Cli) -> None:
-    error = cli.error("hold", "acme", "--reason", "spam", "--until", "2001-01-31T09:00:00Z")
+    error = cli.error("hold", "--workspace", "acme", "--reason", "spam", "--until", "2001-01-31T09:00:00Z")
     assert missing(error, "--until", "2001-01-31 09:00:00") == []
     assert cli.json("status")["holds"] == []
 
 
 def test_a_hold_needs_a_reason(bare: Cli) -> None:
-    assert "--reason" in bare.error("hold", "acme", code=2)
+    assert "--reason" in bare.error("hold", "--workspace", "acme", code=2)
 
 
 def test_releasing_a_name_that_is_not_held_is_an_error(cli: Cli) -> None:
-    cli.ok("hold", "acme", "--user", "ann", "--reason", "spam")
-    assert missing(cli.error("release", "acme"), "workspace acme", "fairpost status") == []
+    cli.ok("hold", "--workspace", "acme", "--user", "ann", "--reason", "spam")
+    assert missing(cli.error("release", "--workspace", "acme"), "workspace acme", "fairpost status") == []
     assert [hold["key"] for hold in cli.json("status")["holds"]] == ["ann"]
 
 

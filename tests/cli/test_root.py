@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from fairpost import __version__
 from fairpost.cli import app
-from fairpost.cli.commands import COMMANDS, GROUPS, RENAMED, command
+from fairpost.cli.commands import COMMANDS, GROUPS, command
+from fairpost.cli.old_forms import RENAMED
 from fairpost.extras import PACKAGES, Extra
 from fairpost.transports.registry import KINDS
 from tests.cli.conftest import Cli, missing
@@ -177,3 +178,36 @@ def test_words_of_the_version_before_lead_to_their_successors(bare: Cli) -> None
         result = CliRunner().invoke(app, [*old, "--help"])
         assert result.stdout == bare.ok(*new, "--help")
         assert f"`fairpost {' '.join(new)}`" in result.stderr
+
+
+def test_a_workspace_may_come_first_as_in_the_version_before(cli: Cli) -> None:
+    lines = {
+        "key list acme": "key list --workspace acme",
+        "domain add acme acme.example": "domain add --workspace acme acme.example",
+        "user set acme --plan team": "user set --workspace acme --plan team",
+        "user set acme ann --plan team": "user set --workspace acme ann --plan team",
+        "hold acme --reason r": "hold --workspace acme --reason r",
+        "release acme": "release --workspace acme",
+        "key revoke acme unknown --json": "key revoke --workspace acme unknown --json",
+    }
+    cli.ok("workspace", "add", "acme")
+    for old, new in lines.items():
+        result = CliRunner().invoke(app, old.split(), env=cli.environment)
+        if new.startswith("release"):
+            cli.ok("hold", "--workspace", "acme", "--reason", "r")
+        today = CliRunner().invoke(app, new.split(), env=cli.environment)
+        note, _, rest = result.stderr.partition("\n")
+        assert "--workspace WORKSPACE" in note
+        assert (result.exit_code, rest) == (today.exit_code, today.stderr), old
+        assert "acme" in result.stdout + rest
+
+
+def test_without_a_workspace_the_default_one_is_meant(cli: Cli) -> None:
+    cli.ok("domain", "add", "here.example")
+    assert [each["domain"] for each in cli.json("domain", "list", "--workspace", "default")] == ["here.example"]
+    assert "--workspace" in cli.error("key", "list", "--workspace", "", code=2)
+    assert "--workspace" in cli.error("key", "list", "--workspace", "*", code=2)
+
+
+def test_a_line_with_an_unknown_option_is_refused_as_it_stands(bare: Cli) -> None:
+    assert missing(bare.error("key", "add", "acme", "--nme", "x", code=2), "--nme", "--name") == []

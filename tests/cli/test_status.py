@@ -155,13 +155,13 @@ def test_a_hold_with_mail_behind_it_is_a_reason(cli: Cli, db: Db, staged: bool) 
     if staged:
         db.execute("SELECT fairpost.absorb_arrivals(ARRAY['default'])")
     for name in ((), ("--user", "ann"), ("--stream", "spring")):
-        cli.ok("hold", "acme", *name, "--for", "1h", "--reason", "bounces")
+        cli.ok("hold", "--workspace", "acme", *name, "--for", "1h", "--reason", "bounces")
         (reason,) = cli.json("status")["reasons"]
         level = name[0].removeprefix("--") if name else "workspace"
         assert reason["code"] == f"hold.{level}"
         assert "bounces" in reason["text"]
-        assert reason["then"] == " ".join(("fairpost release acme", *name))
-        cli.ok("release", "acme", *name)
+        assert reason["then"] == " ".join(("fairpost release --workspace acme", *name))
+        cli.ok("release", "--workspace", "acme", *name)
         assert causes(cli) == []
 
 
@@ -170,15 +170,15 @@ def test_a_throttle_with_mail_behind_it_is_a_reason_and_is_lifted(cli: Cli, db: 
     take_lease(db)
     send(cli, "--workspace", "acme", "--user", "ann")
     for names in (("acme",), ("acme", "ann")):
-        cli.ok("user", "throttle", *names, "--reason", "a bought list")
+        cli.ok("user", "throttle", "--workspace", *names, "--reason", "a bought list")
         status = cli.json("status")
         assert [hold["is_throttle"] for hold in status["holds"]] == [True]
         (reason,) = status["reasons"]
         assert reason["code"] == ("throttle.workspace" if len(names) == 1 else "throttle.user")
         assert missing(reason["text"], 1, names[-1]) == []
-        assert reason["then"] == " ".join(("fairpost user unthrottle", *names))
+        assert reason["then"] == " ".join(("fairpost user unthrottle --workspace", *names))
         assert reason["then"] in cli.ok("status")
-        cli.ok("user", "unthrottle", *names)
+        cli.ok("user", "unthrottle", "--workspace", *names)
         assert causes(cli) == []
 
 
@@ -186,16 +186,16 @@ def test_the_longer_of_a_hold_and_a_throttle_is_reported(cli: Cli, db: Db) -> No
     add_account(cli)
     take_lease(db)
     send(cli, "--workspace", "acme", "--user", "ann")
-    cli.ok("user", "throttle", "acme", "ann", "--for", "2h", "--reason", "a bought list")
-    cli.ok("hold", "acme", "--user", "ann", "--for", "1h", "--reason", "unpaid")
-    assert cli.json("status")["reasons"][0]["then"] == "fairpost user unthrottle acme ann"
-    cli.ok("hold", "acme", "--user", "ann", "--reason", "unpaid")
-    assert cli.json("status")["reasons"][0]["then"] == "fairpost release acme --user ann"
+    cli.ok("user", "throttle", "--workspace", "acme", "ann", "--for", "2h", "--reason", "a bought list")
+    cli.ok("hold", "--workspace", "acme", "--user", "ann", "--for", "1h", "--reason", "unpaid")
+    assert cli.json("status")["reasons"][0]["then"] == "fairpost user unthrottle --workspace acme ann"
+    cli.ok("hold", "--workspace", "acme", "--user", "ann", "--reason", "unpaid")
+    assert cli.json("status")["reasons"][0]["then"] == "fairpost release --workspace acme --user ann"
 
 
 def test_a_hold_with_nothing_behind_it_is_shown_but_no_reason(cli: Cli) -> None:
     add_account(cli)
-    cli.ok("hold", "acme", "--reason", "spam")
+    cli.ok("hold", "--workspace", "acme", "--reason", "spam")
     status = cli.json("status")
     assert [hold["waiting"] for hold in status["holds"]] == [0]
     assert status["reasons"] == []
@@ -220,7 +220,7 @@ def test_held_mail_beside_mail_for_later_does_not_count_as_due(cli: Cli, db: Db)
     send(cli, "--workspace", "acme")
     send(cli, "--workspace", "other", *LATER)
     db.execute("SELECT fairpost.absorb_arrivals(ARRAY['default'])")
-    cli.ok("hold", "acme", "--reason", "spam")
+    cli.ok("hold", "--workspace", "acme", "--reason", "spam")
     assert causes(cli) == ["hold.workspace", "mail.scheduled"]
 
 

@@ -53,28 +53,30 @@ def test_suspended_and_readmitted(cli: Cli) -> None:
 
 def test_a_key_is_shown_once(cli: Cli) -> None:
     cli.ok("workspace", "add", "acme")
-    text = cli.ok("key", "add", "acme", "--name", "shop", "--scope", "send").splitlines()[0]
+    text = cli.ok("key", "add", "--workspace", "acme", "--name", "shop", "--scope", "send").splitlines()[0]
     assert re.fullmatch(r"fp_main_[a-z0-9]{12}_[A-Za-z0-9_-]{43}", text)
-    (known,) = cli.json("key", "list", "acme")
+    (known,) = cli.json("key", "list", "--workspace", "acme")
     assert known["scopes"] == ["send"]
-    assert text.split("_", 3)[3] not in cli.ok("key", "list", "acme", "--json")
-    assert "revoked" in cli.ok("key", "revoke", "acme", known["id"])
-    assert cli.json("key", "list", "acme")[0]["revoked_at"]
-    assert "unknown" in cli.error("key", "revoke", "acme", "unknown")
-    assert "nobody" in cli.error("key", "add", "nobody")
+    assert text.split("_", 3)[3] not in cli.ok("key", "list", "--workspace", "acme", "--json")
+    assert "revoked" in cli.ok("key", "revoke", "--workspace", "acme", known["id"])
+    assert cli.json("key", "list", "--workspace", "acme")[0]["revoked_at"]
+    assert "unknown" in cli.error("key", "revoke", "--workspace", "acme", "unknown")
+    assert "nobody" in cli.error("key", "add", "--workspace", "nobody")
 
 
 def test_a_domain_is_claimed_granted_and_taken(cli: Cli) -> None:
     cli.ok("workspace", "add", "acme")
-    assert '_fairpost.acme.example TXT "fairpost-domain=' in cli.ok("domain", "add", "acme", "ACME.example")
-    (claimed,) = cli.json("domain", "list", "acme")
+    assert '_fairpost.acme.example TXT "fairpost-domain=' in cli.ok(
+        "domain", "add", "--workspace", "acme", "ACME.example"
+    )
+    (claimed,) = cli.json("domain", "list", "--workspace", "acme")
     assert (claimed["domain"], claimed["proven_by"]) == ("acme.example", None)
-    assert cli.json("domain", "grant", "acme", "acme.example")["proven_by"]
-    cli.ok("domain", "remove", "acme", "acme.example")
-    assert cli.json("domain", "list", "acme") == []
+    assert cli.json("domain", "grant", "--workspace", "acme", "acme.example")["proven_by"]
+    cli.ok("domain", "remove", "--workspace", "acme", "acme.example")
+    assert cli.json("domain", "list", "--workspace", "acme") == []
     for command in ("remove", "check"):
         assert "acme.example" in cli.error("domain", command, "acme", "acme.example")
-    assert "com" in cli.error("domain", "add", "acme", "com")
+    assert "com" in cli.error("domain", "add", "--workspace", "acme", "com")
 
 
 def test_audit_of_nothing(cli: Cli) -> None:

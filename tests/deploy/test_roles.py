@@ -150,7 +150,7 @@ async def inbox(store: Store) -> "AsyncIterator[InboxServer]":
 
 def ask_the_service(cli: Cli, *, workspace: str) -> None:
     cli.ok("workspace", "add", workspace)
-    key = cli.json("key", "add", workspace, "--scope", "read", "--scope", "manage")["key"]
+    key = cli.json("key", "add", "--workspace", workspace, "--scope", "read", "--scope", "manage")["key"]
     with served(read_settings(cli.environment)) as it, httpx.Client(base_url=it.url, timeout=60) as client:
         client.headers["Authorization"] = f"Bearer {key}"
         assert client.get("/v1/emails").json()["data"]["items"] == []

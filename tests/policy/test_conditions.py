@@ -167,15 +167,15 @@ def hold(**more: Any) -> Hold:
 @pytest.mark.parametrize(
     ("found", "code", "typed"),
     [
-        (hold(), "hold.workspace", "fairpost release acme"),
-        (hold(level="user", key="ann lee"), "hold.user", "fairpost release acme --user 'ann lee'"),
-        (hold(level="domain", key="a.test"), "hold.domain", "fairpost release acme --domain a.test"),
-        (hold(level="stream", key="news"), "hold.stream", "fairpost release acme --stream news"),
-        (hold(until=LATER, kind="throttled"), "throttle.workspace", "fairpost user unthrottle acme"),
+        (hold(), "hold.workspace", "fairpost release --workspace acme"),
+        (hold(level="user", key="ann lee"), "hold.user", "fairpost release --workspace acme --user 'ann lee'"),
+        (hold(level="domain", key="a.test"), "hold.domain", "fairpost release --workspace acme --domain a.test"),
+        (hold(level="stream", key="news"), "hold.stream", "fairpost release --workspace acme --stream news"),
+        (hold(until=LATER, kind="throttled"), "throttle.workspace", "fairpost user unthrottle --workspace acme"),
         (
             hold(level="user", key="ann", until=LATER, kind="throttled"),
             "throttle.user",
-            "fairpost user unthrottle acme ann",
+            "fairpost user unthrottle --workspace acme ann",
         ),
         (
             hold(level="stream", key="spring", until=LATER, kind="closed"),

@@ -43,7 +43,7 @@ def test_without_a_region_no_command_guesses(regions: Regions) -> None:
             (("work",), which),
             (("up",), which),
             (("workspace", "add", "third"), which),
-            (("member", "list", "acme"), which),
+            (("member", "list", "--workspace", "acme"), which),
             (("audit", "acme"), which),
             (("work", "--region", "mars"), ("mars", "eu, us, ap")),
             (("region", "place", "other", "mars"), ("mars", "eu, us, ap")),
@@ -139,7 +139,7 @@ def test_a_workspace_is_placed_when_it_is_added_and_lives_nowhere_else(regions: 
     assert "other" in regions.cli("us").ok("workspace", "add", "other")
     assert "fairpost" in regions.cli("us").error("workspace", "add", "fairpost")
     assert [p["workspace"] for p in regions.cli().json("region", "workspaces")] == ["acme", "other"]
-    assert regions.cli("eu").json("key", "add", "acme")["key"].startswith("fp_eu_")
+    assert regions.cli("eu").json("key", "add", "--workspace", "acme")["key"].startswith("fp_eu_")
 
 
 def test_one_that_was_placed_before_is_added_where_it_lives(regions: Regions) -> None:
@@ -172,13 +172,16 @@ def test_admins_are_invited_at_home_whichever_region_is_chosen(regions: Regions,
 
 def test_members_are_invited_in_their_region_and_links_name_it(regions: Regions) -> None:
     regions.cli("us").ok("workspace", "add", "acme")
-    offered = regions.cli("us").json("member", "add", "acme", "bob@example.com", "--send")
+    offered = regions.cli("us").json("member", "add", "--workspace", "acme", "bob@example.com", "--send")
     assert "/invitation?token=us." in offered["link"]
-    assert "/reset?token=us." in regions.cli("us").json("member", "reset", "acme", "bob@example.com")["link"]
+    assert (
+        "/reset?token=us."
+        in regions.cli("us").json("member", "reset", "--workspace", "acme", "bob@example.com")["link"]
+    )
     with psycopg.connect(regions.urls["us"]) as conn:
         ((text,),) = conn.execute("SELECT c.text_body FROM fairpost.contents c").fetchall()
     assert "/invitation?token=us." in text
-    assert "acme" in regions.cli("eu").error("member", "add", "acme", "bob@example.com")
+    assert "acme" in regions.cli("eu").error("member", "add", "--workspace", "acme", "bob@example.com")
     found = [name for name, url in regions.all_urls.items() if tables_with(url, "bob@example.com")]
     assert found == ["us"]
 

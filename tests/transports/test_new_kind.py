@@ -124,8 +124,10 @@ def test_omitted_settings_and_their_secret_are_kept(tmp_path: Path) -> None:
 def test_an_account_of_a_new_kind_is_added_verified_and_sends(pigeons: Pigeons, lofts: Path) -> None:
     plain = Cli(pigeons.environment)  # which does not know it
     plain.ok("workspace", "add", "acme")
-    plain.ok("domain", "grant", "acme", "acme.example")
-    key = plain.json("key", "add", "acme", "--scope", "read", "--scope", "send", "--scope", "manage")["key"]
+    plain.ok("domain", "grant", "--workspace", "acme", "acme.example")
+    key = plain.json("key", "add", "--workspace", "acme", "--scope", "read", "--scope", "send", "--scope", "manage")[
+        "key"
+    ]
     (lofts / "whistle").write_text(WHISTLE)
 
     # By a command.

@@ -106,7 +106,7 @@ async def claim(actor: Actor, request: NamedDomain, store: Store) -> DomainClaim
 async def check(actor: Actor, request: CheckDomain, store: Store) -> DomainChecked:
     """Checks the domain's DNS without holding a database connection. Earlier proof remains valid."""
     before = await _domain(store, request)
-    keys = await dkim.keys_of(store, request.workspace, before.domain)
+    keys = await _keys(store, request.workspace, before.domain)
     hosts = await _hosts(store, request, before)
     proof, looked, states = await asyncio.gather(
         find_proof(before.domain, before.token, resolver=request.resolver),
@@ -116,15 +116,26 @@ async def check(actor: Actor, request: CheckDomain, store: Store) -> DomainCheck
     seen = {key.selector: state for key, state in zip(keys, states, strict=True)}
     async with store.together() as one:
         for key in keys:
-            await _key_seen(actor, one, request, key, seen[key.selector])
+            if key.domain == before.domain:
+                await _key_seen(actor, one, request, key, seen[key.selector])
         by = "dns" if proof.is_proven else None
         after = await workspaces.domain_checked(one, request.workspace, before.domain, proven_by=by)
         if proof.is_proven and before.proven_at is None:
             await _record(actor, one, "domain.prove", request, after)
-        keys = await dkim.keys_of(one, request.workspace, before.domain)
+        keys = await _keys(one, request.workspace, before.domain)
         findings = judge(before.domain, looked, keys, seen, now=await one.now())
         await workspaces.put_health(one, request.workspace, before.domain, [_as_stored(each) for each in findings])
-    return DomainChecked(domain=after, proof=proof, keys=tuple(keys), published=seen, findings=tuple(findings))
+    own = tuple(key for key in keys if key.domain == before.domain)
+    return DomainChecked(domain=after, proof=proof, keys=own, published=seen, findings=tuple(findings))
+
+
+async def _keys(store: Store, workspace: str, domain: str) -> list[DkimKey]:
+    """Returns the domain's keys and, if none of them signs, those of the nearest parent domain that sign its mail."""
+    known = await dkim.keys_of(store, workspace)
+    signing = {key.domain for key in known if key.state is KeyState.ACTIVE and f".{domain}".endswith(f".{key.domain}")}
+    nearest = max(signing, key=len, default=domain)
+    above = [key for key in known if key.domain == nearest != domain and key.state is KeyState.ACTIVE]
+    return [*(key for key in known if key.domain == domain), *above]
 
 
 def _as_stored(finding: Finding) -> dict[str, Any]:
@@ -139,20 +150,26 @@ async def _hosts(store: Store, request: CheckDomain, domain: Domain) -> list[Sen
     """
     workspace = await workspaces.workspace_named(store, request.workspace)
     serving = workspace.pools if domain.proven_at is not None else ()
-    servers: dict[str, Account] = {}
+    servers: dict[tuple[str, str], Account] = {}
     for account in await store.accounts(workspace=request.workspace, serving=serving):
         at = f".{account.address.rpartition('@')[2].lower()}"
         if isinstance(account.transport, ServerSettings) and at.endswith(f".{domain.domain}"):
             host = kind_of(account.transport).sending_host(account.transport)
+            envelope = (kind_of(account.transport).bounce_domain(account.transport) or "").lower()
             if host is not None:
-                servers.setdefault(host, account)
-    return list(await asyncio.gather(*[_host(name, account, request.ask_tls) for name, account in servers.items()]))
+                servers.setdefault((host, envelope if envelope != domain.domain else ""), account)
+    return list(
+        await asyncio.gather(
+            *[_host(name, envelope, account, request.ask_tls) for (name, envelope), account in servers.items()]
+        )
+    )
 
 
-async def _host(name: str, account: Account, ask_tls: AskTls | None) -> SendingHost:
+async def _host(name: str, envelope: str, account: Account, ask_tls: AskTls | None) -> SendingHost:
     assert isinstance(account.transport, ServerSettings)
     signs = kind_of(account.transport).provider_signs(account.transport)
-    return SendingHost(name=name, signs=signs, is_own=not signs, tls=await ask_tls(account) if ask_tls else None)
+    tls = await ask_tls(account) if ask_tls else None
+    return SendingHost(name=name, envelope=envelope, signs=signs, is_own=not signs, tls=tls)
 
 
 async def _published(key: DkimKey, resolver: "Resolver | None") -> Published:

@@ -11,6 +11,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from fairpost.cli.old_forms import renewed
+
 GROUPS = {
     "Start": {
         "up": ("up:up", "Start everything here, with a demonstration."),
@@ -71,15 +73,6 @@ GROUPS = {
 }
 COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}
 
-# Names from the previous version. They work until the next version.
-RENAMED = {
-    ("person",): ("privacy",),
-    ("unsuppress",): ("suppress", "remove"),
-    ("campaign", "course"): ("campaign", "progress"),
-    ("campaign", "who"): ("campaign", "recipients"),
-    ("user", "lift"): ("user", "unthrottle"),
-}
-
 
 @cache
 def command(name: str) -> Any:
@@ -124,7 +117,7 @@ class Commands(TyperGroup):
         return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _renamed(args))
+        return super().parse_args(ctx, renewed(args, command))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         name_width, group_width = max(map(len, COMMANDS)), max(map(len, GROUPS))
@@ -133,11 +126,3 @@ class Commands(TyperGroup):
                 for place, (name, (_, line)) in enumerate(group.items()):
                     head = "" if place else title
                     formatter.write(f"  {head:<{group_width}}  {name:<{name_width}}  {line}\n")
-
-
-def _renamed(args: list[str]) -> list[str]:
-    for old, new in RENAMED.items():
-        if tuple(args[: len(old)]) == old:
-            typer.echo(f"note: `fairpost {' '.join(old)}` is now `fairpost {' '.join(new)}`", err=True)
-            return [*new, *args[len(old) :]]
-    return args

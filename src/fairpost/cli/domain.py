@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairpost.cli.acting import act, outcome_of, value_of
+from fairpost.cli.names import Workspace
 from fairpost.cli.output import AsJson, print_json, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError
@@ -18,18 +19,17 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Add, check and remove sending domains and DKIM keys.")
 
 ARGUMENTS = {"domain": "DOMAIN"}
-Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Workspace name.")]
 Name = Annotated[
     str, typer.Argument(metavar="DOMAIN", help="Domain name, in any script (internationalised names are accepted).")
 ]
 
 
 @app.command()
-def add(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
+def add(domain: Name, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Add a domain, and print the DNS record that proves ownership.
 
     \b
-    Example: fairpost domain add acme acme.example
+    Example: fairpost domain add --workspace acme acme.example
     """
     from fairpost.actions import domains
     from fairpost.providers.domain_proof import proof_record
@@ -40,17 +40,17 @@ def add(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
         print_json({"domain": found, "record": {"name": record.name, "type": "TXT", "value": record.value}})
     else:
         typer.echo(f"publish: {record}")
-        typer.echo(f"next: fairpost domain check {workspace} {found.domain}")
+        typer.echo(f"next: fairpost domain check --workspace {workspace} {found.domain}")
 
 
 @app.command()
-def check(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
+def check(domain: Name, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Check the DNS records and servers of a domain.
 
     Checks ownership, SPF, DKIM, DMARC and MX, the names and TLS of the servers that send its mail, and prints the records to publish.
 
     \b
-    Example: fairpost domain check acme acme.example
+    Example: fairpost domain check --workspace acme acme.example
     """
     from functools import partial
 
@@ -90,7 +90,6 @@ def check(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
 
 @app.command("add-key")
 def add_key(
-    workspace: Workspace,
     domain: Name,
     algorithm: Annotated[
         str,
@@ -100,13 +99,14 @@ def add_key(
         ),
     ] = "rsa",
     as_json: AsJson = False,
+    workspace: Workspace = "",
 ) -> None:
     """Add a DKIM key to a domain, and print its DNS record.
 
     The key signs the domain's mail once `fairpost domain check` has found the record. Until then, the previous key signs it. Keep the record of the previous key for another week.
 
     \b
-    Example: fairpost domain add-key acme acme.example
+    Example: fairpost domain add-key --workspace acme acme.example
     """
     from fairpost.actions import domains
     from fairpost.model.dkim import Algorithm
@@ -123,15 +123,15 @@ def add_key(
         print_json(_key_as_dict(key))
     else:
         typer.echo(f"publish: {key.record_name} TXT {txt_value(key.record_value)}")
-        typer.echo(f"next: fairpost domain check {workspace} {key.domain}")
+        typer.echo(f"next: fairpost domain check --workspace {workspace} {key.domain}")
 
 
 @app.command()
-def keys(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
+def keys(domain: Name, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """List a domain's DKIM keys and their DNS records.
 
     \b
-    Example: fairpost domain keys acme acme.example
+    Example: fairpost domain keys --workspace acme acme.example
     """
     from fairpost.providers.domain_proof import provable_domain
     from fairpost.store import dkim, workspaces
@@ -148,20 +148,20 @@ def keys(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
             typer.echo(f"{key.selector} ({key.algorithm}): {key.state}")
             typer.echo(f"  {key.record_name} TXT {txt_value(key.record_value)}")
     else:
-        typer.echo(f"No keys, so mail is not signed. Add one: fairpost domain add-key {workspace} {domain}")
+        typer.echo(f"No keys, so mail is not signed. Add one: fairpost domain add-key --workspace {workspace} {domain}")
 
 
 @app.command("remove-key")
 def remove_key(
-    workspace: Workspace,
     domain: Name,
     selector: Annotated[str, typer.Argument(metavar="SELECTOR", help="Key selector.")],
     as_json: AsJson = False,
+    workspace: Workspace = "",
 ) -> None:
     """Remove a DKIM key. It no longer signs mail.
 
     \b
-    Example: fairpost domain remove-key acme acme.example fp3k9x2m7qa1
+    Example: fairpost domain remove-key --workspace acme acme.example fp3k9x2m7qa1
     """
     from fairpost.actions import domains
 
@@ -192,11 +192,11 @@ def txt_value(text: str) -> str:
 
 
 @app.command()
-def grant(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
+def grant(domain: Name, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Allow a workspace to send from a domain, without a DNS check.
 
     \b
-    Example: fairpost domain grant acme acme.example
+    Example: fairpost domain grant --workspace acme acme.example
     """
     from fairpost.actions import domains
 
@@ -208,11 +208,11 @@ def grant(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
 
 
 @app.command("list")
-def list_domains(workspace: Workspace, as_json: AsJson = False) -> None:
+def list_domains(as_json: AsJson = False, workspace: Workspace = "") -> None:
     """List a workspace's domains.
 
     \b
-    Example: fairpost domain list acme
+    Example: fairpost domain list --workspace acme
     """
     from fairpost.store import workspaces
 
@@ -229,15 +229,15 @@ def list_domains(workspace: Workspace, as_json: AsJson = False) -> None:
             ((d.domain, f"{d.proven_at:%Y-%m-%d}" if d.proven_at else "not yet", d.proven_by) for d in found),
         )
     else:
-        typer.echo(f"No domains. Add one: fairpost domain add {workspace} DOMAIN")
+        typer.echo(f"No domains. Add one: fairpost domain add --workspace {workspace} DOMAIN")
 
 
 @app.command()
-def remove(workspace: Workspace, domain: Name, as_json: AsJson = False) -> None:
+def remove(domain: Name, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Remove a domain from a workspace.
 
     \b
-    Example: fairpost domain remove acme acme.example
+    Example: fairpost domain remove --workspace acme acme.example
     """
     from fairpost.actions import domains
     from fairpost.actions.acting import Refused

@@ -7,19 +7,18 @@ import typer
 
 from fairpost.cli.acting import act
 from fairpost.cli.arguments import moment, span
+from fairpost.cli.names import Workspace
 
 if TYPE_CHECKING:
     from fairpost.actions.senders import Name
     from fairpost.model.sender import NodeLevel
 
-Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Workspace name.")]
 Domain = Annotated[str | None, typer.Option(metavar="NAME", help="Only this sending domain.")]
 User = Annotated[str | None, typer.Option(metavar="NAME", help="Only this user.")]
 Stream = Annotated[str | None, typer.Option(metavar="NAME", help="Only this stream, for all users.")]
 
 
 def hold(
-    workspace: Workspace,
     reason: Annotated[str, typer.Option(help="Reason, shown by `fairpost status`.")],
     domain: Domain = None,
     user: User = None,
@@ -31,13 +30,14 @@ def hold(
         datetime | None,
         typer.Option(parser=moment, metavar="TIME", help="End of the hold, for example 2030-01-31T09:00:00Z."),
     ] = None,
+    workspace: Workspace = "",
 ) -> None:
     """Hold mail of a workspace, domain, user or stream.
 
     It stays in the queue until the hold ends or is released. Sends in progress finish.
 
     \b
-    Example: fairpost hold acme --user ann --for 1h --reason "too many bounces"
+    Example: fairpost hold --workspace acme --user ann --for 1h --reason "too many bounces"
     """
     if length is not None and until is not None:
         raise typer.BadParameter("give either --for or --until")
@@ -49,11 +49,11 @@ def hold(
     typer.echo(f"held {_in_words(name)} until {f'{end:%Y-%m-%d %H:%M:%S %Z}' if end else 'released'}")
 
 
-def release(workspace: Workspace, domain: Domain = None, user: User = None, stream: Stream = None) -> None:
+def release(domain: Domain = None, user: User = None, stream: Stream = None, workspace: Workspace = "") -> None:
     """End a hold.
 
     \b
-    Example: fairpost release acme --user ann
+    Example: fairpost release --workspace acme --user ann
     """
     from fairpost.actions.senders import Release
     from fairpost.actions.senders import release as released

@@ -8,6 +8,7 @@ import typer
 
 from fairpost.cli.acting import act
 from fairpost.cli.arguments import span
+from fairpost.cli.names import Workspace
 from fairpost.cli.output import AsJson, print_json, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.auth import Role
@@ -21,12 +22,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Add, list and revoke API keys.")
 
-Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Workspace name.")]
-
 
 @app.command()
 def add(
-    workspace: Workspace,
     name: Annotated[str, typer.Option(help="Name that describes the key's purpose.")] = "",
     scopes: Annotated[
         list[Scope] | None, typer.Option("--scope", help="Key scope. Repeatable. [default: read and send]")
@@ -37,13 +35,14 @@ def add(
         typer.Option(parser=span, metavar="SPAN", help="Time until the key expires, for example 90d. [default: never]"),
     ] = None,
     as_json: AsJson = False,
+    workspace: Workspace = "",
 ) -> None:
     """Add a key to a workspace, and show it once.
 
     Only its hash is stored. If you lose the key, add another one.
 
     \b
-    Example: fairpost key add acme --name shop --scope send
+    Example: fairpost key add --workspace acme --name shop --scope send
     """
     from fairpost.actions import keys
 
@@ -70,11 +69,11 @@ def add(
 
 
 @app.command("list")
-def list_keys(workspace: Workspace, as_json: AsJson = False) -> None:
+def list_keys(as_json: AsJson = False, workspace: Workspace = "") -> None:
     """List a workspace's keys, newest first, and who added each.
 
     \b
-    Example: fairpost key list acme
+    Example: fairpost key list --workspace acme
     """
     from fairpost.auth.key_makers import made_keys
     from fairpost.store import workspaces
@@ -105,19 +104,19 @@ def list_keys(workspace: Workspace, as_json: AsJson = False) -> None:
             ),
         )
     else:
-        typer.echo(f"No keys. Add one: fairpost key add {workspace}")
+        typer.echo(f"No keys. Add one: fairpost key add --workspace {workspace}")
 
 
 @app.command()
 def revoke(
-    workspace: Workspace,
     key_id: Annotated[str, typer.Argument(metavar="KEY", help="Key ID (the third part of the key).")],
     as_json: AsJson = False,
+    workspace: Workspace = "",
 ) -> None:
     """Revoke a key immediately.
 
     \b
-    Example: fairpost key revoke acme q7x2m0c8f4ab
+    Example: fairpost key revoke --workspace acme q7x2m0c8f4ab
     """
     from fairpost.actions import keys
 

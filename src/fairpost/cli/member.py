@@ -6,6 +6,7 @@ import typer
 
 from fairpost.cli import auth_view
 from fairpost.cli.admin import Address, Name, Revoke, Send
+from fairpost.cli.names import Workspace
 from fairpost.cli.output import AsJson, plain, print_json
 from fairpost.cli.session import with_store
 from fairpost.model.auth import Role
@@ -17,7 +18,6 @@ app = typer.Typer(no_args_is_help=True, help="Invite people to a workspace, and 
 
 MEMBER_ROLES = ", ".join(role for role in Role if role is not Role.ADMIN)
 
-Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Workspace name.")]
 RevokeKeys = Annotated[
     bool,
     typer.Option("--revoke-keys", help="Also revoke keys that the member added, unless the member is still a manager."),
@@ -32,7 +32,6 @@ def _role(text: str) -> Role:
 
 @app.command()
 def add(
-    workspace: Workspace,
     address: Address,
     role: Annotated[
         Role, typer.Option(parser=_role, metavar="ROLE", help="Role: manager, sender or viewer.")
@@ -40,23 +39,24 @@ def add(
     name: Name = "",
     send: Send = False,
     as_json: AsJson = False,
+    workspace: Workspace = "",
 ) -> None:
     """Invite a member, and print a one-time link.
 
     The link is valid for 48 hours and replaces an earlier one. The person who opens it chooses a password.
 
     \b
-    Example: fairpost member add acme bob@example.com --role sender
+    Example: fairpost member add --workspace acme bob@example.com --role sender
     """
     auth_view.invite(workspace=workspace, address=address, name=name, role=role, send=send, as_json=as_json)
 
 
 @app.command("list")
-def list_(workspace: Workspace, as_json: AsJson = False) -> None:
+def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
     """List the members of a workspace.
 
     \b
-    Example: fairpost member list acme
+    Example: fairpost member list --workspace acme
     """
     from fairpost.auth.membership import people
 
@@ -66,18 +66,18 @@ def list_(workspace: Workspace, as_json: AsJson = False) -> None:
 
 @app.command()
 def role(
-    workspace: Workspace,
     address: Address,
     new_role: Annotated[Role, typer.Argument(parser=_role, metavar="ROLE", help="Role: manager, sender or viewer.")],
     revoke_keys: RevokeKeys = False,
     as_json: AsJson = False,
+    workspace: Workspace = "",
 ) -> None:
     """Change a member's role.
 
     Ends the member's sessions. Keys that a manager added stay valid and are listed.
 
     \b
-    Example: fairpost member role acme bob@example.com manager
+    Example: fairpost member role --workspace acme bob@example.com manager
     """
     from fairpost.actions import members
 
@@ -88,37 +88,39 @@ def role(
 
 
 @app.command()
-def reset(workspace: Workspace, address: Address, as_json: AsJson = False) -> None:
+def reset(address: Address, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Print a one-time link for choosing a new password.
 
     It is valid for an hour. Using it ends all sessions.
 
     \b
-    Example: fairpost member reset acme bob@example.com
+    Example: fairpost member reset --workspace acme bob@example.com
     """
     auth_view.reset(workspace=workspace, address=address, as_json=as_json)
 
 
 @app.command()
-def code(workspace: Workspace, address: Address, as_json: AsJson = False) -> None:
+def code(address: Address, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Print a sign-in code, in case the e-mail does not arrive.
 
     Enter the password in the browser first. The code is for this member's latest sign-in.
 
     \b
-    Example: fairpost member code acme bob@example.com
+    Example: fairpost member code --workspace acme bob@example.com
     """
     auth_view.show_code(workspace, address, as_json=as_json)
 
 
 @app.command()
-def disable(workspace: Workspace, address: Address, revoke_keys: RevokeKeys = False, as_json: AsJson = False) -> None:
+def disable(
+    address: Address, revoke_keys: RevokeKeys = False, as_json: AsJson = False, workspace: Workspace = ""
+) -> None:
     """Disable a member immediately.
 
     Ends all sessions, unfinished sign-ins and links. Keys that the member added belong to the workspace: they stay valid and are listed.
 
     \b
-    Example: fairpost member disable acme bob@example.com --revoke-keys
+    Example: fairpost member disable --workspace acme bob@example.com --revoke-keys
     """
     from fairpost.actions import members
 
@@ -129,21 +131,21 @@ def disable(workspace: Workspace, address: Address, revoke_keys: RevokeKeys = Fa
 
 
 @app.command()
-def enable(workspace: Workspace, address: Address) -> None:
+def enable(address: Address, workspace: Workspace = "") -> None:
     """Enable a disabled or locked-out member.
 
     \b
-    Example: fairpost member enable acme bob@example.com
+    Example: fairpost member enable --workspace acme bob@example.com
     """
     auth_view.enable(workspace=workspace, address=address)
 
 
 @app.command()
-def sessions(workspace: Workspace, address: Address, revoke: Revoke = False, as_json: AsJson = False) -> None:
+def sessions(address: Address, revoke: Revoke = False, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """List a member's sessions, or end them all.
 
     \b
-    Example: fairpost member sessions acme bob@example.com --revoke
+    Example: fairpost member sessions --workspace acme bob@example.com --revoke
     """
     auth_view.show_sessions(workspace, address, revoke=revoke, as_json=as_json)
 
@@ -157,5 +159,5 @@ def _show_lowered(changed: "Lowered", said: str, *, revoke_keys: bool, as_json: 
     typer.echo(plain(said))
     for key in changed.keys:
         named = f"{key.id} {key.name}".rstrip()
-        end = f"fairpost key revoke {key.workspace} {key.id}"
+        end = f"fairpost key revoke --workspace {key.workspace} {key.id}"
         typer.echo(plain(f"revoked key {named}" if revoke_keys else f"key {named} still works. To revoke it: {end}"))

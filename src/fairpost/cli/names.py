@@ -34,10 +34,14 @@ def checked_workspace(text: str | None) -> str | None:
         raise typer.BadParameter(str(error)) from None
 
 
+def _workspace(context: typer.Context, parameter: typer.CallbackParam, text: str) -> str | None:
+    source = context.get_parameter_source(str(parameter.name))
+    if source is None or source.name != "DEFAULT":
+        return checked_workspace(text)
+    return text if context.resilient_parsing else read_settings().workspace
+
+
+# Declare it `workspace: Workspace = ""`. The value is never empty.
 Workspace = Annotated[
-    str | None, typer.Option(callback=checked_workspace, help="Workspace. [default: FAIRPOST_WORKSPACE]")
+    str, typer.Option(callback=_workspace, show_default=False, help="Workspace. [default: FAIRPOST_WORKSPACE]")
 ]
-
-
-def chosen(workspace: str | None) -> str:
-    return workspace or read_settings().workspace

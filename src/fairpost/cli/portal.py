@@ -9,7 +9,7 @@ import typer
 
 from fairpost.cli.acting import act
 from fairpost.cli.files import STANDARD, read_text
-from fairpost.cli.names import Workspace, checked_workspace, chosen
+from fairpost.cli.names import Workspace, checked_workspace
 from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError, Refusal
@@ -129,7 +129,7 @@ def send(
     to: Annotated[str, typer.Option(metavar="ADDRESS", help="Recipient's address.")],
     field: Fields = None,
     pool: Annotated[str, typer.Option(help="Pool whose accounts send the e-mail.")] = "default",
-    workspace: Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")] = None,
+    workspace: Workspace = "",
 ) -> None:
     """Queue an e-mail with the fields you give.
 
@@ -140,7 +140,7 @@ def send(
     """
     portals, values = _portals(), _given(field)
     email_id = with_store(
-        lambda store: _desk(store, portals).send(chosen(workspace), portal, mail_type, values, to=to, pool=pool)
+        lambda store: _desk(store, portals).send(workspace, portal, mail_type, values, to=to, pool=pool)
     )
     typer.echo(f"e-mail {email_id} is on its way to {to}")
     typer.echo(f"next: fairpost email show {email_id}")
@@ -163,7 +163,7 @@ def override(
     html_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="File with the HTML, or - for standard input.")
     ] = None,
-    workspace: Workspace = None,
+    workspace: Workspace = "",
     as_json: AsJson = False,
 ) -> None:
     """Set a workspace's own content for an e-mail.
@@ -186,15 +186,16 @@ def override(
         )
     from fairpost.actions import portals
 
-    where = chosen(workspace)
-    request = portals.OverridePortal(workspace=where, portal=portal, type=mail_type, portals=_portals(), parts=given)
+    request = portals.OverridePortal(
+        workspace=workspace, portal=portal, type=mail_type, portals=_portals(), parts=given
+    )
     saved = act(portals.override, request).saved
     if as_json:
         print_json(
             {
                 "portal": portal,
                 "type": mail_type,
-                "workspace": where,
+                "workspace": workspace,
                 "is_new": saved.is_new,
                 "warnings": list(map(str, saved.warnings)),
             }
@@ -202,12 +203,14 @@ def override(
         return
     for warning in saved.warnings:
         typer.echo(plain(f"note: {warning}"))
-    typer.echo(f"workspace {where} {'has' if saved.is_new else 'has changed'} its own content for {portal}/{mail_type}")
-    typer.echo(f"next: fairpost portal preview {portal} {mail_type} --workspace {quote(where)}")
+    typer.echo(
+        f"workspace {workspace} {'has' if saved.is_new else 'has changed'} its own content for {portal}/{mail_type}"
+    )
+    typer.echo(f"next: fairpost portal preview {portal} {mail_type} --workspace {quote(workspace)}")
 
 
 @app.command()
-def reset(portal: PortalName, mail_type: TypeName, workspace: Workspace = None) -> None:
+def reset(portal: PortalName, mail_type: TypeName, workspace: Workspace = "") -> None:
     """Remove a workspace's own content for an e-mail.
 
     \b
@@ -215,11 +218,10 @@ def reset(portal: PortalName, mail_type: TypeName, workspace: Workspace = None) 
     """
     from fairpost.actions import portals
 
-    where = chosen(workspace)
-    named = portals.NamedPortal(workspace=where, portal=portal, type=mail_type, portals=_portals())
+    named = portals.NamedPortal(workspace=workspace, portal=portal, type=mail_type, portals=_portals())
     if not act(portals.reset, named):
-        raise Refusal("portal.not_overridden", workspace=where, portal=portal, type=mail_type)
-    typer.echo(f"workspace {where} uses the content of the files for {portal}/{mail_type} again")
+        raise Refusal("portal.not_overridden", workspace=workspace, portal=portal, type=mail_type)
+    typer.echo(f"workspace {workspace} uses the content of the files for {portal}/{mail_type} again")
 
 
 def _portals(own: Path | None = None) -> "Portals":

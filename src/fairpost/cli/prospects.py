@@ -6,7 +6,7 @@ import typer
 
 from fairpost.cli.acting import act
 from fairpost.cli.files import opened, tell_bad_lines, watched
-from fairpost.cli.names import chosen, require_name
+from fairpost.cli.names import Workspace, require_name
 from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.errors import FairpostError
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Import, list, pause and remove recipients.")
 
-Workspace = Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")]
 Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="E-mail address. Case does not matter.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or - for standard input.")]
 Columns = Annotated[
@@ -36,7 +35,7 @@ def import_(
         str, typer.Argument(metavar="LIST", help="List to add the prospects to. It is created if it does not exist.")
     ],
     file: File,
-    workspace: Workspace = None,
+    workspace: Workspace = "",
     column: Columns = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
@@ -61,7 +60,7 @@ def import_(
     with opened(file) as source:
         lines = read_prospects(source, mapping=_mapping(column), encoding=encoding, delimiter=delimiter)
         request = ImportProspects(
-            workspace=chosen(workspace), list_name=list_name, lines=watched(lines, source), skip_bad=skip_bad
+            workspace=workspace, list_name=list_name, lines=watched(lines, source), skip_bad=skip_bad
         )
         imported = act(imported_by, request)
     if as_json:
@@ -98,7 +97,7 @@ def columns(
 
 @app.command("list")
 def list_(
-    workspace: Workspace = None,
+    workspace: Workspace = "",
     list_name: Annotated[
         str | None, typer.Option("--list", metavar="LIST", help="Only prospects on this list.")
     ] = None,
@@ -116,9 +115,8 @@ def list_(
     """
     from fairpost.store.prospects import listed
 
-    where = chosen(workspace)
     found = with_store(
-        lambda store: listed(store, workspace=where, list_name=list_name, search=search, after=after, most=limit)
+        lambda store: listed(store, workspace=workspace, list_name=list_name, search=search, after=after, most=limit)
     )
     if as_json:
         print_json(found)
@@ -130,7 +128,7 @@ def list_(
 
 
 @app.command()
-def lists(workspace: Workspace = None, as_json: AsJson = False) -> None:
+def lists(workspace: Workspace = "", as_json: AsJson = False) -> None:
     """List the lists and their sizes.
 
     \b
@@ -138,8 +136,7 @@ def lists(workspace: Workspace = None, as_json: AsJson = False) -> None:
     """
     from fairpost.store.prospects import lists as all_lists
 
-    where = chosen(workspace)
-    found = with_store(lambda store: all_lists(store, where))
+    found = with_store(lambda store: all_lists(store, workspace))
     if as_json:
         print_json([{"name": name, "prospects": n, "created_at": created_at} for name, n, created_at in found])
     elif found:
@@ -149,7 +146,7 @@ def lists(workspace: Workspace = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def show(address: Address, workspace: Workspace = None, as_json: AsJson = False) -> None:
+def show(address: Address, workspace: Workspace = "", as_json: AsJson = False) -> None:
     """Show everything about one prospect.
 
     \b
@@ -157,7 +154,7 @@ def show(address: Address, workspace: Workspace = None, as_json: AsJson = False)
     """
     from fairpost.store.prospects import known_by
 
-    prospect = with_store(lambda store: known_by(store, chosen(workspace), address))
+    prospect = with_store(lambda store: known_by(store, workspace, address))
     if as_json:
         print_json(prospect)
         return
@@ -170,7 +167,7 @@ def show(address: Address, workspace: Workspace = None, as_json: AsJson = False)
 
 
 @app.command()
-def pause(address: Address, workspace: Workspace = None) -> None:
+def pause(address: Address, workspace: Workspace = "") -> None:
     """Pause a prospect: nothing is sent to them until you resume.
 
     \b
@@ -181,7 +178,7 @@ def pause(address: Address, workspace: Workspace = None) -> None:
 
 
 @app.command()
-def resume(address: Address, workspace: Workspace = None) -> None:
+def resume(address: Address, workspace: Workspace = "") -> None:
     """Resume a paused prospect.
 
     \b
@@ -192,7 +189,7 @@ def resume(address: Address, workspace: Workspace = None) -> None:
 
 
 @app.command()
-def remove(address: Address, workspace: Workspace = None) -> None:
+def remove(address: Address, workspace: Workspace = "") -> None:
     """Remove a prospect from all lists.
 
     History is kept. A later import can add the address again; to prevent all further mail, suppress the address.
@@ -202,14 +199,14 @@ def remove(address: Address, workspace: Workspace = None) -> None:
     """
     from fairpost.actions import prospects
 
-    act(prospects.remove, prospects.NamedProspect(workspace=chosen(workspace), address=address))
+    act(prospects.remove, prospects.NamedProspect(workspace=workspace, address=address))
     typer.echo(f"removed {address}")
 
 
-def _set_paused(address: str, workspace: str | None, *, is_paused: bool) -> None:
+def _set_paused(address: str, workspace: str, *, is_paused: bool) -> None:
     from fairpost.actions.prospects import ChangeProspect, change
 
-    act(change, ChangeProspect(workspace=chosen(workspace), address=address, is_paused=is_paused))
+    act(change, ChangeProspect(workspace=workspace, address=address, is_paused=is_paused))
 
 
 def _mapping(columns: list[str] | None) -> dict[str, str]:

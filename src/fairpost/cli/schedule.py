@@ -7,7 +7,7 @@ import typer
 
 from fairpost.cli.acting import act_on
 from fairpost.cli.arguments import limit
-from fairpost.cli.names import Workspace, chosen
+from fairpost.cli.names import Workspace
 from fairpost.cli.output import AsJson, plain, print_json
 from fairpost.cli.session import with_store
 
@@ -34,7 +34,7 @@ IN_OPTIONS = {  # the option for each field of the rules
 
 @app.command("set")
 def set_(
-    workspace: Workspace = None,
+    workspace: Workspace = "",
     timezone: Annotated[
         str | None, typer.Option(metavar="ZONE", help="Time zone for the days and hours, for example Europe/Berlin.")
     ] = None,
@@ -92,7 +92,7 @@ def set_(
     from fairpost.actions.schedules import set_ as set_schedule
 
     request = SetSchedule(
-        workspace=chosen(workspace),
+        workspace=workspace,
         timezone=_read("--timezone", _timezone, timezone),
         days=_read("--days", parsers.weekdays, days),
         hours=_read("--hours", parsers.hours, hours),
@@ -117,7 +117,7 @@ def set_(
 
 
 @app.command()
-def show(workspace: Workspace = None, as_json: AsJson = False) -> None:
+def show(workspace: Workspace = "", as_json: AsJson = False) -> None:
     """Show a workspace's sending window and daily quota.
 
     Shows whether it is open now, the quota used today, the ramp-up, and the next seven days.
@@ -125,7 +125,7 @@ def show(workspace: Workspace = None, as_json: AsJson = False) -> None:
     \b
     Example: fairpost schedule show
     """
-    shown = with_store(lambda store: _shown(store, chosen(workspace)))
+    shown = with_store(lambda store: _shown(store, workspace))
     if as_json:
         print_json(shown.facts())
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairpost.cli.acting import act
-from fairpost.cli.names import Workspace, checked_name, chosen
+from fairpost.cli.names import Workspace, checked_name
 from fairpost.cli.output import AsJson, iso, jsonable, plain, print_json, print_pairs, print_table
 from fairpost.cli.session import with_store
 from fairpost.model.campaign import Step
@@ -38,7 +38,7 @@ def set_(
             help='Template, with a delay from the second step on, for example "reminder after 3d". Repeatable.',
         ),
     ],
-    workspace: Workspace = None,
+    workspace: Workspace = "",
     as_json: AsJson = False,
 ) -> None:
     """Write a sequence, or replace all its steps.
@@ -52,7 +52,7 @@ def set_(
     """
     from fairpost.actions.templates import PutSequence, put_sequence
 
-    request = PutSequence(workspace=chosen(workspace), name=name, steps=_steps(step))
+    request = PutSequence(workspace=workspace, name=name, steps=_steps(step))
     done = act(put_sequence, request, fields={f"steps[{n}].template": "--step" for n in range(len(step))})
     stored, is_new = done.sequence, done.is_new
     if as_json:
@@ -64,7 +64,7 @@ def set_(
 
 
 @app.command("list")
-def list_(workspace: Workspace = None, as_json: AsJson = False) -> None:
+def list_(workspace: Workspace = "", as_json: AsJson = False) -> None:
     """List a workspace's sequences and their templates.
 
     \b
@@ -72,7 +72,7 @@ def list_(workspace: Workspace = None, as_json: AsJson = False) -> None:
     """
     from fairpost.store.templates import sequences
 
-    found = with_store(lambda store: sequences(store, chosen(workspace)))
+    found = with_store(lambda store: sequences(store, workspace))
     if as_json:
         print_json(map(_facts, found))
     elif found:
@@ -83,7 +83,7 @@ def list_(workspace: Workspace = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
+def show(name: Name, workspace: Workspace = "", as_json: AsJson = False) -> None:
     """Show a sequence: steps, required fields and campaigns.
 
     \b
@@ -91,11 +91,9 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
     """
     from fairpost.store.templates import sequence_named, templates
 
-    where = chosen(workspace)
-
     async def work(store: "Store") -> "tuple[StoredSequence, dict[str, StoredTemplate]]":
-        stored = await sequence_named(store, where, name)
-        return stored, {each.name: each for each in await templates(store, where)}
+        stored = await sequence_named(store, workspace, name)
+        return stored, {each.name: each for each in await templates(store, workspace)}
 
     stored, known = with_store(work)
     used = [known[template] for template in dict.fromkeys(step.template for step in stored.steps)]
@@ -118,7 +116,7 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
 
 
 @app.command()
-def remove(name: Name, workspace: Workspace = None) -> None:
+def remove(name: Name, workspace: Workspace = "") -> None:
     """Remove a sequence that no campaign uses.
 
     Its templates are kept.
@@ -128,7 +126,7 @@ def remove(name: Name, workspace: Workspace = None) -> None:
     """
     from fairpost.actions.templates import Named, remove_sequence
 
-    act(remove_sequence, Named(workspace=chosen(workspace), name=name))
+    act(remove_sequence, Named(workspace=workspace, name=name))
     typer.echo(f"removed sequence {name}; its templates are kept")
 
 

@@ -7,7 +7,7 @@ import typer
 from fairpost.cli.acting import act, actor, value_of
 from fairpost.cli.files import STANDARD, read_text
 from fairpost.cli.header_options import Headers, ReplyTo, header_fields
-from fairpost.cli.names import Workspace, checked_name, chosen
+from fairpost.cli.names import Workspace, checked_name
 from fairpost.cli.output import AsJson, iso, jsonable, plain, print_json, print_pairs, print_table
 from fairpost.cli.session import with_store
 from fairpost.cli.template_view import (
@@ -61,7 +61,7 @@ def set_(
     no_html: Annotated[bool, typer.Option("--no-html", help="Remove the HTML, and keep the plain text.")] = False,
     reply_to: ReplyTo = None,
     header: Headers = None,
-    workspace: Workspace = None,
+    workspace: Workspace = "",
     as_json: AsJson = False,
 ) -> None:
     """Write a template, or change parts of it.
@@ -86,19 +86,20 @@ def set_(
     headers = header_fields(reply_to, header)
     bodies_ = _body("text", text, text_file, no_text), _body("html", html, html_file, no_html)
     given = _given(subject, *bodies_, is_needed=not headers)
-    where = chosen(workspace)
 
-    asked = PutTemplate(workspace=where, name=name, parts=given, header_fields=headers)
+    asked = PutTemplate(workspace=workspace, name=name, parts=given, header_fields=headers)
 
     async def work(store: "Store") -> "tuple[TemplatePut, bool]":
         done = _put(await put(actor(), asked, store), given)
-        users = [each for each in await sequences(store, where) if uses(each, name)]
+        users = [each for each in await sequences(store, workspace) if uses(each, name)]
         return done, any(each.is_launched for each in users)
 
     done, is_launched = with_store(work)
     before, after, changed = done.before, template_of(done.after), done.changed
     if as_json:
-        print_json({"name": name, "workspace": where, "is_new": before is None, "changed": changed, **fields_of(after)})
+        print_json(
+            {"name": name, "workspace": workspace, "is_new": before is None, "changed": changed, **fields_of(after)}
+        )
         return
     typer.echo(outcome(name, before, done.after, changed))
     for line in field_lines(after):
@@ -111,7 +112,7 @@ def set_(
 
 
 @app.command("list")
-def list_(workspace: Workspace = None, as_json: AsJson = False) -> None:
+def list_(workspace: Workspace = "", as_json: AsJson = False) -> None:
     """List a workspace's templates.
 
     \b
@@ -119,7 +120,7 @@ def list_(workspace: Workspace = None, as_json: AsJson = False) -> None:
     """
     from fairpost.store.templates import templates
 
-    found = with_store(lambda store: templates(store, chosen(workspace)))
+    found = with_store(lambda store: templates(store, workspace))
     if as_json:
         print_json(found)
     elif found:
@@ -130,7 +131,7 @@ def list_(workspace: Workspace = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
+def show(name: Name, workspace: Workspace = "", as_json: AsJson = False) -> None:
     """Show a template's content and fields, and where it is used.
 
     \b
@@ -138,11 +139,9 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
     """
     from fairpost.store.templates import sequences, template_named
 
-    where = chosen(workspace)
-
     async def work(store: "Store") -> "tuple[StoredTemplate, list[StoredSequence]]":
-        found = await template_named(store, where, name)
-        return found, [each for each in await sequences(store, where) if uses(each, name)]
+        found = await template_named(store, workspace, name)
+        return found, [each for each in await sequences(store, workspace) if uses(each, name)]
 
     found, users = with_store(work)
     if as_json:
@@ -177,7 +176,7 @@ def preview(
         typer.Option(metavar="NAME=VALUE", help="Field value; other fields are empty. Repeatable."),
     ] = None,
     html: Annotated[bool, typer.Option("--html", help="Print only the HTML, to save in a file.")] = False,
-    workspace: Workspace = None,
+    workspace: Workspace = "",
     as_json: AsJson = False,
 ) -> None:
     """Show a template as a recipient would see it.
@@ -189,16 +188,16 @@ def preview(
     """
     if prospect is not None and field:
         raise typer.BadParameter("give either --prospect or --field")
-    own, where = _own_fields(field or []), chosen(workspace)
+    own = _own_fields(field or [])
 
     async def work(store: "Store") -> "tuple[StoredTemplate, dict[str, Any] | None]":
         from fairpost.store.prospects import known_by
         from fairpost.store.templates import template_named
 
-        found = await template_named(store, where, name)
+        found = await template_named(store, workspace, name)
         if prospect is None:
             return found, own or None
-        known = await known_by(store, where, prospect)
+        known = await known_by(store, workspace, prospect)
         return found, {"email": known.address, **known.fields}
 
     found, fields = with_store(work)
@@ -221,7 +220,7 @@ def preview(
 
 
 @app.command()
-def remove(name: Name, workspace: Workspace = None) -> None:
+def remove(name: Name, workspace: Workspace = "") -> None:
     """Remove a template that no sequence uses.
 
     Launched campaigns keep their content.
@@ -231,7 +230,7 @@ def remove(name: Name, workspace: Workspace = None) -> None:
     """
     from fairpost.actions import templates
 
-    act(templates.remove, templates.Named(workspace=chosen(workspace), name=name))
+    act(templates.remove, templates.Named(workspace=workspace, name=name))
     typer.echo(f"removed template {name}")
 
 

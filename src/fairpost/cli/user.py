@@ -7,6 +7,7 @@ import typer
 
 from fairpost.cli.acting import act, act_on
 from fairpost.cli.arguments import limit, moment, span
+from fairpost.cli.names import Workspace
 from fairpost.cli.output import AsJson, note, plain, print_json
 from fairpost.cli.session import with_store
 from fairpost.cli.user_view import (
@@ -34,7 +35,6 @@ app = typer.Typer(no_args_is_help=True, help="Register users, and see which are 
 NAME_MAX = 200
 PLAN_MAX = 100
 
-Workspace = Annotated[str, typer.Argument(metavar="WORKSPACE", help="Workspace name.")]
 User = Annotated[
     str | None, typer.Argument(metavar="[USER]", help="User in the workspace. If omitted, the workspace itself.")
 ]
@@ -50,7 +50,6 @@ def _since(text: str) -> datetime:
 
 @app.command("set")
 def set_(
-    workspace: Workspace,
     user: User = None,
     plan: Annotated[str | None, typer.Option(help="Plan; '' for none.")] = None,
     since: Annotated[
@@ -72,13 +71,14 @@ def set_(
         str | None,
         typer.Option(metavar="DOMAIN", help="Domain that the user is counted under, regardless of the From address."),
     ] = None,
+    workspace: Workspace = "",
 ) -> None:
     """Register a workspace or user, or change it.
 
     Plan and age determine its tier. A change takes effect immediately, including for queued e-mails. Options that you omit are not changed.
 
     \b
-    Example: fairpost user set acme ann --plan team --since 2030-01-31
+    Example: fairpost user set --workspace acme ann --plan team --since 2030-01-31
     """
     id_ = _id(workspace, user)
     if all(given is None for given in (plan, since, daily_max, waiting_max, home)):
@@ -107,13 +107,13 @@ def set_(
 
 
 @app.command()
-def show(workspace: Workspace, user: User = None, as_json: AsJson = False) -> None:
+def show(user: User = None, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Show a workspace or user and its recent activity.
 
     Shows its tier, limits, abuse score with reasons, the last 24 hours compared with usual, its throttle, and its queue.
 
     \b
-    Example: fairpost user show acme ann
+    Example: fairpost user show --workspace acme ann
     """
     from fairpost.observe.senders import show_sender
     from fairpost.startup.parts import sender_policy
@@ -161,7 +161,6 @@ def list_(
 
 @app.command()
 def throttle(
-    workspace: Workspace,
     user: User = None,
     *,
     reason: Annotated[str, typer.Option(help="Reason, shown by `fairpost status` and with the sender's e-mails.")],
@@ -173,13 +172,14 @@ def throttle(
         datetime | None,
         typer.Option(parser=moment, metavar="TIME", help="End of the throttle, for example 2030-01-31T09:00:00Z."),
     ] = None,
+    workspace: Workspace = "",
 ) -> None:
     """Throttle a workspace or user manually.
 
     The mail stays in the queue until the throttle ends. The throttle applies regardless of FAIRPOST_ABUSE_DETECTION, and no score shortens it.
 
     \b
-    Example: fairpost user throttle acme ann --for 4h --reason "a bought list"
+    Example: fairpost user throttle --workspace acme ann --for 4h --reason "a bought list"
     """
     if length is not None and until is not None:
         raise typer.BadParameter("give either --for or --until")
@@ -202,7 +202,6 @@ def throttle(
 
 @app.command()
 def unthrottle(
-    workspace: Workspace,
     user: User = None,
     immune_for: Annotated[
         timedelta | None,
@@ -210,13 +209,14 @@ def unthrottle(
             parser=span, metavar="SPAN", help="Time until a score can throttle the sender again. [default: 24h]"
         ),
     ] = None,
+    workspace: Workspace = "",
 ) -> None:
     """End a throttle, so that queued mail can be sent.
 
     Works for manual and automatic throttles. For some time, no score throttles the same sender again.
 
     \b
-    Example: fairpost user unthrottle acme ann
+    Example: fairpost user unthrottle --workspace acme ann
     """
     from fairpost.actions import senders
     from fairpost.observe.emails import stops_on

@@ -189,9 +189,9 @@ def _next_steps(shown: "ShownSender") -> list[str]:
     names = names_of(shown.sender.id)
     steps = next_steps(_other_stops(shown))
     if shown.sender.throttle is not None:
-        steps.append(f"fairpost user unthrottle {names}")
+        steps.append(f"fairpost user unthrottle --workspace {names}")
     elif shown.sender.plan is None and shown.sender.since is None:
-        steps.append(f"fairpost user set {names} --plan PLAN --since DATE")
+        steps.append(f"fairpost user set --workspace {names} --plan PLAN --since DATE")
     return steps
 
 

@@ -64,7 +64,7 @@ def add(name: Name, pools: Pools = None, as_json: AsJson = False) -> None:
         print_json(found)
     else:
         typer.echo(f"{'added' if is_new else 'already exists:'} {name}")
-        typer.echo(f"next: fairpost key add {name} --scope send --scope read")
+        typer.echo(f"next: fairpost key add --workspace {name} --scope send --scope read")
 
 
 @app.command("list")

@@ -1,9 +1,12 @@
 """Check DNS once a day for every domain whose health was checked before: records get lost, and keys get published.
 
 Runs in every engine's orchestrator process. A domain is reserved before its check, so that no other engine checks it.
+Some are checked at once, each within a limit, so that one slow DNS does not delay the others.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
@@ -14,14 +17,17 @@ from fairpost.store.store import Store
 
 EVERY_S = 600.0
 AGAIN_AFTER = timedelta(days=1)
-AT_ONCE = 20
+TAKEN_MAX = 20
+AT_ONCE = 5
+CHECK_S_MAX = 60.0
 
 Check = Callable[[str, str], Awaitable[object]]
 """Called with a workspace and its domain."""
 
 
 class DomainWatch:
-    def __init__(self, store: Store, check: Check, log: Log) -> None:
+    def __init__(self, store: Store, check: Check, log: Log, *, check_s_max: float = CHECK_S_MAX) -> None:
+        self._check_s_max = check_s_max
         self._store = store
         self._check = check
         self._log = log
@@ -32,7 +38,17 @@ class DomainWatch:
     async def step(self) -> bool:
         """Check some domains. Return True if there is more to do immediately."""
         before = await self._store.now() - AGAIN_AFTER
-        due = await workspaces.take_unchecked(self._store, before=before, most=AT_ONCE)
-        for workspace, domain in due:
-            await self._check(workspace, domain)
-        return len(due) == AT_ONCE
+        due = await workspaces.take_unchecked(self._store, before=before, most=TAKEN_MAX)
+        turns = asyncio.Semaphore(AT_ONCE)
+        checks = [self._check_in_turn(turns, workspace, domain) for workspace, domain in due]
+        for result in await asyncio.gather(*checks, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result  # after all others were checked
+        return len(due) == TAKEN_MAX
+
+    async def _check_in_turn(self, turns: asyncio.Semaphore, workspace: str, domain: str) -> None:
+        """Check one domain. If it takes too long, the last result stays until the next day."""
+        async with turns:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._check_s_max):
+                    await self._check(workspace, domain)

@@ -48,7 +48,7 @@ def _paragraph(sender: Sender) -> str:
             f"  since {sender.throttle.since:%Y-%m-%d %H:%M:%S %Z}, until {sender.throttle.until:%Y-%m-%d %H:%M:%S %Z}",
             f"  score {sender.score} of 100, confidence {sender.confidence:.2f}",
             *(f"  - {brief(reason)}" for reason in sender.reasons),
-            f"  To end the throttle: fairpost user unthrottle {shlex.join(names)}",
+            f"  To end the throttle: fairpost user unthrottle --workspace {shlex.join(names)}",
         ]
     )
 

@@ -500,11 +500,13 @@ def _domains(engine: Engine) -> Iterable[Check]:
             name="domains",
             grade=Grade.PROBLEM if is_problem else Grade.NOTE,
             text=sentence(finding.reason),
-            then=f"fairpost domain check {domain.workspace} {domain.domain}",
+            then=f"fairpost domain check --workspace {domain.workspace} {domain.domain}",
             code=finding.reason.code,
         )
     if len(found) > NAMED_MAX:
-        yield _note("domains", f"{len(found) - NAMED_MAX} more have findings", "fairpost domain list WORKSPACE")
+        yield _note(
+            "domains", f"{len(found) - NAMED_MAX} more have findings", "fairpost domain list --workspace WORKSPACE"
+        )
     if engine.domains and not found:
         yield _ok("domains", f"{len(engine.domains)} checked, none has a problem")
 

@@ -63,7 +63,7 @@ def reading_of(runtime: AccountRuntime, now: datetime) -> Reading | None:
     if not isinstance(settings, ServerSettings):
         return None
     kind = kind_of(settings)
-    has_bounce_address = kind.hears(settings)
+    has_bounce_address = kind.bounce_domain(settings) is not None
     unknown = (Unknown.REPLIES,) if has_bounce_address else tuple(Unknown)
     read_at = mailbox.looked_at if mailbox else None
     about = {"account": account.name}

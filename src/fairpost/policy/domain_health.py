@@ -1,7 +1,8 @@
 """Judge what receivers find about a domain in From: SPF, DKIM, DMARC, MX, and names and TLS of its servers. No I/O.
 
 SPF passes or fails for the host that connects to the receiver, and a server that accepts our mail may relay it from
-another address. So a server counts as included if its own addresses are, or if a name of the same organization is.
+another address. So a server counts as included if SPF passes for its own addresses, or if the record includes a name of
+the same organization.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +15,9 @@ from fairpost.model.dkim import DkimKey, KeyState
 from fairpost.model.reason import Reason
 from fairpost.model.transport import Tls
 from fairpost.policy.dkim_records import Published, read_tags
+from fairpost.policy.spf import LOOKUPS_MAX, Evaluated, Problem, Result
 
-SPF_LOOKUPS_MAX = 10  # RFC 7208: with more, receivers treat the record as broken
+STRANGER = "240.0.0.1"  # a reserved address that sends no mail: if SPF passes for it, it passes for everyone
 
 
 class Grade(StrEnum):
@@ -44,17 +46,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spf:
-    """The SPF records of a domain.
+    """SPF of a domain: for an address that sends none of its mail, and for the addresses of our servers."""
 
-    `records` are those that begin with v=spf1. `networks` and `names` are what they allow, with all includes.
-    """
-
-    records: tuple[str, ...] = ()
-    networks: frozenset[str] = frozenset()
-    names: frozenset[str] = frozenset()
-    lookups: int = 0
-    allows_all: bool = False
-    error: str = ""
+    domain: str
+    stranger: Evaluated
+    addresses: Mapping[str, Evaluated] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +68,13 @@ class SendingHost:
     """A server that sends the domain's mail.
 
     `signs` means that it adds DKIM signatures itself, `is_own` that it belongs to no known provider. `names` covers the
-    public addresses of an own server. If `tls` is None, the server was not asked.
+    public addresses of an own server. If `tls` is None, the server was not asked. `envelope` is the domain of the
+    envelope sender, if it is not the one in From.
     """
 
     name: str
     addresses: tuple[str, ...] = ()
+    envelope: str = ""
     signs: bool = False
     is_own: bool = False
     names: tuple[NamedAddress, ...] = ()
@@ -90,10 +88,14 @@ class SendingHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """The DNS answers. `dmarc` is the record of the domain, or of the nearest parent domain that has one."""
+    """The DNS answers. `spf` is that of the domain itself, then those of envelope senders in other domains.
 
-    spf: Spf = field(default_factory=Spf)
+    `dmarc` are the records of the domain, or of its organizational domain if `is_dmarc_inherited`.
+    """
+
+    spf: tuple[Spf, ...] = ()
     dmarc: tuple[str, ...] = ()
+    is_dmarc_inherited: bool = False
     dmarc_error: str = ""
     mx: tuple[str, ...] = ()
     mx_error: str = ""
@@ -103,10 +105,11 @@ class Looked:
 def judge(
     domain: str, looked: Looked, keys: Sequence[DkimKey], published: Mapping[str, Published], *, now: datetime
 ) -> list[Finding]:
+    """Judge the domain. `keys` are its own and, if none of them signs, those of the parent domain that sign instead."""
     return [
-        _spf(domain, looked),
+        *(_spf(each, domain, looked.hosts) for each in looked.spf),
         _locked(domain, keys, now) or _dkim(domain, looked.hosts, keys, published),
-        _dmarc(domain, looked),
+        _dmarc(domain, looked, keys),
         _mx(domain, looked),
         *_ptr(domain, looked.hosts),
         *_tls(domain, looked.hosts),
@@ -118,43 +121,69 @@ def worst(findings: Sequence[Finding]) -> Grade:
     return min((each.grade for each in findings), key=order.index, default=Grade.UNKNOWN)
 
 
-def _spf(domain: str, looked: Looked) -> Finding:
-    spf, missing = (
-        looked.spf,
-        tuple(host for host in looked.hosts if not host.is_private and not is_included(looked.spf, host)),
-    )
-    if spf.error and not spf.records:
-        return _unknown("spf", domain, spf.error)
-    if not spf.records:
-        value = " ".join(["v=spf1", *(_mechanism(host) for host in looked.hosts if not host.is_private), "~all"])
+def _spf(spf: Spf, sender: str, hosts: Sequence[SendingHost]) -> Finding:
+    """Judge the record for the servers whose envelope senders are in its domain. `sender` is the domain in From."""
+    domain, stranger = spf.domain, spf.stranger
+    sending = [host for host in hosts if (host.envelope or sender) == domain]
+    known = [host for host in sending if not host.is_private]
+    missing = [host for host in known if not is_included(spf, host)]
+    results = [spf.addresses[each] for host in missing for each in host.addresses if each in spf.addresses]
+    errors = [each for each in (*results, stranger) if each.result is Result.TEMPERROR]
+    broken = [each for each in (*results, stranger) if each.problem]
+    if not stranger.records:
+        if errors:
+            return _unknown("spf", domain, errors[0].detail)
+        value = " ".join(["v=spf1", *(_mechanism(host) for host in known), "~all"])
         record = DnsRecord(name=domain, type="TXT", value=value)
         return Finding(what="spf", grade=Grade.BAD, reason=Reason("domain.spf_missing", domain=domain), record=record)
-    if len(spf.records) > 1:
-        reason = Reason("domain.spf_many", domain=domain, count=len(spf.records))
-        return Finding(what="spf", grade=Grade.BAD, reason=reason)
-    if spf.allows_all:
+    if stranger.result is Result.PASS:
         return Finding(what="spf", grade=Grade.BAD, reason=Reason("domain.spf_allows_all", domain=domain))
-    if spf.lookups > SPF_LOOKUPS_MAX:
-        reason = Reason("domain.spf_lookups", domain=domain, count=spf.lookups, most=SPF_LOOKUPS_MAX)
-        return Finding(what="spf", grade=Grade.BAD, reason=reason)
-    if spf.error:
-        return _unknown("spf", domain, spf.error)
-    if missing:
-        hosts = ", ".join(host.name for host in missing)
-        record = DnsRecord(name=domain, type="TXT", value=_with(spf.records[0], missing))
-        reason = Reason("domain.spf_without_host", domain=domain, hosts=hosts)
+    if broken:
+        is_passed = bool(known) and not missing  # what is broken comes behind what allows our servers
+        grade = Grade.WARNING if is_passed else Grade.BAD
+        return Finding(what="spf", grade=grade, reason=_broken(domain, broken[0]))
+    if missing and not errors:
+        names = ", ".join(_named(spf, host) for host in missing)
+        record = DnsRecord(name=domain, type="TXT", value=_with(stranger.records[0], missing))
+        reason = Reason("domain.spf_without_host", domain=domain, hosts=names)
         return Finding(what="spf", grade=Grade.WARNING, reason=reason, record=record)
-    if looked.hosts and all(host.is_private for host in looked.hosts):
-        hosts = ", ".join(host.name for host in looked.hosts)
-        return Finding(what="spf", grade=Grade.GOOD, reason=Reason("domain.spf_relayed", domain=domain, hosts=hosts))
+    if errors and (missing or not known):
+        return _unknown("spf", domain, errors[0].detail)
+    if sending and not known:
+        names = ", ".join(host.name for host in sending)
+        return Finding(what="spf", grade=Grade.GOOD, reason=Reason("domain.spf_relayed", domain=domain, hosts=names))
     return Finding(what="spf", grade=Grade.GOOD, reason=Reason("domain.spf_good", domain=domain))
 
 
+def _broken(domain: str, evaluated: Evaluated) -> Reason:
+    match evaluated.problem:
+        case Problem.MANY if len(evaluated.records) > 1:
+            return Reason("domain.spf_many", domain=domain, count=len(evaluated.records))
+        case Problem.LOOKUPS:
+            return Reason("domain.spf_lookups", domain=domain, most=LOOKUPS_MAX)
+        case Problem.VOIDS:
+            return Reason("domain.spf_voids", domain=domain, name=evaluated.detail)
+        case _:
+            return Reason("domain.spf_broken", domain=domain, term=evaluated.detail)
+
+
 def is_included(spf: Spf, host: SendingHost) -> bool:
-    if any(_organisation(name) == _organisation(host.name) for name in spf.names):
+    """A server may send from any of its addresses, so SPF must pass for all that receivers can see."""
+    evaluated = [spf.addresses[each] for each in host.addresses if each in spf.addresses]
+    if evaluated and all(each.result is Result.PASS for each in evaluated):
         return True
-    networks = [ip_network(each, strict=False) for each in spf.networks]
-    return any(ip_address(address) in network for address in host.addresses for network in networks)
+    names = spf.stranger.names.union(*(each.names for each in evaluated))
+    known = _INCLUDES.get(organisation(host.name), "")
+    return known in names or any(organisation(name) == organisation(host.name) for name in names)
+
+
+def _named(spf: Spf, host: SendingHost) -> str:
+    """Return the server's name, with the addresses at fault if others pass."""
+    failing = [
+        each for each in host.addresses if each in spf.addresses and spf.addresses[each].result is not Result.PASS
+    ]
+    passing = [each for each in host.addresses if each in spf.addresses and each not in failing]
+    return f"{host.name} ({', '.join(failing)})" if passing else host.name
 
 
 def _with(record: str, hosts: Sequence[SendingHost]) -> str:
@@ -179,15 +208,20 @@ _INCLUDES = {
 
 
 def _mechanism(host: SendingHost) -> str:
-    known = _INCLUDES.get(_organisation(host.name))
+    known = _INCLUDES.get(organisation(host.name))
     if is_address(host.name):
         return f"ip{ip_address(host.name).version}:{host.name}"
     return f"include:{known}" if known else f"a:{host.name}"
 
 
-def _organisation(name: str) -> str:
-    """Return the last two labels, which identify a provider but do not decide who owns a domain."""
-    return ".".join(name.lower().rstrip(".").split(".")[-2:])
+_SHARED = frozenset({"ac", "co", "com", "edu", "go", "gov", "gv", "ne", "net", "or", "org"})
+
+
+def organisation(name: str) -> str:
+    """Return the domain that an organisation registers: two labels, or three below a country's co.uk or com.au."""
+    labels = name.lower().rstrip(".").split(".")
+    is_shared = len(labels) > 2 and len(labels[-1]) == 2 and labels[-2] in _SHARED
+    return ".".join(labels[-3 if is_shared else -2 :])
 
 
 def _locked(domain: str, keys: Sequence[DkimKey], now: datetime) -> Finding | None:
@@ -208,6 +242,9 @@ def _dkim(
         record = DnsRecord(name=key.record_name, type="TXT", value=key.record_value)
         reason = Reason("domain.dkim_unpublished", domain=domain, selector=key.selector)
         return Finding(what="dkim", grade=Grade.BAD, reason=reason, record=record)
+    if active and active[0].domain != domain:
+        reason = Reason("domain.dkim_by_parent", domain=domain, parent=active[0].domain)
+        return Finding(what="dkim", grade=Grade.GOOD, reason=reason)
     if active:
         return Finding(what="dkim", grade=Grade.GOOD, reason=Reason("domain.dkim_good", domain=domain))
     if hosts and all(host.signs for host in hosts):
@@ -220,8 +257,10 @@ def _dkim(
     return Finding(what="dkim", grade=Grade.BAD, reason=Reason("domain.dkim_missing", domain=domain))
 
 
-def _dmarc(domain: str, looked: Looked) -> Finding:
-    """Judge the DMARC record. Our mail is also aligned by SPF: the envelope sender is the address in From."""
+_POLICIES = ("none", "quarantine", "reject")
+
+
+def _dmarc(domain: str, looked: Looked, keys: Sequence[DkimKey]) -> Finding:
     if looked.dmarc_error:
         return _unknown("dmarc", domain, looked.dmarc_error)
     record = DnsRecord(name=f"_dmarc.{domain}", type="TXT", value="v=DMARC1; p=none")
@@ -229,12 +268,41 @@ def _dmarc(domain: str, looked: Looked) -> Finding:
         return Finding(
             what="dmarc", grade=Grade.BAD, reason=Reason("domain.dmarc_missing", domain=domain), record=record
         )
-    if len(looked.dmarc) > 1 or read_tags(looked.dmarc[0]).get("p", "").lower() not in ("none", "quarantine", "reject"):
+    tags = read_tags(looked.dmarc[0])
+    policies = [tags.get("p", "").lower(), tags.get("sp", tags.get("p", "")).lower()]
+    is_broken = tags.get("v") != "DMARC1" or any(each not in _POLICIES for each in policies)
+    if len(looked.dmarc) > 1 or is_broken:
         return Finding(
             what="dmarc", grade=Grade.BAD, reason=Reason("domain.dmarc_broken", domain=domain), record=record
         )
-    policy = read_tags(looked.dmarc[0])["p"].lower()
-    return Finding(what="dmarc", grade=Grade.GOOD, reason=Reason("domain.dmarc_good", domain=domain, policy=policy))
+    policy = policies[1] if looked.is_dmarc_inherited else policies[0]
+    return _alignment(domain, looked.hosts, keys, tags) or Finding(
+        what="dmarc", grade=Grade.GOOD, reason=Reason("domain.dmarc_good", domain=domain, policy=policy)
+    )
+
+
+def _alignment(
+    domain: str, hosts: Sequence[SendingHost], keys: Sequence[DkimKey], tags: Mapping[str, str]
+) -> Finding | None:
+    """DMARC passes if the signing domain or the envelope sender matches From, exactly if the record says strict (s)."""
+    signing = next((key.domain for key in keys if key.state is KeyState.ACTIVE), "")
+    by_provider = bool(hosts) and all(host.signs for host in hosts)  # as which domain is not known here
+    is_signed = by_provider or _is_aligned(domain, signing, is_strict=tags.get("adkim", "r").lower() == "s")
+    is_strict = tags.get("aspf", "r").lower() == "s"
+    elsewhere = [
+        host.envelope for host in hosts if not _is_aligned(domain, host.envelope or domain, is_strict=is_strict)
+    ]
+    if is_signed or not (signing or elsewhere):
+        return None
+    if elsewhere:
+        reason = Reason("domain.dmarc_unaligned", domain=domain, envelope=elsewhere[0])
+        return Finding(what="dmarc", grade=Grade.BAD, reason=reason)
+    reason = Reason("domain.dmarc_strict", domain=domain, signing=signing)
+    return Finding(what="dmarc", grade=Grade.WARNING, reason=reason)
+
+
+def _is_aligned(domain: str, other: str, *, is_strict: bool) -> bool:
+    return other == domain if is_strict else bool(other) and organisation(other) == organisation(domain)
 
 
 def _mx(domain: str, looked: Looked) -> Finding:

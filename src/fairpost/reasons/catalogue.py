@@ -100,14 +100,14 @@ CATALOGUE: Mapping[str, Meaning] = {
     "mail.none": _state("No e-mails are queued."),
     "mail.scheduled": _state("The next e-mail is due at {due_at}.", "fairpost email list --state scheduled"),
     "mail.undecided": _state(
-        "It is unknown whether these e-mails were sent. Decide for each.", "fairpost email list --state in_doubt"
+        "The outcome of sending is unknown. Decide whether to send again.", "fairpost email list --state in_doubt"
     ),
     "mail.in_doubt": _state(
-        "It is unknown whether these e-mails were sent. An engine resolves them according to their policy.",
+        "The outcome of sending is unknown. An engine resolves this according to each e-mail's policy.",
         "fairpost email list --state in_doubt",
     ),
     "mail.stranded": _state(
-        "These e-mails were claimed by a worker that has stopped. The next worker releases them.",
+        "Claimed by a worker that has stopped. The next worker takes over.",
         "fairpost email list --state claimed --state sending",
     ),
     "mail.turn": _state("Waiting its turn."),
@@ -345,29 +345,31 @@ CATALOGUE: Mapping[str, Meaning] = {
     # ── sentences stored before there were codes ──
     "legacy.text": _why("{text}"),
     # ── conditions of senders ──
-    "hold.workspace": _state("Workspace {workspace} is held[ until {until}][: {why}].", "fairpost release {workspace}"),
+    "hold.workspace": _state(
+        "Workspace {workspace} is held[ until {until}][: {why}].", "fairpost release --workspace {workspace}"
+    ),
     "hold.domain": _state(
         "Domain {name} in workspace {workspace} is held[ until {until}][: {why}].",
-        "fairpost release {workspace} --domain {name}",
+        "fairpost release --workspace {workspace} --domain {name}",
     ),
     "hold.user": _state(
         "User {name} in workspace {workspace} is held[ until {until}][: {why}].",
-        "fairpost release {workspace} --user {name}",
+        "fairpost release --workspace {workspace} --user {name}",
     ),
     "hold.stream": _state(
         "Stream {name} in workspace {workspace} is held[ until {until}][: {why}].",
-        "fairpost release {workspace} --stream {name}",
+        "fairpost release --workspace {workspace} --stream {name}",
     ),
     "throttle.workspace": _state(
-        "Workspace {workspace} is throttled until {until}[: {why}].", "fairpost user unthrottle {workspace}"
+        "Workspace {workspace} is throttled until {until}[: {why}].", "fairpost user unthrottle --workspace {workspace}"
     ),
     "throttle.domain": _state(
         "Domain {name} in workspace {workspace} is throttled until {until}[: {why}].",
-        "fairpost user unthrottle {workspace}",
+        "fairpost user unthrottle --workspace {workspace}",
     ),
     "throttle.user": _state(
         "User {name} in workspace {workspace} is throttled until {until}[: {why}].",
-        "fairpost user unthrottle {workspace} {name}",
+        "fairpost user unthrottle --workspace {workspace} {name}",
     ),
     "window.closed": _state(
         "{name} in workspace {workspace} is waiting until {until}[: {why}].",
@@ -543,12 +545,14 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Lend a different pool, or set a separate one for the service (FAIRPOST_SERVICE_POOL)",
     ),
     # ── keys ──
-    "key.unknown": _unknown("There is no key {key} in workspace {workspace}.", "fairpost key list {workspace}"),
+    "key.unknown": _unknown(
+        "There is no key {key} in workspace {workspace}.", "fairpost key list --workspace {workspace}"
+    ),
     "key.beyond_maker": _forbidden("You cannot grant scopes that you do not have: {scopes}."),
     "key.expires_in_past": _invalid("expires_at", "must be in the future, got {expires_at}"),
     "key.rate_too_high": _invalid("per_minute", "must be at most {most}, the workspace's limit"),
     "key.too_many": _conflict(
-        "Workspace {workspace} already has {most} keys, the maximum.", "fairpost key list {workspace}"
+        "Workspace {workspace} already has {most} keys, the maximum.", "fairpost key list --workspace {workspace}"
     ),
     # ── webhooks ──
     "webhook.unknown": _unknown("There is no webhook {webhook}.", "fairpost webhook list"),
@@ -572,7 +576,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "webhook.no_secret": _why("its signing secret cannot be read; rotate the secret"),
     # ── domains ──
     "domain.unknown": _unknown(
-        "There is no domain {domain} in workspace {workspace}.", "fairpost domain list {workspace}"
+        "There is no domain {domain} in workspace {workspace}.", "fairpost domain list --workspace {workspace}"
     ),
     "domain.invalid": _invalid("domain", "must be your own domain, such as example.com, got {domain}"),
     "domain.spf_good": _state("The SPF record of {domain} includes the servers that send its mail."),
@@ -580,12 +584,19 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.spf_many": _state("{domain} has {count} SPF records. Receivers ignore all of them. Merge them into one."),
     "domain.spf_allows_all": _state("The SPF record of {domain} allows every server on the internet (+all)."),
     "domain.spf_lookups": _state(
-        "The SPF record of {domain} needs {count} lookups, but receivers stop at {most}. Remove some includes."
+        "The SPF record of {domain} needs more than {most} lookups, where receivers stop. Remove some includes."
+    ),
+    "domain.spf_voids": _state(
+        "The SPF record of {domain} names several hosts that do not exist, {name} among them. Receivers ignore such a record. Remove them."
+    ),
+    "domain.spf_broken": _state(
+        "The SPF record of {domain} is not valid, so receivers ignore it. Correct this part: {term}"
     ),
     "domain.spf_without_host": _state(
         "The SPF record of {domain} does not seem to include {hosts}, which sends its mail."
     ),
     "domain.dkim_good": _state("Mail from {domain} is signed with DKIM, and the key's DNS record is published."),
+    "domain.dkim_by_parent": _state("Mail from {domain} is signed with the DKIM key of {parent}, which is published."),
     "domain.dkim_by_provider": _state("Mail from {domain} is signed by the providers that send it."),
     "domain.dkim_unpublished": _state(
         "Mail from {domain} is signed with {selector}, but the key's DNS record is not published."
@@ -604,6 +615,14 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.dmarc_missing": _state("{domain} has no DMARC record, so receivers reject its bulk mail."),
     "domain.dmarc_broken": _state(
         "The DMARC record of {domain} is not valid. Publish exactly one record, with a policy."
+    ),
+    "domain.dmarc_unaligned": _state(
+        "Mail from {domain} is not aligned: its envelope sender is in {envelope}, and no DKIM signature matches {domain}. Receivers apply the DMARC policy to it.",
+        "fairpost domain add-key --help",
+    ),
+    "domain.dmarc_strict": _state(
+        "The DMARC record of {domain} requires signatures of {domain} itself (adkim=s), but {signing} signs. Only SPF is aligned, and forwarding breaks it.",
+        "fairpost domain add-key --help",
     ),
     "domain.mx_good": _state("{domain} accepts mail, so replies and bounces arrive."),
     "domain.mx_missing": _state("{domain} has no MX record, so replies and bounces are lost."),
@@ -628,7 +647,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.dns_silent": _state("The DNS lookup for {domain} failed ({error}). Try again later."),
     "campaign.domain_unhealthy": _state(
         "Campaign {name} sends from {domain}, which failed its {what} check. Receivers may reject it.",
-        "fairpost domain check {workspace} {domain}",
+        "fairpost domain check --workspace {workspace} {domain}",
     ),
     "campaign.content_faulty": _state(
         "Step {step} of campaign {name}: {finding}",
@@ -636,17 +655,21 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "campaign.domain_refused": _conflict(
         "Campaign {name} would send from {domain}, which failed its {what} check. Workspace {workspace} refuses such launches.",
-        "fairpost domain check {workspace} {domain}",
+        "fairpost domain check --workspace {workspace} {domain}",
     ),
     "domain.key_unknown": _unknown("Domain {domain} has no key {selector}.", "fairpost domain keys --help"),
     "domain.too_many": _conflict(
-        "Workspace {workspace} already has {most} domains, the maximum.", "fairpost domain list {workspace}"
+        "Workspace {workspace} already has {most} domains, the maximum.", "fairpost domain list --workspace {workspace}"
     ),
     # ── members and admins ──
-    "member.unknown": _unknown("Workspace {workspace} has no member {address}.", "fairpost member list {workspace}"),
-    "member.known": _conflict("{address} is already a member.", "fairpost member reset {workspace} {address}"),
+    "member.unknown": _unknown(
+        "Workspace {workspace} has no member {address}.", "fairpost member list --workspace {workspace}"
+    ),
+    "member.known": _conflict(
+        "{address} is already a member.", "fairpost member reset --workspace {workspace} {address}"
+    ),
     "member.disabled": _conflict(
-        "{address} is disabled. Enable this member first.", "fairpost member enable {workspace} {address}"
+        "{address} is disabled. Enable this member first.", "fairpost member enable --workspace {workspace} {address}"
     ),
     "member.too_many_invitations": _rate_limited(
         "At most {a_day} invitations and password resets are sent per day, and {an_hour} per hour to one address."
@@ -709,7 +732,9 @@ CATALOGUE: Mapping[str, Meaning] = {
     # ── senders ──
     "pause.end_in_past": _invalid("until", "must be in the future, got {until}"),
     "hold.unknown": _unknown("There is no hold on {subject}.", "fairpost status"),
-    "throttle.unknown": _unknown("There is no throttle on {subject}.", "fairpost user show {workspace} {user}"),
+    "throttle.unknown": _unknown(
+        "There is no throttle on {subject}.", "fairpost user show --workspace {workspace} {user}"
+    ),
     "user.since_in_future": _invalid("since", "must not be in the future, got {since}"),
     # ── conversations ──
     "conversation.unknown": _unknown("There is no conversation {conversation}.", "fairpost conversation list"),

@@ -141,9 +141,9 @@ class TransportKind(ABC, Generic[S]):
         """Whether its mailbox is to be read."""
         return False
 
-    def hears(self, settings: S) -> bool:
-        """Whether reports come back in another way, such as to an address of their own."""
-        return False
+    def bounce_domain(self, settings: S) -> str | None:
+        """The domain of the envelope sender, if reports come back to an address of our own there."""
+        return None
 
     def reader(
         self, account: "Account", settings: S, secret: str | None, *, guard: "NetworkGuard | None"

@@ -79,8 +79,8 @@ class Smtp(TransportKind[SmtpSettings]):
     def reads(self, settings: SmtpSettings) -> bool:
         return settings.read
 
-    def hears(self, settings: SmtpSettings) -> bool:
-        return settings.bounce_domain is not None
+    def bounce_domain(self, settings: SmtpSettings) -> str | None:
+        return settings.bounce_domain
 
     def reader(
         self, account: "Account", settings: SmtpSettings, secret: str | None, *, guard: "NetworkGuard | None"
