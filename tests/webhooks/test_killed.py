@@ -100,3 +100,21 @@ async def test_a_receiver_that_goes_in_the_middle_and_comes_back_gets_everything
             await hooks.deliver(watch)
         assert _check(receiver) > 0
         assert await hooks.store.value("SELECT count(*) FROM fairpost.webhook_pending") == 0
+
+
+async def test_what_was_interrupted_goes_on_in_the_same_engine_and_waits_for_its_lease_in_another(hooks: Hooks) -> None:
+    async with Receiver(lambda *_: None) as receiver:
+        await hooks.add(receiver.url)
+        await hooks.write(1)
+        killed = hooks.watch("a")
+        await killed.step()
+        await receiver.until(1)
+        assert not await killed.step(), "it is being served"
+        await killed.stop()
+        receiver.behave = lambda *_: OK
+        await hooks.deliver(hooks.watch("b"))
+        assert len(receiver.seen) == 1
+        await hooks.deliver(hooks.watch("a"))
+        assert receiver.ids == [receiver.ids[0]] * 2
+        await hooks.deliver(hooks.watch("b"))
+        assert len(receiver.seen) == 2

@@ -118,6 +118,7 @@ class WebhookWatch:
             failing_max=max(0, FAILING_MAX - failing),
             each_max=EACH_MAX,
             full=[name for name, count in busy.items() if count >= EACH_MAX],
+            running=list(self._running),
             lease_s=LEASE_S,
         )
 

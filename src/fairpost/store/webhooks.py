@@ -150,11 +150,20 @@ async def wake(store: "Store") -> int:
 
 
 async def take(
-    store: "Store", engine: str, *, most: int, failing_max: int, each_max: int, full: Collection[str], lease_s: float
+    store: "Store",
+    engine: str,
+    *,
+    most: int,
+    failing_max: int,
+    each_max: int,
+    full: Collection[str],
+    running: Collection[int],
+    lease_s: float,
 ) -> list[Webhook]:
     """Lease endpoints that have something to deliver. See sql/service/webhooks.sql."""
-    sql = f"SELECT {_COLUMNS} FROM fairpost.take_webhooks($1, $2, $3, $4, $5, $6, $7) w"  # noqa: S608
-    rows = await store.fetch(sql, engine, most, failing_max, each_max, list(full), lease_s, clock.stated())
+    sql = f"SELECT {_COLUMNS} FROM fairpost.take_webhooks($1, $2, $3, $4, $5, $6, $7, $8) w"  # noqa: S608
+    given = (engine, most, failing_max, each_max, list(full), list(running), lease_s, clock.stated())
+    rows = await store.fetch(sql, *given)
     return [_webhook(row) for row in rows]
 
 

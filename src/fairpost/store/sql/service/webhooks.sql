@@ -38,7 +38,10 @@ END $$;
 
 -- Leases endpoints that have something to deliver, those that waited longest first, and healthy ones before failing ones. `p_full` are workspaces
 -- that have enough endpoints in progress; `p_failing_max` limits the failing ones, so that endpoints that answer never wait for those that do not.
-CREATE OR REPLACE FUNCTION fairpost.take_webhooks(p_engine text, p_max integer, p_failing_max integer, p_each_max integer, p_full text[], p_lease_s double precision, p_now timestamptz DEFAULT NULL)
+-- `p_running` are the endpoints that this engine is serving. Another that is leased to it was interrupted, by a restart of the engine or of the
+-- database, and continues at once.
+DROP FUNCTION IF EXISTS fairpost.take_webhooks(text, integer, integer, integer, text[], double precision, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.take_webhooks(p_engine text, p_max integer, p_failing_max integer, p_each_max integer, p_full text[], p_running bigint[], p_lease_s double precision, p_now timestamptz DEFAULT NULL)
 RETURNS SETOF fairpost.webhooks
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -47,7 +50,8 @@ BEGIN
     RETURN QUERY
     WITH due AS (
         SELECT w.id, w.failing_since IS NOT NULL AS is_failing, w.served_at, coalesce(w.workspace, '') AS whose FROM fairpost.webhooks w
-        WHERE w.paused_at IS NULL AND w.disabled_at IS NULL AND (w.leased_until IS NULL OR w.leased_until <= t) AND (w.next_at IS NULL OR w.next_at <= t)
+        WHERE w.paused_at IS NULL AND w.disabled_at IS NULL AND (w.leased_until IS NULL OR w.leased_until <= t OR w.leased_by = p_engine) AND w.id <> ALL (p_running)
+          AND (w.next_at IS NULL OR w.next_at <= t)
           AND coalesce(w.workspace, '') <> ALL (p_full)
           AND (w.is_behind OR EXISTS (SELECT FROM fairpost.webhook_pending p WHERE p.webhook_id = w.id AND (p.next_at <= t OR w.failing_since IS NOT NULL)))
     ), ranked AS (
@@ -56,7 +60,7 @@ BEGIN
     ), chosen AS (
         SELECT w.id FROM fairpost.webhooks w JOIN ranked r USING (id)
         WHERE r.of_whose <= p_each_max AND (NOT r.is_failing OR r.of_kind <= p_failing_max)
-          AND w.paused_at IS NULL AND w.disabled_at IS NULL AND (w.leased_until IS NULL OR w.leased_until <= t)
+          AND w.paused_at IS NULL AND w.disabled_at IS NULL AND (w.leased_until IS NULL OR w.leased_until <= t OR w.leased_by = p_engine)
         ORDER BY r.is_failing, r.served_at NULLS FIRST, r.id LIMIT p_max
         FOR UPDATE OF w SKIP LOCKED
     )
