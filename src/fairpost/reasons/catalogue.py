@@ -153,7 +153,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "account.read_soon": _state("The mailbox of account {account} is read as soon as an engine runs."),
     "account.read_overdue": _state(
         "The mailbox of account {account} was last read at {read_at}. What came back after that stays unknown until an engine reads it.",
-        "fairpost doctor",
+        "fairpost account verify {account}",
     ),
     "account.replies_unknown": _state(
         "Reports on mail of account {account} come back, but replies stay unknown: its mailbox is not read.",
