@@ -134,6 +134,20 @@ async def test_a_dead_endpoint_is_tried_with_growing_pauses_and_gets_everything_
         assert (await hooks.now(hook)).state is WebhookState.ACTIVE
 
 
+async def test_a_new_url_is_tried_at_once(hooks: Hooks) -> None:
+    async with Receiver(lambda receiver, request: answer(503)) as wrong, Receiver() as right:
+        hook = await hooks.add(wrong.url)
+        await hooks.write(1)
+        watch = hooks.watch()
+        await hooks.deliver(watch)
+        assert (await hooks.now(hook)).next_at is not None
+        edit = actions.EditWebhook(id=hook.id, called="it", url=right.url, guard=hooks.guard)
+        assert isinstance(await actions.edit(ACTOR, edit, hooks.store), Done)
+        await hooks.deliver(watch)
+        assert right.ids == wrong.ids
+        assert (await hooks.now(hook)).state is WebhookState.ACTIVE
+
+
 async def test_after_a_day_it_is_disabled_with_a_notice_and_resumes_where_it_stopped(hooks: Hooks) -> None:
     state = {"is_up": False}
     async with Receiver(lambda receiver, request: OK if state["is_up"] else answer(500)) as receiver:

@@ -109,7 +109,7 @@ def list_webhooks(workspace: Workspace = None, as_json: AsJson = False) -> None:
             ),
         )
     else:
-        typer.echo("No stored. Add one: fairpost webhook add URL")
+        typer.echo("No webhook endpoints yet. Add one: fairpost webhook add URL")
 
 
 @app.command()

@@ -67,8 +67,10 @@ async def add(
 async def change(
     store: "Store", webhook: Webhook, *, url: str, description: str, kinds: Sequence[str], tags: Mapping[str, str]
 ) -> Webhook:
+    """Change an endpoint. A new URL is tried at once: the wait for the old one's next attempt is over."""
     row = await store.row(
-        f"""UPDATE fairpost.webhooks w SET url = $2, description = $3, kinds = $4, tags = $5::jsonb
+        f"""UPDATE fairpost.webhooks w SET url = $2, description = $3, kinds = $4, tags = $5::jsonb,
+                next_at = CASE WHEN w.url = $2 THEN w.next_at END
             WHERE w.id = $1 RETURNING {_COLUMNS}""",  # noqa: S608
         *(webhook.id, url, description, list(kinds), json.dumps(tags)),
     )

@@ -113,7 +113,7 @@ def _code_sent(begun: SignInBegun) -> CodeSent:
     named = (
         f"admin code {person.address}"
         if person.workspace is None
-        else f"member code {person.workspace} {person.address}"
+        else f"member code --workspace {person.workspace} {person.address}"
     )
     then = None if begun.is_on_its_way else f"fairpost {named}"
     return CodeSent(expires_at=begun.expires_at, is_on_its_way=begun.is_on_its_way, then=then)
