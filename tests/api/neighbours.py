@@ -243,6 +243,11 @@ async def _figures(store: Store, here: Neighbour, operators: AccountId) -> None:
             "INSERT INTO fairpost.blocks VALUES ($1, $2, now(), now(), 'bounces', '{}') ON CONFLICT DO NOTHING", ours
         )
         await conn.executemany(
+            """INSERT INTO fairpost.mailbox_reads (account_id, position, looked_at, failures, reason, params, failed_at)
+               VALUES ($1, '{}', now(), 1, 'mailbox.unreachable', jsonb_build_object('error', $2::text), now()) ON CONFLICT DO NOTHING""",
+            [(a, here.secret) for a, _ in ours],
+        )
+        await conn.executemany(
             "INSERT INTO fairpost.charges VALUES ($1, now(), $2, 1)", [(a, here.emails["sent"]) for a, _ in ours]
         )
         await conn.execute(
