@@ -10,8 +10,10 @@ from standardwebhooks import Webhook as Oracle
 from fairpost.actions import webhooks as actions
 from fairpost.actions.acting import Done
 from fairpost.maintenance import webhooks as watching
+from fairpost.model.account import Limits
 from fairpost.model.ids import EmailId
 from fairpost.model.webhook import WebhookState
+from fairpost.observe.webhooks import request_of
 from tests.webhooks.conftest import ACTOR, Hooks
 from tests.webhooks.receivers import OK, Receiver, Request, answer
 
@@ -48,6 +50,26 @@ async def test_it_gets_the_types_and_tags_that_it_asked_for_and_no_event_of_othe
         assert [each.event["type"] for each in one.seen] == ["email.bounced"]
         assert sorted(each.event["data"]["workspace"] for each in all_of_them.seen) == ["w1", "w1", "w1", "w1", "w2"]
         assert [each.event["data"]["tags"] for each in tagged.seen] == [{"order": "17"}]
+
+
+async def test_the_operators_endpoint_is_told_the_names_of_accounts_and_a_workspaces_only_its_own(hooks: Hooks) -> None:
+    async with Receiver() as theirs, Receiver() as ours:
+        hook, _ = await hooks.add(ours.url, None), await hooks.add(theirs.url)
+        account = await hooks.store.add_account("relay-7", address="x@relay.test", limits=Limits())
+        await hooks.store.value(
+            """INSERT INTO fairpost.outbox (at, kind, workspace, email_id, account_id, reason, params)
+               VALUES (now(), 'email.failed', 'w1', 1, $1, 'email.refused', '{"account": "relay-7", "server": "relay-7"}')""",
+            account,
+        )
+        await hooks.write(1)
+        await hooks.deliver(hooks.watch())
+        assert "relay-7" not in str([each.event for each in theirs.seen])
+        (failed,) = [each for each in ours.seen if each.event["type"] == "email.failed"]
+        assert failed.event["data"]["account"] == failed.event["data"]["params"]["server"] == "relay-7"
+        logged = [
+            await request_of(hooks.store, hook, each, await hooks.store.public_ids()) for each in await hooks.log(hook)
+        ]
+        assert failed.body.decode() in logged
 
 
 async def test_both_secrets_sign_until_the_overlap_ends(hooks: Hooks) -> None:

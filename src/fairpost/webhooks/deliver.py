@@ -44,6 +44,7 @@ class Turn:
 
 
 async def deliver(endpoint: Endpoint, keys: Sequence[bytes], due: Iterable[Due], ids: PublicIds) -> Turn:
+    """Post these events, signed with all of the keys."""
     return await _Delivering(endpoint, keys, due, ids).run()
 
 
@@ -87,7 +88,7 @@ class _Delivering:
     async def _post(self, due: Due) -> bool:
         self._begun += 1
         now = clock.now()
-        message_id, body = message_of(due.event, self.ids)
+        message_id, body = message_of(due.event, self.ids, to_operator=self.endpoint.is_operators)
         timestamp = int(now.timestamp())
         answered = await self.endpoint.post(
             message_id, timestamp, signature(self.keys, message_id, timestamp, body), body

@@ -163,13 +163,13 @@ class Connection(asyncio.Protocol):
 
 
 class Endpoint:
-    """The connections to one URL. `is_operators`: it may be anywhere."""
+    """The connections to one URL. `is_operators`: it may be anywhere, and is told the names of all accounts."""
 
     def __init__(self, url: str, guard: NetworkGuard, *, is_operators: bool, tls: Tls = system_tls) -> None:
         self.url = url
         self._target: Target = target_of(url)
         self._guard = guard
-        self._is_operators = is_operators
+        self.is_operators = is_operators
         self._tls = tls
         self._free: list[Connection] = []
         self._look_up: asyncio.Task[list[Address]] | None = None
@@ -270,7 +270,7 @@ class Endpoint:
     async def _found(self) -> list[Address]:
         """Look up the host, once for all connections that need it now: a DNS server that hangs occupies a thread for each lookup, even after we gave up."""
         if self._look_up is None or self._look_up.done():
-            looking = addresses(self._target, self._guard, is_operators=self._is_operators)
+            looking = addresses(self._target, self._guard, is_operators=self.is_operators)
             self._look_up = asyncio.create_task(looking)
             self._look_up.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(self._look_up)
