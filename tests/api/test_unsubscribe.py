@@ -16,6 +16,7 @@ from fairpost.model.email import Mailbox, Outgoing
 from fairpost.model.prospect import ProspectLine
 from fairpost.model.suppression import SuppressionKind
 from fairpost.store import suppressions, workspaces
+from fairpost.store.events import all_events, take_turn
 from fairpost.store.prospects import import_prospects
 from fairpost.store.store import Store
 from fairpost.system import clock
@@ -133,6 +134,12 @@ async def test_one_click_acts_at_once_and_doing_it_again_changes_nothing(campaig
     assert await campaign.kinds("bob@there.test") == []
     assert await campaign.entries() == 1
     assert set(await campaign.emails()) == {"bob@there.test"}, "queued mail is cancelled"
+    await take_turn(campaign.api.store)
+    told = [event async for event in all_events(campaign.api.store)]
+    assert [event.kind for event in told if event.address == "ann@there.test"] == [
+        "suppression.created",
+        "email.unsubscribed",
+    ]
 
 
 async def test_a_scanner_that_follows_the_link_unsubscribes_no_one(campaign: Campaign) -> None:
