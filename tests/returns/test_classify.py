@@ -280,6 +280,36 @@ def test_replies_of_people_are_replies() -> None:
     assert not wrong
 
 
+def test_programs_are_known_by_what_only_they_write() -> None:
+    cases = {
+        "a null return path": ({"Return-Path": "<>"}, True, Kind.AUTO_REPLY),
+        "a rule of the mailbox": ({"X-MS-Exchange-Inbox-Rules-Loop": "ann@people.example"}, True, Kind.AUTO_REPLY),
+        "a person's mail, forwarded by a rule": (
+            {"X-MS-Exchange-Inbox-Rules-Loop": "info@sender.example"},
+            True,
+            Kind.REPLY,
+        ),
+        "generated, and to us": ({"Auto-Submitted": "auto-generated"}, False, Kind.AUTO_REPLY),
+        "generated, to many": (
+            {"Auto-Submitted": "auto-generated", "List-Id": "<news.example>"},
+            False,
+            Kind.OTHER,
+        ),
+        "by a person with a help desk": ({"X-Auto-Response-Suppress": "All"}, True, Kind.REPLY),
+        "in bulk, with nothing else": ({"Precedence": "bulk"}, True, Kind.REPLY),
+    }
+    wrong = []
+    for name, (headers, answers, kind) in cases.items():
+        result = found(mail("Danke.", subject="Hello", headers=headers, answers=answers))
+        if result.kind is not kind:
+            wrong.append(f"{name}: {result.kind}")
+    assert not wrong
+    notification = mail(
+        "x", sender="no-reply@shop.example", headers={"Auto-Submitted": "auto-generated"}, answers=False
+    )
+    assert found(notification.replace(b"Re: An offer", b"Your order")).kind is Kind.OTHER
+
+
 def test_requests_to_unsubscribe_are_no_mere_replies() -> None:
     wrong = []
     for text in REQUESTS:

@@ -202,8 +202,14 @@ def _above(text: str, failed: list[Failed]) -> Said:
 
 
 def _auto_reply(mail: Mail, now: datetime) -> Returned | None:
-    if not people.is_automatic(mail):
-        return None
+    return _automatic(mail, now) if people.is_automatic(mail) else None
+
+
+def _answer_of_program(mail: Mail, now: datetime) -> Returned | None:
+    return _automatic(mail, now) if people.has_no_way_back(mail.headers) else None
+
+
+def _automatic(mail: Mail, now: datetime) -> Returned:
     back_on = people.away_until(mail, today=people.reference_day(mail, now))
     return Returned(
         kind=Kind.AUTO_REPLY,
@@ -252,6 +258,7 @@ _READERS: tuple[Callable[[Mail, datetime], Returned | None], ...] = (
     _notice_of_daemon,
     _auto_reply,
     _notice,
+    _answer_of_program,
     _unsubscribe,
     _reply,
 )
