@@ -82,7 +82,7 @@ _DELAYED = re.compile(
 )  # attempts continue
 
 _EXPIRED = re.compile(
-    r"retry time(?:out)? (?:exceeded|not reached)", re.IGNORECASE
+    r"retry time(?:out)? (?:exceeded|not reached)|have been failing for a long time", re.IGNORECASE
 )  # Exim: earlier errors were temporary
 
 
