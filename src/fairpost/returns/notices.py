@@ -21,6 +21,8 @@ _PARTING = re.compile(
     r"|message headers? follow|(?:this|here|following|included|attached) is a copy|(?:a )?copy of (?:the|your) (?:original )?message"
     r"|message contents? follows?|(?:your|the) (?:original )?message (?:follows|headers?)|forwarded message|undelivered message follows"
     r"|the header of the original|original message"
+    r"|(?:der |die )?(?:header|kopfzeilen|text) der (?:urspr[uü]nglichen|original)|(?:die )?(?:urspr[uü]ngliche|original)[ -]?nachricht|message d'origine|message original|mensaje original|messaggio originale"
+    r"|mensagem original|oorspronkelijk(?:e)? bericht|oryginalna wiadomo[sś][cć]|исходное (?:сообщение|письмо)|原始邮件|原邮件|元のメッセージ"
     r").*$",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -31,7 +33,7 @@ _HEADER_LINE = re.compile(
 
 _DAEMONS = re.compile(
     r"mailer-?daemon|post_?-?master|mail[ ._-]?deliver\w*|mail[ ._-]?(?:sub)?system|mdaemon|mail[ ._-]?(?:administrator|admin)\b|delivery[ ._-]?(?:sub|status)"
-    r"|double-?bounce|mail[ ._-]?router|ndr administrator|system administrator|microsoft exchange|autoresponder-bounce|notification[ ._-]?system",
+    r"|double-?bounce|mail[ ._-]?router|ndr administrator|system administrator|microsoft ?exchange|mail server at|autoresponder-bounce|notification[ ._-]?system",
     re.IGNORECASE,
 )
 _SUBJECTS = re.compile(
@@ -39,7 +41,10 @@ _SUBJECTS = re.compile(
     r"|returned? (?:mail|to sender|e-?mail)|return(?:ed|ing) (?:mail|message)|failure (?:notice|delivery|notif)|fail(?:ed|ure) (?:mail|delivery|to deliver)|mail (?:could not|cannot|not) "
     r"|mail (?:delivery|system|failure|status|error|returned)|could not be delivered|couldn'?t be delivered|message status|error sending|(?:delivery|mail|message|e-?mail) (?:error|failure|failed|delayed|rejected|bounced)"
     r"|non remis|non distribu|echec|échec|unzustellbar|nicht zugestellt|zustellung|nicht zustellbar|no (?:se )?(?:pudo )?entreg|devuelto|não entreg|devolvid|mancato recapito|non recapitat"
-    r"|niet (?:worden )?(?:afgeleverd|bezorgd)|onbestelbaar|nie dostarczon|niedostarczon|недостав|не доставлен|undelivered|bounce|配信|配達|送信できません|送達|エラー|退信|無法|无法|反送",
+    r"|no se (?:puede|ha podido) entregar|imposible entregar|non recapitabile|impossibile recapitare|mancata consegna|não é possível entregar|falha na entrega|não entreg"
+    r"|niet (?:worden )?(?:afgeleverd|bezorgd)|onbestelbaar|nie dostarczon|niedostarczon|nie można dostarczyć|niedostarczaln|nedoručen|nelze doručit|nedoručiteln|kézbesíthetetlen|sikertelen kézbesítés|nelivrabil|nu (?:poate|a putut) fi livrat"
+    r"|gick inte att leverera|kunde inte levereras|(?:kunne|kan) ikke leveres|ei voitu toimittaa|ei toimitettu|toimitus epäonnistui|teslim edileme|iletileme|недостав|не удалось доставить|не доставлен|не вдалося доставити"
+    r"|αδύνατη η παράδοση|δυνατή η παράδοση|undelivered|bounce|配信|配達|送信できません|送達|エラー|退信|退回|未送达|未傳遞|未传递|無法|无法|反送|배달되지|배달 (?:실패|불가)|전송 실패|전달되지|반송",
     re.IGNORECASE,
 )
 _NOTICES = re.compile(
@@ -132,12 +137,16 @@ def is_from_daemon(mail: Mail) -> bool:
     return "x-failed-recipients" in headers or not headers["from"] or bool(_DAEMONS.search(sender))
 
 
-def sounds_like_report(mail: Mail, notice: str) -> bool:
-    """Returns whether this is about undelivered mail, judging by its sender, subject and text."""
+def sounds_like_report(mail: Mail, notice: Notice) -> bool:
+    """Returns whether this is about undelivered mail, judging by its sender, subject and text, and whether it returns
+    a message.
+    """
     headers = mail.headers
     if "x-failed-recipients" in headers or "delivery-status" in mail.parameters.lower():
         return True
-    titled, says = bool(_SUBJECTS.search(headers.decoded("subject"))), bool(_NOTICES.search(notice[:4_000]))
+    titled, says = bool(_SUBJECTS.search(headers.decoded("subject"))), bool(_NOTICES.search(notice.text[:4_000]))
+    if is_from_daemon(mail) and notice.returned is not None and not _is_answer(headers):
+        return True
     is_daemon = is_from_daemon(mail) or headers["return-path"].replace(" ", "") == "<>"
     return (is_daemon and (titled or says)) or (titled and says and not _is_answer(headers))
 
