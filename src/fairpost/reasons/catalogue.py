@@ -653,6 +653,10 @@ CATALOGUE: Mapping[str, Meaning] = {
         "{hosts} sends mail from {domain}, but could not be reached, so its TLS was not checked."
     ),
     "domain.dns_silent": _state("The DNS lookup for {domain} failed ({error}). Try again later."),
+    "campaign.domain_unchecked": _state(
+        "Campaign {name} sends from {domain}, whose DNS records were never checked.",
+        "fairpost domain add --workspace {workspace} {domain}",
+    ),
     "campaign.domain_unhealthy": _state(
         "Campaign {name} sends from {domain}, which failed its {what} check. Receivers may reject it.",
         "fairpost domain check --workspace {workspace} {domain}",
