@@ -320,7 +320,12 @@ def test_requests_to_unsubscribe_are_no_mere_replies() -> None:
 
 
 def test_the_header_of_our_own_mail_leads_to_an_unsubscribe_request() -> None:
-    assert found(mail("", subject="unsubscribe", answers=False)).kind is Kind.UNSUBSCRIBE
+    for subject, token in (("unsubscribe", ""), ("Unsubscribe em_x-1", "em_x-1")):
+        for text in ("", "Sent automatically by a mail program.", "word " * 500):
+            result = found(mail(text, subject=subject, answers=False))
+            assert (result.kind, result.token) == (Kind.UNSUBSCRIBE, token)
+    for subject in ("unsubscribe from what?", "Unsubscribed", "unsubscribe a b"):
+        assert found(mail("We like your news.", subject=subject, answers=False)).token == ""
 
 
 def test_other_mail_is_other_mail() -> None:

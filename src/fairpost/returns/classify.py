@@ -66,6 +66,7 @@ class Returned:
     returned: Headers | None = None  # headers of the message that a report or complaint returns
     message_ids: tuple[str, ...] = ()  # of the e-mails that it may be about, most likely first
     sender: str = ""
+    token: str = ""  # of the e-mail, in the subject of a request to unsubscribe
 
 
 MESSAGE_IDS_MAX = 20
@@ -218,12 +219,20 @@ def _automatic(mail: Mail, now: datetime) -> Returned:
     )
 
 
+def _request(mail: Mail, now: datetime) -> Returned | None:
+    token = people.token_of_request(mail)
+    return None if token is None else _unsubscribed(mail, token)
+
+
 def _unsubscribe(mail: Mail, now: datetime) -> Returned | None:
-    if not people.wants_out(mail):
-        return None
+    return _unsubscribed(mail) if people.wants_out(mail) else None
+
+
+def _unsubscribed(mail: Mail, token: str = "") -> Returned:
     return Returned(
         kind=Kind.UNSUBSCRIBE,
         recipients=_from(mail, "email.unsubscribed", "The recipient asked not to get any more mail.", suppress=True),
+        token=token,
     )
 
 
@@ -255,6 +264,7 @@ _READERS: tuple[Callable[[Mail, datetime], Returned | None], ...] = (
     _complaint,
     _delivery_report,
     _receipt,
+    _request,
     _notice_of_daemon,
     _auto_reply,
     _notice,

@@ -4,6 +4,7 @@ import re
 from datetime import date, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from fairpost.model import return_path
 from fairpost.model.conversation import is_answer_subject
 from fairpost.returns import absence_words as words
 from fairpost.returns.addresses import address_of, same
@@ -95,8 +96,16 @@ def _is_for_many(headers: Headers) -> bool:
     return _is_list(headers) or bool(_OF_PROGRAMS.search(headers["from"]))
 
 
+def token_of_request(mail: Mail) -> str | None:
+    """Returns the token of a request that a mail program sent to the address in our header, whatever its text.
+
+    "" means that it has none, and None that it is no such request.
+    """
+    return None if is_answer(mail.headers) else return_path.token_of_request(mail.headers.decoded("subject"))
+
+
 def wants_out(mail: Mail) -> bool:
-    """Returns whether a person asks not to get any more mail, in a short text or with the subject given in our header."""
+    """Returns whether a person asks not to get any more mail, in a short text or in the subject of an empty mail."""
     text = own_text(mail)
     subject = re.sub(r"^(?:\s*\w{1,4}\s*:)+", "", mail.headers.decoded("subject")).strip()
     if not text and subject:
