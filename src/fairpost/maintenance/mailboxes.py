@@ -71,7 +71,9 @@ class MailboxWatch:
         self._store, self._make_reader, self._options, self._log = store, make_reader, options, log
         self._active = asyncio.Semaphore(options.active_max)
         self._readings: dict[AccountId, tuple[HeldMailbox, asyncio.Task[None]]] = {}
-        self._asked: dict[EmailId, tuple[datetime, int]] = {}  # since when in doubt, and how often its mailbox was searched
+        self._asked: dict[
+            EmailId, tuple[datetime, int]
+        ] = {}  # since when in doubt, and how often its mailbox was searched
 
     async def run(self) -> None:
         complain = partial(task_failed, "mailboxes", log=self._log)
