@@ -1,4 +1,4 @@
-# Everything lives in .venv/ and .fairpost/; `rm -rf` both to start over.
+# Everything is in .venv/ and ~/.fairpost/. To start over, delete both.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 STAMP := $(VENV)/.tools
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-# The tests start hundreds of processes of ours: without what Python keeps, each would compile everything anew.
+# The tests start hundreds of our processes. Without Python's bytecode cache, each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -29,14 +29,14 @@ $(INSTALLED): pyproject.toml
 $(STAMP): $(INSTALLED)
 	@echo "Installing the tools for tests in $(VENV)/ (once; about a minute) …"
 	@$(PIP) --group dev
-	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true  # compiled once here, and not by every test process at once
-	@$(BIN)/python -c 'from hypothesis.strategies import text; text().validate()'  # it keeps which characters UTF-8 can write: 3 s
+	@$(BIN)/python -m pytest --collect-only -q >/dev/null || true  # compiled once here, instead of by all test processes at the same time
+	@$(BIN)/python -c 'from hypothesis.strategies import text; text().validate()'  # caches the characters that UTF-8 can encode: takes 3 s
 	@touch $@
 
 up: $(INSTALLED)  ## start everything and show it at work
 	@$(BIN)/fairpost up
 
-# Shared among processes; tests/conftest.py says how many, and what stays together. ARGS=-n0 is one process, -n2 two.
+# Split among processes; tests/conftest.py decides how many, and which tests stay together. ARGS=-n0 uses one process, -n2 two.
 test: $(STAMP)  ## run all tests (some: ARGS='tests/cli -k pause')
 	@$(BIN)/python -m pytest -n auto $(ARGS)
 

@@ -324,8 +324,8 @@ MUTANTS = (
     Mutant(
         "a slow account claims as much as a fast one",
         f"{POLICY}/limits.py",
-        "interval_s = max(each_s, longest_s, IN_HAND_S / limits.batch_max) if each_s is not None else math.inf",
-        "interval_s = max(longest_s, IN_HAND_S / limits.batch_max)",
+        "interval_s = max(each_s, longest_s, CLAIMED_AHEAD_S / limits.batch_max) if each_s is not None else math.inf",
+        "interval_s = max(longest_s, CLAIMED_AHEAD_S / limits.batch_max)",
         (RUNNER, STOCK, LIMITS),
     ),
     Mutant(

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.attack
 
 OPERATOR = "the_shop"  # acts for all
 PARTNER = "partner_of_acme"
-STRANGER = "somebody_new"  # was let in, and named nowhere
+STRANGER = "new_login"  # was let in, and named nowhere
 NAMED = {OPERATOR: ["*"], PARTNER: ["acme"]}
 
 HELLO = {"to": "ann@there.test", "subject": "Hello", "text": "Hi"}

@@ -102,8 +102,8 @@ def served(settings: Settings, *, prepare: Callable[[FastAPI], None] = lambda ap
 
 def _without_network() -> Resolver:
     """No name server is asked about domains."""
-    nobody = Resolver(configure=False)
-    nobody.nameservers = ["127.0.0.1"]
-    nobody.port = 9
-    nobody.lifetime = 0.2
-    return nobody
+    resolver = Resolver(configure=False)
+    resolver.nameservers = ["127.0.0.1"]
+    resolver.port = 9
+    resolver.lifetime = 0.2
+    return resolver

@@ -14,7 +14,7 @@ from fairpost.model.account import Limits
 from fairpost.model.prospect import ProspectLine
 from fairpost.model.reason import Reason
 from fairpost.model.workspace import Scope
-from fairpost.policy.forecast import Unforeseen, none_in_writing
+from fairpost.policy.forecast import NoKeptForecast, none_in_writing
 from fairpost.store import campaigns, workspaces
 from fairpost.store.prospects import import_prospects
 from fairpost.transports.smtp.settings import SmtpSettings
@@ -685,7 +685,7 @@ async def test_the_reason_for_a_missing_forecast_names_no_account_of_the_operato
 ) -> None:
     await launched(acme)
     why = Reason("forecast.never_sends", account="big-relay", limit="units_per_minute", least=100, value=1)
-    none = Unforeseen(made_at=await api.store.now(), why=why)
+    none = NoKeptForecast(made_at=await api.store.now(), why=why)
     await api.store.value("UPDATE fairpost.campaigns SET forecast = $1", none_in_writing(none))
     answer = await acme.get("/v1/campaigns/spring/progress")
     assert "big-relay" not in answer.text

@@ -106,11 +106,11 @@ async def data_of(client: httpx.AsyncClient, path: str) -> Any:
 async def test_it_is_for_admins_only(api: Api, client: httpx.AsyncClient) -> None:
     await put(api, simple())
     async with (
-        httpx.AsyncClient(base_url=api.url) as nobody,
+        httpx.AsyncClient(base_url=api.url) as signed_out,
         signed_in(api, "acme", Role.MANAGER) as manager,
     ):
         for method, path in PATHS:
-            assert (await nobody.request(method, path)).status_code == 401
+            assert (await signed_out.request(method, path)).status_code == 401
             assert (await client.request(method, path)).status_code == 401  # a key with every scope
             refused = await manager.request(method, path)
             assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")

@@ -234,7 +234,7 @@ async def test_a_proof_expires_after_a_week_of_failed_logins(
     sent = await client.post("/v1/emails", json={**HELLO, "account": "ann", "from": ANN})
     assert sent.status_code == 422
     assert (await client.post("/v1/accounts/ann/verify")).json()["data"]["ok"] is True
-    assert await _may_write(api), "somebody logged in"
+    assert await _may_write(api), "a client logged in"
     provider.script.at, provider.script.misdeed = "auth", REFUSED
     assert (await client.post("/v1/accounts/ann/verify")).json()["data"]["ok"] is False
     assert await api.store.value("SELECT failed_since IS NOT NULL FROM fairpost.mailboxes")

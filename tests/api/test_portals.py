@@ -48,7 +48,7 @@ async def test_an_email_is_put_into_own_words_sent_and_put_back(api: Api, client
 async def _samples(client: httpx.AsyncClient) -> dict[str, object]:
     items = (await client.get("/v1/portals")).json()["data"]
     (fields,) = [i["fields"] for i in items if (i["portal"], i["type"]) == ("hub", "tfa")]
-    return {name: "482913" if name == "code" else "somebody" for name in fields}
+    return {name: "482913" if name == "code" else "someone" for name in fields}
 
 
 async def test_a_product_email_says_that_a_program_sends_it(api: Api, client: httpx.AsyncClient) -> None:

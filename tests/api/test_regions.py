@@ -524,7 +524,7 @@ async def test_regions_that_are_not_ready_are_named_at_the_start_and_answer_503(
             async def is_ready() -> bool:
                 return bool((await client.get("/readyz")).json()["data"]["regions"]["new"])
 
-            await eventually(is_ready, "what was put right is served")
+            await eventually(is_ready, "a region that was corrected is served")
     finally:
         process.terminate()
         rest = (await asyncio.to_thread(process.communicate, timeout=150))[1]

@@ -51,8 +51,13 @@ async def test_a_user_is_registered_and_shown(api: Api, client: httpx.AsyncClien
     assert (await client.post("/v1/emails", json={**HELLO, "user": "ann"})).json()["error"]["code"] == "quota_reached"
     assert (await client.get("/v1/users/ann")).json()["data"]["waiting"] == 3
     # Omitted fields are cleared.
-    anew = (await client.put("/v1/users/ann", json={"plan": "free"})).json()["data"]
-    assert (anew["plan"], anew["since"], anew["daily_max"], anew["waiting_max"]) == ("free", None, None, None)
+    changed = (await client.put("/v1/users/ann", json={"plan": "free"})).json()["data"]
+    assert (changed["plan"], changed["since"], changed["daily_max"], changed["waiting_max"]) == (
+        "free",
+        None,
+        None,
+        None,
+    )
     audit = await api.store.fetch("SELECT action, subject FROM fairpost.audit ORDER BY id")
     assert [tuple(row) for row in audit] == [("user.set", "user ann")] * 2
 

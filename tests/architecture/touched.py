@@ -1,11 +1,11 @@
 """How many files a new thing touches: `python -m tests.architecture.touched gmail [COMMIT]`, `python -m tests.architecture.touched limits [COMMIT]`.
 
-A kind of transport, beyond its folder: two measures. *By word*: every file of ours that has the word, in code, words for people, comments or data. *As a kind*: files whose
-code depends on it, so that whoever adds or changes the kind must look at them: a name of Python with the word in it (GmailSettings,
-is_gmail, an import), the word alone as a text ("gmail"), or either in a script of the pages.
+A kind of transport, beyond its folder, in two measures. *By word*: every file that contains the word, in code, text, comments or data. *As a kind*: files whose
+code depends on the kind, and that a change to it must therefore consider: a Python name that contains the word (GmailSettings,
+is_gmail, an import), the word alone as a string ("gmail"), or either in a script of the pages.
 
-A limit of accounts: files that *name* each, and files that *list* them, which name half of all or more. Whoever adds a limit must look at
-the latter. What is for development (dev/) and what has landed (migrations) is left out.
+A limit of accounts: files that *name* each, and files that *list* them, which name half of all or more. To add a limit, consider
+the latter. Development tools (dev/) and migrations are left out.
 """
 
 import ast

@@ -353,7 +353,7 @@ async def test_an_expired_sign_in_gets_no_new_code(desk: Desk, ended: str) -> No
         for _ in range(CODE_TRIES_MAX):
             await desk.finish(secret, another(code))
     else:
-        secret = "somebody else's"
+        secret = "someone else's"
     assert await resend(desk, secret, now=now) == signing_in.EXPIRED
 
 
@@ -429,7 +429,7 @@ async def test_an_unknown_address_is_limited_as_a_known_one(desk: Desk) -> None:
     refused = await desk.begin("nobody@example.com")
     assert isinstance(refused, Refused)
     assert (refused.kind, refused.retry_after_s) == ("too_many", 900)
-    assert await desk.begin("somebody@example.com") == signing_in.WRONG
+    assert await desk.begin("someone@example.com") == signing_in.WRONG
 
 
 async def test_a_refused_attempt_costs_no_argon2(desk: Desk, hasher: CountingHasher) -> None:

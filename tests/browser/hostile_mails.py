@@ -1,7 +1,7 @@
-"""HTML of those who want more of a reader than to be read. Each tells a beacon when it gets its way.
+"""HTML that tries to do more than be read. Each piece contacts a beacon if it succeeds.
 
-`how` says what makes it act where nothing stops it: opened as a page of its own, clicked on, or parsed, written out and parsed again (as a filter
-of markup would do, which is how many filters were deceived). What was possible of old needs a browser that writes < in an attribute as it is.
+`how` says what triggers it without protection: opening it as a page, clicking, or parsing, serializing and parsing it again (as an HTML
+sanitizer does, which has deceived many of them). Some old attacks need a browser that does not escape < in attributes.
 """
 
 import asyncio

@@ -27,7 +27,7 @@ TAKEN = Report(
     reached=Reached.REPLIED, reply=Reply(250, "2.0.0 Ok: queued as 4F1"), message_id="<of-the-test@acme.example>"
 )
 LATER = Report(reached=Reached.REPLIED, reply=Reply(451, "4.3.0 Try later"))
-NOBODY = Report(reached=Reached.REPLIED, reply=Reply(550, f"5.1.1 No such user {HOSTILE}"))
+NO_USER = Report(reached=Reached.REPLIED, reply=Reply(550, f"5.1.1 No such user {HOSTILE}"))
 CUT = Report(reached=Reached.REPLIED, reply=Reply(451, "the connection was lost"))
 
 
@@ -208,7 +208,7 @@ async def test_the_life_of_an_email_is_told_in_words(office: Office, page: Page,
     again = datetime.now(UTC) + timedelta(hours=2)
     retried = await office.deliver(Retry(again, ("ann@example.com",)), LATER, subject="Later")
     bounced = await office.deliver(
-        Bounced((f"x@{'long' * 14}.example",)), NOBODY, to=f"x@{'long' * 14}.example", subject="Nobody"
+        Bounced((f"x@{'long' * 14}.example",)), NO_USER, to=f"x@{'long' * 14}.example", subject="Nobody"
     )
     waiting = await office.accept(
         subject="Waits", idempotency_key=HOSTILE, headers={"X-Order": HOSTILE}, fields={"name": HOSTILE}
@@ -260,7 +260,7 @@ async def test_a_page_moves_on_with_its_email(office: Office, page: Page) -> Non
     await expect(badge).to_have_text("ready")
     await office.begin(id_)
     await expect(badge).to_have_text("sending")
-    await office.settle(id_, Failed(), NOBODY)
+    await office.settle(id_, Failed(), NO_USER)
     await expect(badge).to_have_text("failed")
     await expect(moments(page).last).to_have_attribute("data-key", re.compile(" failed$"))
     await button(page, "Retry").click()
@@ -310,7 +310,7 @@ async def test_a_person_resolves_an_email_in_doubt(office: Office, page: Page, s
 
 async def test_a_viewer_sees_no_buttons(office: Office, page: Page) -> None:
     doubt = await office.deliver(InDoubt(), CUT, on_doubt="hold")
-    failed = await office.deliver(Failed(), NOBODY)
+    failed = await office.deliver(Failed(), NO_USER)
     waiting = await office.accept()
     await enter(page, office.api, Role.VIEWER)
     for id_, state in ((doubt, "in_doubt"), (failed, "failed"), (waiting, "ready")):

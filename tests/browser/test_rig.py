@@ -24,7 +24,7 @@ async def test_every_kind_of_fault_is_seen(page: Page, faults: Faults) -> None:
     await page.evaluate("fetch('https://elsewhere.example/').catch(() => {})")
     await page.evaluate("document.body.append(Object.assign(new Image(), { src: 'https://elsewhere.example/a.png' }))")
     async with page.expect_event("pageerror"):
-        await page.evaluate("setTimeout(() => { throw new Error('nobody caught this') })")
+        await page.evaluate("setTimeout(() => { throw new Error('no one caught this') })")
     async with page.expect_event("console", lambda message: message.text == "the last one"):
         await page.evaluate("console.error('the last one')")
     for url in ("http://127.0.0.1:9/", "https://elsewhere.example/"):
@@ -35,7 +35,7 @@ async def test_every_kind_of_fault_is_seen(page: Page, faults: Faults) -> None:
         "status of 404",
         "policy: connect-src forbids https://elsewhere.example/",
         "policy: img-src forbids",
-        "exception: nobody caught this",
+        "exception: no one caught this",
         "request: net::ERR_UNSAFE_PORT at http://127.0.0.1:9/",
         "request: to another host, https://elsewhere.example/",
     ):

@@ -143,7 +143,7 @@ async def test_a_recipient_added_later_gets_it_in_local_time(world: World) -> No
     await world.add_people(3, zones=("America/New_York",))
     await world.store.value("UPDATE fairpost.campaigns SET state = 'running', finished_at = NULL")
     again = await world.again(campaign)
-    already = await launching.begin_anew(world.store, again, now=world.clock.now)
+    already = await launching.begin_again(world.store, again, now=world.clock.now)
     result = await launching.schedule(world.store, again, already=already)
     assert (result.scheduled, result.skipped) == (1, 2)
     await world.run(days=2)

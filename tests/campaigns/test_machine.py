@@ -2,7 +2,7 @@
 
 No prospect gets a step twice, too early, from another account, outside the window, beyond the quota, or after a pause;
 and in the end all have received everything. What a begin was allowed to do is judged right after it, by the settings of
-that very moment; what was sent is what the transport says was sent.
+that very moment; an e-mail counts as sent if the transport says so.
 """
 
 import asyncio
@@ -411,8 +411,8 @@ class CampaignMachine(RuleBasedStateMachine):
         at = row["begun_at"]
         assert at == self.now
         assert row["campaign"] not in self.paused | self.cancelled, "begun after a pause"
-        assert row["address"] not in self.resting, "begun for somebody who is paused"
-        assert row["address"] not in self.silenced, "begun for somebody who gets nothing any more"
+        assert row["address"] not in self.resting, "begun for a paused person"
+        assert row["address"] not in self.silenced, "begun for a person who must get no more mail"
         assert not {(row["address"], row["campaign"]), (row["address"], None)} & self.stopped, "begun after a stop"
         if self.schedule.window is not None:
             assert is_open(self.schedule.window, at), f"begun at {at}, outside the window"
@@ -465,12 +465,14 @@ class CampaignMachine(RuleBasedStateMachine):
         rows = self.run(self.store.fetch("SELECT * FROM fairpost.routes_with_work($1)", self.now))
         routes = {row["route"]: row for row in rows}
         for email in self.run(self.store.fetch(ON_ITS_WAY)):
-            assert email["route"] in routes, f"e-mail {email['id']} waits, due {email['due_at']}, and nobody will look"
+            assert email["route"] in routes, (
+                f"e-mail {email['id']} waits, due {email['due_at']}, but no worker will look"
+            )
             route = routes[email["route"]]
             assert route["due"] or route["next_at"] is not None
 
     @invariant()
-    def nobody_gets_a_step_twice(self) -> None:
+    def no_one_gets_a_step_twice(self) -> None:
         if not hasattr(self, "server"):
             return
         assert max(Counter(id_ for id_, _, _ in self.server.taken).values(), default=1) == 1
@@ -515,7 +517,7 @@ class CampaignMachine(RuleBasedStateMachine):
                 while self._step(name) is not None:
                     pass
             self.the_books_are_right()
-            self.nobody_gets_a_step_twice()
+            self.no_one_gets_a_step_twice()
             self.look()
             if not self.run(self.store.value("SELECT count(*) FROM fairpost.queue")):
                 return
@@ -536,7 +538,7 @@ class CampaignMachine(RuleBasedStateMachine):
             assert state == ("cancelled" if name in self.cancelled else "completed"), f"{name} is {state}"
         sent = {id_ for id_, _, _ in self.server.taken}
         rows = self._emails()
-        assert {row["id"] for row in rows if row["state"] == "sent"} <= sent, "what is called sent was sent"
+        assert {row["id"] for row in rows if row["state"] == "sent"} <= sent, "every e-mail marked as sent was sent"
         gave_up = {row["address"] for row in rows if row["state"] in ("failed", "bounced", "suppressed")}
         got = Counter((row["address"], row["campaign"], row["step"]) for row in rows if row["id"] in sent)
         for n in range(self.people):

@@ -223,7 +223,7 @@ async def test_a_quota_holds_when_many_accounts_begin_at_the_same_instant(world:
     assert len({(each.to, each.email.stream) for each in world.post.sent}) == 17
 
 
-# ── paused and begun anew ─────────────────────────────────────────────────────────────────────────────────
+# ── paused and started again ─────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_paused_in_the_middle_it_stops_and_goes_on_when_resumed(world: World, url: str) -> None:
@@ -322,12 +322,12 @@ async def test_a_pause_that_ends_while_its_prospect_is_planned_leaves_nothing_as
 ) -> None:
     await world.add_accounts("anna")
     await world.add_people(3)
-    him = await prospects.known_by(world.store, WORKSPACE, "p1@there.test")
-    await prospects.pause(world.store, him, is_paused=True)
+    prospect = await prospects.known_by(world.store, WORKSPACE, "p1@there.test")
+    await prospects.pause(world.store, prospect, is_paused=True)
     campaign = await launched(world)
     first, second = await asyncpg.connect(url), await asyncpg.connect(url)
     calls = [
-        ("SELECT * FROM fairpost.pause_prospect($1, false, $2)", him.id),
+        ("SELECT * FROM fairpost.pause_prospect($1, false, $2)", prospect.id),
         ("SELECT done FROM fairpost.plan_batch($1, 10, $2)", campaign.id),
     ]
     if not end_first:

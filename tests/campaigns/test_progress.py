@@ -16,7 +16,7 @@ from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.model.ids import EmailId
 from fairpost.observe.campaign_progress import ProgressView, view_progress
 from fairpost.observe.campaigns import view_campaign
-from fairpost.policy.forecast import Foreseen, Unforeseen, foreseen_by
+from fairpost.policy.forecast import KeptForecast, NoKeptForecast, forecast_by
 from fairpost.store import campaign_progress, campaigns
 from fairpost.store.store import Store
 from tests.campaigns.answers import BAD_MESSAGE
@@ -110,8 +110,8 @@ async def test_progress_follows_the_forecast_and_the_revised_forecast_follows_pr
     half = await progress_of(world, campaign)
     assert half.snapshot is not None
     assert half.expected is not None
-    assert isinstance(half.foretold, Foreseen)
-    assert isinstance(half.revised_forecast, Foreseen)
+    assert isinstance(half.foretold, KeptForecast)
+    assert isinstance(half.revised_forecast, KeptForecast)
     assert abs(half.snapshot.sent - half.expected) <= 3
     assert half.revised_forecast.points[0][1] == half.revised_forecast.sent > 0
     assert half.revised_forecast.points[-1][1] == 60
@@ -122,7 +122,7 @@ async def test_progress_follows_the_forecast_and_the_revised_forecast_follows_pr
     assert whole.revised_forecast is None
     assert abs((world.post.sent[-1].at - half.revised_forecast.ends_at).total_seconds()) < 120
     assert abs(whole.drift_s or 0) < 180
-    assert all(abs(foreseen_by(half.foretold, point.at) - point.sent) <= 5 for point in whole.points)
+    assert all(abs(forecast_by(half.foretold, point.at) - point.sent) <= 5 for point in whole.points)
 
 
 async def test_a_slow_watcher_is_told_so(world: World) -> None:
@@ -300,7 +300,7 @@ async def test_progress_is_removed_with_its_campaign(world: World) -> None:
     assert await campaign_progress.snapshot(world.store, campaign) is None
 
 
-# ── foreseen at the launch ────────────────────────────────────────────────────────────────────────────────
+# ── forecast at launch ────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_launch_without_a_forecast_continues_and_stores_the_reason(world: World) -> None:
@@ -310,7 +310,7 @@ async def test_a_launch_without_a_forecast_continues_and_stores_the_reason(world
     campaign = await world.draft()
     assert (await world.launch(campaign)).scheduled == 5
     view = await progress_of(world, campaign)
-    assert isinstance(view.foretold, Unforeseen)
+    assert isinstance(view.foretold, NoKeptForecast)
     assert view.foretold.why.code == "forecast.no_account"
     assert (view.expected, view.drift_s) == (None, None)
 
@@ -319,7 +319,7 @@ async def test_a_forecast_that_takes_too_long_is_given_up(world: World, monkeypa
     monkeypatch.setattr(forecasting, "SECONDS_MAX", -1.0)
     campaign = await launched(world, 5)
     view = await progress_of(world, campaign)
-    assert isinstance(view.foretold, Unforeseen)
+    assert isinstance(view.foretold, NoKeptForecast)
     assert (view.foretold.why.code, view.foretold.why.params["emails"]) == ("forecast.too_slow", 5)
 
 
@@ -333,7 +333,7 @@ async def test_an_engine_foresees_what_a_launch_that_was_cut_off_did_not(world: 
     world.clock.move_to(MONDAY + 2 * MINUTE)
     await mind(world)()
     foretold = (await progress_of(world, campaign)).foretold
-    assert isinstance(foretold, Foreseen)
+    assert isinstance(foretold, KeptForecast)
     assert (foretold.emails, foretold.points[-1]) == (50, (foretold.ends_at, 50))
     assert foretold.points[0] == (MONDAY + DAY, 0)
 
@@ -345,6 +345,6 @@ async def test_forecasts_stored_by_hour_can_still_be_read(world: World) -> None:
            "per_hour": [["2030-01-07T08:00:00+00:00", 10], ["2030-01-07T10:00:00+00:00", 20]]}'"""
     )
     foretold = (await progress_of(world, campaign)).foretold
-    assert isinstance(foretold, Foreseen)
-    hours = [foreseen_by(foretold, MONDAY + n * timedelta(minutes=30)) for n in range(7)]
+    assert isinstance(foretold, KeptForecast)
+    hours = [forecast_by(foretold, MONDAY + n * timedelta(minutes=30)) for n in range(7)]
     assert hours == [0, 5, 10, 10, 10, 30, 30]

@@ -574,7 +574,7 @@ async def test_a_follow_up_whose_account_was_removed_is_not_left_waiting_for_it(
     await world.add_accounts("bert")
     await campaigns.retry(world.store, [await email_of(world, P0, 2)])
     await world.run(days=3)
-    assert (await states(world))[P0, 2] != "waiting", "nobody will ever send it, and nobody says so"
+    assert (await states(world))[P0, 2] != "waiting", "it will never be sent, but no state says so"
 
 
 # ── people who get no more ────────────────────────────────────────────────────────────────────────────────
@@ -628,13 +628,13 @@ async def test_an_email_in_progress_for_a_stopped_prospect_is_not_retried(world:
     await world.add_people(1)
     campaign = await world.draft(delays=(DAY,))
     await world.launch(campaign)
-    him = await person(world, P0)
+    prospect = await person(world, P0)
 
     class Meanwhile(Post):
         async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
             if not self.answers:
                 return await super().send(account, email, permission=permission)
-            await campaigns.stop(world.store, him.id, campaign, reason="replied")
+            await campaigns.stop(world.store, prospect.id, campaign, reason="replied")
             return self.answers.pop(P0)[0]
 
     post = Meanwhile(answers={P0: [answer]})
@@ -721,13 +721,13 @@ async def test_a_claimed_email_is_held_if_its_prospect_is_paused(world: World) -
     anna = await runner_of(world, "anna")
     await anna.step()
     await anna.step()  # it knows its pace now: two are sent, one is begun, the others are claimed
-    him = await in_hand(world)
-    await pause_person(world, him)
+    prospect = await in_hand(world)
+    await pause_person(world, prospect)
     for _ in range(10):
         await anna.step()
     await anna.stop()
-    assert {each.to for each in world.post.sent} == set(once(5)) - {him}
-    await pause_person(world, him, is_paused=False)
+    assert {each.to for each in world.post.sent} == set(once(5)) - {prospect}
+    await pause_person(world, prospect, is_paused=False)
     await world.run(days=1)
     assert counts(world) == once(5)
 
@@ -739,9 +739,9 @@ async def test_a_claimed_email_is_sent_if_its_prospect_is_paused_and_resumed(wor
     anna = await runner_of(world, "anna")
     await anna.step()
     await anna.step()
-    him = await in_hand(world)
-    await pause_person(world, him)
-    await pause_person(world, him, is_paused=False)
+    prospect = await in_hand(world)
+    await pause_person(world, prospect)
+    await pause_person(world, prospect, is_paused=False)
     for _ in range(10):
         await anna.step()
     await anna.stop()
@@ -781,7 +781,7 @@ async def test_a_pause_that_ends_just_while_an_e_mail_is_put_aside_does_not_leav
     assert lease is not None
     (email_id,) = (await world.store.claim(lease, limit=1)).ids
     await pause_person(world, P0)
-    him = await person(world, P0)
+    prospect = await person(world, P0)
     anna, ender = await asyncpg.connect(url), await asyncpg.connect(url)
     try:
         # what admit_to_campaign does, in its order, with another transaction in between
@@ -793,7 +793,7 @@ async def test_a_pause_that_ends_just_while_an_e_mail_is_put_aside_does_not_leav
         )
         assert begun["verdict"] == "parked"
         ending = asyncio.create_task(
-            ender.fetchval("SELECT fairpost.pause_prospect($1, false, $2)", him.id, clock.stated())
+            ender.fetchval("SELECT fairpost.pause_prospect($1, false, $2)", prospect.id, clock.stated())
         )
         await asyncio.wait({ending}, timeout=0.5)
         await admitting.commit()
@@ -814,13 +814,13 @@ async def test_a_claimed_email_is_not_sent_if_its_prospect_is_removed(world: Wor
     anna = await runner_of(world, "anna")
     await anna.step()
     await anna.step()
-    him = await in_hand(world)
-    await prospects.remove(world.store, [await person(world, him)])
+    prospect = await in_hand(world)
+    await prospects.remove(world.store, [await person(world, prospect)])
     for _ in range(10):
         await anna.step()
     await anna.stop()
     await world.run(days=5)
-    assert counts(world) == {to: 2 for to in once(4) if to != him}
+    assert counts(world) == {to: 2 for to in once(4) if to != prospect}
     assert (await world.again(campaign)).state is CampaignState.COMPLETED
 
 

@@ -111,7 +111,7 @@ async def test_a_file_that_was_applied_changes_nothing_and_comes_back_the_same(w
 async def test_a_field_used_only_in_an_unused_subject_is_not_required(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(1)
-    for name, subject in (("a", "Hello"), ("b", "{{ nobody_has_this }}")):
+    for name, subject in (("a", "Hello"), ("b", "{{ unknown_field }}")):
         await templates.put_template(world.store, WORKSPACE, name, subject=subject, text="t", html=None)
     day_s = int(timedelta(days=1).total_seconds())
     campaign = await world.draft("spring")

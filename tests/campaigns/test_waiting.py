@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fairpost.campaigns.forecasting import foresee
+from fairpost.campaigns.forecasting import compute
 from fairpost.model.account import Limits
 from fairpost.model.campaign import Campaign, CampaignState, Schedule
 from fairpost.model.fault import Bounces
@@ -123,13 +123,13 @@ async def test_its_workspace_is_blocked_on_the_only_account_and_the_forecast_kno
     until = world.clock.now + timedelta(days=2)
     assert await block(world.store, lease, WORKSPACE, Bounces(sent=40, bounced=7, percent_max=5.0), until=until)
     assert "7 of 40" in (await waits(world, running)).text
-    found = await foresee(world.store, running, now=world.clock.now)
+    found = await compute(world.store, running, now=world.clock.now)
     assert found.starts_at >= until
     await world.store.value("UPDATE fairpost.blocks SET until = 'infinity'")
     with pytest.raises(NoForecast):
-        await foresee(world.store, running, now=world.clock.now)
+        await compute(world.store, running, now=world.clock.now)
     await unblock(world.store, "anna")
-    found = await foresee(world.store, running, now=world.clock.now)
+    found = await compute(world.store, running, now=world.clock.now)
     assert found.starts_at < until
 
 

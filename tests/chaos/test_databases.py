@@ -369,7 +369,7 @@ async def lagging_standby_is_paused(
     again = {id_ for id_, came in after.arrived.items() if len(came) > 1 and after.emails[id_]["on_doubt"] == "hold"}
     figures.note(twice_under_hold_beyond_those_named=len(again - {id_ for ids in unknown.values() for id_ in ids}))
     assert again <= {id_ for ids in unknown.values() for id_ in ids}, (
-        "what was begun before the cut is in doubt, and held"
+        "e-mails begun before the cut are in doubt and held"
     )
     assert not await world.fetch(BLAMED)
 

@@ -16,14 +16,14 @@ import pytest
 from fairpost.campaigns import forecasting, launching
 from fairpost.engine.runner import Runner
 from fairpost.maintenance import campaigns as campaign_watch
-from fairpost.maintenance import progress as course_watch
+from fairpost.maintenance import progress as progress_watch
 from fairpost.maintenance import senders as sender_watch
 from fairpost.model.account import Limits
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.model.sender import SenderLevel, Tier
 from fairpost.model.window import Quota
 from fairpost.policy.calendar import RENEWED_BEFORE
-from fairpost.policy.forecast import Foreseen, read_kept
+from fairpost.policy.forecast import KeptForecast, read_kept
 from fairpost.store import campaign_progress, campaigns, schedules, senders
 from fairpost.store.store import Store
 from fairpost.system import clock
@@ -73,7 +73,7 @@ def orchestrator(url: str) -> Orchestrating:
 # ── the courses of campaigns ──────────────────────────────────────────────────────────────────────────────
 
 
-class Course:
+class Progress:
     """A campaign, of which the test sends some now and then, and what was really sent by when."""
 
     def __init__(self, world: World, orchestrator: Orchestrating, campaign: Campaign) -> None:
@@ -90,7 +90,7 @@ class Course:
 
     async def next_look(self) -> None:
         """The next engine: once the dead one is no longer waited for, everything is as if it had not existed."""
-        self.world.clock.advance(timedelta(seconds=course_watch.TURN_S))
+        self.world.clock.advance(timedelta(seconds=progress_watch.TURN_S))
         self.sent[self.world.clock.now] = max(self.sent.values())
         assert await self.look() == 0
         await self.is_true()
@@ -101,12 +101,12 @@ class Course:
         assert revised_forecast is not None
         assert (revised_forecast.made_at, revised_forecast.sent) == (self.world.clock.now, snapshot.sent)
 
-    async def revised_forecast(self) -> Foreseen | None:
+    async def revised_forecast(self) -> KeptForecast | None:
         snapshot = await campaign_progress.snapshot(self.world.store, self.campaign)
         if snapshot is None or snapshot.revised_forecast is None:
             return None
         found = read_kept(snapshot.revised_forecast)
-        assert isinstance(found, Foreseen), found
+        assert isinstance(found, KeptForecast), found
         return found
 
     async def is_true(self) -> None:
@@ -125,13 +125,13 @@ PEOPLE = 60
 STATES = ("sent", "ready", "scheduled")
 
 
-async def launched_without_forecast(world: World, orchestrator: Orchestrating) -> Course:
+async def launched_without_forecast(world: World, orchestrator: Orchestrating) -> Progress:
     await world.add_accounts("anna", limits=Limits(delay_ms=60_000))
     await world.add_people(PEOPLE)
     draft = await world.draft()
     launched = await launching.set_going(world.store, draft, skip_incomplete=False, by="test", now=world.clock.now)
     await launching.schedule(world.store, launched)
-    return Course(world, orchestrator, await world.again(launched))
+    return Progress(world, orchestrator, await world.again(launched))
 
 
 async def until(store: Store, is_there: str, which: str = "") -> None:
@@ -146,21 +146,21 @@ async def until(store: Store, is_there: str, which: str = "") -> None:
 async def test_progress_is_correct_and_continues_wherever_its_counter_dies(
     world: World, orchestrator: Orchestrating, url: str
 ) -> None:
-    course = await launched_without_forecast(world, orchestrator)
-    await course.send(3)
-    assert await course.look(dies="before_forecast") == KILLED
-    assert await campaigns.kept_forecast(world.store, course.campaign) is None
-    assert await course.look(dies="after_forecast") == KILLED
-    foretold = await campaigns.kept_forecast(world.store, course.campaign)
+    progress = await launched_without_forecast(world, orchestrator)
+    await progress.send(3)
+    assert await progress.look(dies="before_forecast") == KILLED
+    assert await campaigns.kept_forecast(world.store, progress.campaign) is None
+    assert await progress.look(dies="after_forecast") == KILLED
+    foretold = await campaigns.kept_forecast(world.store, progress.campaign)
     assert foretold is not None
-    await course.next_look()
+    await progress.next_look()
     for point in (*COUNTS, *OUTLOOKS):
-        await course.send(3)
-        assert await course.look(dies=point) == KILLED, point
-        await course.is_true()
-        await course.next_look()
+        await progress.send(3)
+        assert await progress.look(dies=point) == KILLED, point
+        await progress.is_true()
+        await progress.next_look()
 
-    await course.send(3)
+    await progress.send(3)
     conn = await asyncpg.connect(url)
     async with conn.transaction():
         await conn.execute("LOCK TABLE fairpost.campaign_progress")
@@ -170,19 +170,19 @@ async def test_progress_is_correct_and_continues_wherever_its_counter_dies(
         assert await ended(counting) == KILLED
     await conn.close()
     await until(world.store, "NOT EXISTS")
-    await course.is_true()
-    await course.next_look()
+    await progress.is_true()
+    await progress.next_look()
 
-    await course.send(PEOPLE)
+    await progress.send(PEOPLE)
     assert await orchestrator.look("campaigns") == 0
-    assert await course.look(dies="after_count") == KILLED
-    assert await course.look() == 0
-    campaign = await world.again(course.campaign)
+    assert await progress.look(dies="after_count") == KILLED
+    assert await progress.look() == 0
+    campaign = await world.again(progress.campaign)
     assert campaign.state is CampaignState.COMPLETED
     points = await campaign_progress.points(world.store, campaign)
     assert (points[0].at, points[0].sent) == (MONDAY, 0)
     assert (points[-1].at, points[-1].sent) == (campaign.finished_at, PEOPLE)
-    await course.is_true()
+    await progress.is_true()
     assert await campaigns.kept_forecast(world.store, campaign) == foretold, "made once"
 
 
@@ -303,7 +303,7 @@ async def behind(store: Store) -> list[str]:
 
 
 def test_every_point_of_the_mind_is_tried() -> None:
-    parts = (course_watch, forecasting, sender_watch, campaign_watch)
+    parts = (progress_watch, forecasting, sender_watch, campaign_watch)
     passed = {
         point for part in parts for point in re.findall(r'failpoint\("(\w+)"\)', Path(part.__file__ or "").read_text())
     }

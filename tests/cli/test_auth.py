@@ -233,7 +233,7 @@ def test_keys_of_a_disabled_member_are_listed_and_revoked_on_demand(cli: Cli, ur
     cli.ok("workspace", "add", "acme")
     for address in ("ann@example.com", "bob@example.com"):
         cli.ok("member", "add", "--workspace", "acme", address, "--role", "manager")
-    anns, bobs = _key_of(url, "manager ann@example.com", "hers"), _key_of(url, "manager bob@example.com", "his")
+    anns, bobs = _key_of(url, "manager ann@example.com", "ann"), _key_of(url, "manager bob@example.com", "bob")
     another = _key_of(url, f"key {bobs}", "")
     said = cli.ok("member", "role", "--workspace", "acme", "bob@example.com", "viewer")
     assert f"fairpost key revoke --workspace acme {bobs}" in said

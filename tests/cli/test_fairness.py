@@ -72,7 +72,7 @@ def test_the_two_queues_stand_side_by_side(cli: Cli, url: str, db: Db) -> None:
     assert cli.json("fairness")["mode"]["fair_percent"] == 50
     both = cli.ok("fairness")
     assert both.count("p99") == single.count("p99") + 1, "the waits of each queue"
-    assert alone.count("p99") == both.count("p99"), "also of the one that served somebody before"
+    assert alone.count("p99") == both.count("p99"), "also for the account that served another sender before"
 
 
 def test_throttled_senders_are_named_with_the_reason(cli: Cli, db: Db) -> None:

@@ -76,7 +76,7 @@ def look_around(walk: Walk, url: str, folder: Path) -> None:
         "region workspaces",
     ):
         walk(line)
-    for line in ("db grant nobody_here", "db revoke nobody_here"):
+    for line in ("db grant no_such_role", "db revoke no_such_role"):
         walk(line, code=1)  # there is no such role
     for line in ("status", "fairness", "metrics", "audit", "events"):
         walk(line)

@@ -26,10 +26,10 @@ def people(cli: Cli, url: str) -> Cli:
 
 def test_erasing_says_what_was_erased_and_a_second_time_finds_nothing(people: Cli) -> None:
     people.ok("privacy", "erase", "ann@there.test", "--dry-run")
-    foreseen = people.json("privacy", "erase", "ANN@there.test", "--dry-run")
-    assert (foreseen["dry_run"], foreseen["emails"], foreseen["taken_out"]) == (True, 1, 1)
+    planned = people.json("privacy", "erase", "ANN@there.test", "--dry-run")
+    assert (planned["dry_run"], planned["emails"], planned["taken_out"]) == (True, 1, 1)
     done = people.json("privacy", "erase", "ANN@there.test", "--yes")
-    assert {**done, "dry_run": True} == foreseen
+    assert {**done, "dry_run": True} == planned
     again = people.json("privacy", "erase", "ann@there.test", "--yes")
     assert (again["emails"], again["taken_out"], again["in_hand"]) == (0, 0, [])
     assert "ann@there.test" not in people.ok("email", "list")
@@ -109,9 +109,9 @@ def test_retain_says_what_goes_and_why_the_rest_stays(cli: Cli, db: Db) -> None:
     db.execute("SELECT fairpost.make_partitions('2020-01-15Z')")
     id_ = send(cli)
     db.execute("UPDATE fairpost.queue SET id = fairpost.first_id_at('2020-02-02Z') WHERE id = %s", (id_,))
-    foreseen = cli.json("db", "retain", "--days", 30, "--dry-run")
-    assert [month["month"] for month in foreseen["dropped"]] == ["2020-01-01T00:00:00Z", "2020-03-01T00:00:00Z"]
-    assert [month["month"] for month in foreseen["kept"]][:1] == ["2020-02-01T00:00:00Z"]
+    planned = cli.json("db", "retain", "--days", 30, "--dry-run")
+    assert [month["month"] for month in planned["dropped"]] == ["2020-01-01T00:00:00Z", "2020-03-01T00:00:00Z"]
+    assert [month["month"] for month in planned["kept"]][:1] == ["2020-02-01T00:00:00Z"]
     assert "2020-01" in cli.ok("db", "retain", "--days", 30, "--dry-run")
     set_days = Cli({**cli.environment, "FAIRPOST_RETENTION_DAYS": "30"})
     said = set_days.ok("db", "retain")

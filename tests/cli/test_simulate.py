@@ -129,7 +129,7 @@ def test_a_case_that_holds_is_printed_and_drawn(cli: Cli, tmp_path: Path, monkey
 
 def test_a_promise_that_does_not_hold_is_named_and_ends_with_1(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rest that counts as unjustified, because no provider is at fault."""
-    behaviour = replace(ZOO["gmail-401"], name="blameless", matter=Matter.NOBODY, is_closing=False)
+    behaviour = replace(ZOO["gmail-401"], name="blameless", matter=Matter.NEITHER, is_closing=False)
     monkeypatch.setitem(ZOO, "blameless", behaviour)
     monkeypatch.setattr(providers, "CASES", (Case(behaviour="blameless", form="100 ms", lasts_s=5),))
     shown = CliRunner().invoke(app, ["simulate", "providers"], env=cli.environment)

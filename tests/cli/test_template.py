@@ -305,8 +305,8 @@ def test_errors_of_a_preview(cli: Cli, welcome: str) -> None:
     ]
     both = (*preview, "--prospect", "a@b.test", "--field", "a=b")
     assert cli.wrong_errors([*wrong_fields, (both, ["--prospect", "--field"])], code=2) == []
-    nobody = (*preview, "--prospect", "nobody@example.com")
-    assert cli.wrong_errors([(nobody, ["nobody@example.com", "default"]), ((*preview, "--html"), ["welcome"])]) == []
+    unknown = (*preview, "--prospect", "nobody@example.com")
+    assert cli.wrong_errors([(unknown, ["nobody@example.com", "default"]), ((*preview, "--html"), ["welcome"])]) == []
 
 
 def test_html_alone_is_shown_as_it_is(cli: Cli) -> None:

@@ -394,7 +394,7 @@ def test_unthrottling_a_user_that_is_not_throttled_is_an_error_with_a_next_step(
     assert "fairpost user show --workspace acme 'ann lee'" in cli.error(
         "user", "unthrottle", "--workspace", "acme", "ann lee"
     )
-    assert [row["user"] for row in cli.json("user", "list")] == [None], "and nobody is registered by it"
+    assert [row["user"] for row in cli.json("user", "list")] == [None], "listing registers no user"
 
 
 def test_lifting_says_what_still_stands_in_the_way(cli: Cli) -> None:

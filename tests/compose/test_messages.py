@@ -174,7 +174,7 @@ def test_a_message_id_says_nothing_of_the_number_inside() -> None:
 
     public = message_id(7, "em_079kt5312d80w")
     assert re.fullmatch(r"<em_079kt5312d80w\.[0-9a-f]{16}@example\.org>", public)
-    assert message_id(8, "em_079kt5312d80w") == public, "whoever guesses the number cannot see that it was right"
+    assert message_id(8, "em_079kt5312d80w") == public, "a correct guess of the number cannot be confirmed"
     assert message_id(7, "em_f37gfthx8ab4h")[17:] != public[17:]
 
 
@@ -315,11 +315,11 @@ def boundaries(data: bytes) -> set[bytes]:
 
 def test_a_text_that_contains_its_own_boundary_gets_another() -> None:
     text = "x" * 100 + "\n" + "y" * 69 + "\n"
-    (foreseen,) = boundaries(message_of(content_of(text=text, html="h")).data)
-    evil = text[:101] + f"--{foreseen.decode()}\n".ljust(70, "y")
+    (expected,) = boundaries(message_of(content_of(text=text, html="h")).data)
+    evil = text[:101] + f"--{expected.decode()}\n".ljust(70, "y")
     message = message_of(content_of(text=evil, html="h"))
     assert len(evil.replace("\n", "\r\n")) == len(text.replace("\n", "\r\n")), "else the boundary is another one anyway"
-    assert foreseen not in boundaries(message.data)
+    assert expected not in boundaries(message.data)
     assert seen_by_stdlib(message.data).text == evil.replace("\n", "\r\n").encode()
     assert seen_by_rust(message.data).text == evil.replace("\n", "\r\n").encode()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fairpost.smtp.server import Security, Server
 
 REFUSED = "550 5.7.1 we take nothing from this sender"
-NOBODY = "550 5.1.1 no such user"
+NO_USER = "550 5.1.1 no such user"
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class RefusingServer:
                     self.conversations[domain] += 1
                     writer.write(f"{REFUSED if domain in self.refused else '250 2.1.0 fine'}\r\n".encode())
                 elif verb == "RCPT":
-                    writer.write(f"{NOBODY if '<gone' in line else '250 2.1.5 fine'}\r\n".encode())
+                    writer.write(f"{NO_USER if '<gone' in line else '250 2.1.5 fine'}\r\n".encode())
                 elif verb == "DATA":
                     writer.write(b"354 go on\r\n")
                     await writer.drain()

@@ -453,7 +453,7 @@ async def test_only_the_end_of_every_process_that_has_the_lock_is_proof(dead: De
         worker.kill()
         worker.wait()
         if ending == "fork":
-            assert await dead.clear() == 0, "it shares the lock, and nobody knows what it does"
+            assert await dead.clear() == 0, "another process shares the lock, and its state is unknown"
             os.kill(child, signal.SIGKILL)
             while machine_has(child):
                 pass

@@ -280,7 +280,7 @@ async def test_one_sleeping_worker_is_woken_for_one_e_mail(engine: Engine) -> No
         assert all(words in ([], [{"wake": account}]) for account, words in told.items())
         return [account for account, words in told.items() if words]
 
-    assert woken("@somebody") == []
+    assert woken("@other") == []
     one, other = woken("default"), woken("default")
     assert len(one) == len(other) == 1
     assert {*one, *other} == {worker.account for worker in resting}
@@ -415,7 +415,7 @@ async def test_deaths_are_counted_over_all_engines(engine: Engine, other: Engine
         one.parent.die(await one.start())
         assert await one.asks() == 0
         assert await deaths(engine.store) == nth
-        assert await engine.asks() == await other.asks() == 0, "it rests, whoever looks"
+        assert await engine.asks() == await other.asks() == 0, "every engine sees that it rests"
         hands.advance(rest_of(nth) + INSTANT)
     assert (await engine.store.account(account)).status == "suspended"
 
@@ -490,7 +490,7 @@ async def test_deaths_during_an_outage_are_not_counted_and_their_accounts_are_fr
             engine.parent.die(worker)
             away.clear()
             await away.wait()
-        while (await store.runtimes())[0].is_driven():  # noqa: ASYNC110 - a row tells nobody
+        while (await store.runtimes())[0].is_driven():  # noqa: ASYNC110 - a row sends no event
             await asyncio.sleep(0.01)
         running.cancel()  # in good order it would wait for the worker that it has asked for again
         await asyncio.wait([running])

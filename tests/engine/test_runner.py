@@ -529,7 +529,7 @@ async def test_a_long_send_keeps_its_lease(store: Store, account: AccountId) -> 
     class Slow(ScriptedTransport):
         async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
             before = await store.value("SELECT until FROM fairpost.leases")
-            while await store.value("SELECT until FROM fairpost.leases") <= before:  # noqa: ASYNC110 - a row tells nobody
+            while await store.value("SELECT until FROM fairpost.leases") <= before:  # noqa: ASYNC110 - a row sends no event
                 await asyncio.sleep(0.01)
             return await super().send(account, email, permission=permission)
 
@@ -707,13 +707,13 @@ async def test_every_step_of_an_account_is_one_request_that_another_may_commit(
         requests.append(request)
         return await store.take_step(request)
 
-    async def nobody_together(requests: Sequence[StepRequest]) -> list[StepAnswer | None]:
+    async def none_together(requests: Sequence[StepRequest]) -> list[StepAnswer | None]:
         return [None for _ in requests]
 
     emails = await enqueue(store, n=3)
     now_s = clock.monotonic()
     monkeypatch.setattr(clock, "monotonic", lambda: now_s)
-    together = Together(ClaimGroup(store), StepGroup(nobody_together, take_step))
+    together = Together(ClaimGroup(store), StepGroup(none_together, take_step))
     runner = await Runner.start(store, ScriptedTransport(()), account, owner="test", together=together)
     assert runner is not None
     assert [handled.email_id for handled in await runner.run_until_idle()] == emails

@@ -277,7 +277,7 @@ async def test_a_throttled_account_rests_longer_each_time_even_with_another_work
     assert await store.value("SELECT max(attempts) FROM fairpost.queue") == 0, "no try is used up"
     assert [outcome for email in emails for outcome in await log_of(store, email)] == ["deferred"] * 4
     await store.change_account("anna", {"delay_ms": 1})
-    assert (await store.account(account)).troubles.throttle_count == 0, "looked at anew"
+    assert (await store.account(account)).troubles.throttle_count == 0, "examined again"
 
 
 async def test_attempts_lost_to_consecutive_refusals_are_given_back(store: Store, hands: ManualClock) -> None:

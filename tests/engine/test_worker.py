@@ -147,7 +147,7 @@ async def test_two_workers_do_not_share_an_account(store: Store, account: Accoun
     worker = worker_for(store, account, transport, idle_s_max=600)
     running = asyncio.create_task(worker.run())
     async with asyncio.timeout(HANG_S):
-        while not (await store.runtimes())[0].is_driven():  # noqa: ASYNC110 - a row tells nobody
+        while not (await store.runtimes())[0].is_driven():  # noqa: ASYNC110 - a row sends no event
             await asyncio.sleep(0.01)
     assert await worker_for(store, account, Watched()).run() is Ending.TAKEN
     worker.finish()

@@ -246,18 +246,20 @@ def problems(findings: Findings) -> list[str]:
 
 
 def test_no_engine_is_a_note_and_waiting_mail_makes_it_a_problem() -> None:
-    nobody = replace(post(), owner=None, until=None)
-    idle = only(engine(facts=replace(FACTS, engines=(), accounts=[nobody], routes=[])))
+    undriven = replace(post(), owner=None, until=None)
+    idle = only(engine(facts=replace(FACTS, engines=(), accounts=[undriven], routes=[])))
     assert (idle.name, idle.grade, idle.then) == ("engine", Grade.NOTE, "fairpost work")
-    assert problems(engine(facts=replace(FACTS, engines=(), accounts=[nobody]))) == ["engine"]
+    assert problems(engine(facts=replace(FACTS, engines=(), accounts=[undriven]))) == ["engine"]
     later = Route(route="default", waiting=1, due=False, next_at=NOW + timedelta(days=1))
-    assert problems(engine(facts=replace(FACTS, engines=(), accounts=[nobody], routes=[later]))) == ["engine"]
+    assert problems(engine(facts=replace(FACTS, engines=(), accounts=[undriven], routes=[later]))) == ["engine"]
     left = {AccountId(1): InHand(sending=1)}
-    assert problems(engine(facts=replace(FACTS, engines=(), accounts=[nobody], routes=[], in_hand=left))) == ["engine"]
+    assert problems(engine(facts=replace(FACTS, engines=(), accounts=[undriven], routes=[], in_hand=left))) == [
+        "engine"
+    ]
     pause = Pause(
         since=NOW, until=None, reason=Reason("everything.paused_by_hand", note="wrong prices"), paused_by="ann"
     )
-    assert problems(engine(facts=replace(FACTS, engines=(), accounts=[nobody], pause=pause))) == []
+    assert problems(engine(facts=replace(FACTS, engines=(), accounts=[undriven], pause=pause))) == []
 
 
 def test_an_engine_that_drives_no_account_although_mail_is_ready_is_told() -> None:

@@ -178,7 +178,7 @@ async def test_a_database_that_has_gone_back_in_time_is_paused_also_while_the_en
     )
     assert remembered_at(home) in signs(await remember(store, home))
     assert (await pause_of(store))["restored"]
-    assert not (await remember(store, home)).is_sound, "the evidence stays until somebody resumes"
+    assert not (await remember(store, home)).is_sound, "the evidence stays until a person resumes"
     await resume(store)
     assert (await remember(store, home)).is_sound
     assert await pause_of(store) is None

@@ -84,7 +84,7 @@ def emails(draw: st.DrawFn) -> ShownEmail:
         )
     state = draw(st.sampled_from(State))
     later = [at := at + timedelta(seconds=draw(seconds)) for _ in range(3)]
-    is_in_hand = state in (State.CLAIMED, State.SENDING, State.IN_DOUBT)
+    is_claimed = state in (State.CLAIMED, State.SENDING, State.IN_DOUBT)
     is_begun = state in (State.SENDING, State.IN_DOUBT)
     due_at: datetime | None = START + timedelta(seconds=draw(seconds) - 86_400)
     if state is State.SCHEDULED:
@@ -93,9 +93,9 @@ def emails(draw: st.DrawFn) -> ShownEmail:
         EMAIL,
         state=state,
         reason=draw(st.sampled_from([None, Reason("email.cancelled", note="because")])),
-        account="sales" if is_in_hand or log else None,
+        account="sales" if is_claimed or log else None,
         due_at=due_at,
-        claimed_at=later[0] if is_in_hand else None,
+        claimed_at=later[0] if is_claimed else None,
         begun_at=later[1] if is_begun else None,
         finished_at=later[2] if state in FINAL else None,
         attempts=len(log) + is_begun,

@@ -46,7 +46,7 @@ PEOPLE = 5
 MANY = 400  # to send to for as long as a busy machine may take
 SETTLED_S_MAX = 200.0  # only against waiting for ever
 HOUR = timedelta(hours=1)
-NOBODY_LISTENS = 1
+CLOSED_PORT = 1
 
 
 @dataclass
@@ -250,9 +250,9 @@ SITUATIONS: dict[str, Situation] = {
     "one of two accounts without a server": Situation(
         one_of_two_broken, "account.sending", now="mail.sending", status=()
     ),
-    "server unreachable": Situation(with_account(lambda _: NOBODY_LISTENS), "account.server_unreachable"),
+    "server unreachable": Situation(with_account(lambda _: CLOSED_PORT), "account.server_unreachable"),
     "server unreachable, hourly limit reached": Situation(
-        with_account(lambda _: NOBODY_LISTENS, Limits(hourly_max=1)), "account.server_unreachable"
+        with_account(lambda _: CLOSED_PORT, Limits(hourly_max=1)), "account.server_unreachable"
     ),
     "server hangs": Situation(with_account(lambda servers: servers.hangs), "account.server_hangs"),
     "server hangs on the last e-mail": Situation(one_e_mail, "account.server_hangs"),
@@ -406,7 +406,7 @@ def wrong_in(found: Answers) -> dict[str, str]:
 
 
 async def until_true(look: Callable[[Iterable[str]], Awaitable[Answers]]) -> Answers:
-    """Waits until everything is true at the same time. Only what is not true yet is checked again: a busy machine takes
+    """Waits until everything is true at the same time. Only statements that are still untrue are checked again: a busy machine takes
     time.
     """
     wrong: dict[str, str] = {}

@@ -25,7 +25,7 @@ def opensmtpd(
     relay_to: tuple[str, int] | None = None,
     settings: str = "",
 ) -> Iterator[Server]:
-    """With a login, nobody else may send. `settings` are lines for smtpd.conf: "smtp max-message-size 1000".
+    """If a login is given, only its owner may send. `settings` are lines for smtpd.conf: "smtp max-message-size 1000".
 
     TLS, and passwords, which it takes over TLS only, need OpenSMTPD 7: the older ones cannot use a private key
     together with OpenSSL 3 (https://github.com/OpenSMTPD/OpenSMTPD/issues/1171), and Debian 12 has 6.8.

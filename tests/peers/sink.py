@@ -16,7 +16,7 @@ from tests.peers.received import Received, Server
 CONNECTIONS_MAX = 4096  # smtp-sink's own default is 256; the kernel caps the backlog at somaxconn, 4096 by default
 COUNTERS = re.compile(r"sess=(\d+) quit=(\d+) mesg=(\d+)")
 COUNTERS_BYTES_MAX = 1000  # each update is appended, some 30 bytes; the last one counts
-NOBODY = "nobody"  # when started by root, smtp-sink insists on switching to another user
+UNPRIVILEGED = "nobody"  # when started by root, smtp-sink insists on switching to another user
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +51,8 @@ def smtp_sink(*, flags: Sequence[str] = (), dump: bool = False, count: bool = Fa
         dumps.mkdir()
         command = [str(software.root / software.program("smtp-sink")), "-4", "-m", str(CONNECTIONS_MAX)]
         if os.geteuid() == 0:
-            command += ["-u", NOBODY]
-            os.chown(dumps, pwd.getpwnam(NOBODY).pw_uid, -1)
+            command += ["-u", UNPRIVILEGED]
+            os.chown(dumps, pwd.getpwnam(UNPRIVILEGED).pw_uid, -1)
         if dump:
             command += ["-d", "mail."]  # relative, because that user may not enter root's folder
         if count:

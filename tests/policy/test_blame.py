@@ -99,7 +99,7 @@ def test_no_sender_is_stopped_while_the_account_is_within_its_limit(
     assert exceeds or found == Blame()
     rest = [counts for name, counts in day.items() if name not in names(found)]
     still = sum(s for s, _ in rest) >= 20 and sum(b for _, b in rest) * 100 > percent * sum(s for s, _ in rest)
-    assert found.stop or not still, "what is left is within the limit, or stopped"
+    assert found.stop or not still, "the remaining rate is within the limit, or the account stops"
 
 
 def test_refusals_in_a_row_suspend_an_account_of_one_sender() -> None:
@@ -133,13 +133,13 @@ def test_a_streak_across_senders_is_the_accounts_fault() -> None:
     assert names(of_refusals(refused("bad"), *others[1:])) == ["bad"]
     both = of_refusals(refused("bad"), *others)
     assert both.stop is not None
-    assert both.accused == (), "what stops the account is nobody else's fault"
+    assert both.accused == (), "if the account itself stops, no sender is blamed"
 
 
 def test_an_established_sender_refused_where_nothing_passes_any_more_is_the_accounts_trouble() -> None:
     assert of_refusals(refused("old", **OLD)).stop is not None
     assert of_refusals(refused("bad"), refused("old", 1, **OLD)).stop is not None
-    assert of_refusals(refused("old", broken=True, **OLD)).stop is None, "something of somebody else passed meanwhile"
+    assert of_refusals(refused("old", broken=True, **OLD)).stop is None, "an e-mail of another sender passed meanwhile"
     for not_yet in (OLD | {"accepted": ESTABLISHED_SENT - 1}, OLD | {"since": NOW - timedelta(days=6, hours=23)}):
         found = of_refusals(refused("young", **not_yet))
         assert (names(found), found.stop) == (["young"], None)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from fairpost.model.account import Limits
 from fairpost.model.reason import Reason
 from fairpost.policy.forecast import (
-    Foreseen,
+    KeptForecast,
     NoForecast,
+    NoKeptForecast,
     Plan,
     Sender,
-    Unforeseen,
     curve_of,
     expected_by,
     forecast,
@@ -65,12 +65,12 @@ def test_no_token_is_returned_after_the_deadline() -> None:
 def test_a_stored_curve_reads_back_the_same() -> None:
     found = forecast(Plan(recipients=500), [sender(hourly_max=60)], now=NOW)
     kept = read_kept(in_writing(found, made_at=NOW, sent=70))
-    assert isinstance(kept, Foreseen)
+    assert isinstance(kept, KeptForecast)
     assert (kept.made_at, kept.ends_at, kept.emails, kept.sent) == (NOW, found.ends_at, 500, 70)
     assert kept.points == tuple((at, 70 + n) for at, n in curve_of(found))
-    none = Unforeseen(
+    none = NoKeptForecast(
         made_at=NOW, why=Reason("forecast.never_sends", account="anna", limit="daily_max", least=1, value=0)
     )
     assert read_kept(none_in_writing(none)) == none
     old = f'{{"made_at": "{NOW.isoformat()}", "why_none": "The relay big-relay is paused.", "account": "big-relay"}}'
-    assert read_kept(old) == Unforeseen(made_at=NOW, why=Reason("forecast.unknown"))
+    assert read_kept(old) == NoKeptForecast(made_at=NOW, why=Reason("forecast.unknown"))

@@ -28,7 +28,7 @@ from fairpost.policy.forecast import (
     track,
 )
 from fairpost.policy.forecast.buckets import buckets
-from fairpost.policy.forecast.outcome import Tally
+from fairpost.policy.forecast.outcome import SendCounts
 from fairpost.policy.forecast.pauses import mean_pause
 from fairpost.policy.forecast.runs import Run
 from fairpost.policy.limits import charge
@@ -382,14 +382,14 @@ def test_it_ends_when_the_simulation_one_by_one_does(data: st.DataObject, sender
 def recorded() -> Iterator[list[datetime]]:
     """Every moment at which something is sent."""
     moments: list[datetime] = []
-    add = Tally.add
+    add = SendCounts.add
 
-    def record(tally: Tally, sent: dict[str, dict[int, list[Run]]]) -> None:
+    def record(counts: SendCounts, sent: dict[str, dict[int, list[Run]]]) -> None:
         runs = [run for steps in sent.values() for of_step in steps.values() for run in of_step]
         moments.extend(run.start + n * run.interval for run in runs for n in range(run.size))
-        add(tally, sent)
+        add(counts, sent)
 
-    with patch.object(Tally, "add", record):
+    with patch.object(SendCounts, "add", record):
         yield moments
 
 

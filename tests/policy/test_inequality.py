@@ -63,11 +63,11 @@ def test_the_largest_share() -> None:
 
 @given(counts)
 def test_frequencies_give_the_same_figures_as_single_values(values: list[int]) -> None:
-    tally = {float(value): times for value, times in Counter(values).items()} | {99_999.0: 0}
-    assert gini(tally) == pytest.approx(gini(values))
-    assert jain(tally) == pytest.approx(jain(values))
-    assert largest_share(tally) == largest_share(values)
-    assert summary(tally) == summary(values)
+    counts = {float(value): times for value, times in Counter(values).items()} | {99_999.0: 0}
+    assert gini(counts) == pytest.approx(gini(values))
+    assert jain(counts) == pytest.approx(jain(values))
+    assert largest_share(counts) == largest_share(values)
+    assert summary(counts) == summary(values)
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=300), st.integers(0, 100))

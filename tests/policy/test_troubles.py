@@ -26,7 +26,7 @@ CUT = Report(reached=Reached.BEFORE_DOT, step=Step.BODY, error="the connection w
 CUT_AFTER_DOT = Report(reached=Reached.AFTER_DOT, step=Step.DOT, error="the connection was lost")
 HUNG = Report(reached=Reached.BEFORE_DOT, step=Step.RCPT, error="no answer to rcpt in time", is_silent=True)
 HUNG_AFTER_DOT = replace(HUNG, reached=Reached.AFTER_DOT, step=Step.DOT)
-NOBODY_THERE = Report(reached=Reached.UNTOUCHED, step=Step.CONNECT, error="connection refused")
+NO_SERVER = Report(reached=Reached.UNTOUCHED, step=Step.CONNECT, error="connection refused")
 
 
 def email(number: int, **more: object) -> Outgoing:
@@ -46,7 +46,7 @@ def email(number: int, **more: object) -> Outgoing:
     return replace(plain, **more)  # type: ignore[arg-type]
 
 
-class Course:
+class Account:
     """Attempts of one account, one after the other."""
 
     def __init__(self) -> None:
@@ -66,150 +66,150 @@ def rest_s(weighed: Weighed) -> float | None:
 
 @pytest.mark.parametrize("report", [LATER, FULL, CUT])
 def test_a_failure_about_one_email_uses_up_its_attempt_and_the_account_continues(report: Report) -> None:
-    course = Course()
+    account = Account()
     for _ in range(5):
-        weighed = course.tries(1, report)
+        weighed = account.tries(1, report)
         assert isinstance(weighed.verdict, Retry)
         assert weighed.rest is None
-        assert course.tries(2, TAKEN).verdict == Sent()
+        assert account.tries(2, TAKEN).verdict == Sent()
 
 
 def test_three_different_e_mails_in_a_row_with_the_same_answer_mean_the_account() -> None:
-    course = Course()
-    assert isinstance(course.tries(1, LATER).verdict, Retry)
-    assert isinstance(course.tries(2, LATER).verdict, Retry)
-    third = course.tries(3, LATER)
+    account = Account()
+    assert isinstance(account.tries(1, LATER).verdict, Retry)
+    assert isinstance(account.tries(2, LATER).verdict, Retry)
+    third = account.tries(3, LATER)
     assert isinstance(third.verdict, Deferred), "it has used up no try"
     assert third.forgiven == (1, 2)
     assert (third.rest and third.rest.reason, rest_s(third)) == (RestReason.BACK_OFF, 60)
-    fourth = course.tries(4, LATER)
+    fourth = account.tries(4, LATER)
     assert isinstance(fourth.verdict, Deferred)
     assert fourth.forgiven == (), "the others have theirs back already"
     assert rest_s(fourth) == 120, "it grows until something passes"
-    course.tries(5, TAKEN)
-    assert course.troubles == NO_TROUBLES
+    account.tries(5, TAKEN)
+    assert account.troubles == NO_TROUBLES
 
 
 def test_a_row_is_of_different_e_mails_with_one_answer_and_nothing_passed_between() -> None:
-    course = Course()
+    account = Account()
     for number, report in [(1, LATER), (1, LATER), (2, LATER), (3, CUT), (4, LATER), (5, LATER)]:
-        assert course.tries(number, report).rest is None
-    course.tries(6, TAKEN)
-    assert course.tries(7, LATER).rest is None
-    course.tries(8, NO_USER)
-    assert course.tries(9, LATER).rest is None
+        assert account.tries(number, report).rest is None
+    account.tries(6, TAKEN)
+    assert account.tries(7, LATER).rest is None
+    account.tries(8, NO_USER)
+    assert account.tries(9, LATER).rest is None
 
 
 @pytest.mark.parametrize(
     "text", ["4.2.2 mailbox full", "4.7.1 Greylisted, please try again", "4.7.1 Rate limit exceeded for this recipient"]
 )
 def test_failures_specific_to_recipients_are_not_a_streak(text: str) -> None:
-    course = Course()
+    account = Account()
     for number in range(10):
-        weighed = course.tries(number, replace(LATER, reply=Reply(451, text)))
+        weighed = account.tries(number, replace(LATER, reply=Reply(451, text)))
         assert isinstance(weighed.verdict, Retry)
         assert weighed.rest is None
 
 
 def test_in_a_row_the_last_try_of_an_e_mail_is_not_its_end() -> None:
-    course = Course()
-    course.tries(1, LATER)
-    course.tries(2, LATER)
-    assert isinstance(course.tries(3, LATER, attempt=4).verdict, Deferred)
-    assert isinstance(Course().tries(3, LATER, attempt=4).verdict, Failed)
+    account = Account()
+    account.tries(1, LATER)
+    account.tries(2, LATER)
+    assert isinstance(account.tries(3, LATER, attempt=4).verdict, Deferred)
+    assert isinstance(Account().tries(3, LATER, attempt=4).verdict, Failed)
 
 
 def test_in_a_row_who_got_it_and_who_is_dead_stays_so() -> None:
     people = ("ann@there.test", "bob@there.test")
-    course = Course()
-    course.tries(1, LATER)
-    course.tries(2, LATER)
+    account = Account()
+    account.tries(1, LATER)
+    account.tries(2, LATER)
     each = {"ann@there.test": Reply(550, "5.1.1 no such user"), "bob@there.test": LATER.reply or Reply(451, "")}
-    third = course.tries(3, replace(LATER, recipients=each), envelope=people)
+    third = account.tries(3, replace(LATER, recipients=each), envelope=people)
     assert isinstance(third.verdict, Retry)
     assert third.verdict.bounced == ("ann@there.test",)
     assert third.forgiven == (1, 2, 3)
 
 
 def test_connections_that_break_in_a_row_rest_the_account_for_seconds() -> None:
-    course = Course()
-    assert [rest_s(course.tries(n, CUT)) for n in (1, 2, 3, 4)] == [None, None, 1, 2]
-    course = Course()
-    assert [rest_s(course.tries(n, CUT_AFTER_DOT)) for n in (1, 2, 3)] == [None, None, 1]
-    assert course.tries(4, CUT_AFTER_DOT).verdict == InDoubt()
+    account = Account()
+    assert [rest_s(account.tries(n, CUT)) for n in (1, 2, 3, 4)] == [None, None, 1, 2]
+    account = Account()
+    assert [rest_s(account.tries(n, CUT_AFTER_DOT)) for n in (1, 2, 3)] == [None, None, 1]
+    assert account.tries(4, CUT_AFTER_DOT).verdict == InDoubt()
 
 
 @pytest.mark.parametrize(("report", "first_s"), [(TOO_FAST, 60), (GMAIL_503, 1)])
 def test_an_account_that_is_put_off_rests_longer_each_time_and_its_e_mails_lose_nothing(
     report: Report, first_s: int
 ) -> None:
-    course = Course()
-    weighed = [course.tries(n, report, attempt=4) for n in (1, 2, 3, 4)]
+    account = Account()
+    weighed = [account.tries(n, report, attempt=4) for n in (1, 2, 3, 4)]
     assert [rest_s(w) for w in weighed] == [first_s, 2 * first_s, 4 * first_s, 8 * first_s]
     assert all(isinstance(w.verdict, Deferred) for w in weighed)
-    again = Course()
+    again = Account()
     assert [rest_s(again.tries(1, report)) for _ in range(2)] == [first_s, 2 * first_s], "with a single e-mail, too"
 
 
 @pytest.mark.parametrize(("report", "first_s"), [(TOO_FAST, 60), (GMAIL_503, 1)])
 def test_an_e_mail_put_off_three_times_while_others_pass_is_to_blame_itself(report: Report, first_s: int) -> None:
-    course = Course()
+    account = Account()
     for due_s in (None, 60):
-        weighed = course.tries(1, report)
+        weighed = account.tries(1, report)
         assert isinstance(weighed.verdict, Deferred)
         assert weighed.verdict.due_at == (None if due_s is None else NOW + timedelta(seconds=due_s))
         assert rest_s(weighed) == first_s
-        course.tries(2, TAKEN)
+        account.tries(2, TAKEN)
     for attempt in (1, 2, 3):
-        weighed = course.tries(1, report, attempt=attempt)
+        weighed = account.tries(1, report, attempt=attempt)
         assert isinstance(weighed.verdict, Retry), "from now on it uses up its tries"
         assert weighed.rest is None
-    assert isinstance(course.tries(1, report, attempt=4).verdict, Failed)
+    assert isinstance(account.tries(1, report, attempt=4).verdict, Failed)
 
 
 def test_an_account_for_which_nothing_passes_blames_no_e_mail() -> None:
-    course = Course()
+    account = Account()
     for _ in range(10):
         for number in (1, 2):
-            assert isinstance(course.tries(number, TOO_FAST).verdict, Deferred)
+            assert isinstance(account.tries(number, TOO_FAST).verdict, Deferred)
 
 
 def test_the_cache_has_a_limit() -> None:
-    course = Course()
+    account = Account()
     for number in range(100):
-        course.tries(number, TOO_FAST)
-        course.tries(1000, TAKEN)
-    assert len(course.troubles.put_off) <= SUSPECTS_MAX
+        account.tries(number, TOO_FAST)
+        account.tries(1000, TAKEN)
+    assert len(account.troubles.put_off) <= SUSPECTS_MAX
     for number in range(100):
-        course.tries(number, LATER)
-    assert len(course.troubles.refused) <= 3
+        account.tries(number, LATER)
+    assert len(account.troubles.refused) <= 3
 
 
 @pytest.mark.parametrize("report", [HUNG, HUNG_AFTER_DOT])
 def test_after_a_silence_the_rest_grows_only_when_another_e_mail_is_met_by_silence(report: Report) -> None:
-    course = Course()
-    assert [rest_s(course.tries(n, report)) for n in (1, 1, 1, 2, 3)] == [1, 1, 1, 2, 4]
-    assert course.troubles.last == 3
-    course.tries(4, TAKEN)
-    assert rest_s(course.tries(3, report)) == 1
+    account = Account()
+    assert [rest_s(account.tries(n, report)) for n in (1, 1, 1, 2, 3)] == [1, 1, 1, 2, 4]
+    assert account.troubles.last == 3
+    account.tries(4, TAKEN)
+    assert rest_s(account.tries(3, report)) == 1
 
 
 def test_a_server_that_is_not_there_rests_the_account_up_to_a_minute() -> None:
-    course = Course()
-    weighed = [course.tries(1, NOBODY_THERE) for _ in range(9)]
+    account = Account()
+    weighed = [account.tries(1, NO_SERVER) for _ in range(9)]
     assert [rest_s(w) for w in weighed] == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert {type(w.verdict) for w in weighed} == {Untouched}
 
 
 def test_a_server_that_names_a_moment_is_obeyed() -> None:
     moment = NOW + timedelta(hours=2)
-    weighed = Course().tries(1, replace(GMAIL_503, retry_at=moment))
+    weighed = Account().tries(1, replace(GMAIL_503, retry_at=moment))
     assert weighed.rest is not None
     assert weighed.rest.until == moment
 
 
 def test_a_bounce_shows_that_the_account_is_served() -> None:
-    course = Course()
-    course.tries(1, TOO_FAST)
-    assert course.tries(2, NO_USER).verdict == Bounced(("ann@there.test",))
-    assert course.troubles == Troubles(put_off={EmailId(1): 1})
+    account = Account()
+    account.tries(1, TOO_FAST)
+    assert account.tries(2, NO_USER).verdict == Bounced(("ann@there.test",))
+    assert account.troubles == Troubles(put_off={EmailId(1): 1})

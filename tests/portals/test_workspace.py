@@ -151,7 +151,7 @@ async def test_a_change_is_seen_at_once_by_other_processes(ours: WorkspacePortal
     assert await ours.remove_override("shop", "hub", "tfa")
     assert await said() == built_in
     await ours.put_override("shop", "hub", "tfa", OWN)
-    assert await said() == "482913, says the shop", "what was removed and written anew is another revision"
+    assert await said() == "482913, says the shop", "a portal removed and written again has a new revision"
 
 
 async def test_compiled_templates_are_cached_until_they_change(

@@ -211,7 +211,7 @@ async def test_text_from_strangers_is_shortened_and_harmless() -> None:
         "noise",
         "noise with our id",
         "cut off",
-        "somebody else's id",
+        "another domain's id",
         "truncated, and no TCP",
     ],
 )

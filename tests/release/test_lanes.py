@@ -119,7 +119,7 @@ async def test_bad_queue_health_limits_the_low_tiers_and_leaves_no_slot_unused(s
     assert bad_day.total() == 100
     for user in ("vip", "plain", "young"):
         await store.hold("w0", "user", user, reason="test", now=START)
-    assert await shares(0.1) == {"bad": 100}, "with nobody else there is no bound"
+    assert await shares(0.1) == {"bad": 100}, "a lone sender has no bound"
 
 
 async def test_a_tier_counts_at_once_for_what_is_queued(store: Store) -> None:

@@ -129,7 +129,7 @@ async def test_nothing_is_begun_after_a_pause_was_committed_however_many_are_at_
     tasks = [asyncio.create_task(work(runner)) for runner in runners if runner]
     for _ in range(ROUNDS):
         enough = await begun(store) + 2 * WORKERS
-        while await begun(store) < enough:  # noqa: ASYNC110 - a row tells nobody
+        while await begun(store) < enough:  # noqa: ASYNC110 - a row sends no event
             await asyncio.sleep(0.005)
         await pause(store)
         at_pause = await begun(store)

@@ -133,13 +133,13 @@ async def test_nothing_is_left_of_a_person_in_any_table(bench: Bench) -> None:
     )
     assert len(await rows_with(store, *FORMS)) > 12
 
-    foreseen = await persons.foresee(store, ANN.upper(), workspace=None)
+    planned = await persons.preview(store, ANN.upper(), workspace=None)
     done = await persons.erase(store, ANN.upper(), workspace=None)
     assert await rows_with(store, *FORMS, "Ann Lee") == []
     assert (done.prospects, done.suppressions, done.inbox_mails, done.events) == (1, 2, 1, 1)
     assert done.in_hand == ()
     assert (done.emails, done.cancelled) == (2, 2)
-    assert foreseen == done
+    assert planned == done
     told = await store.fetch("SELECT subject, detail FROM fairpost.events WHERE kind = 'person_erased'")
     assert [row["subject"] for row in told] == [done.address_hash]
     assert await store.value("SELECT count(*) FROM fairpost.queue") == 1, "the other prospect's"

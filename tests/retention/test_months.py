@@ -46,10 +46,10 @@ async def test_old_months_go_whole_and_later_ones_stay(past: Past, store: Store)
     file = {"filename": "a.txt", "data": base64.b64encode(b"a").decode()}
     old, young = await past.finished(attachments=[file], tags={"a": "b"}), await past.finished(None)
     assert await past.rows(old) == {"contents": 1, "attachments": 1, "emails": 1, "labels": 1, "tag_marks": 1}
-    foreseen = await retention.old_months(store, before=LIMIT)
-    assert [(f"{m.month:%Y-%m}", m.kept) for m in foreseen] == [("2020-01", None), ("2020-02", None), ("2020-03", None)]
-    assert foreseen[0].bytes > foreseen[1].bytes > 0
-    assert foreseen[0].partitions == tuple(
+    planned = await retention.old_months(store, before=LIMIT)
+    assert [(f"{m.month:%Y-%m}", m.kept) for m in planned] == [("2020-01", None), ("2020-02", None), ("2020-03", None)]
+    assert planned[0].bytes > planned[1].bytes > 0
+    assert planned[0].partitions == tuple(
         f"{table}_2020_01" for table in ("attachments", "attempts", "contents", "emails", "labels", "tag_marks")
     )
     assert await drop(store) == ["2020-01", "2020-02", "2020-03"]

@@ -366,7 +366,7 @@ PUT_ON_THE_LIST = "INSERT INTO fairpost.suppressions VALUES ('w1', $1, 'r', now(
 async def until_it_waits(conn: Any) -> None:
     sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     async with asyncio.timeout(60):
-        while not await conn.fetchval(sql):  # noqa: ASYNC110 - the database tells nobody
+        while not await conn.fetchval(sql):  # noqa: ASYNC110 - the database cannot notify us
             await asyncio.sleep(0.01)
 
 

@@ -54,7 +54,7 @@ class Post:
 
     def begin(self, id_: int) -> None:
         self.sends[id_] += 1
-        assert self.sends[id_] <= 1 + self.allowed[id_], f"e-mail {id_} went out twice, and nobody had decided so"
+        assert self.sends[id_] <= 1 + self.allowed[id_], f"e-mail {id_} went out twice without a decision to resend it"
 
 
 class Hammer:
@@ -100,7 +100,7 @@ class Hammer:
             rows = await Store(conn).enqueue_many(emails)
             await asyncio.sleep(self.dice.random() * 0.02)  # transactions end in another order than they began
             if self.dice.random() < 0.1:
-                raise asyncpg.InterfaceError("the caller changed his mind: rolled back")
+                raise asyncpg.InterfaceError("the caller rolled back")
         self.accepted.extend(row["id"] for row in rows)
         await asyncio.sleep(0.1)
 
@@ -250,7 +250,7 @@ async def hammer_and_check(hammer: Hammer, store: Store) -> None:
     final = {r["id"]: r["state"] for r in await store.fetch("SELECT id, state::text FROM fairpost.emails")}
     left = await store.fetch("SELECT state::text, route, workspace, count(*) FROM fairpost.queue GROUP BY 1, 2, 3")
     assert [tuple(row) for row in left] == [], "everything is settled"
-    assert set(hammer.accepted) <= set(final), "what was committed is not lost"
+    assert set(hammer.accepted) <= set(final), "no committed e-mail is lost"
     for id_, sends in hammer.post.sends.items():
         assert final[id_] == "sent" or sends <= hammer.post.allowed[id_], "what went out says so"
     assert set(final.values()) == {"sent", "cancelled"}

@@ -58,7 +58,7 @@ class Conversation:
                 case Deliver():
                     self._deliver(talk)
                 case EndEmpty():
-                    assert not self._somebody(), "an empty message to somebody"
+                    assert not self._has_recipient(), "an empty message to a recipient"
                     self._wire.write_end(b"")
                     talk.end_written()
                     talk.answered(self._answer())
@@ -72,7 +72,7 @@ class Conversation:
             talk.answered(early)
             return
         assert self._code(Step.MAIL) < 300
-        assert self._somebody()
+        assert self._has_recipient()
         assert self._code(Step.DATA) == 354
         self._wire.write_end(stuffed(self._message.data))
         talk.dot_written()
@@ -89,7 +89,7 @@ class Conversation:
         self._answers.append(answer)
         return answer
 
-    def _somebody(self) -> bool:
+    def _has_recipient(self) -> bool:
         return any(answer.step is Step.RCPT and answer.reply.code < 300 for answer in self._answers)
 
     def _code(self, step: Step) -> int:

@@ -36,7 +36,7 @@ class Script:
     features_under_tls: tuple[str, ...] | None = None  # None: the same
     tls: ssl.SSLContext | None = None
     knows_ehlo: bool = True
-    takes_nobody: bool = False  # a 354 comes all the same
+    takes_no_recipient: bool = False  # a 354 comes all the same
     commands: list[str] = field(default_factory=list)
     taken: list[bytes] = field(default_factory=list)  # complete messages with a recipient, answered or not
     connections: int = 0
@@ -125,12 +125,12 @@ class Conversation:
 
     async def _rcpt(self) -> None:
         self._recipients += 1
-        usual = "550 5.1.1 no such user" if self._script.takes_nobody else "250 2.1.5 fine"
+        usual = "550 5.1.1 no such user" if self._script.takes_no_recipient else "250 2.1.5 fine"
         said = await self._answer("first rcpt" if self._recipients == 1 else "last rcpt", usual)
         self._accepted += said.startswith("2")
 
     async def _data(self) -> None:
-        usual = "354 go on" if self._accepted or self._script.takes_nobody else "554 5.5.1 no valid recipients"
+        usual = "354 go on" if self._accepted or self._script.takes_no_recipient else "554 5.5.1 no valid recipients"
         if not (await self._answer("data", usual)).startswith("354"):
             return
         if self._script.at == "body" and self._message == self._script.on_message:

@@ -107,11 +107,11 @@ async def test_permission_is_asked_once_and_only_when_the_server_waits_for_the_m
     assert len(heard) == 1
 
 
-# ── nobody wants it ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── no recipient is accepted ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_354_without_recipients_is_ended_with_a_lone_dot_and_the_connection_stays_usable() -> None:
-    script = Script(takes_nobody=True)
+    script = Script(takes_no_recipient=True)
 
     def permission() -> bool:
         raise AssertionError("there is nothing to permit")
@@ -124,7 +124,7 @@ async def test_a_354_without_recipients_is_ended_with_a_lone_dot_and_the_connect
 
 
 async def test_the_connection_may_break_after_everybody_was_refused() -> None:
-    script = Script(takes_nobody=True, at="dot", misdeed=CUT)
+    script = Script(takes_no_recipient=True, at="dot", misdeed=CUT)
     [report] = await send_all(script, MESSAGE)
     assert report.reached is Reached.REPLIED
     assert report.reply is not None

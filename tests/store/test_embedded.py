@@ -497,7 +497,7 @@ def test_an_ordinary_user_can_do_it_too(public_dir: Path) -> None:
     user = pwd.getpwnam("nobody")
     programs = binaries.find_binaries()
     if not identity.as_user(user.pw_uid, user.pw_gid).can_run(programs.postgres, "--version"):
-        pytest.skip(f"user nobody cannot reach {programs.postgres}")
+        pytest.skip(f"user `nobody` cannot reach {programs.postgres}")
     os.chown(public_dir, user.pw_uid, user.pw_gid)
     psql = programs.directory / "psql"
     with run_python(START_AS_USER, public_dir / "home", user.pw_uid, user.pw_gid, psql) as child:
@@ -533,7 +533,7 @@ def test_a_server_in_another_container_is_left_alone(make_server: ServerMaker, t
 
 def test_a_folder_of_another_user_is_refused(public_dir: Path) -> None:
     if not AS_ROOT:
-        pytest.skip("only root can make a folder of somebody else")
+        pytest.skip("only root can make a folder of another user")
     user = pwd.getpwnam("nobody")
     (public_dir / "home" / "postgres").mkdir(parents=True)
     with run_python(START_AS_USER, public_dir / "home", user.pw_uid, user.pw_gid, "psql") as child:
@@ -548,7 +548,7 @@ def no_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_namespaces")
-async def test_root_without_namespaces_runs_it_as_nobody(new_server: ServerMaker, public_dir: Path) -> None:
+async def test_root_without_namespaces_runs_it_unprivileged(new_server: ServerMaker, public_dir: Path) -> None:
     server = new_server(public_dir / "home")
     assert await ask(server.start(), "select 1") == 1
     assert server.status().data_dir.stat().st_uid == pwd.getpwnam("nobody").pw_uid
@@ -560,7 +560,7 @@ async def test_root_without_namespaces_runs_it_as_nobody(new_server: ServerMaker
 
 
 @pytest.mark.usefixtures("no_namespaces")
-async def test_root_without_namespaces_copies_programs_nobody_can_reach(
+async def test_root_without_namespaces_copies_programs_that_others_can_reach(
     new_server: ServerMaker, public_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = binaries.find_binaries()
@@ -580,7 +580,7 @@ async def test_root_without_namespaces_copies_programs_nobody_can_reach(
 
 
 @pytest.mark.usefixtures("no_namespaces")
-def test_root_without_namespaces_says_so_when_nobody_cannot_enter(new_server: ServerMaker, tmp_path: Path) -> None:
+def test_root_without_namespaces_says_so_when_the_folder_is_closed(new_server: ServerMaker, tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     with pytest.raises(EmbeddedServerError, match=r"nobody .*FAIRPOST_HOME"):
         new_server().start()
@@ -589,11 +589,11 @@ def test_root_without_namespaces_says_so_when_nobody_cannot_enter(new_server: Se
 async def test_root_runs_a_server_as_the_owner_of_its_data(make_server: ServerMaker, public_dir: Path) -> None:
     if not AS_ROOT:
         pytest.skip("needs root")
-    nobody = pwd.getpwnam("nobody")
+    unprivileged = pwd.getpwnam("nobody")
     server = make_server(public_dir / "home")
     for path in [public_dir / "home", *(public_dir / "home").rglob("*")]:
-        os.chown(path, nobody.pw_uid, nobody.pw_gid)
+        os.chown(path, unprivileged.pw_uid, unprivileged.pw_gid)
     assert await ask(server.start(), "select 1") == 1
     owners = {path.stat().st_uid for path in (public_dir / "home").rglob("*")}
     server.stop()
-    assert owners == {nobody.pw_uid}
+    assert owners == {unprivileged.pw_uid}

@@ -1,5 +1,5 @@
-"""What an operation reads is bounded, whatever the planner knows of the tables: nothing, what was true when they were empty, or what was true before they
-were emptied. The database counts the rows and index entries that it reads."""
+"""Each operation reads a bounded number of rows and index entries, as counted by the database, whether the tables have no
+statistics, statistics from when they were empty, or statistics from before they were emptied."""
 
 import json
 import re
@@ -271,10 +271,10 @@ async def look(watch: Watch) -> None:
     await watch("wrong gates", campaigns.wrong_gates)
     await watch("campaigns unforeseen", lambda s: campaign_progress.launched_unforeseen(s, now=now))
     await watch("take a turn", lambda s: campaign_progress.take_turn(s, now=now, turn_s=60))
-    stirs = await watch("dirty_senders", senders.dirty_senders)
+    dirty = await watch("dirty_senders", senders.dirty_senders)
     await watch("senders to look at", lambda s: senders.to_look_at(s, now=now))
     await watch("senders with activity", lambda s: senders.with_activity(s, [SenderId(workspace="whale", name="u")]))
-    await watch("stirs settled", lambda s: senders.settled(s, stirs))
+    await watch("dirty settled", lambda s: senders.settled(s, dirty))
     await watch("settle_homes", senders.settle_homes)
     await watch("senders untold", senders.untold)
     await watch("give up pinned", lambda s: pinned.give_up(s, most=100))

@@ -43,7 +43,7 @@ async def test_volume_counts_when_it_is_due_and_once(store: Store, account: Acco
     await stage(store)
     found = await active(store)
     assert found.hours == {HOUR: Counts(volume=3), HOUR + timedelta(hours=2): Counts(volume=5)}
-    assert set((await senders.dirty_senders(store)).users) == {ANN}, "and nobody without a name is scored"
+    assert set((await senders.dirty_senders(store)).users) == {ANN}, "mail without a user is not scored"
 
     lease = await store.take_lease(account, owner="x", seconds=60, now=NOW)
     assert lease is not None
@@ -66,9 +66,9 @@ async def test_bookings_of_an_account_add_up(store: Store, account: AccountId) -
     assert (await active(store)).hours == {HOUR: Counts(sent=2, bounced=2, rejected=2)}
     row = await store.row("SELECT n, total_us, buckets FROM fairpost.measures")
     assert (row["n"], row["total_us"], json.loads(row["buckets"])) == (4, 20, {"1": 2, "2": 2})
-    stirs = await senders.dirty_senders(store)
-    assert set(stirs.users) == {ANN}
-    await senders.settled(store, stirs)
+    dirty = await senders.dirty_senders(store)
+    assert set(dirty.users) == {ANN}
+    await senders.settled(store, dirty)
     assert (await senders.dirty_senders(store)).users == {}
     assert await store.fetch(sql, account, lease.epoch + 1, json.dumps([one]), "[]", NOW) == []
     assert (await active(store)).hours == {HOUR: Counts(sent=2, bounced=2, rejected=2)}, "a lost lease books nothing"
@@ -85,7 +85,7 @@ async def test_hours_become_days_when_none_of_the_day_counts_any_more(store: Sto
     await put(datetime(2030, 1, 8, 1, tzinfo=UTC), 2)
     await put(datetime(2030, 1, 9, 13, tzinfo=UTC), 5)
     before = await active(store)
-    assert before.days == {date(2030, 1, 8): 9}, "also before somebody folds them"
+    assert before.days == {date(2030, 1, 8): 9}, "also before they are merged"
     assert await senders.fold(store, now=NOW)
     found = await active(store)
     assert found == before

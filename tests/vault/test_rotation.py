@@ -227,7 +227,7 @@ async def test_a_password_that_is_set_while_others_are_resealed_is_not_lost(
     store: Store, url: str, vault: Vault
 ) -> None:
     class Interrupted(Store):
-        """Somebody sets a password between reading and writing."""
+        """Set a password between reading and writing."""
 
         async def replace_secrets(self, *given: object) -> bool:
             if "late" not in await passwords(self, vault):

@@ -1,4 +1,4 @@
-"""What is sealed opens with its key and for its account, and every other case is told apart."""
+"""A sealed secret opens with its key and for its account only. Each failure has its own error."""
 
 from base64 import b64decode, b64encode
 from pathlib import Path

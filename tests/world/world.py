@@ -166,7 +166,7 @@ def _start(url: str, case: Case, home: Path) -> Engine:
 
 
 async def _end(engines: Sequence[Engine], store: Store, visits: Visits) -> None:
-    """What does not end by itself is killed; of what it was at, nobody can say whether it is logged."""
+    """Kill a process that does not end by itself. Its last e-mail may be missing from the log."""
     with_patience = [asyncio.to_thread(engine.process.wait, 3.0) for engine in engines]
     await asyncio.gather(*with_patience, return_exceptions=True)
     for engine in engines:

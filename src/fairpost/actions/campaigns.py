@@ -243,7 +243,7 @@ async def schedule(actor: Actor, request: Named, store: Store) -> Launched:
     campaign = await _campaign(store, request)
     if campaign.state not in UNDER_WAY:
         raise wrong_state(campaign, "schedule")
-    already = await launching.begin_anew(store, campaign, now=await store.now())
+    already = await launching.begin_again(store, campaign, now=await store.now())
     await _record(actor, store, "schedule", campaign)
     return Launched(campaign=campaign, already=already)
 

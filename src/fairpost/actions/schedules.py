@@ -43,7 +43,7 @@ class ScheduleSet:
     after: StoredSchedule
 
     @property
-    def began_anew(self) -> bool:
+    def is_replanned(self) -> bool:
         """Whether a running ramp-up was replaced by a different one, which starts from the beginning."""
         before, after = _ramp_up(self.before.schedule), _ramp_up(self.after.schedule)
         return self.before.first_day is not None and before != after != NO_RAMP_UP

@@ -24,7 +24,7 @@ class Suppress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unsuppress:
+class RemoveSuppression:
     workspace: str
     address: str
 
@@ -69,7 +69,7 @@ async def add(actor: Actor, request: Suppress, store: Store) -> Suppressed:
 
 
 @action("suppression.remove")
-async def remove(actor: Actor, request: Unsuppress, store: Store) -> None:
+async def remove(actor: Actor, request: RemoveSuppression, store: Store) -> None:
     address = await store.parse_address(request.address)
     if address is None or not await suppressions.unsuppress(store, request.workspace, address):
         if request.workspace == EVERYBODY:

@@ -176,11 +176,11 @@ async def signed_in_of(
 ) -> SignedIn:
     region, _, token = request.cookies.get(SESSION_COOKIE, "").partition(".")
     if not token or (region != HOME and region not in service.regions):
-        raise _nobody()
+        raise _not_signed_in()
     async with service.auth_store(region) as store:
         session = await sessions.session_of(store, token)
         if session is None or (session.person.workspace is None) != (region == HOME):
-            raise _nobody()
+            raise _not_signed_in()
         turn = await workspaces.take_turn(store, f"person {session.person.id}", PERSON_PER_MINUTE)
     _note_actor(request, "admin" if session.person.role is Role.ADMIN else "person", session.person.workspace)
     _tell_turn(request, turn)
@@ -203,7 +203,7 @@ def _require_own_page(request: Request, service: Service, token: str, csrf_token
         raise ApiError("csrf", "Send your session's csrf_token as X-CSRF-Token.")
 
 
-def _nobody() -> ApiError:
+def _not_signed_in() -> ApiError:
     return ApiError(
         "unauthenticated", "Authentication required: the key or session is missing, unknown, expired or revoked."
     )

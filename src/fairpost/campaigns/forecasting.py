@@ -12,12 +12,12 @@ from fairpost.model.reason import Reason
 from fairpost.policy.calendar import day_start
 from fairpost.policy.forecast import (
     Forecast,
-    Foreseen,
+    KeptForecast,
     NoForecast,
+    NoKeptForecast,
     Pending,
     Plan,
     Sender,
-    Unforeseen,
     forecast,
     in_writing,
     none_in_writing,
@@ -78,7 +78,7 @@ async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
     )
 
 
-async def foresee(store: Store, campaign: Campaign, *, now: datetime, seconds_max: float | None = None) -> Forecast:
+async def compute(store: Store, campaign: Campaign, *, now: datetime, seconds_max: float | None = None) -> Forecast:
     """Computes the forecast. Raises NoForecast if the campaign would never finish, or if the computation takes too
     long.
     """
@@ -92,7 +92,7 @@ async def foresee(store: Store, campaign: Campaign, *, now: datetime, seconds_ma
 async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
     """Stores the forecast once, at launch. If there is none, the reason is stored instead, and the launch continues."""
     with suppress(*DRIVER_ERRORS):  # an engine stores it later
-        written = await _foreseen_in_writing(store, campaign, now=now, sent=0)
+        written = await _forecast_in_writing(store, campaign, now=now, sent=0)
         failpoint("before_forecast")
         await campaigns.keep_forecast(store, campaign, written)
         failpoint("after_forecast")
@@ -101,25 +101,25 @@ async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
 async def look_out(store: Store, campaign: Campaign, *, now: datetime) -> str:
     """Returns the revised forecast for the remaining e-mails in its stored form."""
     known = await campaign_progress.snapshot(store, campaign)
-    return await _foreseen_in_writing(store, campaign, now=now, sent=known.sent if known else 0)
+    return await _forecast_in_writing(store, campaign, now=now, sent=known.sent if known else 0)
 
 
-async def foreseen(store: Store, campaign: Campaign) -> Foreseen | None:
+async def kept_forecast(store: Store, campaign: Campaign) -> KeptForecast | None:
     """Returns the forecast at launch."""
     text = await campaigns.kept_forecast(store, campaign)
     read = read_kept(text) if text is not None else None
-    return read if isinstance(read, Foreseen) else None
+    return read if isinstance(read, KeptForecast) else None
 
 
-async def _foreseen_in_writing(store: Store, campaign: Campaign, *, now: datetime, sent: int) -> str:
+async def _forecast_in_writing(store: Store, campaign: Campaign, *, now: datetime, sent: int) -> str:
     try:
-        found = await foresee(store, campaign, now=now, seconds_max=SECONDS_MAX)
+        found = await compute(store, campaign, now=now, seconds_max=SECONDS_MAX)
     except DRIVER_ERRORS:
         raise
     except NoForecast as error:
-        return none_in_writing(Unforeseen(made_at=now, why=error.reason))
+        return none_in_writing(NoKeptForecast(made_at=now, why=error.reason))
     except Exception as error:
-        return none_in_writing(Unforeseen(made_at=now, why=Reason("forecast.crashed", error=type(error).__name__)))
+        return none_in_writing(NoKeptForecast(made_at=now, why=Reason("forecast.crashed", error=type(error).__name__)))
     return in_writing(found, made_at=now, sent=sent)
 
 

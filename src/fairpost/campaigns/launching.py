@@ -74,7 +74,7 @@ async def set_going(
     return await campaigns.campaign_by_id(store, campaign.id)
 
 
-async def begin_anew(store: Store, campaign: Campaign, *, now: datetime) -> int:
+async def begin_again(store: Store, campaign: Campaign, *, now: datetime) -> int:
     """Starts again from the first prospect, to include recipients added since the launch. Call `schedule` next.
 
     Returns the number of existing e-mails. Raises Refusal if the campaign is not running.

@@ -23,7 +23,7 @@ from fairpost.store.header_fields import raw
 from fairpost.store.store import Store
 from fairpost.templates.rendering import Rendered, Template, compile_template
 
-NOBODY = Mailbox(address="nobody@localhost")  # used if there is no account
+NO_ACCOUNT = Mailbox(address="nobody@localhost")  # used if there is no account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ async def preview(
     link = f"{base.rstrip('/')}{PATH}/preview" if base else None
     said = await asyncio.to_thread(_said, Template(subject=subject, text=text, html=html), prospect, link)
     accounts = await store.accounts(serving=[campaign.route])
-    sender = Mailbox(address=accounts[0].address, name=accounts[0].display_name) if accounts else NOBODY
+    sender = Mailbox(address=accounts[0].address, name=accounts[0].display_name) if accounts else NO_ACCOUNT
     content = _content(said, await campaigns.header_fields_of_step(store, campaign, number))
     message = compose(_outgoing(campaign, prospect, content, link), prepare(content), sender=sender, date=now)
     subjects = await subjects_of(store, campaign)

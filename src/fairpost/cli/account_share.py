@@ -25,7 +25,9 @@ def share(
             "--current-limits", help="Treat the account's current limits in this region as the total to divide."
         ),
     ] = False,
-    anew: Annotated[bool, typer.Option("--anew", hidden=True)] = False,  # the earlier name of --current-limits
+    old_current_limits: Annotated[
+        bool, typer.Option("--anew", hidden=True)
+    ] = False,  # the earlier name of --current-limits
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change, without changing anything.")
     ] = False,
@@ -42,7 +44,7 @@ def share(
 
     settings = read_settings()
     plan = asyncio.run(
-        _share(settings, name, _percents(slices), current_limits=current_limits or anew, dry_run=dry_run)
+        _share(settings, name, _percents(slices), current_limits=current_limits or old_current_limits, dry_run=dry_run)
     )
     if as_json:
         print_json({"name": name, "written": not dry_run, "whole": plan.whole, "slices": plan.slices})

@@ -39,7 +39,7 @@ def list_(as_json: AsJson = False) -> None:
     from fairpost.auth.membership import people
 
     found = with_home_store(lambda home: people(home, None))
-    auth_view.show_people(found, nobody="No admins yet. See: fairpost admin invite --help", as_json=as_json)
+    auth_view.show_people(found, none="No admins yet. See: fairpost admin invite --help", as_json=as_json)
 
 
 @app.command()

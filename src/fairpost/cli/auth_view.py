@@ -159,14 +159,14 @@ def _show_link(offered: Offered, page: "Page", does: str, *, as_json: bool) -> N
     typer.echo(url)
 
 
-def show_people(found: "Sequence[Person]", *, nobody: str, as_json: bool) -> None:
+def show_people(found: "Sequence[Person]", *, none: str, as_json: bool) -> None:
     if as_json:
         print_json([facts(person) for person in found])
     elif found:
         columns = ("address", "name", "role", "state", "last sign-in")
         print_table(columns, ((p.address, p.name, p.role, state_of(p), _seen(p)) for p in found))
     else:
-        typer.echo(nobody)
+        typer.echo(none)
 
 
 def facts(person: Person) -> dict[str, object]:

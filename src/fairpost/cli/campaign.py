@@ -388,14 +388,14 @@ def progress(name: Name, workspace: Workspace = None, as_json: AsJson = False) -
     \b
     Example: fairpost campaign progress spring
     """
-    from fairpost.cli.campaign_progress_view import course_facts, print_course
+    from fairpost.cli.campaign_progress_view import print_progress, progress_facts
     from fairpost.observe.campaign_progress import view_progress
 
     view = with_campaign(name, workspace, view_progress)
     if as_json:
-        print_json(course_facts(view))
+        print_json(progress_facts(view))
     else:
-        print_course(view)
+        print_progress(view)
 
 
 # ── its e-mails ───────────────────────────────────────────────────────────────────────────────────────────

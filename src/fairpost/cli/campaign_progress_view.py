@@ -15,7 +15,7 @@ ROWS_MAX = 12
 EVEN = 0.02  # fraction of the forecast; smaller differences are not reported as late
 
 
-def course_facts(view: "ProgressView") -> dict[str, Any]:
+def progress_facts(view: "ProgressView") -> dict[str, Any]:
     """Return the progress as JSON."""
     from fairpost.reasons.rendering import sentence
 
@@ -44,7 +44,7 @@ def course_facts(view: "ProgressView") -> dict[str, Any]:
     }
 
 
-def print_course(view: "ProgressView") -> None:
+def print_progress(view: "ProgressView") -> None:
     typer.secho(plain(f"{view.campaign.name}: {view.campaign.state}"), bold=True)
     for line in progress_in_words(view):
         typer.echo(plain(line))
@@ -62,7 +62,7 @@ def print_course(view: "ProgressView") -> None:
 
 def progress_in_words(view: "ProgressView") -> "Iterator[str]":
     """Yield the progress in words, such as: Sent 420 of 1,000; forecast at launch: 500 by then."""
-    from fairpost.policy.forecast import Unforeseen
+    from fairpost.policy.forecast import NoKeptForecast
     from fairpost.reasons.rendering import local, sentence
 
     yield sentence(view.waiting.reason, view.timezone)
@@ -79,9 +79,9 @@ def progress_in_words(view: "ProgressView") -> "Iterator[str]":
     said = f"; forecast at launch: {view.expected:,} by then" if view.expected is not None else ""
     counted = f", counted {local(snapshot.at, view.timezone)}" if view.campaign.finished_at is None else ""
     yield f"sent {snapshot.sent:,} of {emails:,}{missed}{counted}{said}"
-    if isinstance(view.foretold, Unforeseen):
+    if isinstance(view.foretold, NoKeptForecast):
         yield f"no forecast at launch: {sentence(view.foretold.why)}"
-    if isinstance(view.revised_forecast, Unforeseen):
+    if isinstance(view.revised_forecast, NoKeptForecast):
         yield f"no forecast now: {sentence(view.revised_forecast.why)}"
     if view.ends_at is not None:
         verb = "ended" if view.campaign.finished_at is not None else "expected to finish"
@@ -90,9 +90,9 @@ def progress_in_words(view: "ProgressView") -> "Iterator[str]":
 
 def _drift(view: "ProgressView") -> str:
     from fairpost.model.durations import say_duration
-    from fairpost.policy.forecast import Foreseen
+    from fairpost.policy.forecast import KeptForecast
 
-    if view.drift_s is None or not isinstance(view.foretold, Foreseen):
+    if view.drift_s is None or not isinstance(view.foretold, KeptForecast):
         return ""
     whole_s = (view.foretold.ends_at - view.foretold.made_at).total_seconds()
     if abs(view.drift_s) <= max(60, EVEN * whole_s):
@@ -102,20 +102,20 @@ def _drift(view: "ProgressView") -> str:
 
 def _print_points(view: "ProgressView") -> None:
     from fairpost.cli.forecast_view import bar
-    from fairpost.policy.forecast import Foreseen, foreseen_by
+    from fairpost.policy.forecast import KeptForecast, forecast_by
     from fairpost.reasons.rendering import local
 
     last = len(view.points) - 1
     places = sorted({n * last // (ROWS_MAX - 1) for n in range(ROWS_MAX)}) if last >= ROWS_MAX else range(last + 1)
     most = max(1, *(point.sent for point in view.points))
-    foretold = view.foretold if isinstance(view.foretold, Foreseen) else None
+    foretold = view.foretold if isinstance(view.foretold, KeptForecast) else None
     print_table(
-        ("at", ">sent", ">foreseen", ">missed", ""),
+        ("at", ">sent", ">forecast", ">failed", ""),
         (
             (
                 local(point.at, view.timezone),
                 f"{point.sent:,}",
-                f"{foreseen_by(foretold, point.at):,}" if foretold else "",
+                f"{forecast_by(foretold, point.at):,}" if foretold else "",
                 f"{point.missed:,}",
                 bar(point.sent / most),
             )

@@ -71,6 +71,8 @@ GROUPS = {
         "bench": ("bench:app", "Measure the speed of this machine."),
     },
 }
+NUMBERS = {"<int>", "<int range>", "<float>", "<float range>"}
+PYTHON_TYPES = NUMBERS | {"<str>", "<path>", "<list[str]>", "<list[int]>"}
 COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}
 
 
@@ -84,7 +86,23 @@ def command(name: str) -> Any:
         alone.add_typer(found, name=name)
     else:
         alone.command(name)(found)
-    return typer.main.get_group(alone).commands[name]
+    built = typer.main.get_group(alone).commands[name]
+    _name_values(built)
+    return built
+
+
+def _name_values(found: Any) -> None:
+    """Name values in the help by their meaning (`--limit N`, `--label LABEL`) instead of their Python type."""
+    for child in getattr(found, "commands", {}).values():
+        _name_values(child)
+    context = typer.Context(found)
+    for param in found.params:
+        shown = param.display_type(context) or ""
+        if shown in PYTHON_TYPES:
+            if param.metavar is None:
+                param.metavar = "N" if shown in NUMBERS else param.opts[-1].rpartition("-")[2].upper()
+            if param.param_type_name == "argument":
+                param.display_type_rich = lambda ctx: None  # the name says it already
 
 
 class WhenAsked(Mapping[str, Any]):

@@ -153,10 +153,10 @@ def _tell(asked: Asked, *, plot: Path | None, as_json: bool, more: "Mapping[str,
     """Print the forecast and suggestions in the requested form. `more` is added to the JSON."""
     from fairpost.cli.forecast_plot import draw_forecast
     from fairpost.cli.forecast_view import facts, show
-    from fairpost.policy.forecast import forecast as foresee
+    from fairpost.policy.forecast import forecast as compute_forecast
     from fairpost.policy.forecast import suggestions
 
-    found = foresee(asked.plan, asked.senders, now=asked.now)
+    found = compute_forecast(asked.plan, asked.senders, now=asked.now)
     helpful = suggestions(asked.plan, asked.senders, now=asked.now, found=found)
     if plot is not None:
         save(draw_forecast(found, timezone=asked.plan.schedule.timezone), plot)

@@ -12,7 +12,7 @@ from fairpost.settings import read_settings
 if TYPE_CHECKING:
     from fairpost.campaigns.forecasting import Question
     from fairpost.model.campaign import Campaign
-    from fairpost.policy.forecast import Foreseen
+    from fairpost.policy.forecast import KeptForecast
     from fairpost.store.store import Store
 
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Reality:
     """What a launched campaign has sent, and its forecast at launch."""
 
-    foretold: "Foreseen | None"
+    foretold: "KeptForecast | None"
     sent: int
     sent_by_hour: list[tuple[datetime, int]]
 
@@ -34,7 +34,7 @@ class Known:
 
 
 def known_campaign(name: str, workspace: str | None) -> Known:
-    from fairpost.campaigns.forecasting import asked, foreseen
+    from fairpost.campaigns.forecasting import asked, kept_forecast
     from fairpost.store import campaigns
 
     async def work(store: "Store") -> Known:
@@ -45,7 +45,7 @@ def known_campaign(name: str, workspace: str | None) -> Known:
         if campaign.launched_at is not None:
             hours = await campaigns.sent_by_hour(store, campaign)
             reality = Reality(
-                foretold=await foreseen(store, campaign), sent=sum(n for _, n in hours), sent_by_hour=hours
+                foretold=await kept_forecast(store, campaign), sent=sum(n for _, n in hours), sent_by_hour=hours
             )
         return Known(campaign=campaign, question=question, now=now, reality=reality)
 
@@ -54,7 +54,7 @@ def known_campaign(name: str, workspace: str | None) -> Known:
 
 def reality_facts(known: Known) -> dict[str, Any]:
     """Return the additional JSON fields."""
-    from fairpost.policy.forecast import foreseen_by
+    from fairpost.policy.forecast import forecast_by
 
     reality = known.reality
     if reality is None:
@@ -68,12 +68,12 @@ def reality_facts(known: Known) -> dict[str, Any]:
         "not_counted": known.question.not_counted,
         "gives_up_at": known.question.gives_up_at,
         "foreseen_at_launch": foretold,
-        "foreseen_by_now": foreseen_by(foretold, known.now) if foretold else None,
+        "foreseen_by_now": forecast_by(foretold, known.now) if foretold else None,
     }
 
 
 def show_reality(known: Known) -> None:
-    from fairpost.policy.forecast import foreseen_by
+    from fairpost.policy.forecast import forecast_by
     from fairpost.reasons.rendering import local
 
     reality = known.reality
@@ -82,7 +82,7 @@ def show_reality(known: Known) -> None:
     typer.echo(f"{known.campaign.name} is {known.campaign.state}: {reality.sent:,} sent so far.")
     if reality.foretold is not None:
         zone = known.question.plan.schedule.timezone
-        by_now = foreseen_by(reality.foretold, known.now)
+        by_now = forecast_by(reality.foretold, known.now)
         typer.echo(
             f"Forecast at launch: {by_now:,} by now, and the last of {reality.foretold.emails:,} on {local(reality.foretold.ends_at, zone)}."
         )

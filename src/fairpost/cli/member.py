@@ -61,7 +61,7 @@ def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
     from fairpost.auth.membership import people
 
     found = with_store(lambda store: people(store, workspace))
-    auth_view.show_people(found, nobody=plain(f"workspace {workspace} has no members"), as_json=as_json)
+    auth_view.show_people(found, none=plain(f"workspace {workspace} has no members"), as_json=as_json)
 
 
 @app.command()

@@ -61,7 +61,7 @@ def erase(
     async def work(store: "Store") -> "Erasure":
         with progress("reading history", await persons.history_bytes(store)) as reach:
             if dry_run:
-                return await persons.foresee(store, address, workspace=where, reach=reach)
+                return await persons.preview(store, address, workspace=where, reach=reach)
             request = privacy.Erase(address=address, workspace=where, keep_sendable=keep_sendable, progress=reach)
             return await act_on(store, privacy.erase, request, fields={"address": "ADDRESS"})
 

@@ -104,15 +104,15 @@ def set_(
 
     async def work(store: "Store") -> "tuple[ShownSchedule, bool]":
         done = await act_on(store, set_schedule, request, fields=IN_OPTIONS)
-        return await _shown(store, request.workspace), done.began_anew
+        return await _shown(store, request.workspace), done.is_replanned
 
-    shown, began_anew = with_store(work)
+    shown, is_replanned = with_store(work)
     if as_json:
         print_json(shown.facts())
         return
     for line in shown.summary():
         typer.echo(plain(line))
-    if began_anew:
+    if is_replanned:
         typer.echo("the ramp-up restarts at day one")
 
 

@@ -236,7 +236,7 @@ def remove(address: Address, workspace: Workspace = None, everywhere: Everywhere
     from fairpost.actions import suppressions
 
     where = _scope(workspace, everywhere)
-    act(suppressions.remove, suppressions.Unsuppress(workspace=where, address=address))
+    act(suppressions.remove, suppressions.RemoveSuppression(workspace=where, address=address))
     typer.echo(f"no longer suppressed: {address} in {_in_words(where)}")
 
 

@@ -5,7 +5,7 @@ so a child starts in milliseconds and shares the parent's memory. It holds the l
 child watches. When this process is gone, for whatever reason, all of them notice.
 
 The orchestrator asks for workers. The supervisor forks them, passes it the socket to each, and reports which ended and
-how. It also asks, again and again, for the reader of mailboxes while there are any: there is at most one.
+how. It also requests the reader of mailboxes repeatedly while there are any; at most one is running.
 """
 
 import gc

@@ -56,7 +56,7 @@ class Folder:
 
 
 class Connection:
-    """Logged in after `open`. Methods raise Broken or Garbage if the connection has ended, and Refused if it continues."""
+    """An IMAP connection, logged in after `open`. Methods raise Broken or Garbage if the connection has ended, and Refused if it continues."""
 
     def __init__(self, server: Server, wire: Wire, pipe: Pipe) -> None:
         self._server = server
@@ -64,8 +64,8 @@ class Connection:
         self._pipe = pipe
         self._loop = asyncio.get_running_loop()
         self._step = Step.GREETING
-        self._has_news = False  # the server told of a message since the folder was opened
-        self._challenge = ""  # the last one: it may say why a login was refused
+        self._has_news = False  # the server has reported a message since the folder was opened
+        self._challenge = ""  # the last challenge, which may say why a login was refused
 
     @classmethod
     async def open(cls, server: Server, login: Login | None) -> Self:

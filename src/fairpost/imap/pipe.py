@@ -1,6 +1,6 @@
 """Bytes between a socket and the wire, with TLS in between. One task at a time waits for incoming data.
 
-TLS runs over memory buffers: asyncio's own keeps 256 KB for each connection, which thousands of idle mailboxes do not
+TLS runs over memory buffers: asyncio's TLS keeps 256 KB per connection, which thousands of idle mailboxes do not
 need.
 """
 

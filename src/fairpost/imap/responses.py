@@ -6,10 +6,10 @@ A response is a line. It may contain literals, `{5}` at the end of a line follow
 import re
 from dataclasses import dataclass
 
-LINE_BYTES_MAX = 1_048_576  # the longest that is asked for: a search of a hundred thousand messages
-LITERAL_BYTES_MAX = 2_097_152  # twice what is asked for
+LINE_BYTES_MAX = 1_048_576  # the longest expected response: a search among a hundred thousand messages
+LITERAL_BYTES_MAX = 2_097_152  # twice the size of any request
 LITERALS_MAX = 64
-DEPTH_MAX = 20  # of parentheses; a reported structure of nested messages has a few
+DEPTH_MAX = 20  # of parentheses; the structure of nested messages has a few levels
 UNREAD_BYTES_MAX = 8_388_608
 TEXT_CHARS_MAX = 4_000  # of a status or a code; capabilities are the longest
 
@@ -69,9 +69,9 @@ class ResponseReader:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._scanned = 0  # no end of a line before this
+        self._scanned = 0  # no line ends before this position
         self._parts: list[bytes] = []  # of the incomplete response: text, literal, text, …
-        self._literal: int | None = None  # the bytes that the current literal has
+        self._literal: int | None = None  # bytes of the current literal so far
 
     @property
     def is_empty(self) -> bool:

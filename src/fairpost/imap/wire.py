@@ -106,7 +106,7 @@ class Wire:
     def receive(self, data: bytes) -> None:
         try:
             self._reader.feed(data)
-        except Garbage as garbage:  # told to the one who reads on
+        except Garbage as garbage:  # raised for the next read
             self._flooded = garbage
 
     def next(self) -> Response | None:
@@ -160,12 +160,12 @@ class Wire:
             case "LOGIN" | "AUTHENTICATE" if status.is_ok:
                 self.state = State.LOGGED_IN
                 if not status.code.startswith("CAPABILITY "):
-                    self.capabilities = None  # a server may offer more after the login
+                    self.capabilities = None  # a server may offer more capabilities after the login
             case "STARTTLS" if status.is_ok:
                 self.state = State.UPGRADE
             case "EXAMINE":
                 self.state = State.EXAMINED if status.is_ok else State.LOGGED_IN
-            case "IDLE" if self.state is State.IDLE:  # it ended by itself
+            case "IDLE" if self.state is State.IDLE:  # the server ended it
                 self.state = State.EXAMINED
             case "LOGOUT":
                 self.state = State.CLOSED

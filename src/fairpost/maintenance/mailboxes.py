@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fairpost.model.ids import AccountId, EmailId
 
 TAKE_S = 5.0
-LOOK_AGAIN = timedelta(minutes=30)  # even if the server tells of no news
+LOOK_AGAIN = timedelta(minutes=30)  # even if the server reports no changes
 TROUBLE_S = 5.0  # a database that is not responding
 FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # between attempts after failures
 ASK_AFTER = (10, 60, 300, 1_800)  # seconds after a doubt was noticed: servers may file sent mail late
@@ -71,7 +71,9 @@ class MailboxWatch:
         self._store, self._make_reader, self._options, self._log = store, make_reader, options, log
         self._active = asyncio.Semaphore(options.active_max)
         self._readings: dict[AccountId, tuple[HeldMailbox, asyncio.Task[None]]] = {}
-        self._asked: dict[EmailId, tuple[datetime, int]] = {}  # since when in doubt, how often its mailbox was asked
+        self._asked: dict[
+            EmailId, tuple[datetime, int]
+        ] = {}  # since when in doubt, and how often its mailbox was searched
 
     async def run(self) -> None:
         complain = partial(task_failed, "mailboxes", log=self._log)
@@ -106,7 +108,7 @@ class MailboxWatch:
         try:
             await reading.run()
         except (NoLongerOurs, NotFound):
-            pass  # the next step sees whose it is
+            pass  # the next step finds out which engine has it
         except Exception as error:
             if not is_trouble(error):
                 task_failed("mailboxes", error, self._log)
@@ -115,7 +117,7 @@ class MailboxWatch:
     # ── e-mails in doubt ──────────────────────────────────────────────────────────────────────────────────────
 
     async def ask_about_doubts(self) -> None:
-        """Looks for the e-mails in the sent mail, a few times. If one is not there, that proves nothing."""
+        """Looks for the e-mails in the sent mail, a few times. A missing e-mail proves nothing."""
         open_: set[EmailId] = set()
         for account_id in await mailbox_reads.with_doubts(self._store, list(self._readings)):
             account = await self._store.account(account_id)

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.25
 LEASE_S = 60.0
-RUN_S_MAX = 10.0  # then others have a turn, if places are short
+RUN_S_MAX = 10.0  # then others get a turn, if slots are short
 PLACES = 64
 FAILING_MAX = 16  # number of slots for failing endpoints
 EACH_MAX = 4  # slots per workspace
 PAGE = 500
-PENDING_MAX = 1000  # beyond this, an endpoint reads no further
+PENDING_MAX = 1000  # with more pending, an endpoint reads no new events
 FULL_PAUSE = timedelta(seconds=5)
 LOG_KEPT = timedelta(days=7)
 SWEEP_EVERY_S = 600.0
@@ -127,7 +127,7 @@ class WebhookWatch:
         if task.cancelled():
             return
         error = task.exception()
-        if isinstance(error, Exception) and not is_trouble(error):  # its lease runs out, then it is tried again
+        if isinstance(error, Exception) and not is_trouble(error):  # its lease expires, then it is tried again
             failed(f"webhook {webhook_id}", error, self._log)
 
     # ── one endpoint ──
@@ -218,7 +218,7 @@ class WebhookWatch:
             if known is not None:
                 known.close()
             known = Endpoint(hook.url, self._options.guard, is_operators=hook.workspace is None, tls=self._options.tls)
-        self._endpoints[hook.id] = known  # the last used is the last
+        self._endpoints[hook.id] = known  # in order of use, the most recent last
         return known
 
     # ── beside ──

@@ -70,7 +70,7 @@ class Thread:
     references: tuple[str, ...]
     follows: EmailId | None
     account: str | None
-    route: str | None  # the one that the sender's address must be allowed on
+    route: str | None  # the route on which the sender's address must be allowed
     sender: Mailbox | None
     user: str
 

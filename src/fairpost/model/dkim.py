@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-LOCKED_FOR = timedelta(minutes=10)  # after the last attempt to open it: e-mails that wait for it try more often
+LOCKED_FOR = timedelta(minutes=10)  # after the last attempt to open it; waiting e-mails try more often than this
 
 
 class Algorithm(StrEnum):
@@ -33,7 +33,7 @@ class DkimKey:
     checked_at: datetime | None = None
     active_at: datetime | None = None
     retired_at: datetime | None = None
-    locked_at: datetime | None = None  # when an engine could last not open it
+    locked_at: datetime | None = None  # when an engine last failed to open it
 
     def is_locked(self, now: datetime) -> bool:
         return self.retired_at is None and self.locked_at is not None and now - self.locked_at < LOCKED_FOR

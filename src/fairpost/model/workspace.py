@@ -51,7 +51,9 @@ class WorkspaceSettings:
     title: str | None = None  # None: its name
     accent: str | None = None  # a colour like #1d5fd1
     logo_url: str | None = None
-    refuses_bad_domains: bool = False  # a launch from a domain that failed a check is refused, instead of warned of
+    refuses_bad_domains: bool = (
+        False  # refuse launches from a domain that failed a check, instead of warning about them
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

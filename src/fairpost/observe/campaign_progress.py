@@ -11,7 +11,7 @@ from fairpost.model.account import Account
 from fairpost.model.campaign import Campaign, CampaignState
 from fairpost.observe.campaigns import Counts, why_it_waits
 from fairpost.policy.conditions import Condition
-from fairpost.policy.forecast import Foreseen, Unforeseen, foreseen_by, read_kept
+from fairpost.policy.forecast import KeptForecast, NoKeptForecast, forecast_by, read_kept
 from fairpost.store import campaign_progress, campaigns, schedules
 from fairpost.store.campaign_progress import ProgressPoint, Snapshot
 from fairpost.store.store import Store
@@ -40,30 +40,30 @@ class ProgressView:
     snapshot: Snapshot | None  # None: not counted yet
     points: list[ProgressPoint]  # the last is the snapshot
     by_account: list[AccountShare]
-    foretold: Foreseen | Unforeseen | None  # the forecast at launch
+    foretold: KeptForecast | NoKeptForecast | None  # the forecast at launch
     revised_forecast: (
-        Foreseen | Unforeseen | None
+        KeptForecast | NoKeptForecast | None
     )  # for the rest; None: nothing is running, or no engine has computed it yet
     waiting: Condition
 
     @property
     def expected(self) -> int | None:
         """The number of e-mails that the forecast at launch expected to be sent by the time of the count."""
-        if not isinstance(self.foretold, Foreseen) or self.snapshot is None:
+        if not isinstance(self.foretold, KeptForecast) or self.snapshot is None:
             return None
-        return foreseen_by(self.foretold, self.snapshot.at)
+        return forecast_by(self.foretold, self.snapshot.at)
 
     @property
     def ends_at(self) -> datetime | None:
         """When it ended, or is now expected to end."""
         if self.campaign.finished_at is not None:
             return self.campaign.finished_at
-        return self.revised_forecast.ends_at if isinstance(self.revised_forecast, Foreseen) else None
+        return self.revised_forecast.ends_at if isinstance(self.revised_forecast, KeptForecast) else None
 
     @property
     def drift_s(self) -> float | None:
         """How much later it ended, or is expected to end, than forecast at launch. Negative if earlier."""
-        if self.ends_at is None or self.campaign.state in CUT_SHORT or not isinstance(self.foretold, Foreseen):
+        if self.ends_at is None or self.campaign.state in CUT_SHORT or not isinstance(self.foretold, KeptForecast):
             return None
         return (self.ends_at - self.foretold.ends_at).total_seconds()
 
@@ -140,7 +140,7 @@ async def _counts(store: Store, campaign: Campaign, now: datetime) -> Counts:
     """Checks whether e-mails are due, without counting them, because the sentence needs no number."""
     row = await store.row(
         """SELECT EXISTS (SELECT FROM (SELECT q.campaign_id, q.state FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) h
-                          WHERE h.campaign_id = $1 AND h.state IN ('claimed', 'sending')) AS is_in_hand,
+                          WHERE h.campaign_id = $1 AND h.state IN ('claimed', 'sending')) AS claimed,
                   ARRAY(SELECT DISTINCT r.route FROM (SELECT q.route FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at <= $2
                         ORDER BY q.due_at LIMIT $3) r) AS routes,
                   (SELECT c.prospects FROM fairpost.campaigns c WHERE c.id = $1) AS planned""",
@@ -150,6 +150,6 @@ async def _counts(store: Store, campaign: Campaign, now: datetime) -> Counts:
         members=None,
         planned=row["planned"],
         ready=len(row["routes"]),
-        in_hand=int(row["is_in_hand"]),
+        in_hand=int(row["claimed"]),
         routes=tuple(row["routes"]),
     )

@@ -33,7 +33,7 @@ async def read_health(store: Store, *, workspace: str | None = None) -> list[Dom
 
 
 def _finding(stored: Mapping[str, Any]) -> Finding:
-    """Findings of older versions have no record."""
+    """Parse stored findings. Those of older versions have no record."""
     record = stored.get("record")
     return Finding(
         what=stored["what"],

@@ -1,4 +1,4 @@
-"""The timeline of one e-mail: each event as a sentence, what blocks it now, and what is known if it is in doubt.
+"""The timeline of one e-mail: each event as a sentence, what blocks it now, and the evidence if it is in doubt.
 
 `tell` is pure; `life_of` reads what it needs. Moments only name accounts in `account`, so that viewers who may not know
 a name can see the rest.

@@ -184,7 +184,7 @@ class NowWatch:
             Route(**row) for row in await store.fetch("SELECT * FROM fairpost.own_routes($1, $2)", workspace, now)
         ]
         pause = await pause_now(store, now=now)
-        in_hand = await store.fetch(_OWN_IN_HAND, workspace)
+        in_hand = await store.fetch(_OWN_CLAIMED, workspace)
         serving = {route.route for route in routes} | {row["route"] for row in in_hand}
         found = await read_accounts(store, workspace=workspace, serving=serving)
         names = {each.account.name: self._called(each.account).name for each in found}
@@ -216,7 +216,7 @@ _NOTED = """
     FROM (SELECT a.flow FROM fairpost.arrivals a WHERE a.due_at <= $1 GROUP BY a.flow ORDER BY min(a.due_at) LIMIT 1000) a
     CROSS JOIN LATERAL (SELECT q.due_at FROM fairpost.queue q WHERE q.flow = a.flow AND q.waiting AND q.due_at <= $1 ORDER BY q.due_at LIMIT 1) q"""
 _OWN_OLDEST = "SELECT min(q.oldest_at) FROM fairpost.own_queue($1, 1, $2) q"
-_OWN_IN_HAND = """
+_OWN_CLAIMED = """
     SELECT q.account_id, q.route, count(*) FILTER (WHERE q.state = 'claimed') AS claimed, count(*) FILTER (WHERE q.state = 'sending') AS sending,
            count(*) FILTER (WHERE q.state = 'in_doubt') AS in_doubt,
            count(*) FILTER (WHERE q.state = 'in_doubt' AND (q.on_doubt = 'hold' OR q.attempts >= q.attempts_max)) AS undecided

@@ -15,7 +15,7 @@ from fairpost.policy.conditions import Condition, Tone
 from fairpost.reasons.rendering import coded
 from fairpost.transports.registry import kind_of
 
-OVERDUE = timedelta(hours=1)  # a mailbox is looked at every half hour, even without news
+OVERDUE = timedelta(hours=1)  # a mailbox is read every half hour, even if the server reports no changes
 
 
 class ReadingState(StrEnum):
@@ -26,7 +26,7 @@ class ReadingState(StrEnum):
 
 
 class Unknown(StrEnum):
-    """What an account does not learn about mail it has sent."""
+    """What an account does not learn about the mail it has sent."""
 
     BOUNCES = "late_bounces"
     COMPLAINTS = "complaints"
@@ -52,7 +52,7 @@ class Reading:
 
     @property
     def is_troubled(self) -> bool:
-        """Whether it is on, was tried, and does not work."""
+        """Whether reading is on, was tried, and does not work."""
         return self.state is ReadingState.FAILING or self.condition.code == "account.read_overdue"
 
 

@@ -45,7 +45,7 @@ async def read_facts(store: Store, *, now: datetime | None = None, with_finished
         blocked=await read_blocked(store, now=now),
         shut=await blocked_for_all(store),
         locked_keys=await locked_keys(store, now=now),
-        in_hand={AccountId(row["account_id"]): _in_hand(row) for row in await store.fetch(_IN_HAND)},
+        in_hand={AccountId(row["account_id"]): _held(row) for row in await store.fetch(_HELD)},
         finished={State(row["state"]): row["n"] for row in finished},
     )
 
@@ -123,8 +123,8 @@ _HOLDS = """
     LEFT JOIN fairpost.campaign_streams s ON h.level = 'stream' AND s.workspace = h.workspace AND s.stream = h.key
     LEFT JOIN fairpost.campaigns c ON c.id = s.campaign_id
     ORDER BY h.waiting DESC, h.workspace, h.level, h.key"""
-_IN_HAND = "SELECT * FROM fairpost.in_hand()"
+_HELD = "SELECT * FROM fairpost.in_hand()"
 
 
-def _in_hand(row: Any) -> InHand:
+def _held(row: Any) -> InHand:
     return InHand(**{name: row[name] for name in asdict(InHand())})

@@ -1,4 +1,4 @@
-"""Webhooks that need attention; and requests of the log as they were, with bodies made from the stored events."""
+"""Webhooks that need attention, and logged requests, whose bodies are rebuilt from the stored events."""
 
 from fairpost.model.public_ids import Kind, PublicIds
 from fairpost.model.reason import Reason
@@ -12,7 +12,7 @@ BODY_CHARS_MAX = 20_000
 
 
 async def request_of(store: Store, webhook: Webhook, delivery: Delivery, ids: PublicIds) -> str | None:
-    """Return the body, or None if the event is no longer stored. Data erased in the meantime is not in it."""
+    """Return the body, or None if the event is no longer stored. It does not contain data that was erased in the meantime."""
     if delivery.cursor is None:
         event = test_event(webhook.workspace, now=delivery.at)
     else:
@@ -24,7 +24,7 @@ async def request_of(store: Store, webhook: Webhook, delivery: Delivery, ids: Pu
 
 
 async def troubled(store: Store) -> list[Condition]:
-    """Endpoints that fail or were disabled, in all workspaces."""
+    """Return endpoints that fail or were disabled, in all workspaces."""
     ids = await store.public_ids()
     return [_trouble(each, ids) for each in await webhooks.all_webhooks(store, only_troubled=True)]
 

@@ -18,7 +18,7 @@ from fairpost.policy.dkim_records import Published, read_tags
 from fairpost.policy.spf import LOOKUPS_MAX, Evaluated, Problem, Result
 
 SHOWN_CHARS_MAX = 200
-STRANGER = "240.0.0.1"  # a reserved address that sends no mail: if SPF passes for it, it passes for everyone
+STRANGER = "240.0.0.1"  # a reserved address that sends no mail: if SPF passes for it, it passes for every address
 
 
 class Grade(StrEnum):
@@ -142,7 +142,7 @@ def _spf(spf: Spf, sender: str, hosts: Sequence[SendingHost]) -> Finding:
     if stranger.result is Result.PASS:
         return Finding(what="spf", grade=Grade.BAD, reason=Reason("domain.spf_allows_all", domain=domain))
     if broken:
-        is_passed = bool(known) and not missing  # what is broken comes behind what allows our servers
+        is_passed = bool(known) and not missing  # a broken term must come after those that allow our servers
         grade = Grade.WARNING if is_passed else Grade.BAD
         return Finding(what="spf", grade=grade, reason=_broken(domain, broken[0]))
     if missing and not errors:
@@ -311,7 +311,7 @@ def _unaligned(
     the record says strict (s).
     """
     signing = next((key.domain for key in keys if key.state is KeyState.ACTIVE), "")
-    by_provider = bool(hosts) and all(host.signs for host in hosts)  # as which domain is not known here
+    by_provider = bool(hosts) and all(host.signs for host in hosts)  # the signing domain is not known here
     is_signed = by_provider or _is_aligned(domain, signing, is_strict=tags.get("adkim", "r").lower() == "s")
     is_strict = tags.get("aspf", "r").lower() == "s"
     elsewhere = [

@@ -139,8 +139,8 @@ def _in_bucket_us(bucket: int) -> float:
 
 
 def _sorted(values: Values) -> list[tuple[float, int]]:
-    tally = values if isinstance(values, Mapping) else Counter(values)
-    return sorted((value, times) for value, times in tally.items() if times)
+    counts = values if isinstance(values, Mapping) else Counter(values)
+    return sorted((value, times) for value, times in counts.items() if times)
 
 
 def _rank(count: int, q: float) -> int:

@@ -21,7 +21,7 @@ MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 WARM_UP_BOUNCE_PERCENT_MAX = 2.0  # a day with more does not count as a step of the warm-up
-IN_HAND_S = 0.25  # no more than this is claimed ahead, so that urgent mail never waits longer behind it
+CLAIMED_AHEAD_S = 0.25  # no more than this is claimed ahead, so that urgent mail never waits longer behind it
 ROOM_MAX = 1_000_000_000  # in effect no limit
 
 
@@ -156,8 +156,8 @@ def batch_size(limits: Limits, usage: Usage, *, now: datetime, each_s: float | N
     """
     usage = roll_windows(limits, usage, now=now)
     longest_s = max(limits.delay_ms, limits.gap_max_ms or 0) / 1000
-    interval_s = max(each_s, longest_s, IN_HAND_S / limits.batch_max) if each_s is not None else math.inf
-    room = min(limits.batch_max, 1 + int(IN_HAND_S / interval_s))
+    interval_s = max(each_s, longest_s, CLAIMED_AHEAD_S / limits.batch_max) if each_s is not None else math.inf
+    room = min(limits.batch_max, 1 + int(CLAIMED_AHEAD_S / interval_s))
     most, _ = daily_limit(limits, usage)
     for used, allowed in ((usage.hour_used, limits.hourly_max), (_day_used(limits, usage, now), most)):
         if allowed is not None:

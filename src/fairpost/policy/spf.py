@@ -11,7 +11,7 @@ from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Protocol
 
-LOOKUPS_MAX = 10  # terms that cause DNS queries; with more, receivers treat the record as broken
+LOOKUPS_MAX = 10  # maximum number of terms that cause DNS queries; beyond it, receivers treat the record as broken
 VOIDS_MAX = 2  # queries without an answer
 MX_MAX = 10
 PTR_MAX = 10

@@ -81,12 +81,12 @@ def _refused(
     is_told = report.reply is not None
     met, rest = _rested(met, report, is_throttled=is_told, now=now, roll=roll, email=email)
     earlier = refused[:-1] if len(before) < IN_A_ROW else ()  # e-mails of a longer row already have their attempts back
-    if _has_lost_nobody(email, verdict):
+    if _may_still_arrive(email, verdict):
         return Weighed(verdict=Deferred(None), troubles=met, rest=rest, forgiven=earlier)
     return Weighed(verdict=verdict, troubles=met, rest=rest, forgiven=(*earlier, email.id))
 
 
-def _has_lost_nobody(email: Outgoing, verdict: Verdict) -> bool:
+def _may_still_arrive(email: Outgoing, verdict: Verdict) -> bool:
     """Return whether all of its recipients are still waiting for it."""
     match verdict:
         case Retry(_, remaining, bounced):

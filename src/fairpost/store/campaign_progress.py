@@ -55,7 +55,7 @@ async def snapshot(store: "Store", campaign: Campaign) -> Snapshot | None:
         "SELECT at, sent, missed, waiting, steps, accounts, revised_forecast FROM fairpost.campaign_snapshots WHERE campaign_id = $1",
         campaign.id,
     )
-    return _standing(row) if row else None
+    return _snapshot(row) if row else None
 
 
 async def snapshot_now(store: "Store", campaign: Campaign, *, emails_max: int) -> Snapshot | None:
@@ -67,10 +67,10 @@ async def snapshot_now(store: "Store", campaign: Campaign, *, emails_max: int) -
            WHERE c.id = $1 AND c.launched_at IS NOT NULL AND c.scheduled <= $2""",
         *(campaign.id, emails_max, clock.stated()),
     )
-    return _standing(row) if row else None
+    return _snapshot(row) if row else None
 
 
-def _standing(row: Any) -> Snapshot:
+def _snapshot(row: Any) -> Snapshot:
     by_step: dict[int, dict[str, int]] = {}
     for step, state, n in json.loads(row["steps"]):
         by_step.setdefault(step, {})[state] = n

@@ -217,7 +217,7 @@ class Connections(Statements):
         try:
             conn = await self._taken()
             try:
-                await self._plan_anew(conn)
+                await self._plan_again(conn)
                 yield conn
             except BaseException as error:
                 if conn.is_given_up and isinstance(error, SILENT):  # otherwise the caller failed during a COPY
@@ -272,7 +272,7 @@ class Connections(Statements):
         self._planned_s[conn] = clock.steady()
         return conn
 
-    async def _plan_anew(self, conn: "asyncpg.Connection") -> None:
+    async def _plan_again(self, conn: "asyncpg.Connection") -> None:
         now_s = clock.steady()
         if now_s > self._planned_s[conn] + PLANS_S_MAX:
             self._planned_s[conn] = now_s

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 _COLUMNS = "k.id, k.domain, k.selector, k.algorithm, k.public, k.created_at, k.checked_at, k.active_at, k.retired_at, k.locked_at"
-LOCKED_MAX = 20  # of those told at once
+LOCKED_MAX = 20  # keys listed at once
 
 
 async def keys_of(store: "Store", workspace: str, domain: str | None = None) -> list[DkimKey]:
@@ -70,7 +70,7 @@ async def key_locked(store: "Store", key: LockedKey) -> None:
 
 
 async def locked_keys(store: "Store", *, now: datetime, workspace: str | None = None) -> list[LockedKey]:
-    """Keys that mail waits for: an engine tried in vain within the last minutes."""
+    """Return the keys that hold up mail: an engine failed to open them within the last minutes."""
     rows = await store.fetch(
         """SELECT k.workspace, k.domain, k.selector FROM fairpost.dkim_keys k
            WHERE k.locked_at > $1::timestamptz - $2::interval AND k.retired_at IS NULL AND ($3::text IS NULL OR k.workspace = $3)

@@ -49,7 +49,7 @@ def choose_identity(folder: Path, data_dir: Path) -> Identity:
         return _plain_user()
     if found and found.st_uid != 0:
         return as_user(found.st_uid, found.st_gid)
-    return _namespaced() if namespaces_work() else _nobody()
+    return _namespaced() if namespaces_work() else _unprivileged()
 
 
 def reachable_binaries(binaries: Binaries, identity: Identity, *, folder: Path) -> Binaries:
@@ -93,7 +93,7 @@ def _namespaced() -> Identity:
     return Identity(uid=os.getuid(), gid=os.getgid(), prefix=_unrooted("namespace"))
 
 
-def _nobody() -> Identity:
+def _unprivileged() -> Identity:
     try:
         entry = pwd.getpwnam("nobody")
     except KeyError:

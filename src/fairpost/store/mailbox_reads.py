@@ -1,4 +1,4 @@
-"""Mailboxes that are read: who reads each, how far, and why one cannot be read. See sql/settle/mailbox_reads.sql."""
+"""Mailboxes that are read: by which engine, how far, and why one cannot be read. See sql/settle/mailbox_reads.sql."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldMailbox:
-    """`settings`: a digest; it changes with the account's server, secret and address."""
+    """A mailbox to read. `settings` is a digest that changes with the account's server, secret and address."""
 
     account_id: AccountId
     epoch: int
@@ -30,7 +30,7 @@ class HeldMailbox:
 
 
 class NoLongerOurs(Exception):
-    """Another engine reads this mailbox now. Findings of this one are rolled back; the other finds them again."""
+    """Another engine reads this mailbox now. This engine's findings are rolled back, and the other engine finds them again."""
 
 
 async def are_any(store: "Store") -> bool:
@@ -73,7 +73,7 @@ async def leave(store: "Store", owner: str) -> None:
 
 
 async def with_doubts(store: "Store", accounts: Collection[AccountId]) -> list[AccountId]:
-    """Those of these accounts that have an e-mail in doubt."""
+    """Return which of these accounts have an e-mail in doubt."""
     sql = "SELECT DISTINCT d.account_id FROM fairpost.doubtful d WHERE d.account_id = ANY ($1)"
     return [AccountId(row["account_id"]) for row in await store.fetch(sql, list(accounts))]
 

@@ -137,18 +137,18 @@ def _counts(done: Erasure) -> dict[str, int]:
     return {name: n for name in names if (n := getattr(done, name))}
 
 
-async def foresee(store: "Store", address: str, *, workspace: str | None, reach: Reach = lambda done: None) -> Erasure:
+async def preview(store: "Store", address: str, *, workspace: str | None, reach: Reach = lambda done: None) -> Erasure:
     """Return what `erase` would do now, without changing anything."""
     store = store.in_bulk()
     address = await parsed(store, address)
-    row = await store.row(_FORESEEN, workspace, address)
+    row = await store.row(_PREVIEW, workspace, address)
     emails = 0
     async for ids in _finished(store, address, workspace, reach):
         emails += len(ids)
     return Erasure(**{**row, "in_hand": tuple(row["in_hand"]), "emails": emails})
 
 
-_FORESEEN = """
+_PREVIEW = """
     WITH mine AS MATERIALIZED (
         SELECT q.id, q.state IN ('waiting', 'claimed') AS is_free, fairpost.addresses_but(q.addresses, fairpost.normalize_address($2)) = '{}' AS is_alone
         FROM fairpost.queue q WHERE ($1::text IS NULL OR q.workspace = $1) AND fairpost.is_for(q.recipients, fairpost.normalize_address($2))

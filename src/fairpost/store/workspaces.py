@@ -118,7 +118,7 @@ async def has_left_traces(store: "Store", name: str) -> bool:
 async def names_seen(store: "Store", *, prefix: str = "", most: int = 200) -> list[tuple[str, bool]]:
     """Return workspaces that are registered, have accounts, or have e-mails waiting or recently sent, sorted by name.
 
-    Each comes with whether it is registered. The index is skipped through from name to name, so the number of users
+    The result says whether each is registered. The query jumps along the index from name to name, so the number of users
     does not matter.
     """
     rows = await store.fetch(
@@ -306,7 +306,7 @@ async def put_health(store: "Store", workspace: str, domain: str, findings: Sequ
 async def health(
     store: "Store", *, workspace: str | None = None
 ) -> list[tuple[str, str, list[Mapping[str, Any]], datetime]]:
-    """Workspace, domain, findings of the last check, and when that was."""
+    """Return workspace and domain, with the findings and the time of the last check."""
     rows = await store.fetch(
         """SELECT h.workspace, h.domain, h.findings, h.at FROM fairpost.domain_health h
            WHERE $1::text IS NULL OR h.workspace = $1 ORDER BY h.workspace, h.domain""",

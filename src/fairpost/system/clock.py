@@ -23,7 +23,7 @@ class ManualClock:
 
     def move_to(self, moment: datetime) -> None:
         if moment < self.now:
-            raise ValueError(f"time does not go back: from {self.now} to {moment}")
+            raise ValueError(f"time cannot go back: from {self.now} to {moment}")
         self.now = moment
 
 

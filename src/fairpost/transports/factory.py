@@ -52,17 +52,17 @@ def server_settings(account: Account, *, guard: NetworkGuard | None = None) -> S
 
     Raises FairpostError if there are no readable settings, EndpointRefused if a guarded account may not use them.
     """
-    anew = f"Set one: fairpost account set {account.name} --smtp URL"
+    again = f"Set one: fairpost account set {account.name} --smtp URL"
     match account.transport:
         case ServerSettings():
             return account.transport if guard is None else standard(account.transport)
         case UnknownTransport(kind):
             raise FairpostError(
                 f'Account "{account.name}" has a server of a kind that this version does not support ({kind}). Upgrade Fairpost, or set a different server.',
-                then=anew,
+                then=again,
             )
         case None:
-            raise FairpostError(f'Account "{account.name}" has no server, so it cannot send.', then=anew)
+            raise FairpostError(f'Account "{account.name}" has no server, so it cannot send.', then=again)
         case _:
             assert_never(account.transport)
 

@@ -148,7 +148,7 @@ class TransportKind(ABC, Generic[S]):
     def reader(
         self, account: "Account", settings: S, secret: str | None, *, guard: "NetworkGuard | None"
     ) -> "MailboxReader":
-        """As `transport`, for an account that `reads`."""
+        """Returns the mailbox of an account that `reads`. The arguments are those of `transport`."""
         raise NotImplementedError(self.name)
 
     # ── signing ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -21,7 +21,7 @@ class Found:
 
 
 class Unreadable(Exception):
-    """The mailbox cannot be read now. `code`: of a reason. `is_lasting`: only a change of its settings will help."""
+    """The mailbox cannot be read now. `code` is a reason code. `is_lasting` means that only a change of its settings helps."""
 
     def __init__(self, code: str, why: str, *, is_lasting: bool = False, advice: str = "") -> None:
         super().__init__(why)
@@ -31,18 +31,18 @@ class Unreadable(Exception):
 
 
 class MailboxReader(Protocol):
-    """Reads one mailbox over one connection, which it opens again when it is lost. Every method raises Unreadable."""
+    """Reads one mailbox over one connection, which is reopened when it is lost. Every method raises Unreadable."""
 
     def look(self, position: Position | None, *, since: datetime) -> AsyncGenerator[Found, None]:
-        """What has arrived after the position, oldest first. Without one it begins at the present: it finds no mail.
-        If the position is no longer valid, it returns what has arrived since the last look, `since`, some of it again.
+        """Yields what has arrived after the position, oldest first. Without a position, it starts at the present and finds no mail.
+        If the position is no longer valid, it yields what has arrived since the last look, at `since`, some of it again.
         """
 
     async def wait(self) -> bool:
         """Waits a few minutes for changes. Returns False if the server reported none."""
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """Whether the mailbox has this e-mail among its sent mail. False proves nothing: many servers keep none."""
+        """Returns whether the mailbox has this e-mail among its sent mail. False proves nothing, because many servers keep no copies."""
 
     async def close(self) -> None:
-        """Never fails."""
+        """Closes the connection. Never fails."""

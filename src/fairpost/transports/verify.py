@@ -47,7 +47,7 @@ async def try_account(
 
 
 async def _try_reading(reader: MailboxReader, name: str) -> Tried:
-    """A look without a position finds no mail, and only learns where reading would begin."""
+    """Tests reading. Without a position, this finds no mail, and only determines where reading would begin."""
     try:
         async with aclosing(reader.look(None, since=clock.now())) as found:
             await anext(found)

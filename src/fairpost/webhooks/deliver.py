@@ -1,6 +1,6 @@
 """One turn of an endpoint: posts what is due, in order for each e-mail, and decides what is booked. Uses no database.
 
-Lanes run in parallel, and the events of one lane one after the other. If an event fails, those behind it in its lane
+Lanes run in parallel; the events of one lane are posted one after the other. If an event fails, those behind it in its lane
 wait for it. If the first requests of a turn all fail, the endpoint is considered dead, and the rest is not tried.
 """
 
@@ -20,7 +20,7 @@ from fairpost.webhooks.post import Endpoint
 from fairpost.webhooks.signing import signature
 
 AT_ONCE = 16  # requests to one endpoint
-TURN_S_MAX = 10.0  # then no further request is begun
+TURN_S_MAX = 10.0  # after this, no further request begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class _Delivering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booking:
-    """What one commit writes after a turn. `url` and `failed_before` are those of the endpoint when the turn began."""
+    """The data that one commit writes after a turn. `url` and `failed_before` are those of the endpoint when it began."""
 
     url: str
     failed_before: int
@@ -136,7 +136,7 @@ def book(
         pending.append((replace(each.due, attempts=each.due.attempts + 1), again))
         lanes[each.due.lane] = again
     waiting = [*((each, now) for each in turn.untried), *behind]
-    pending += [(each, lanes.get(each.lane, again)) for each, again in waiting]  # each after those of its lane
+    pending += [(each, lanes.get(each.lane, again)) for each, again in waiting]  # each behind the others of its lane
     failure = turn.last_failure
     booking = replace(
         _of(hook), cursor=cursor, is_end=is_end, tried=turn.tried, done=tuple(done), pending=tuple(pending)

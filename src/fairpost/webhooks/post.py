@@ -2,7 +2,7 @@
 
 Connections are kept between messages. A host is resolved for each new connection, and only the addresses that the guard
 allows are connected to. Redirects are not followed. A response is read up to a size limit, within one time limit for
-the whole request, so a server that drips gains nothing.
+the whole request, so a slow server cannot extend it by sending a byte now and then.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        if self._waiter is None or self._waiter.done():  # it speaks without being asked
+        if self._waiter is None or self._waiter.done():  # it sent data without a request
             self.close()
             return
         self._received += len(data)
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if self.status is not None and not self._has_length and exc is None:  # its end is that of the connection
+        if self.status is not None and not self._has_length and exc is None:  # it ends with the connection
             self._end(None)
             return
         is_untouched = self._received == 0
@@ -163,7 +163,7 @@ class Connection(asyncio.Protocol):
 
 
 class Endpoint:
-    """The connections to one URL. `is_operators`: it may be anywhere, and is told the names of all accounts."""
+    """The connections to one URL. With `is_operators`, it may be in any network, and is told all account names."""
 
     def __init__(self, url: str, guard: NetworkGuard, *, is_operators: bool, tls: Tls = system_tls) -> None:
         self.url = url
@@ -212,7 +212,7 @@ class Endpoint:
         return connection.status, judged(connection.status), connection
 
     async def _exchanged(self, raw: bytes) -> Connection:
-        """Send a request. A server may close a kept connection at any moment: then a new one is tried, once."""
+        """Send a request. A server may close an idle connection at any moment; then a new one is tried, once."""
         connection = self._taken() or await self._connected()
         is_old = connection.is_used
         try:

@@ -252,14 +252,14 @@ async def test_pruning_that_fails_does_not_unsay_that_the_mail_is_kept(
     serve: Serve, connect: Connect, conn: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mails, "PRUNE_EVERY_MAILS", 1)
-    await conn.execute("CREATE TABLE witness (mail bigint REFERENCES fairpost.inbox)")
+    await conn.execute("CREATE TABLE holder (mail bigint REFERENCES fairpost.inbox)")
     running = await serve(keep_mails=1)
     wire = await (await connect(running)).greet()
     assert (await wire.mail(b"Subject: a\r\n\r\n")).startswith("250 ")
-    await conn.execute("INSERT INTO witness SELECT id FROM fairpost.inbox")
+    await conn.execute("INSERT INTO holder SELECT id FROM fairpost.inbox")
     assert (await wire.mail(b"Subject: b\r\n\r\n")).startswith("250 ")
     assert len(await running.mails()) == 2
-    assert "witness" in running.troubles[0]  # as PostgreSQL says
+    assert "holder" in running.troubles[0]  # as PostgreSQL says
 
 
 async def test_many_at_once_are_all_kept(serve: Serve, connect: Connect) -> None:

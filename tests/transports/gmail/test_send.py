@@ -74,7 +74,7 @@ BOB, CEM, DAN = (Recipient(kind=kind, address=f"{kind}@there.test") for kind in 
             ("Ann <ann@there.test>", None, None),
         ),
     ],
-    ids=["all", "one left", "copies left", "only hidden", "somebody unnamed", "named twice"],
+    ids=["all", "one left", "copies left", "only hidden", "without a name", "named twice"],
 )
 async def test_the_draft_names_exactly_who_is_to_get_it(
     people: tuple[Recipient, ...], envelope: list[str] | None, headers: tuple[str | None, ...]

@@ -66,7 +66,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @dataclass
 class Mailbox:
-    """Takes mail from those who come with a good token. It tells a refusal as Google and Microsoft do: by a question."""
+    """Accepts mail from clients with a valid token. It refuses others as Google and Microsoft do: with a challenge."""
 
     good: set[str]
     logins: list[str] = field(default_factory=list)

@@ -16,7 +16,7 @@ from tests.peers.certificates import Certificates, make_certificates
 from tests.smtp.scripted_server import CUT, GARBAGE, STALL, Misdeed, Says, Script, scripted
 
 LOGIN = Password(user="ann", secret="hunter2 with words")
-HASTE = Timeouts(greeting_s=0.3)  # where nobody greets
+HASTE = Timeouts(greeting_s=0.3)  # for a server that sends no greeting
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,8 @@ from fairpost.api.shapes.campaign_mail import (
     CampaignPreviewIn,
     DayForecast,
     ForecastOut,
-    ForeseenOut,
     Hour,
+    KeptForecastOut,
     PlanningOut,
     ReceiptOut,
     ReceiptState,
@@ -47,8 +47,8 @@ from fairpost.campaigns import forecasting
 from fairpost.campaigns import preview as previewing
 from fairpost.campaigns.forecasting import Question
 from fairpost.model.errors import NotFound
-from fairpost.policy.forecast import Forecast, Foreseen, Suggestion, foreseen_by, suggestions
-from fairpost.policy.forecast import forecast as foresee
+from fairpost.policy.forecast import Forecast, KeptForecast, Suggestion, forecast_by, suggestions
+from fairpost.policy.forecast import forecast as compute_forecast
 from fairpost.store import campaigns
 from fairpost.store.campaigns import Receipt
 from fairpost.store.prospects import known_by
@@ -111,17 +111,17 @@ async def get_campaign_forecast(name: CampaignName, caller: Reads) -> Answer[Cam
         campaign, now = await named(one, caller, name), await one.now()
         question = await forecasting.asked(one, campaign, now=now)
         hours = await campaigns.sent_by_hour(one, campaign)
-        foretold = await forecasting.foreseen(one, campaign)
+        foretold = await forecasting.kept_forecast(one, campaign)
     found = None
     if question.plan.emails:
-        found = await asyncio.to_thread(_foreseen, _as_known(question, caller), now)
+        found = await asyncio.to_thread(_forecast, _as_known(question, caller), now)
     return Answer(
         data=CampaignForecast(
             id=name,
             state=campaign.state,
             sent=sum(n for _, n in hours),
             sent_per_hour=[Hour(starts_at=hour, emails=n) for hour, n in hours],
-            foreseen_at_launch=_foretold(foretold, foreseen_by(foretold, now)) if foretold else None,
+            foreseen_at_launch=_foretold(foretold, forecast_by(foretold, now)) if foretold else None,
             not_counted=question.not_counted,
             gives_up_at=question.gives_up_at,
             forecast=found and _forecast_out(*found),
@@ -129,9 +129,9 @@ async def get_campaign_forecast(name: CampaignName, caller: Reads) -> Answer[Cam
     )
 
 
-def _foreseen(question: Question, now: datetime) -> tuple[Forecast, list[Suggestion]]:
+def _forecast(question: Question, now: datetime) -> tuple[Forecast, list[Suggestion]]:
     """Computes the forecast, which takes seconds for a million e-mails."""
-    found = foresee(question.plan, question.senders, now=now)
+    found = compute_forecast(question.plan, question.senders, now=now)
     return found, suggestions(question.plan, question.senders, now=now, found=found)
 
 
@@ -173,8 +173,8 @@ def _forecast_out(found: Forecast, helpful: list[Suggestion]) -> ForecastOut:
     )
 
 
-def _foretold(foretold: Foreseen, by_now: int) -> ForeseenOut:
-    return ForeseenOut(made_at=foretold.made_at, ends_at=foretold.ends_at, emails=foretold.emails, by_now=by_now)
+def _foretold(foretold: KeptForecast, by_now: int) -> KeptForecastOut:
+    return KeptForecastOut(made_at=foretold.made_at, ends_at=foretold.ends_at, emails=foretold.emails, by_now=by_now)
 
 
 # ── read ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -203,7 +203,7 @@ async def preview_campaign(
     return Answer(
         data=CampaignPreview(
             step=shown.step,
-            sender=None if shown.sender == previewing.NOBODY else MailboxOut.model_validate(shown.sender),
+            sender=None if shown.sender == previewing.NO_ACCOUNT else MailboxOut.model_validate(shown.sender),
             to=shown.to,
             subject=shown.said.subject,
             is_subject_inherited=shown.is_subject_inherited,

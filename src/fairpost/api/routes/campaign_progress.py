@@ -19,7 +19,7 @@ from fairpost.api.shapes.campaign_progress import (
 from fairpost.api.shapes.campaigns import CampaignName
 from fairpost.model.reason import Reason
 from fairpost.observe.campaign_progress import ProgressView, view_progress
-from fairpost.policy.forecast import Foreseen, Unforeseen
+from fairpost.policy.forecast import KeptForecast, NoKeptForecast
 from fairpost.reasons.rendering import sentence
 
 router = Router(prefix="/v1/campaigns", tags=["campaigns"])
@@ -63,11 +63,11 @@ def progress_of(view: ProgressView, caller: Caller) -> CampaignProgress:
     )
 
 
-def _expected(kept: Foreseen | Unforeseen | None, caller: Caller) -> ExpectedProgress | None:
+def _expected(kept: KeptForecast | NoKeptForecast | None, caller: Caller) -> ExpectedProgress | None:
     match kept:
         case None:
             return None
-        case Unforeseen():
+        case NoKeptForecast():
             return ExpectedProgress(
                 made_at=kept.made_at,
                 emails=None,
@@ -76,7 +76,7 @@ def _expected(kept: Foreseen | Unforeseen | None, caller: Caller) -> ExpectedPro
                 why_none=_why(kept.why, caller),
                 why_none_code=kept.why.code,
             )
-        case Foreseen():
+        case KeptForecast():
             return ExpectedProgress(
                 made_at=kept.made_at,
                 emails=kept.emails,

@@ -113,5 +113,5 @@ async def suppress_address(
     "/{address:path}", summary="Remove an address from the suppression list", responses=failures("not_found")
 )
 async def delete_suppression(address: AddressPath, caller: Manages) -> Answer[Removed]:
-    await act(caller, actions.remove, actions.Unsuppress(workspace=caller.workspace, address=address))
+    await act(caller, actions.remove, actions.RemoveSuppression(workspace=caller.workspace, address=address))
     return Answer(data=Removed())

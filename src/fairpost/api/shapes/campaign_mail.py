@@ -90,7 +90,7 @@ class ForecastOut(ResponseModel):
     suggestions: Annotated[list[SuggestionOut], Field(description="What would make it finish sooner.")]
 
 
-class ForeseenOut(ResponseModel):
+class KeptForecastOut(ResponseModel):
     made_at: Moment
     ends_at: Moment
     emails: int
@@ -102,7 +102,7 @@ class CampaignForecast(ResponseModel):
     state: CampaignState
     sent: int
     sent_per_hour: list[Hour]
-    foreseen_at_launch: ForeseenOut | None
+    foreseen_at_launch: KeptForecastOut | None
     not_counted: Annotated[
         int, Field(description="Follow-ups waiting for accounts that cannot send, with no known end.")
     ]

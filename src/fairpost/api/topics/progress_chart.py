@@ -4,7 +4,7 @@ from fairpost.api.live import Screen
 from fairpost.api.topics.drawings import FULL_HEIGHTS, FULL_WIDTHS
 from fairpost.charts import Axis, Kind, Mark, Series, Unit, line_chart
 from fairpost.observe.campaign_progress import ProgressView
-from fairpost.policy.forecast import Foreseen, Unforeseen
+from fairpost.policy.forecast import KeptForecast, NoKeptForecast
 
 SEEN_STEPS = 600
 
@@ -18,9 +18,9 @@ def progress_chart(view: ProgressView, screen: Screen) -> str:
     if is_open and sent:
         sent, missed = [*sent, (max(now, sent[-1][0]), sent[-1][1])], [*missed, (max(now, sent[-1][0]), missed[-1][1])]
     lines = [
-        Series("forecast at launch", _foreseen(view.foretold), tint="forecast", dashed=True),
+        Series("forecast at launch", _points(view.foretold), tint="forecast", dashed=True),
         Series("sent", sent, kind=Kind.AREA, tint="good"),
-        Series("current forecast", _foreseen(view.revised_forecast), tint=1, dashed=True),
+        Series("current forecast", _points(view.revised_forecast), tint=1, dashed=True),
         Series("failed", missed if any(n for _, n in missed) else [], tint="bad"),
     ]
     return str(
@@ -39,11 +39,13 @@ def progress_chart(view: ProgressView, screen: Screen) -> str:
 def _now_of(view: ProgressView) -> float:
     """Returns the current time, rounded to a visible step, because a move of less than a pixel is not an update."""
     now = view.now.timestamp()
-    ends = [each.ends_at.timestamp() for each in (view.foretold, view.revised_forecast) if isinstance(each, Foreseen)]
+    ends = [
+        each.ends_at.timestamp() for each in (view.foretold, view.revised_forecast) if isinstance(each, KeptForecast)
+    ]
     begun = view.campaign.launched_at.timestamp() if view.campaign.launched_at else now
     step = max(0.01, (max([now, *ends]) - begun) / SEEN_STEPS)
     return begun + (now - begun) // step * step
 
 
-def _foreseen(kept: Foreseen | Unforeseen | None) -> list[tuple[float, float]]:
-    return [(at.timestamp(), float(n)) for at, n in kept.points] if isinstance(kept, Foreseen) else []
+def _points(kept: KeptForecast | NoKeptForecast | None) -> list[tuple[float, float]]:
+    return [(at.timestamp(), float(n)) for at, n in kept.points] if isinstance(kept, KeptForecast) else []

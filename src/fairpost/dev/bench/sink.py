@@ -37,9 +37,9 @@ async def running_sink() -> AsyncIterator[tuple[str, int, int]]:
         )
     program, environment = found
     port = _free_port()
-    as_nobody = ["-u", "nobody"] if os.geteuid() == 0 else []
+    unprivileged = ["-u", "nobody"] if os.geteuid() == 0 else []
     process = await asyncio.create_subprocess_exec(
-        program, *as_nobody, "-4", "-m", "64", f"127.0.0.1:{port}", "64", env={**os.environ, **environment}
+        program, *unprivileged, "-4", "-m", "64", f"127.0.0.1:{port}", "64", env={**os.environ, **environment}
     )
     try:
         await _listening(port, process)

@@ -1,4 +1,4 @@
-"""A receiver in a process of its own that answers every request with 204 and looks at nothing but its length."""
+"""A receiver in a separate process that answers every request with 204 and only reads its length."""
 
 import asyncio
 import sys
@@ -23,7 +23,7 @@ class Sink(asyncio.Protocol):
 
 
 async def serve() -> None:
-    """Writes its port, and ends with its standard input."""
+    """Prints its port, and ends when its standard input does."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Sink, "127.0.0.1", 0)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")

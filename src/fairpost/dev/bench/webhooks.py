@@ -1,4 +1,4 @@
-"""How many webhooks a second one engine delivers to one healthy endpoint: read, signed, posted, logged and committed."""
+"""Measures how many webhooks per second one engine delivers to one healthy endpoint: read, signed, posted, logged and committed."""
 
 import asyncio
 import os
@@ -65,7 +65,7 @@ async def _delivered(store: Store) -> int:
 
 
 async def _add(store: Store, vault: Vault, url: str) -> None:
-    """Of the operator: it may be on this machine."""
+    """Adds an endpoint of the operator, which may be on this machine."""
     hook = await webhooks.add(store, None, url=url, description="", kinds=(), tags={}, now=clock.now())
     secret_id = await webhooks.next_secret_id(store)
     in_use, _ = await store.keys_in_use(None)
@@ -75,7 +75,7 @@ async def _add(store: Store, vault: Vault, url: str) -> None:
 
 
 async def _write(store: Store) -> None:
-    """E-mails with labels that end, each with its event."""
+    """Finishes e-mails that have labels, each of which writes an event."""
     for start in range(0, EMAILS, 1_000):
         emails = [
             {
@@ -99,7 +99,7 @@ async def _write(store: Store) -> None:
 
 @asynccontextmanager
 async def _sink() -> AsyncIterator[tuple[int, int]]:
-    """Its port and pid."""
+    """Yields its port and pid."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "fairpost.dev.bench.webhook_sink"),
         stdin=asyncio.subprocess.PIPE,

@@ -138,7 +138,7 @@ Run = Callable[[Emulation, _Request], Answer]
 WhoAndWhy = Callable[[Emulation, _Request], tuple[str | None, list[Fault]]]
 
 
-def _nobody(emulation: Emulation, request: _Request) -> tuple[str | None, list[Fault]]:
+def _anyone(emulation: Emulation, request: _Request) -> tuple[str | None, list[Fault]]:
     return None, []
 
 
@@ -280,7 +280,7 @@ def _control(emulation: Emulation, control: Control, route: ControlRoute) -> _En
     def run(emulation: Emulation, request: _Request) -> Answer:
         return route.handle(control, request.call())
 
-    return _Endpoint(emulation, route.name, run, UPLOAD_BYTES_MAX * 2, who=_nobody, faults_strike=False)
+    return _Endpoint(emulation, route.name, run, UPLOAD_BYTES_MAX * 2, who=_anyone, faults_strike=False)
 
 
 def _token(emulation: Emulation, request: _Request) -> Answer:

@@ -166,7 +166,7 @@ class Fairpost:
         return taken
 
     async def _finish(self, ids: Sequence[EmailId], now: datetime) -> None:
-        """Moves e-mails to the history in batches. Begin and settle would do so one by one, with the same order."""
+        """Moves e-mails to the history in batches. Begin and settle would move them one by one, in the same order."""
         states = ["bounced" if self._known.pop(id_).bounces else "sent" for id_ in ids]
         await self._store.fetch(
             """SELECT fairpost.finish(e.id, e.state::fairpost.email_state, NULL, $3)

@@ -33,7 +33,7 @@ DOWN = (timedelta(seconds=30), timedelta(minutes=60, seconds=30))  # since the f
 class Matter(StrEnum):
     """Who a provider's trouble concerns. All others must continue as if nothing had happened."""
 
-    NOBODY = "nobody"  # it accepts everything, however slowly
+    NEITHER = "neither"  # it accepts everything, however slowly
     MESSAGE = "message"  # one recipient, one e-mail
     SENDER = "sender"  # one of the senders that share the account
     ACCOUNT = "account"  # the account may rest, or wait for a person
@@ -43,7 +43,7 @@ class Matter(StrEnum):
 class Behaviour:
     name: str
     about: str
-    matter: Matter = Matter.NOBODY
+    matter: Matter = Matter.NEITHER
     smtp: Callable[[Dice], Decide] | None = None
     gmail: tuple[Mapping[str, Any], ...] | None = None
     takes_s: float = TAKES_S  # for an e-mail without trouble
@@ -104,7 +104,7 @@ def _refusing_a_sender(heard: Heard) -> Sequence[Action]:
     return (Answer("550 5.7.1 Your domain is not allowed to send here"),) if is_meant else ()
 
 
-def _knowing_nobody(heard: Heard) -> Sequence[Action]:
+def _knowing_no_user(heard: Heard) -> Sequence[Action]:
     is_meant = heard.step is Step.RCPT and heard.sender.endswith(f"@{ABUSER}")
     return (Answer("550 5.1.1 No such user here"),) if is_meant else ()
 
@@ -229,7 +229,7 @@ ZOO: dict[str, Behaviour] = {
         Behaviour(
             name="bounces-a-sender",
             about="550 5.1.1 for every recipient of one sender of a shared account",
-            smtp=_always(_knowing_nobody),
+            smtp=_always(_knowing_no_user),
             matter=Matter.SENDER,
         ),
         Behaviour(

@@ -6,7 +6,14 @@ included.
 """
 
 from fairpost.policy.forecast.curve import Curve, curve_of, expected_by
-from fairpost.policy.forecast.kept import Foreseen, Unforeseen, foreseen_by, in_writing, none_in_writing, read_kept
+from fairpost.policy.forecast.kept import (
+    KeptForecast,
+    NoKeptForecast,
+    forecast_by,
+    in_writing,
+    none_in_writing,
+    read_kept,
+)
 from fairpost.policy.forecast.outcome import Bottleneck, Forecast, StepFigures
 from fairpost.policy.forecast.plan import NoForecast, Pending, Plan, Sender
 from fairpost.policy.forecast.suggestions import Suggestion, moment_in_words, suggestions
@@ -16,18 +23,18 @@ __all__ = [
     "Bottleneck",
     "Curve",
     "Forecast",
-    "Foreseen",
+    "KeptForecast",
     "NoForecast",
+    "NoKeptForecast",
     "Pending",
     "Plan",
     "Sender",
     "StepFigures",
     "Suggestion",
-    "Unforeseen",
     "curve_of",
     "expected_by",
     "forecast",
-    "foreseen_by",
+    "forecast_by",
     "in_writing",
     "moment_in_words",
     "none_in_writing",

@@ -11,7 +11,7 @@ from fairpost.policy.forecast.outcome import Forecast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foreseen:
+class KeptForecast:
     """A forecast made at launch, or later for the rest.
 
     `sent` is the number of e-mails sent at that time; the points continue from there.
@@ -25,7 +25,7 @@ class Foreseen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unforeseen:
+class NoKeptForecast:
     """The reason why no forecast was possible."""
 
     made_at: datetime
@@ -44,22 +44,24 @@ def in_writing(found: Forecast, *, made_at: datetime, sent: int) -> str:
     )
 
 
-def none_in_writing(none: Unforeseen) -> str:
+def none_in_writing(none: NoKeptForecast) -> str:
     why = {"code": none.why.code, "params": as_json(none.why)}
     return json.dumps({"made_at": none.made_at.isoformat(), "why_none": why})
 
 
-def read_kept(text: str) -> Foreseen | Unforeseen:
+def read_kept(text: str) -> KeptForecast | NoKeptForecast:
     read = json.loads(text)
     made_at = datetime.fromisoformat(read["made_at"])
     if "why_none" in read:
-        return Unforeseen(made_at=made_at, why=_read_why(read["why_none"]))
+        return NoKeptForecast(made_at=made_at, why=_read_why(read["why_none"]))
     ends_at = datetime.fromisoformat(read["ends_at"])
     if "points" in read:
         points = tuple((datetime.fromisoformat(at), n) for at, n in read["points"])
     else:  # the older format
         points = curve_of_hours([(datetime.fromisoformat(hour), n) for hour, n in read["per_hour"]], ends_at)
-    return Foreseen(made_at=made_at, ends_at=ends_at, emails=read["emails"], points=points, sent=read.get("sent", 0))
+    return KeptForecast(
+        made_at=made_at, ends_at=ends_at, emails=read["emails"], points=points, sent=read.get("sent", 0)
+    )
 
 
 def _read_why(stored: Any) -> Reason:
@@ -67,6 +69,6 @@ def _read_why(stored: Any) -> Reason:
     return Reason(stored["code"], **stored["params"]) if isinstance(stored, dict) else Reason("forecast.unknown")
 
 
-def foreseen_by(foretold: Foreseen, moment: datetime) -> int:
+def forecast_by(foretold: KeptForecast, moment: datetime) -> int:
     """Return how many e-mails should have been sent by this moment."""
     return max(foretold.sent, expected_by(foretold.points, moment))

@@ -68,7 +68,7 @@ class Forecast:
     waited_s: Mapping[Bottleneck, float]  # wait before e-mails that were sent, summed over all accounts; longest first
 
 
-class Tally:
+class SendCounts:
     def __init__(self, accounts: list[str], *, steps: int, timezone: str) -> None:
         self._timezone = timezone
         self._accounts = dict.fromkeys(accounts, 0)

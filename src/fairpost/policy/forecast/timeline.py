@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from fairpost.policy.forecast.openings import Opening, Openings
-from fairpost.policy.forecast.outcome import Bottleneck, Forecast, Tally
+from fairpost.policy.forecast.outcome import Bottleneck, Forecast, SendCounts
 from fairpost.policy.forecast.plan import HORIZON_DAYS, NoForecast, Plan, Sender, require_possible, too_long
 from fairpost.policy.forecast.runs import Run, ends_for
 from fairpost.policy.forecast.track import POOL, Sends, Track, track_of
@@ -27,14 +27,14 @@ def forecast(
     timeline = _Timeline(plan, senders, now)
     while timeline.goes_on():
         if is_late():
-            raise NoForecast("forecast.too_slow", done=timeline.tally.emails, emails=plan.emails)
-    assert timeline.tally.emails == plan.emails
-    return timeline.tally.forecast(timeline.waited(), now=now)
+            raise NoForecast("forecast.too_slow", done=timeline.counts.emails, emails=plan.emails)
+    assert timeline.counts.emails == plan.emails
+    return timeline.counts.forecast(timeline.waited(), now=now)
 
 
 class _Timeline:
     def __init__(self, plan: Plan, senders: Sequence[Sender], now: datetime) -> None:
-        self.tally = Tally([s.name for s in senders], steps=plan.steps, timezone=plan.schedule.timezone)
+        self.counts = SendCounts([s.name for s in senders], steps=plan.steps, timezone=plan.schedule.timezone)
         share = plan.emails / len(senders)
         self._tracks = {sender.name: track_of(sender, plan, share=share, now=now) for sender in senders}
         self._openings = Openings(plan, now=now)
@@ -51,7 +51,7 @@ class _Timeline:
         opening = self._openings.first_from(max(self._reached, min(track.at for track in ready)))
         self._reached = opening.start
         if opening.start > self._horizon:
-            raise too_long(self.tally.emails, self._emails)
+            raise too_long(self.counts.emails, self._emails)
         with_a_turn = _first(ready, opening)
         for track in with_a_turn:
             track.wait_for(opening)
@@ -71,7 +71,7 @@ class _Timeline:
             ]
         self._openings.use(opening, _count(sends))
         self._pool -= _count_pooled(sends)
-        self.tally.add({track.name: _by_step(each) for track, each in zip(ready, sends, strict=True)})
+        self.counts.add({track.name: _by_step(each) for track, each in zip(ready, sends, strict=True)})
 
     def _may_run_out(self, opening: Opening, ready: Sequence[Track]) -> bool:
         """Return whether the quota or the pool could be too small if only the pauses mattered."""

@@ -22,7 +22,7 @@ WAIT_S_MAX = 15.0  # if asked to wait longer, give up: the e-mail is retried lat
 T = TypeVar("T")
 
 
-class Witness:
+class DraftEvidence:
     """Queries one mailbox's drafts, with retries."""
 
     def __init__(self, client: GmailClient, *, pause: Callable[[float], Awaitable[None]]) -> None:

@@ -1,6 +1,6 @@
-"""Reads a mailbox through the Gmail API: what was added since a moment of its history. Changes nothing.
+"""Reads a mailbox through the Gmail API: the messages added since a position in its history. Changes nothing.
 
-Google keeps a week of history or more. If a moment is too old (404), the messages received since the last look are
+Google keeps at least a week of history. If a position is too old (404), the messages received since the last look are
 listed instead.
 """
 
@@ -26,7 +26,7 @@ REFUSED = frozenset({401, 403})
 
 
 class GmailReader:
-    """`mailbox`: whose it is. A position of another mailbox does not count."""
+    """`mailbox` is the owner's address. A position in another mailbox is ignored."""
 
     def __init__(self, client: GmailClient, *, mailbox: str) -> None:
         self._client = client
@@ -47,7 +47,7 @@ class GmailReader:
             for id_ in page.ids:
                 mail = await self._mail(id_)
                 if mail is not None and not mail.is_own:
-                    yield Found(self._at(begin), mail.raw)  # not numbered in the order of their arrival
+                    yield Found(self._at(begin), mail.raw)  # Gmail does not number messages in the order of arrival
             if page.next_token is None:
                 break
             page = _known(await self._client.added_since(begin, page_token=page.next_token))
@@ -59,7 +59,7 @@ class GmailReader:
         return True
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """The account's worker asks about the draft itself."""
+        """Returns False: the account's worker asks about the draft itself."""
         return False
 
     async def close(self) -> None:
@@ -69,12 +69,12 @@ class GmailReader:
         return {"where": self._where, "history_id": history_id}
 
     async def _mail(self, id_: str) -> RawMail | None:
-        """Returns None if the message has been deleted meanwhile."""
+        """Returns None if the message has been deleted in the meantime."""
         got = await self._client.get_raw(id_)
         return None if not isinstance(got, RawMail) and is_gone(got) else _known(got)
 
     async def _again(self, begin: str, since: datetime) -> AsyncGenerator[Found, None]:
-        """Records the current position before listing: messages that arrive meanwhile are found again next time."""
+        """Records the current position before listing: messages that arrive in the meantime are found again next time."""
         present = _known(await self._client.present())
         token: str | None = None
         for _ in range(PAGES_MAX):

@@ -30,7 +30,7 @@ from fairpost.transports.gmail.evidence import (
     MARK,
     THREAD,
     WAITS_S,
-    Witness,
+    DraftEvidence,
     accepted,
     in_doubt,
     in_words,
@@ -59,7 +59,7 @@ class GmailTransport:
         self._client = client
         self._is_read = is_read
         self._pause = pause
-        self._witness = Witness(client, pause=pause)
+        self._evidence = DraftEvidence(client, pause=pause)
         self._prepared = PreparedContents()
 
     async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
@@ -110,7 +110,7 @@ class GmailTransport:
         return await self._not_sent(account, email, evidence, open_ends[-1], open_ends)
 
     async def ask(self, account: Account, email: Outgoing, evidence: Evidence) -> Answer:
-        return await self._witness.ask(email, evidence)
+        return await self._evidence.ask(email, evidence)
 
     async def discard(self, account: Account, evidence: Evidence) -> None:
         if evidence.get(DRAFT):
@@ -165,7 +165,7 @@ class GmailTransport:
 
     async def _sent(self, sent: Mail) -> Report:
         """Reads the Message-ID back, because Gmail may have replaced ours. Even if that fails, the e-mail is sent."""
-        read = await self._witness.patiently(lambda: self._client.get_message(sent.id, ["Message-ID"]))
+        read = await self._evidence.patiently(lambda: self._client.get_message(sent.id, ["Message-ID"]))
         if isinstance(read, Mail):
             return accepted(replace(sent, thread_id=sent.thread_id or read.thread_id), read.values("Message-ID"))
         return replace(accepted(sent, []), error=f"sent, but its Message-ID could not be read: {in_words(read)}")

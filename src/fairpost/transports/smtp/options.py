@@ -165,7 +165,7 @@ def _with_kept_secret(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSet
 
 
 def with_kept_reading(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSettings:
-    """A URL says nothing of reading. Another server's mailbox is not at the same place."""
+    """Keeps the reading settings unless the server changes: a server's URL does not contain them, and another server has another mailbox."""
     if old is None or not old.read or server.user is None:
         return server
     return replace(server, read=True, imap=old.imap if old.host == server.host else None)
@@ -185,9 +185,9 @@ def _require_plain_secret(name: str, old: SmtpSettings | None) -> None:
     if oauth is None or oauth.kind is OauthKind.MICROSOFT_CLIENT:
         return
     is_service = oauth.kind is OauthKind.GOOGLE_SERVICE_ACCOUNT
-    anew = "--key-file FILE" if is_service else f"--client-id {oauth.client_id} --refresh-token-file FILE"
+    again = "--key-file FILE" if is_service else f"--client-id {oauth.client_id} --refresh-token-file FILE"
     tenant = f" --tenant {oauth.tenant}" if oauth.tenant else ""
     raise FairpostError(
         f"Account {name} logs in with OAuth, so it cannot use a password alone.",
-        then=f"Set its secret: fairpost account set {name} --oauth {'google' if oauth.kind.is_google else 'microsoft'}{tenant} {anew}",
+        then=f"Set its secret: fairpost account set {name} --oauth {'google' if oauth.kind.is_google else 'microsoft'}{tenant} {again}",
     )

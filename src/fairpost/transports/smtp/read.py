@@ -32,7 +32,7 @@ from fairpost.transports.smtp.settings import SmtpSettings
 
 MAIL_BYTES_MAX = 1_048_576  # the classifier reads no more
 UIDS_AT_ONCE = 1_000
-WINDOWS_MAX = 1_000  # in one look; the next look goes on
+WINDOWS_MAX = 1_000  # per look; the next one continues
 IDLE_S = 540.0  # routers forget silent connections after ten minutes or more
 POLL_S = 120.0  # for servers without IDLE
 PATIENCE = Timeouts(connect_s=20, tls_s=20, greeting_s=60, auth_s=60)
@@ -43,7 +43,7 @@ T = TypeVar("T")
 def imap_reader(
     settings: SmtpSettings, secret: str | None, *, account: str, guard: NetworkGuard | None
 ) -> "ImapReader":
-    """`account`: its name, for advice. Raises VaultError, or WrongUrl."""
+    """`account` is the account's name, for advice. Raises VaultError or WrongUrl."""
     mailbox = mailbox_of(settings)
     known = replace(settings, user=mailbox.user or settings.user)
     server = Server(
@@ -96,7 +96,7 @@ class ImapReader:
             return await connection.check()
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """Over a connection of its own: the other has its folder open."""
+        """Uses a separate connection, because the other one has its folder open."""
         domain = plain_address(sender_of(account, email).address).rpartition("@")[2]
         message_id = message_id_of(email, domain=domain)
         async with self._reported():
@@ -135,7 +135,7 @@ class ImapReader:
 
     @asynccontextmanager
     async def _reported(self) -> AsyncIterator[None]:
-        """Turns what went wrong into Unreadable. A connection is not used again after that."""
+        """Converts errors to Unreadable. The connection is not used again after that."""
         try:
             yield
         except (Broken, Garbage, Refused, Unready) as error:
@@ -170,7 +170,7 @@ async def _newest(connection: Connection, folder: Folder) -> int:
 
 
 async def _after(connection: Connection, folder: Folder, uid: int) -> AsyncIterator[tuple[list[int], int]]:
-    """The messages after this one, a thousand numbers at a time, each with the last number that was asked for."""
+    """Yields the messages after this one, for a thousand numbers at a time, each with the last number requested."""
     newest = await _newest(connection, folder)
     for begin in range(uid + 1, min(newest, uid + WINDOWS_MAX * UIDS_AT_ONCE) + 1, UIDS_AT_ONCE):
         end = min(begin + UIDS_AT_ONCE - 1, newest)
@@ -178,7 +178,7 @@ async def _after(connection: Connection, folder: Folder, uid: int) -> AsyncItera
 
 
 async def _again(connection: Connection, folder: Folder, since: datetime) -> AsyncIterator[tuple[list[int], int]]:
-    """A day more: the server's day may begin at another time."""
+    """Goes back one more day, because the server's day may begin at another time."""
     newest = await _newest(connection, folder)
     uids = await connection.uids_since((since - timedelta(days=1)).date())
     yield uids, max([newest, *uids])

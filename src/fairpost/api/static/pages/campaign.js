@@ -73,7 +73,7 @@ async function launch(campaign) {
     return { refused: error.message };
   });
   await dialog(`Launch ${campaign.id}?`, {
-    text: foreseen(found),
+    text: forecastText(found),
     fields: [{ name: "skip", label: "Skip recipients with missing fields", type: "checkbox", hint: "Otherwise the launch fails if any recipient lacks a field that the template needs." }],
     yes: "Launch",
     act: async ({ skip }) => {
@@ -83,7 +83,7 @@ async function launch(campaign) {
   });
 }
 
-function foreseen({ forecast, refused }) {
+function forecastText({ forecast, refused }) {
   if (refused) return [h("p", "No forecast is available:"), h("p.quiet", refused)];
   if (!forecast) return [h("p", "The campaign's lists are empty. There is nothing to send.")];
   return [

@@ -1,4 +1,4 @@
--- Events by cursor, in the order of turns: `turn.id` of the last one that was read. They can be read again from any cursor, until they are dropped.
+-- Reads events in the order of turns. A cursor is the `turn.id` of the last event read. Events can be read again from any cursor until they are dropped.
 
 -- Returns the position of a cursor, or raises an error: FP007 if its events were dropped, FP001 if it is not a cursor.
 CREATE OR REPLACE FUNCTION fairpost.cursor_at(p_cursor text, OUT turn bigint, OUT id bigint)
@@ -22,7 +22,7 @@ BEGIN
     END IF;
 END $$;
 
--- Returns the end: what follows this cursor has not happened yet.
+-- Returns the cursor after the newest event.
 CREATE OR REPLACE FUNCTION fairpost.events_end() RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     SELECT coalesce((SELECT t.turn || '.' || t.last_id FROM fairpost.event_turns t ORDER BY t.turn DESC LIMIT 1), '0.0')
@@ -39,8 +39,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
            WHERE t.newer >= p_n ORDER BY t.turn DESC LIMIT 1)) x ORDER BY x.turn DESC, x.id DESC LIMIT 1
 $$;
 
--- Returns the places of the next events after a cursor, from these turns: all, or those of one workspace. A turn is read at a time until there are enough, so a
--- workspace reads its own events and an index entry for each turn. The transaction is compared by functions that no index serves: only outbox_by_workspace can be used.
+-- Returns the places of the next events after a cursor, from these turns: all events, or those of one workspace. Reads one turn at a time until there are enough, so a
+-- workspace only reads its own events and one index entry per turn. The functions that compare transactions are not indexed, so that only outbox_by_workspace can be used.
 CREATE OR REPLACE FUNCTION fairpost.events_of_turns(p_turn bigint, p_id bigint, p_turns bigint[], p_workspace text, p_kinds text[], p_max integer)
 RETURNS TABLE (turn bigint, event fairpost.outbox)
 LANGUAGE plpgsql STABLE AS $$
@@ -92,8 +92,8 @@ DECLARE
     turns_max CONSTANT integer := 1000;
     whose CONSTANT text := coalesce(p_workspace, fairpost.tenant(), CASE WHEN fairpost.spoken_for() IS NOT NULL THEN fairpost.own_workspace(fairpost.spoken_for()) END);
     most CONSTANT integer := least(greatest(p_max, 1), 1000);
-    seen_max CONSTANT integer := CASE WHEN whose IS NOT NULL THEN 1000000 WHEN p_kinds IS NULL THEN most ELSE 10000 END;   -- those of others are not read
-    is_bound CONSTANT boolean := fairpost.is_bound();   -- then names of other accounts are not told
+    seen_max CONSTANT integer := CASE WHEN whose IS NOT NULL THEN 1000000 WHEN p_kinds IS NULL THEN most ELSE 10000 END;   -- other workspaces' events are not read
+    is_bound CONSTANT boolean := fairpost.is_bound();   -- then names of other workspaces' accounts are hidden
     place record;
     turns bigint[];
     found integer;

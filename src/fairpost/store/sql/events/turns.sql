@@ -1,7 +1,7 @@
--- Events in commit order. A transaction that commits late gets its place after its commit, and does not delay any other.
+-- Puts events in commit order. Events of a transaction that commits late get their places after its commit, and delay no others.
 --
--- A turn is a snapshot, and has the events that it sees and the previous turn did not: those of transactions that began or ended since. They are
--- found by outbox_new and not touched. Two changes of one e-mail are in the order of their ids: the second waited for the first, and took its id
+-- A turn is a snapshot with the events that the previous turn did not see: those of transactions that began or ended since. They are
+-- found by the index outbox_new, and not changed. Two changes to one e-mail are in the order of their ids, because the second waited for the first and took its id
 -- afterwards.
 
 CREATE OR REPLACE FUNCTION fairpost.turns_lock() RETURNS bigint
@@ -10,7 +10,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- Takes a turn and returns how many events it has, or null if another transaction is doing this. Nothing is written if there is no new event. Call it
--- in a separate transaction, because the others wait for its end. Many events become many turns, each with a range of ids, so that reading a page of
+-- in a separate transaction, because other callers wait until it ends. Many events become many turns, each with a range of ids, so that reading a page of
 -- them reads a page.
 CREATE OR REPLACE FUNCTION fairpost.take_turn() RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -55,7 +55,7 @@ BEGIN
     RETURN taken;
 END $$;
 
--- Begins a new series of turns; a cursor from a lost period continues at its start. `p_is_restored` means that transaction ids start again, so those
+-- Begins a new series of turns; a cursor from a lost period continues at its start. `p_is_restored` means that transaction ids start again, so the ids
 -- of stored events and snapshots cannot be compared with new ones. Events that have a turn keep it, and all others are reported as of now.
 CREATE OR REPLACE FUNCTION fairpost.begin_event_series(p_is_restored boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
@@ -72,7 +72,7 @@ BEGIN
     END IF;
     series_floor := coalesce((SELECT t.last_id FROM fairpost.event_turns t WHERE t.turn = before.turn >> 32 << 32), 0);
     IF p_is_restored THEN
-        LOCK TABLE fairpost.outbox IN SHARE MODE;   -- none is being written with an id below the new series
+        LOCK TABLE fairpost.outbox IN SHARE MODE;   -- no event with an id below the new series is being written
         newest := (SELECT max(t.last_id) FROM fairpost.event_turns t);
         now := pg_current_snapshot();
         WITH untold AS (

@@ -1,6 +1,6 @@
--- What writes events beside the way into history (settle/finish.sql): always the commit that makes the change.
+-- Writes events other than those of finished e-mails (settle/finish.sql), always in the commit that makes the change.
 
--- Of an e-mail in the queue, which the caller has locked.
+-- Writes an event about an e-mail in the queue, which the caller has locked.
 CREATE OR REPLACE FUNCTION fairpost.tell_of_email(email fairpost.queue, p_kind text, p_reason text, p_params jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -8,7 +8,7 @@ BEGIN
     VALUES (p_now, p_kind, email.workspace, email.id, email.account_id, email.campaign_id, p_reason, p_params);
 END $$;
 
--- What came back has taken effect. A report that it was delivered, and feedback that is no complaint, change nothing.
+-- Writes an event for returned mail that has taken effect. Reports of successful delivery, and feedback that is not a complaint, change nothing.
 CREATE OR REPLACE FUNCTION fairpost.tell_of_return(r fairpost.returned, email fairpost.emails, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.outbox (at, kind, workspace, email_id, account_id, campaign_id, address, reason, params)
@@ -18,7 +18,7 @@ LANGUAGE sql AS $$
     WHERE k.effect = r.effect
 $$;
 
--- A recipient unsubscribed by the link in a campaign's e-mail, which is the same in all of them: the newest is told.
+-- A recipient unsubscribed with a campaign's link. It is the same in all of the campaign's e-mails, so the event names the newest.
 CREATE OR REPLACE FUNCTION fairpost.tell_of_unsubscribe(p_workspace text, p_prospect bigint, p_address text, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
@@ -36,7 +36,7 @@ LANGUAGE sql AS $$
     FROM (VALUES ('running', 'campaign.started'), ('paused', 'campaign.paused'), ('completed', 'campaign.completed'), ('failed', 'campaign.failed')) k(state, kind) WHERE k.state = c.state::text
 $$;
 
--- By whatever way addresses come onto the suppression list: one, or a file of a million.
+-- Writes an event for new entries of the suppression list, whether one address or a file of a million.
 CREATE OR REPLACE FUNCTION fairpost.tell_of_suppressions() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN

@@ -159,13 +159,13 @@ END $$;
 -- Returns the counts of each sender on an account: from one to the next along the index, by the newest version of each.
 CREATE OR REPLACE FUNCTION fairpost.tallies_of(p_account bigint) RETURNS SETOF fairpost.counters
 LANGUAGE sql STABLE AS $$
-    WITH RECURSIVE newest(tally) AS (
+    WITH RECURSIVE newest(counter) AS (
         (SELECT d FROM fairpost.counters d WHERE d.account_id = p_account ORDER BY d.workspace DESC, d.turn DESC LIMIT 1)
         UNION ALL
-        SELECT (SELECT d FROM fairpost.counters d WHERE d.account_id = p_account AND d.workspace < (n.tally).workspace ORDER BY d.workspace DESC, d.turn DESC LIMIT 1)
-        FROM newest n WHERE (n.tally).workspace IS NOT NULL
+        SELECT (SELECT d FROM fairpost.counters d WHERE d.account_id = p_account AND d.workspace < (n.counter).workspace ORDER BY d.workspace DESC, d.turn DESC LIMIT 1)
+        FROM newest n WHERE (n.counter).workspace IS NOT NULL
     )
-    SELECT (n.tally).* FROM newest n WHERE (n.tally).workspace IS NOT NULL
+    SELECT (n.counter).* FROM newest n WHERE (n.counter).workspace IS NOT NULL
 $$;
 
 -- Returns accounts that could send if it were not for their blocks: only mail of senders that they may not serve is due on their routes. The cost is

@@ -27,7 +27,7 @@ LANGUAGE sql STABLE AS $$
         (SELECT r.tier FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'user' AND r.key = p_user)), 1::smallint)
 $$;
 
--- Returns whether the fair queue serves a workspace: always the same ones for a share, and those of a smaller share are among them.
+-- Returns whether the fair queue serves a workspace. A given share always selects the same workspaces, and a larger share includes those of a smaller one.
 CREATE OR REPLACE FUNCTION fairpost.is_fair(p_workspace text, p_share smallint) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_share >= 100 OR abs(hashtextextended('fairpost ' || p_workspace, 0) % 100) < p_share

@@ -17,8 +17,8 @@ BEGIN
     END IF;
 END $$;
 
--- Returns all arrivals that the tree has not absorbed. Absorbed ones are not walked, however long vacuum is kept from removing them: on a route that
--- has a tree, arrivals are read by transaction, as by staging; between these routes there are only unread arrivals. In a restored database,
+-- Returns all arrivals that the tree has not absorbed. Absorbed ones are not read again, however long vacuum is kept from removing them: on a route that
+-- has a tree, arrivals are read by transaction, as in staging; all arrivals of other routes are unread. In a restored database,
 -- transaction ids start again.
 CREATE OR REPLACE FUNCTION fairpost.unread() RETURNS SETOF fairpost.arrivals
 LANGUAGE sql STABLE AS $$
@@ -192,7 +192,7 @@ DECLARE
     flows uuid[];
     behind boolean := false;
 BEGIN
-    -- What was committed since the last look: by transaction, so that dead entries of what was read before are never walked again, however long
+    -- What was committed since the last look: by transaction, so that dead entries that were read before are never walked again, however long
     -- vacuum is kept from removing them. Only some of each are read, so that a sender with ten thousand new names does not keep the others waiting.
     WITH RECURSIVE later(xid) AS (
         (SELECT a.xid FROM fairpost.arrivals a WHERE a.route = r.route AND a.xid >= pg_snapshot_xmax(known) ORDER BY a.xid LIMIT 1)

@@ -1,7 +1,7 @@
--- Who reads which mailbox, and how far. A position is committed with what was found before it.
+-- Which engine reads which mailbox, and how far it has got. A position is committed together with the findings before it.
 
--- The mailboxes that this engine reads from now on, at most `p_max`: those it has, and free ones. One is free whose engine has shown no sign of life for a
--- minute. Gives back those that are no longer to be read. Needs accounts_read.
+-- Returns the mailboxes that this engine reads from now on, at most `p_max`: those it has, and free ones. A mailbox is free if its engine has shown no sign of life for a
+-- minute. Releases those that are no longer to be read. Needs the index accounts_read.
 CREATE OR REPLACE FUNCTION fairpost.take_mailboxes(p_owner text, p_max integer, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (account_id bigint, epoch bigint, settings text, "position" jsonb, looked_at timestamptz, failures integer, due_at timestamptz)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
@@ -28,7 +28,7 @@ BEGIN
     WHERE r.owner = p_owner ORDER BY r.account_id;
 END $$;
 
--- Reading goes on after this; false: another engine reads it, and nothing may be committed.
+-- Stores the position after which reading continues. Returns false if another engine reads the mailbox; then nothing may be committed.
 CREATE OR REPLACE FUNCTION fairpost.advance_mailbox(p_account bigint, p_epoch bigint, p_position jsonb) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
@@ -36,7 +36,7 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- A look has come to its end, at this position. Written when something changes, or once in a while. False as above.
+-- Records that everything up to this position has been read. Written when something changes, and now and then. Returns false as above.
 CREATE OR REPLACE FUNCTION fairpost.mailbox_looked(p_account bigint, p_epoch bigint, p_position jsonb, p_at timestamptz) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
@@ -59,7 +59,7 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     WHERE r.account_id = p_account AND r.epoch = p_epoch AND r.owner IS NOT NULL
 $$;
 
--- An engine that ends gives its mailboxes back.
+-- Releases the mailboxes of an engine that ends.
 CREATE OR REPLACE FUNCTION fairpost.leave_mailboxes(p_owner text) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     UPDATE fairpost.mailbox_reads r SET owner = NULL WHERE r.owner = p_owner

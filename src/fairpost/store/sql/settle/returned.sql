@@ -134,11 +134,11 @@ BEGIN
         UPDATE fairpost.queue q SET due_at = fairpost.not_before(q.due_at, r.back_on), parked_due = fairpost.not_before(q.parked_due, r.back_on)
         WHERE q.follows = r.email_id AND q.campaign_id IS NOT NULL AND q.waiting AND r.back_on IS NOT NULL;
     ELSE
-        NULL;   -- only shown
+        NULL;   -- it is shown, but changes nothing
     END CASE;
     IF r.effect IN ('bounced', 'unconfirmed', 'complained') AND lease.account_id IS NOT NULL AND NOT EXISTS (
         SELECT FROM fairpost.returned x WHERE x.email_id = r.email_id AND x.address = r.address AND x.applied_at IS NOT NULL
-            AND ARRAY[x.effect, r.effect] <@ ARRAY['bounced', 'unconfirmed']) THEN   -- two reports, one bounce
+            AND ARRAY[x.effect, r.effect] <@ ARRAY['bounced', 'unconfirmed']) THEN   -- two reports count as one bounce
         PERFORM fairpost.count_returned(lease, email, r.effect, t);
     END IF;
     UPDATE fairpost.returned x SET applied_at = t WHERE x.id = r.id;

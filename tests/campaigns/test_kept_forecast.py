@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from fairpost.campaigns.forecasting import asked, foresee, foreseen
+from fairpost.campaigns.forecasting import asked, compute, kept_forecast
 from fairpost.model.account import Limits, RestReason
 from fairpost.model.campaign import HUMAN_GAP, Gap, Schedule
 from fairpost.model.window import Quota
-from fairpost.policy.forecast import foreseen_by
+from fairpost.policy.forecast import forecast_by
 from fairpost.providers.presets import read_presets
 from fairpost.store import campaigns
 from tests.campaigns.answers import REVOKED
@@ -53,19 +53,19 @@ async def test_the_engine_finishes_when_the_forecast_says(world: World, name: st
     await world.add_people(case.people)
     await world.set_schedule(case.schedule)
     campaign = await world.draft(delays=case.delays, gap=case.gap)
-    forecast = await foresee(world.store, campaign, now=MONDAY)
+    forecast = await compute(world.store, campaign, now=MONDAY)
     assert forecast.emails == case.people * (1 + len(case.delays))
     await world.launch(campaign)
     await world.run(days=60)
     assert len(world.post.sent) == forecast.emails
     really_s = (world.post.sent[-1].at - MONDAY).total_seconds()
     assert abs(really_s - forecast.finished_after_s) <= 0.01 * really_s
-    foretold = await foreseen(world.store, campaign)
+    foretold = await kept_forecast(world.store, campaign)
     assert foretold is not None
     assert foretold.ends_at == forecast.ends_at
     middle = MONDAY + (world.post.sent[-1].at - MONDAY) / 2
     came = sum(each.at <= middle for each in world.post.sent)
-    assert abs(foreseen_by(foretold, middle) - came) <= 0.15 * len(world.post.sent)
+    assert abs(forecast_by(foretold, middle) - came) <= 0.15 * len(world.post.sent)
     assert sum(n for _, n in await campaigns.sent_by_hour(world.store, campaign)) == forecast.emails
 
 
@@ -77,7 +77,7 @@ async def test_a_campaign_in_progress_is_forecast_from_its_current_state(world: 
     await world.run(days=1.02)  # the first follow-ups are under way
     now = world.clock.now
     before = len(world.post.sent)
-    forecast = await foresee(world.store, await world.again(campaign), now=now)
+    forecast = await compute(world.store, await world.again(campaign), now=now)
     assert forecast.emails == 120 - before
     await world.run(days=30)
     really_s = (world.post.sent[-1].at - now).total_seconds()
@@ -90,7 +90,7 @@ async def test_a_rest_of_an_account_is_part_of_the_forecast(world: World) -> Non
     campaign = await world.draft()
     until = world.clock.now + HOUR
     await world.store.value("UPDATE fairpost.leases SET rest_until = $1, rest_reason = $2", until, RestReason.BACK_OFF)
-    assert (await foresee(world.store, campaign, now=world.clock.now)).starts_at == until
+    assert (await compute(world.store, campaign, now=world.clock.now)).starts_at == until
 
 
 async def test_the_forecast_says_when_follow_ups_of_a_suspended_account_fail(world: World) -> None:
