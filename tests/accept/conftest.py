@@ -1,4 +1,4 @@
-"""One database for a whole file. Its tests roll back, or use distinct ids."""
+"""One database per file. Its tests roll back, or use distinct ids."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What an application can do with a login of its own, through SQL: act for its workspaces, and nothing else."""
+"""What an application can do over SQL with its own login: act for its workspaces, and nothing else."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.attack
 
 OPERATOR = "the_shop"  # acts for all
 PARTNER = "partner_of_acme"
-STRANGER = "new_login"  # was let in, and named nowhere
+STRANGER = "new_login"  # has access, but is granted no workspace
 NAMED = {OPERATOR: ["*"], PARTNER: ["acme"]}
 
 HELLO = {"to": "ann@there.test", "subject": "Hello", "text": "Hi"}
@@ -124,7 +124,7 @@ def test_content_and_conversation_of_another_workspace_are_out_of_reach(login: L
                 conn.execute(enqueue_shared, [json.dumps({"to": "me@there.test", "content_id": content})])
         with refused(WRONG, "follows"):
             enqueue(conn, follows=secret)
-        with refused(WRONG, "workspace"):  # not a word about the e-mail that is there
+        with refused(WRONG, "workspace"):  # the error reveals nothing about the existing e-mail
             enqueue(conn, workspace="victim", follows=secret)
         with refused(WRONG, "workspace"):
             conn.execute(put, [json.dumps({"workspace": "victim", "subject": "s", "text": "t"})])

@@ -1,6 +1,6 @@
-"""The shape of an e-mail over HTTP and the database draw the line at the same place: the most is taken, and one more is not.
+"""The HTTP model of an e-mail and the database have the same limits: the maximum is accepted, and one more is rejected.
 
-The fields themselves are in test_fields.py and test_check.py; here are the parts of a field.
+The fields themselves are in test_fields.py and test_check.py. This file tests the parts of a field.
 """
 
 import json
@@ -28,7 +28,7 @@ def _mailbox(address: str = "a@b.example", **more: Any) -> dict[str, Any]:
 
 LONG = "a@" + ("b" * 61 + ".") * 4
 
-# what is just right, and what is one too many
+# the largest value that is valid, and one that is too large
 EDGES: Mapping[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "display name": (
         _mailbox(name="n" * bounds.DISPLAY_NAME_CHARS_MAX),

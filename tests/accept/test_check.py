@@ -1,6 +1,6 @@
-"""The judgement of the database on every e-mail: what is refused, by which name, and what must pass.
+"""How the database validates e-mails: what it rejects, for which field, and what it must accept.
 
-Everything goes through the SQL, as any language would. Each judgement is rolled back.
+Everything goes through SQL, as in any language. Each check is rolled back.
 """
 
 import asyncio
@@ -43,7 +43,8 @@ class Judge:
         self.conn = conn
 
     def all(self, emails: list[Any]) -> list[Judgement]:
-        """Judges each, and forgets. A judgement is a result or a complaint, and all refused means none written."""
+        """Checks each e-mail and rolls back. The result is that of the e-mail, or an error if it was rejected. If all
+        are rejected, nothing is written."""
         with self.conn.transaction(force_rollback=True):
             rows = self.conn.execute(
                 "SELECT id, new, error ->> 'field', error ->> 'message' "
@@ -55,7 +56,7 @@ class Judge:
         for email_id, new, field, message in rows:
             is_refused = field is not None
             assert (email_id is None) == is_refused == bool(message)
-            assert not (new and is_refused), "and one whose key came before is not new"
+            assert not (new and is_refused), "an e-mail with a known key is not new"
         if all(row[0] is None for row in rows):
             assert xid == (None,), "something was written"
         return [Judgement(row[0], row[2], row[3]) for row in rows]
@@ -202,7 +203,7 @@ def test_an_accepted_address_is_clean_and_stays_the_same(judge: Judge, address: 
 
 
 # ── line breaks and other control characters ─────────────────────────────────────────────────────────────
-# Where a text stands, the name that a complaint about it has, and the e-mail with the text in it.
+# The field that contains the text, its name in errors, and the e-mail with the text.
 PLACES: list[tuple[str, Callable[[str], dict[str, Any]]]] = [
     ("subject", lambda x: hello(subject=x)),
     ("workspace", lambda x: hello(workspace=x)),
@@ -282,12 +283,12 @@ def people(size: int) -> list[str]:
 
 
 def attachments_of(size: int) -> list[dict[str, str]]:
-    """One, or with one byte too many two: what counts is all of them together."""
+    """One attachment, or two with one byte too many: the limit applies to all of them together."""
     sizes = [size] if size <= ATTACHED_BYTES_MAX else [size // 2, size - size // 2]
     return [{"filename": "a", "data": base64_of(each)} for each in sizes]
 
 
-# The largest that passes; the complaint about one more; an e-mail of a given size.
+# The largest valid size, the error for one more, and an e-mail of a given size.
 LIMITS: list[tuple[int, str, Callable[[int], dict[str, Any]]]] = [
     (998, "subject", lambda n: hello(subject="ä" * n)),
     (200, "workspace", lambda n: hello(workspace="ä" * n)),
@@ -370,7 +371,7 @@ def test_ten_thousand_emails_are_one_call_and_one_more_is_not(judge: Judge) -> N
     assert refused.value.sqlstate == "FP001"
 
 
-# ── everything else that is refused ──────────────────────────────────────────────────────────────────────
+# ── ── other rejections ──────────────────────────────────────────────────────────────────────────────────
 REFUSED: list[tuple[str, Any]] = [
     ("", None),
     ("", 5),
@@ -521,7 +522,7 @@ def test_an_email_expires_after_it_is_due_and_after_now(judge: Judge) -> None:
     )
 
 
-# ── any JSON at all ──────────────────────────────────────────────────────────────────────────────────────
+# ── ── arbitrary JSON ────────────────────────────────────────────────────────────────────────────────────
 OF_ANOTHER_TYPE = [True, False, 5, 1.5, "x", [], [5], {}, {"x": 5}]
 TAKES: dict[str, list[Any]] = {
     **{name: ["x"] for name in ("subject", "text", "html", "workspace", "user", "stream", "pool", "account")},
@@ -592,7 +593,7 @@ nearly_plain = st.fixed_dictionaries(
 @settings(max_examples=times(15))
 @given(batch=st.lists(nearly_plain, min_size=20, max_size=20))
 def test_a_plain_email_passes_every_check(judge: Judge, batch: list[Any]) -> None:
-    """The short way in never lets through what the long way would stop, and reads it the same."""
+    """The shortcut never accepts what the full check would reject, and gives the same result."""
     rows = judge.conn.execute(
         """SELECT e, fairpost.check_email(e, now()) FROM jsonb_array_elements(%s::text::jsonb) e
            WHERE fairpost.is_plain(e, '{5}') AND NOT e ? 'content_id' AND (
@@ -605,13 +606,13 @@ def test_a_plain_email_passes_every_check(judge: Judge, batch: list[Any]) -> Non
 
 
 def test_a_plain_email_is_known_at_first_sight(judge: Judge) -> None:
-    """Otherwise the shortcut would never be taken, which only the benchmark would show."""
+    """Otherwise the shortcut would never be taken, and only the benchmark would show it."""
     plain = hello(**{"from": "news@shop.example", "workspace": "w", "user": "u", "stream": "c", "idempotency_key": "k"})
     row = judge.conn.execute("SELECT fairpost.is_plain(%s::text::jsonb, NULL)", [json.dumps(plain)]).fetchone()
     assert row == (True,)
 
 
-# ── many at once, and nothing of the refused ─────────────────────────────────────────────────────────────
+# ── ── many at once; rejected ones write nothing ─────────────────────────────────────────────────────────
 def test_a_bad_email_in_the_middle_does_not_affect_the_others(judge: Judge) -> None:
     results = judge.all([hello(), hello(to="nobody"), hello(), 5, hello(idempotency_key="k"), hello(class_="x")])
     assert [result.field for result in results] == [None, "to", None, "", None, "class_"]
@@ -664,7 +665,7 @@ def test_the_judgement_does_not_depend_on_the_language_of_the_database(server_ur
 
 
 def of_every_script(version: int) -> bytes:
-    """The locale of a database as this version of PostgreSQL can have it."""
+    """A database locale that this version of PostgreSQL supports."""
     if version >= 180_000:
         return b"LOCALE_PROVIDER builtin BUILTIN_LOCALE 'PG_UNICODE_FAST'"
     return b"LOCALE_PROVIDER icu ICU_LOCALE 'und'" if version >= 150_000 else b"LOCALE 'C.UTF-8'"

@@ -1,4 +1,4 @@
-"""The contract of `enqueue` over every connection it knows: the caller's transaction decides, and lives on."""
+"""The contract of `enqueue` over every supported connection: the caller's transaction decides, and stays usable."""
 
 import ast
 import asyncio
@@ -40,7 +40,7 @@ HELLO: dict[str, Any] = {"to": "ann@example.com", "subject": "Hello", "text": "H
 
 @dataclass
 class Caller:
-    """An application with an open connection. Whatever its flavour gives to await is awaited by `run`."""
+    """An application with an open connection. `run` awaits whatever its driver returns."""
 
     conn: Any
     execute: Callable[[str], Any]
@@ -478,7 +478,7 @@ def test_the_keywords_of_enqueue_are_the_fields_of_email() -> None:
     assert get_type_hints(EmailFields) == get_type_hints(Email)
 
 
-if TYPE_CHECKING:  # read by mypy, which thereby tests the types that users get
+if TYPE_CHECKING:  # checked by mypy, which tests the types that users see
     Results = list[Enqueued | Rejected]
 
     async def _types(

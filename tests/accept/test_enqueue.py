@@ -1,4 +1,5 @@
-"""The Python side: its values become what the database stores, and what JSON cannot say is refused by name."""
+"""The Python side: values are converted to what the database stores, and values that JSON cannot represent are rejected
+by field."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -143,7 +144,7 @@ def nested(depth: int) -> dict[str, Any]:
     return inside
 
 
-# What the caller gave, and the field that is named.
+# The caller's value, and the field named in the error.
 UNSAYABLE: list[tuple[dict[str, Any], str, str]] = [
     ({"due_at": datetime(2100, 1, 1)}, "due_at", "datetime with a time zone"),
     ({"expires_at": datetime(2100, 1, 1)}, "expires_at", "datetime with a time zone"),
@@ -186,7 +187,7 @@ def test_a_value_that_json_cannot_represent_is_refused_by_name(db: "psycopg.Conn
     assert db.execute("SELECT pg_current_xact_id_if_assigned() AS xid").fetchone() == {"xid": None}
 
 
-# The text means no NUL, a name may have an @, a time may have a zone of its own …
+# Text cannot contain NUL, a name may contain an @, a time may have its own zone …
 SAYABLE: list[dict[str, Any]] = [
     {"text": r"\u0000 \\u0000 \\\u0000"},
     {"subject": "\\u0000"},
@@ -229,7 +230,7 @@ def test_an_unknown_name_in_a_mapping_is_a_refused_email(db: "psycopg.Connection
 
 
 class Recorder:
-    """Stands in for a database that takes everything, and remembers how it was asked."""
+    """Stands in for a database that accepts everything, and records the calls."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[list[Any]] = []

@@ -1,4 +1,4 @@
-"""Fields of an e-mail are described once: Python and HTTP have the same, with the same bounds."""
+"""Each field of an e-mail is described once, so Python and HTTP have the same fields with the same limits."""
 
 from dataclasses import fields
 from typing import Any
@@ -16,7 +16,7 @@ def http() -> dict[str, Any]:
 
 
 def found(schema: dict[str, Any], key: str) -> Any:
-    """In the schema, or in the one of its kinds that has it."""
+    """Returns the property from the schema, or from the variant that has it."""
     return next((each[key] for each in (schema, *schema.get("anyOf", ())) if key in each), None)
 
 

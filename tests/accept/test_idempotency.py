@@ -1,4 +1,4 @@
-"""A key means one e-mail, whatever happens concurrently, and only callers that share a key wait for each other."""
+"""A key refers to one e-mail, whatever happens concurrently, and only callers with the same key wait for each other."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -36,10 +36,10 @@ async def started(conn: "asyncpg.Connection", isolation: str = "read_committed")
 
 
 async def until_it_waits(watcher: "asyncpg.Connection", waiting: "asyncpg.Connection") -> None:
-    """Returns when the server says that this connection waits for a lock."""
+    """Returns when the server reports that this connection waits for a lock."""
     async with asyncio.timeout(60):
         while not await watcher.fetchval(WAITS, waiting.get_server_pid()):  # noqa: ASYNC110
-            await asyncio.sleep(0.005)  # the server has no event for it
+            await asyncio.sleep(0.005)  # the server sends no event for it
 
 
 async def in_background(watcher: "asyncpg.Connection", conn: "asyncpg.Connection", key: str) -> Any:
@@ -185,7 +185,7 @@ async def test_two_bulks_with_the_same_keys_in_opposite_order_do_not_deadlock(
 async def test_enqueueing_does_not_wait_for_an_open_transaction_with_another_key(
     conn: "asyncpg.Connection", connect: Connect
 ) -> None:
-    """Same tenant, same user, same stream, same shared content: only the keys differ."""
+    """The same tenant, user, stream and shared content: only the keys differ."""
     content = await conn.fetchval("""SELECT fairpost.put_content('{"subject": "News", "text": "Hi"}')""")
     connections = [await connect() for _ in range(5)]
     transactions = []

@@ -1,4 +1,4 @@
-"""Type, tags and metadata of an e-mail: they go with it wherever it goes, belong to its workspace, and end with it."""
+"""Type, tags and metadata of an e-mail: they accompany it everywhere, belong to its workspace, and are deleted with it."""
 
 from datetime import timedelta
 from typing import Any
@@ -126,7 +126,7 @@ async def test_erasure_leaves_the_type_and_others_labels(store: Store) -> None:
         "metadata": {"x": ["[erased]", "bob"]},
     }
     assert await labels(store, foreign) == LABELS
-    assert await marks(store) == 3  # those of the tags that are left: plan of the second, and both of the third
+    assert await marks(store) == 3  # those of the remaining tags: plan of the second, and both of the third
 
 
 async def test_a_campaign_labels_every_e_mail_it_plans(bench: Bench) -> None:

@@ -1,4 +1,5 @@
-"""`enqueue` over the connections of applications behind PgBouncer in transaction mode, each set up as its driver asks for there."""
+"""`enqueue` over applications' connections behind PgBouncer in transaction mode, each configured as its driver
+recommends."""
 
 from typing import Any
 from uuid import uuid4
@@ -21,7 +22,7 @@ from tests.accept.test_drivers import (
 )
 from tests.peers.pgbouncer import sessions
 
-TIMES = 8  # psycopg prepares what it is asked for the sixth time, unless it is told otherwise
+TIMES = 8  # by default, psycopg prepares a statement when it runs for the sixth time
 
 KEEPS_NOTHING: dict[str, Any] = {
     "statement_cache_size": 0,
@@ -38,7 +39,7 @@ POOLED: dict[str, Flavour] = {
     "sqlalchemy-asyncpg": lambda url: over_sqlalchemy_async(url, "asyncpg", sa.AsyncSession, **KEEPS_NOTHING),
     "django": lambda url: over_django(url, lambda wrapper: wrapper),
 }
-PREPARES_BY_ITSELF = {"sqlalchemy-asyncpg"}  # whatever it is asked
+PREPARES_BY_ITSELF = {"sqlalchemy-asyncpg"}  # regardless of its settings
 
 
 @pytest.mark.parametrize("flavour", POOLED)

@@ -1,4 +1,5 @@
-"""How much a user may submit: e-mails beyond the limit are refused one by one, with the time when there is room again."""
+"""Limits on what a user may submit: e-mails beyond the limit are rejected one by one, with the time at which there is
+room again."""
 
 import json
 import random
@@ -39,7 +40,7 @@ async def test_the_first_that_find_room_are_taken_and_the_others_are_told_when(s
     assert error["field"] == "user"
     assert missing(error["message"], "10 of 10", "24 hours", "2030-01-11T09:00:00Z") == []
     assert datetime.fromisoformat(error["until"]) == datetime(2030, 1, 11, 9, tzinfo=UTC), (
-        "when the first four are a day old"
+        "once the first four are a day old"
     )
     assert await store.value("SELECT count(*) FROM fairpost.queue") == 10
 
@@ -107,7 +108,7 @@ async def test_the_waiting_are_bounded_staged_or_not(store: Store) -> None:
     assert accepted(rows) == 2
     error = json.loads(rows[-1]["error"])
     assert missing(error["message"], "10 ", " 10 ") == []
-    assert error.get("until") is None, "nothing went out yet, so it cannot be said when there is room"
+    assert error.get("until") is None, "nothing has been sent yet, so it is unknown when there will be room"
     await store.value(
         """INSERT INTO fairpost.activity (workspace, user_name, hour, writer, sent)
            VALUES ('w1', 'ann', fairpost.hour_of($1), '#1', 60)""",
@@ -151,7 +152,7 @@ async def test_unabsorbed_mail_of_others_is_not_read(store: Store) -> None:
 
 
 async def test_open_transactions_of_a_limited_workspace_do_not_wait_for_each_other(url: str, store: Store) -> None:
-    """Each is counted, in a place of its own. Close to the limit they take turns, so that it holds."""
+    """Each e-mail is counted in a separate slot. Close to the limit, callers take turns, so that the limit holds."""
     await store.value(
         "INSERT INTO fairpost.senders (workspace, level, name, daily_max) VALUES ('w', 'workspace', '', 5000)"
     )

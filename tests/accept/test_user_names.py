@@ -1,4 +1,4 @@
-"""A user has one name, however it is written."""
+"""A user has one name, however it is spelled."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ async def test_a_hold_of_one_form_holds_all(store: Store) -> None:
 
 
 async def test_a_folded_name_is_folded_and_fits_into_every_index(store: Store) -> None:
-    """Of all letters there are, also of those that become many."""
+    """Covers all letters, including those that become several."""
     sql = """SELECT count(*) FROM generate_series(33, 65535) n, LATERAL (SELECT fairpost.normalize_user(repeat(chr(n), 3) || 'x')) f(name)
              WHERE n NOT BETWEEN 55296 AND 57343 AND f.name <> fairpost.normalize_user(f.name)"""
     assert await store.value(sql) == 0

@@ -1,4 +1,5 @@
-"""Every action, by a command and by a request: the same effect, the same refusal, one entry in the audit that names who did it."""
+"""Every action as a command and as a request: the same effect, the same refusal, and one audit entry that names the
+actor."""
 
 import importlib
 import pkgutil
@@ -52,12 +53,12 @@ async def world(api: Api, settings: Settings, monkeypatch: pytest.MonkeyPatch) -
 
 
 async def _proven(domain: str, token: str, *, resolver: object) -> Proof:
-    """No DNS is asked."""
+    """Answers without a DNS query."""
     return Proof(found=Found.PROVEN, domain=domain, record=proof_record(domain, token))
 
 
 async def _answered(*_: object) -> Answered:
-    """Nothing is posted."""
+    """Accepts the request without posting anything."""
     return Answered(status=200)
 
 
@@ -85,7 +86,7 @@ async def _walked(world: World, name: str, walk: Walk) -> list[str]:
     if [action for _, action in entries] != [entry] or not entries[0][0].startswith("cli "):
         wrong.append(f"by the command: {entries}")
     if walk.is_of_installation:
-        await walk.prepare(world, "right")  # what there is one of
+        await walk.prepare(world, "right")  # create what is acted on
     before = await world.audit(scopes[1])
     subject = await world.public(subjects[1]) if name.startswith("email.") else subjects[1]
     answer = await world.http(walk.http("right", subject), by_admin=walk.by_admin)
@@ -100,12 +101,12 @@ async def _walked(world: World, name: str, walk: Walk) -> list[str]:
 
 
 async def _refused(world: World, walk: Walk, subject: str, expected: str) -> list[str]:
-    """By both with the same code, and without an entry."""
+    """Both are refused with the same code, and without an audit entry."""
     before = await world.audit("left"), await world.audit("right")
     answer = await world.http(walk.http("right", subject), by_admin=walk.by_admin)
     details = answer.json()["error"]["details"]
     code, printed = await world.cli(*walk.cli("left", subject))
-    printed = printed.replace("left/", "")  # the command line has the whole names of accounts
+    printed = printed.replace("left/", "")  # the command line prints full account names
     found_code, same = _in_words(details)
     found = []
     if found_code != expected or code != 1 or same.replace("right", "left") not in printed:
@@ -116,7 +117,7 @@ async def _refused(world: World, walk: Walk, subject: str, expected: str) -> lis
 
 
 def _in_words(details: Any) -> tuple[str, str]:
-    """The code of a refusal, and its sentence. One of a field has it with the field."""
+    """Returns the code of a refusal, and its sentence. For a field, the code includes the field."""
     if isinstance(details, list):
         return details[0]["reason"], details[0]["message"]
     reason = Reason(details["reason"], **{name: value for name, value in details.items() if name != "reason"})
@@ -124,7 +125,7 @@ def _in_words(details: Any) -> tuple[str, str]:
 
 
 def test_every_sentence_can_be_made_from_its_parameters() -> None:
-    """A catalogue that names a parameter which no refusal has would fail when it is needed."""
+    """A catalogue sentence with a parameter that its refusals do not have would fail when it is needed."""
     for code, meaning in CATALOGUE.items():
         names = {
             part.split("}")[0]

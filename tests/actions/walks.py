@@ -1,6 +1,6 @@
-"""How each action is asked for, by a command and by a request: what the walk over all of them takes.
+"""How to perform each action, as a command and as a request: the input for the walk over all of them.
 
-`left` is the workspace of the command line, `right` that of the HTTP API. They are prepared alike.
+`left` is the workspace of the command line, `right` that of the HTTP API. Both are prepared alike.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class World:
     made: int = 0
 
     async def cli(self, *arguments: str) -> tuple[int, str]:
-        """Its exit code, and what it prints."""
+        """Returns the exit code and the output."""
         done = await asyncio.to_thread(CliRunner().invoke, app, list(arguments), env=dict(self.environment))
         assert "Traceback" not in done.output, done.output
         return done.exit_code, done.output
@@ -60,7 +60,7 @@ class World:
         return f"n{self.made}"
 
     def file(self, text: str) -> str:
-        """For a command to read."""
+        """Returns a file for a command to read."""
         path = Path(self.environment["FAIRPOST_HOME"]) / self.name()
         path.write_text(text)
         return str(path)
@@ -78,9 +78,11 @@ async def _nothing(world: World, workspace: str) -> str:
 
 @dataclass
 class Walk:
-    """`prepare` makes what is acted upon, and says its name. `unknown`: a name of nothing, and the code of the refusal.
+    """An action. `prepare` creates what it acts on, and returns its name. `unknown` is a name that does not exist, with
+    the code of the refusal.
 
-    `entry`: what the audit calls it, where one action has several names there. `is_of_subject`: the audit of what is made has it.
+    `entry` is the name in the audit, where one action has several. `is_of_subject` means that the audit of the created
+    object has it.
     """
 
     cli: Callable[[str, str], list[str]]
@@ -188,7 +190,7 @@ async def _everything_paused(world: World, workspace: str) -> str:
 
 
 async def _conversation(world: World, workspace: str) -> str:
-    """With a person who answered an e-mail that the account has sent."""
+    """With a person who replied to an e-mail from the account."""
     id_, store, address = await _waiting_email(world, workspace), world.api.store, f"{world.name()}@there.test"
     (account,) = [each for each in await store.accounts() if each.name == f"{workspace}/relay"]
     await store.value("UPDATE fairpost.queue SET account_id = $2 WHERE id = $1", int(id_), account.id)
@@ -299,7 +301,7 @@ async def _domain(world: World, workspace: str) -> str:
 
 
 async def _domain_with_key(world: World, workspace: str) -> str:
-    """The domain and its key's selector, with a slash between."""
+    """Returns the domain and its key's selector, separated by a slash."""
     domain = await _domain(world, workspace)
     code, said = await world.cli(
         "domain", "add-key", "--workspace", workspace, domain, "--algorithm", "ed25519", "--json"

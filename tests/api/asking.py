@@ -1,4 +1,4 @@
-"""Requests made from the OpenAPI document: for every path and method that there is, and those that will be."""
+"""Requests made from the OpenAPI document, for every path and method, including future ones."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Asked:
-    """One request, with every word of it still to be seen."""
+    """A request whose text is complete and unencoded."""
 
     operation: Operation
     path: dict[str, Any] = field(default_factory=dict)
@@ -62,7 +62,7 @@ def operations(document: JSON) -> list[Operation]:
             media_type = JSON_TYPE if JSON_TYPE in contents else next(iter(contents), None)
             content = contents.get(media_type, {})
             schema = content.get("schema")
-            if media_type == NDJSON:  # a line each, as the path of a single one takes it
+            if media_type == NDJSON:  # one item per line, each as for the path of a single one
                 single = document["paths"][path.rpartition("/")[0]]["post"]["requestBody"]["content"]
                 schema = {"type": "array", "items": single["application/json"]["schema"], "maxItems": 3}
             found.append(
@@ -80,7 +80,7 @@ def operations(document: JSON) -> list[Operation]:
 
 
 def _resolved(schema: Any, document: JSON, depth: int = 0) -> Any:
-    """Without references."""
+    """Resolves references."""
     if isinstance(schema, list):
         return [_resolved(each, document, depth) for each in schema]
     if not isinstance(schema, dict):
@@ -94,9 +94,10 @@ def _resolved(schema: Any, document: JSON, depth: int = 0) -> Any:
 
 
 def requests(operation: Operation, words: Sequence[str], *, examples: int) -> Iterator[Asked]:
-    """Bodies as the document wants them, with these words wherever a string, a name or an id can stand.
+    """Bodies that match the document, with these words wherever a string, a name or an id may occur.
 
-    The same ones each time, unless they are left to chance."""
+    They are the same each time, unless they are generated at random.
+    """
     for n in range(examples):
         yield _request(operation, words, Random() if IS_FREE else Random(f"{operation} {n}"))
 
@@ -127,8 +128,8 @@ ODD: tuple[Any, ...] = (None, True, -1, 1.5, "", "x" * 70_000, [], {}, [[]], {"a
 
 
 def wrong_bodies(schema: JSON, *, each: int) -> list[Any]:
-    """Bodies that the schema does not allow: of another kind, with a property too many or too few, and with odd values
-    in every property, `each` of them."""
+    """Bodies that the schema forbids: of another type, with a property too many or too few, and with odd values in
+    every property, `each` of them."""
     good = smallest(schema)
     bodies: list[Any] = list(ODD)
     if isinstance(good, dict):
@@ -141,7 +142,7 @@ def wrong_bodies(schema: JSON, *, each: int) -> list[Any]:
 
 
 def smallest(schema: JSON) -> Any:
-    """A value with what is required and no more."""
+    """A value with only the required properties."""
     if "const" in schema or "enum" in schema:
         return schema["const"] if "const" in schema else schema["enum"][0]
     if choices := schema.get("anyOf") or schema.get("oneOf"):
@@ -166,7 +167,7 @@ def _object(schema: JSON) -> JSON:
 
 
 def _in_path(parameter: JSON, words: Sequence[str], dice: Random) -> Any:
-    """Any word can be tried, also where a number is wanted; an address or a domain more often where one is."""
+    """Any word may be used, even for a number; an address or a domain is more likely where one is expected."""
     mark = {"address": "@", "domain": "."}.get(parameter["name"])
     fitting = [word for word in words if mark in word and (mark == "@" or "@" not in word)] if mark else []
     if mark and fitting:
@@ -206,7 +207,7 @@ def value_of(schema: Any, words: Sequence[str], dice: Random) -> Any:
 
 
 def _with_words(choices: Sequence[Any]) -> Sequence[Any]:
-    """A number that could be a name as well would be no word of ours."""
+    """A number that could also be a name is not used as a word."""
     is_name = any(one.get("type") == "string" for one in choices)
     return [one for one in choices if one.get("type") != "integer"] if is_name else choices
 
@@ -226,7 +227,7 @@ def _string(schema: JSON, words: Sequence[str], dice: Random) -> str:
 
 
 def _object_of(schema: JSON, words: Sequence[str], dice: Random) -> JSON:
-    """What is required, and a few things more: with all of them at once, one would always be wrong."""
+    """The required properties and a few optional ones: with all of them at once, one would always be invalid."""
     properties, required = schema.get("properties", {}), schema.get("required", ())
     addresses = [word for word in words if "@" in word] or words
     others = [name for name in properties if name not in required]

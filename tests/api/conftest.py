@@ -1,4 +1,4 @@
-"""A service that answers on a real socket, and clients with keys."""
+"""A service on a real socket, and clients with keys."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -27,26 +27,26 @@ from fairpost.store import workspaces
 from fairpost.store.store import Store
 
 ALL = tuple(Scope)
-LENT = (Loan("default", (PROVEN, ACCOUNT)),)  # what a test that is not about loans sends through
-ANSWER_S_MAX = 120  # of the database and of the service: only against waiting for ever
+LENT = (Loan("default", (PROVEN, ACCOUNT)),)  # the pools that tests unrelated to loans send through
+ANSWER_S_MAX = 120  # of the database and the service: only guards against waiting forever
 
 
 @cache
 def _app() -> tuple[FastAPI, list[Reason], list[Reason]]:
-    """One for all tests of a process, its log, and the lines of it that are about requests: at its first request it spends half a second on
-    what it may be asked."""
+    """One service for all tests of a process, with its log and the log lines about requests. Its first request takes
+    half a second."""
     log: list[Reason] = []
     answered: list[Reason] = []
     return build_app(None, log=split(log, answered)), log, answered
 
 
 def split(log: list[Reason], answered: list[Reason]) -> Log:
-    """What goes wrong, and the lines about requests."""
+    """Problems, and the lines about requests."""
     return lambda event: (answered if event.code == "request.answered" else log).append(event)
 
 
 async def _resolve(host: str, port: int) -> list[str]:
-    """No DNS is asked: every host is on the public internet, unless its name says where it is."""
+    """Resolves without DNS: every host is on the public internet, unless its name says otherwise."""
     if "." not in host or host.endswith(".localhost"):
         return ["127.0.0.1"]
     try:
@@ -82,7 +82,7 @@ class Api:
     async def client(
         self, workspace: str = "acme", *, scopes: Sequence[Scope] = ALL, **more: Any
     ) -> AsyncIterator[httpx.AsyncClient]:
-        """With a key that may do all this, often."""
+        """Returns a client with a key that has these scopes and a high rate limit."""
         more.setdefault("per_minute", 100_000)
         headers = {"Authorization": f"Bearer {await self.key(workspace, scopes=scopes, **more)}"}
         async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=ANSWER_S_MAX) as client:
@@ -90,7 +90,7 @@ class Api:
 
 
 def fields_of(answer: httpx.Response) -> list[str]:
-    """The fields that a refusal with 422 names; none of any other answer."""
+    """Returns the fields that a 422 response names, or nothing for any other response."""
     return [each["field"] for each in answer.json()["error"]["details"]] if answer.status_code == 422 else []
 
 
@@ -103,7 +103,7 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, url: str) -> Settin
 
 @asynccontextmanager
 async def answering(settings: Settings) -> AsyncIterator[Api]:
-    """A service on the database that the settings name."""
+    """A service on the database from the settings."""
     assert settings.database_url
     app, log, answered = _app()
     assert app.state.service is None  # one at a time
@@ -131,7 +131,7 @@ async def answering(settings: Settings) -> AsyncIterator[Api]:
                 yield Api(f"http://127.0.0.1:{port}", store, log, service, answered)
         finally:
             app.state.service = None
-    assert log == []  # no request was a fault of ours
+    assert log == []  # no request caused an internal error
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ async def api(settings: Settings) -> AsyncIterator[Api]:
 
 @pytest.fixture
 async def client(api: Api) -> AsyncIterator[httpx.AsyncClient]:
-    """Of workspace acme, with all scopes."""
+    """A client of workspace acme, with all scopes."""
     await api.workspace()
     async with api.client() as client:
         yield client

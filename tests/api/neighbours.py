@@ -1,4 +1,4 @@
-"""Two workspaces that share a database and call their things by the same names; every word of one has its own name in it."""
+"""Two workspaces that share a database and use the same names; every text of a workspace contains its own name."""
 
 import asyncio
 from collections import Counter
@@ -26,10 +26,10 @@ from fairpost.vault.keys import new_key
 from tests.databases import Databases
 
 A, B = "anton", "berta"
-SEALED_WITH = new_key()  # the key of a service that can store more secrets
+SEALED_WITH = new_key()  # the key of a service that can seal more secrets
 OUTCOMES = ("sent", "bounced", "failed", "retry", "in_doubt", "begun", "claimed")
 
-# Belong to no workspace, and contain no names.
+# These belong to no workspace, and contain no names.
 SHARED = frozenset({"engines", "fairness", "patience", "pauses", "server"})
 
 Rows = dict[str, Counter[str]]
@@ -37,7 +37,7 @@ Rows = dict[str, Counter[str]]
 
 @dataclass(slots=True)
 class Neighbour:
-    """Everything of a workspace that another caller might ask for."""
+    """Everything of a workspace that another caller might request."""
 
     name: str
     key: str = ""
@@ -56,12 +56,12 @@ class Neighbour:
 
     @property
     def secret(self) -> str:
-        """A word in everything the workspace wrote, and nowhere else."""
+        """A word that occurs in everything the workspace wrote, and nowhere else."""
         return f"qx{self.name}xq"
 
     @property
     def names(self) -> list[str]:
-        """Words by which a stranger who knows them might ask for something of the workspace."""
+        """Words that a stranger might use to request something of the workspace."""
         return [
             *(self.name, self.key_id, f"p0@{self.name}.test", f"{self.name}.test", f"{self.name}/x", "x", "spring"),
             *("autumn", "people", "welcome", "ann", f"only-{self.name}", f"ann-{self.name}", f"{self.name}/default"),
@@ -84,12 +84,12 @@ class Neighbour:
 
     @property
     def markers(self) -> list[str]:
-        """A word in every row of the workspace that has text; and ids too long to match by chance."""
+        """A word in every row of the workspace that has text, and ids too long to match by chance."""
         return [self.name, self.key_id, *(str(id_) for id_ in self.emails.values())]
 
 
 async def fill(store: Store, name: str, *, operators: AccountId) -> Neighbour:
-    """Something in every table that tenants have rows in."""
+    """Rows in every table that has tenants' rows."""
     here = Neighbour(name, public=await store.public_ids())
     await workspaces.add_workspace(store, name, loans=[Loan("default", (PROVEN, ACCOUNT))])
     for domain in (f"{name}.test", f"unproven.{name}.test"):
@@ -174,7 +174,7 @@ async def _campaigns(store: Store, here: Neighbour) -> None:
 
 
 async def _emails(store: Store, here: Neighbour, account: AccountId) -> None:
-    """One in each state. The campaign's wait in the pool, these go through the account alone."""
+    """Creates an e-mail in each state. The campaign's are in the pool; these go through the account only."""
     given = [
         {
             "workspace": here.name,
@@ -233,7 +233,7 @@ def _verdict(outcome: str, to: str) -> Verdict:
 
 
 async def _figures(store: Store, here: Neighbour, operators: AccountId) -> None:
-    """What engines write down in passing; also of the operator's account, which both send through."""
+    """Writes what engines write in passing, also for the operator's account that both workspaces use."""
     ours = [(account, here.name) for account in (here.account, operators)]
     async with store.connection() as conn:
         await conn.executemany(
@@ -332,7 +332,7 @@ async def _own(store: Store, table: str, here: Neighbour) -> list[Any]:
 
 
 async def tables(store: Store) -> list[str]:
-    """All of the schema; those that are cut into partitions, as a whole."""
+    """Returns all tables of the schema; a partitioned one counts as a whole."""
     rows = await store.fetch(
         """SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'fairpost'::regnamespace
            AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition ORDER BY 1"""
@@ -343,7 +343,9 @@ async def tables(store: Store) -> list[str]:
 async def rows_of(store: Store) -> Rows:
     """Every row of every table, as text."""
     names = await tables(store)
-    async with store.connection() as conn:  # one for all of them: each use of the pool is a question more
+    async with (
+        store.connection() as conn
+    ):  # one connection for all of them, because each use of the pool costs another query
         return {
             table: Counter(row["row"] for row in await conn.fetch(f"SELECT t::text AS row FROM fairpost.{table} t"))
             for table in names
@@ -354,16 +356,16 @@ async def rows_of(store: Store) -> Rows:
 class Neighbours:
     a: Neighbour
     b: Neighbour
-    of_b: Rows  # what came into the database with b
+    of_b: Rows  # the rows that were added with b
 
     async def changed(self, store: Store) -> Rows:
-        """The rows of b that are not there any more as they were."""
+        """The rows of b that have changed or are gone."""
         now = await rows_of(store)
         found = {table: self.of_b[table] - now[table] for table in now if table not in SHARED | SHARED_TREE}
         return {table: rows for table, rows in found.items() if rows}
 
     async def lost(self, store: Store) -> Rows:
-        """Includes new rows, and rows with something of b in them. Empty if b is untouched and not mentioned."""
+        """Also includes new rows, and rows that contain something of b. Empty if b is unchanged and not mentioned."""
         now = await rows_of(store)
         marked = {
             table: Counter({row: n for row, n in found.items() if any(marker in row for marker in self.b.markers)})
@@ -377,7 +379,7 @@ class Neighbours:
         return {table: rows for table, rows in found.items() if rows}
 
 
-# Rows of the tree and its clocks belong to routes that many use, and move with everybody's mail.
+# Rows of the tree and its clocks belong to shared routes, and change with every workspace's mail.
 SHARED_TREE = frozenset({"node_state", "nodes", "arrivals", "routes", "rate_buckets", "identity_checks", "identity"})
 
 
@@ -393,7 +395,8 @@ async def settle_in(store: Store) -> Neighbours:
 
 @contextmanager
 def neighbourhood(databases: Databases) -> Iterator[tuple[str, Neighbours]]:
-    """A database with both, for all tests of a file: it takes half a second of CPU, and what they try is to change nothing."""
+    """A database with both workspaces, for all tests of a file: creating it takes half a second of CPU, and their
+    attempts must change nothing."""
 
     async def settle(url: str) -> Neighbours:
         async with Store.open(url) as store:

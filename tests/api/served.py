@@ -1,4 +1,4 @@
-"""A service that answers on a real socket from a thread of its own, for tests that cannot wait in a loop themselves."""
+"""A service on a real socket, run in a separate thread, for tests that cannot use an event loop."""
 
 import asyncio
 import threading
@@ -22,12 +22,12 @@ from tests.api.conftest import split
 
 T = TypeVar("T")
 
-ANSWER_S_MAX = 120  # a database that is slow because the machine is busy is not away
+ANSWER_S_MAX = 120  # a database that is slow on a busy machine still counts as available
 
 
 @cache
 def document() -> dict[str, Any]:
-    """What the service says that it answers. Written once for all tests of a process: that takes more than a second."""
+    """The OpenAPI document. Built once for all tests of a process, because that takes more than a second."""
     return build_app(None, log=lambda line: None).openapi()
 
 
@@ -49,7 +49,7 @@ class Served:
         return f"http://127.0.0.1:{self.port}"
 
     def run(self, work: Callable[[Store], Awaitable[T]]) -> T:
-        """In the loop of the service."""
+        """Runs in the service's loop."""
 
         async def working() -> T:
             return await work(self.store)
@@ -101,7 +101,7 @@ def served(settings: Settings, *, prepare: Callable[[FastAPI], None] = lambda ap
 
 
 def _without_network() -> Resolver:
-    """No name server is asked about domains."""
+    """Answers domain queries without a name server."""
     resolver = Resolver(configure=False)
     resolver.nameservers = ["127.0.0.1"]
     resolver.port = 9

@@ -1,6 +1,5 @@
-"""People who are signed in at once, by a session in the database. Signing in is tested in test_sign_in.py and
-tests/auth.
-"""
+"""Signed-in people, by a session stored directly in the database. Signing in itself is tested in test_sign_in.py and
+tests/auth."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +20,7 @@ ANSWER_S_MAX = 60.0
 
 
 async def session_of(store: Store, person: Person, *, agent: str = "a test") -> str:
-    """The value of the cookie SESSION_COOKIE."""
+    """Returns the value of the session cookie."""
     token, now = chance.secret_token(), clock.now()
     await rows.add_session(
         store,
@@ -38,7 +37,7 @@ async def session_of(store: Store, person: Person, *, agent: str = "a test") -> 
 async def signed_in(
     api: Api, workspace: str | None = None, role: Role = Role.ADMIN
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A new person in this role, with what every change needs. Without a workspace, an admin."""
+    """A new person in this role, with the headers that changes require. Without a workspace, an admin."""
     person = await rows.add_invited(
         api.store, workspace=workspace, address=f"{role}@example.com", name="", role=role, now=None
     )

@@ -1,4 +1,4 @@
-"""Accounts, live: those with trouble first, a workspace's own and no others, and what servers told them in words."""
+"""Accounts as live topics: those with problems first, only the workspace's own, and what their servers said."""
 
 import json
 from collections import Counter
@@ -44,7 +44,7 @@ async def pause(api: Api, name: str, reason: str) -> None:
 
 
 async def add_many(store: Store, n: int) -> None:
-    """w1/mail, w2/mail …, each of a workspace of its own; without a server."""
+    """Adds w1/mail, w2/mail …, one per workspace, without servers."""
     await store.value(_MANY, n)
 
 
@@ -83,7 +83,7 @@ async def test_accounts_with_problems_come_first_and_each_caller_sees_its_own(ap
         conditions = [each["condition"] for each in seen["listed"]]
         assert [each["code"] for each in conditions] == ["account.suspended", "account.paused", "account.idle"]
         assert missing(conditions[0]["text"], "the password was refused") == []
-        assert {each["then"] for each in conditions} == {""}  # its people have no command line here
+        assert {each["then"] for each in conditions} == {""}  # people on this page have no command line
         assert {(each["is_driven"], each["driven_by"]) for each in seen["listed"]} == {(True, None)}
         async with watching(admin, "/v1/live/accounts") as stream:
             everything = await stream.state()
@@ -165,7 +165,7 @@ async def test_the_state_of_thousands_is_small_and_a_workspace_reads_its_own_alo
         async with watching(admin, "/v1/live/now?workspace=w7") as stream:
             assert (await stream.state())["accounts"][
                 "all"
-            ] == 2  # its own, and the operator's that its mail goes through
+            ] == 2  # its own account, and the operator's that its mail goes through
         assert read[0] == 2
 
 

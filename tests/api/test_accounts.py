@@ -1,4 +1,4 @@
-"""Accounts and pools over HTTP: their own, sealed, and of no use to others."""
+"""Accounts and pools over HTTP: a workspace's own, sealed, and unusable for others."""
 
 import asyncio
 import json
@@ -118,7 +118,7 @@ async def test_pools_show_who_is_in_them(api: Api, client: httpx.AsyncClient) ->
             {"name": "bulk", "accounts": [{"name": "news", "status": "paused"}]},
             {"name": "default", "accounts": [{"name": "sales", "status": "active"}]},
         ],
-        "lent": [],  # the operator's default is meant by its name no more
+        "lent": [],  # the name no longer refers to the operator's default pool
         "loans": [],
     }
 
@@ -262,7 +262,7 @@ async def test_only_what_is_given_changes(api: Api, client: httpx.AsyncClient, s
     assert isinstance(account.transport, SmtpSettings)
     assert account.transport.secret
     assert vault_of(settings).open(account.transport.secret, account_id=account.id, name="") == "another"
-    # Without a login there is nothing to keep.
+    # Without a login, there is no password to keep.
     bare = await client.patch("/v1/accounts/sales", json={"smtp": {"host": "smtp.two.example"}})
     assert bare.json()["data"]["server"]["has_secret"] is False
     tokens = {"kind": "google-refresh-token", "client_id": "id", "client_secret": "s", "refresh_token": "t"}
@@ -356,7 +356,7 @@ async def test_scopes_are_kept(api: Api) -> None:
 async def test_keys_that_change_meanwhile_are_asked_for_again(
     api: Api, client: httpx.AsyncClient, settings: Settings
 ) -> None:
-    """A key rotation between reading and writing causes a second try, not a failure."""
+    """A key rotation between reading and writing causes a retry, not a failure."""
     import asyncio
 
     from fairpost.vault.rotation import rotate
@@ -442,7 +442,7 @@ async def test_a_change_with_if_match_applies_to_that_version_or_not_at_all(clie
     assert (await _change(client, 11, before)).status_code == 412
     assert (await client.get("/v1/audit")).json()["data"]["items"][0][
         "action"
-    ] == "account.pause"  # no late one is in it
+    ] == "account.pause"  # the late change is not in it
 
 
 async def test_only_one_of_two_changes_based_on_the_same_version_succeeds(client: httpx.AsyncClient) -> None:

@@ -1,4 +1,4 @@
-"""Accounts of all workspaces, for admins; and testing their servers."""
+"""Accounts of all workspaces, for admins, and tests of their servers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -61,7 +61,7 @@ async def test_an_admin_sees_and_stops_the_accounts_of_all(api: Api) -> None:
 
         paused = await client.post("/v1/admin/accounts/acme/sales/pause", json={"reason": "complaints"})
         assert paused.json()["data"]["status"] == "paused", paused.text
-        assert (await key.post("/v1/accounts/sales/resume")).status_code == 409  # the operator's word
+        assert (await key.post("/v1/accounts/sales/resume")).status_code == 409  # the operator's decision
         past = {"reason": "x", "until": "2020-01-01T00:00:00Z"}
         assert (await client.post("/v1/admin/accounts/own/pause", json=past)).status_code == 422
         resumed = await client.post("/v1/admin/accounts/acme%2Fsales/resume")
@@ -78,7 +78,7 @@ async def test_an_admin_sees_and_stops_the_accounts_of_all(api: Api) -> None:
 
 
 async def suspend(api: Api, name: str) -> None:
-    """As an engine does it."""
+    """Pauses the account as an engine does."""
     done = await api.store.value(
         "SELECT fairpost.set_status(a.id, NULL, 'suspended', 'account.authentication_failed', '{}') FROM fairpost.accounts a WHERE a.name = $1",
         name,
@@ -98,7 +98,7 @@ async def test_the_owner_resumes_what_an_engine_suspended_also_after_a_pause_of_
         await api.store.value("UPDATE fairpost.accounts SET status_until = '2020-01-01Z'")
         taken = await api.store.value(
             "SELECT (fairpost.take_lease(a.id, 'engine 7', 60)).taken FROM fairpost.accounts a"
-        )  # the pause is over
+        )  # the pause has ended
         assert taken
         await suspend(api, "acme/sales")
         assert (await owner.post("/v1/accounts/sales/resume")).json()["data"]["status"] == "active"
@@ -137,7 +137,7 @@ async def test_a_server_is_tried_and_nothing_is_sent(api: Api, client: httpx.Asy
         assert own["steps"] == [
             {"step": step, "ok": True, "text": None, "reply": None} for step in ("connect", "greeting", "hello")
         ]
-        # A workspace's account never connects to our network, regardless of the caller.
+        # A workspace's account never connects to our network, whoever calls.
         for asked in (admin.post("/v1/admin/accounts/acme/inside/verify"), client.post("/v1/accounts/inside/verify")):
             inside = (await asked).json()["data"]
             assert (inside["ok"], [(each["step"], each["ok"]) for each in inside["steps"]]) == (
@@ -147,8 +147,8 @@ async def test_a_server_is_tried_and_nothing_is_sent(api: Api, client: httpx.Asy
     none = (await client.post("/v1/accounts/none/verify")).json()["data"]
     assert (none["ok"], none["steps"]) == (False, [])
     assert none["words"]
-    assert "fairpost account" not in none["words"]  # there is no command line over HTTP
-    assert (await client.post("/v1/accounts/own/verify")).status_code == 404  # the operator's
+    assert "fairpost account" not in none["words"]  # commands are not shown over HTTP
+    assert (await client.post("/v1/accounts/own/verify")).status_code == 404  # the operator's account
     object.__setattr__(
         api.service, "guard", NetworkGuard(allowed=(ip_network("127.0.0.0/8"),), ports=frozenset({server.port}))
     )

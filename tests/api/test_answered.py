@@ -1,4 +1,4 @@
-"""Every request is measured by its route and logged, without anything that it said."""
+"""Every request is measured by route and logged, without any of its content."""
 
 from dataclasses import replace
 

@@ -24,7 +24,9 @@ async def test_an_admin_comes_into_a_workspace_as_soon_as_there_is_anything_of_i
             told = await client.get("/v1/emails", headers={"X-Workspace": name})
             assert told.status_code == {"default": 200, "fairpost": 403, "Not a name": 400}.get(name, 404), name
         id_ = await enqueue(api, "default")
-        await enqueue(api, "fairpost")  # the service's own: links and codes of others are in its e-mails
+        await enqueue(
+            api, "fairpost"
+        )  # the service's own workspace: its e-mails contain other people's links and codes
         await api.store.add_account("with-account/x", address="x@example.com", pool="with-account/x", limits=Limits())
         listed = await client.get("/v1/emails", headers={"X-Workspace": "default"})
         public_id = (await api.store.public_ids()).email(id_)
@@ -66,7 +68,7 @@ async def test_a_workspace_that_one_may_not_act_in_is_refused_and_nothing_happen
         await api.workspace(name)
     async with api.client() as by_key, signed_in(api, "acme", Role.MANAGER) as member:
         for client in (by_key, member):
-            for body in (hello, {**hello, "text": "x" * 100_000}):  # a large one is asked for its key before it is read
+            for body in (hello, {**hello, "text": "x" * 100_000}):  # a large body needs a key before it is read
                 told = await client.post("/v1/emails", json=body, headers=[*client.headers.multi_items(), *headers])
                 assert (told.status_code, told.json()["error"]["code"]) == (403, "workspace_forbidden")
         told = await member.get("/v1/auth/session", headers=headers)

@@ -1,4 +1,4 @@
-"""Workspaces that are blocked on the operator's account: what the operator sees and does, and what they are told."""
+"""Workspaces blocked on the operator's account: what the operator sees and does, and what the workspaces see."""
 
 from fairpost.model.account import Limits
 from fairpost.model.auth import Role
@@ -47,7 +47,7 @@ async def test_an_admin_sees_who_is_blocked_and_lets_them_go(api: Api) -> None:
         ):
             assert (await asked).json()["error"]["code"] == "not_found"
         audit = (await client.get("/v1/admin/audit", params={"region": "main"})).json()["data"]["items"]
-        assert [each["action"] for each in audit].count("account.unblock") == 2  # unblocking nothing changes nothing
+        assert [each["action"] for each in audit].count("account.unblock") == 2  # unblocking again changes nothing
         assert (await key.post("/v1/admin/accounts/relay-7/unblock", json={})).status_code == 401
 
 

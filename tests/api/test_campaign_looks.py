@@ -1,4 +1,4 @@
-"""Live topics of campaigns show every change to callers who may see the workspace, at no more cost with many e-mails."""
+"""Live campaign topics show every change to callers who may see the workspace, and cost no more with many e-mails."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ from tests.api.test_live import Stream, watching
 
 
 async def state_when(stream: Stream, **wanted: Any) -> Any:
-    """The first in which it is so."""
+    """Returns the first state that meets the condition."""
     while True:
         state = (await stream.state())["campaign"]
         if state is not None and all(state[name] == value for name, value in wanted.items()):
@@ -48,7 +48,7 @@ async def test_a_campaign_is_seen_from_its_draft_to_its_end(api: Api, acme: http
         await finish(api, "failed", 2)
         later = await state_when(stream, sent=7, missed=2, waiting=PEOPLE - 9)
         assert later["states"] == {"sent": 7, "failed": 2, "ready": PEOPLE - 9}
-        assert later["counted_at"] is None  # of this moment, though no engine counts
+        assert later["counted_at"] is None  # current, although no engine is counting
         assert [step["sent"] for step in later["steps"]] == [7]
         await acme.post("/v1/campaigns/spring/pause", json={"reason": "by Ann"})
         assert (await state_when(stream, state="paused"))["headline"]["text"].endswith(": by Ann.")
@@ -75,14 +75,14 @@ async def test_a_workspace_sees_its_own_and_an_admin_the_newest_of_all(api: Api,
             assert found == [("rival", "theirs", "paused"), ("acme", "spring", "running")]
         async with watching(client, "/v1/live/campaigns?workspace=rival") as stream:
             assert [line["id"] for line in (await stream.state())["campaigns"]] == ["theirs"]
-        async with watching(client, "/v1/live/campaign?name=spring") as stream:  # names are those of a workspace
+        async with watching(client, "/v1/live/campaign?name=spring") as stream:  # names belong to a workspace
             assert await stream.state() == {"campaign": None}
 
 
 async def test_the_operators_accounts_have_no_names_in_it(api: Api, acme: httpx.AsyncClient) -> None:  # noqa: F811
     await api.store.value(
         "SELECT fairpost.engine_here('test', false, clock_timestamp() + interval '1 hour')"
-    )  # however long this takes
+    )  # however long it takes
     await launched(acme, gap=None)
     await api.store.change_account(
         "big-relay",

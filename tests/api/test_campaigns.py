@@ -1,4 +1,4 @@
-"""Campaigns over HTTP, on the real database: from a draft to e-mails, and everything that can be asked of one."""
+"""Campaigns over HTTP, on the real database: from a draft to e-mails, and every query about one."""
 
 import asyncio
 from typing import Any
@@ -51,7 +51,7 @@ async def add_account(api: Api, name: str, pool: str) -> None:
 
 @pytest.fixture
 async def acme(api: Api, client: httpx.AsyncClient) -> httpx.AsyncClient:
-    """With fifty people, a sequence of two steps, and an account of the operator's."""
+    """A workspace with fifty people, a sequence of two steps, and an account of the operator."""
     await add_account(api, "big-relay", "default")
     await prepare(api, client)
     return client
@@ -89,7 +89,7 @@ async def audited(api: Api) -> list[str]:
 
 
 async def finish(api: Api, state: str, most: int = 1000) -> None:
-    """As if an engine had sent first steps, or had been refused."""
+    """Records the first steps as sent or rejected, as an engine would."""
     await api.store.value(
         """SELECT count(*) FROM (
                SELECT fairpost.note(ARRAY[q.id], -1), fairpost.finish(q.id, $1::fairpost.email_state, 'as it is', clock_timestamp())
@@ -98,7 +98,7 @@ async def finish(api: Api, state: str, most: int = 1000) -> None:
     )
 
 
-# ── made ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── create ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_draft_is_made_changed_and_removed(api: Api, acme: httpx.AsyncClient) -> None:
@@ -150,7 +150,9 @@ async def test_a_draft_may_say_its_words_itself(api: Api, acme: httpx.AsyncClien
     assert (shown.json()["data"]["subject"], shown.json()["data"]["text"]) == ("Hi C7", "changed")
     await refused(await acme.put("/v1/templates/spring.step-1", json=HELLO), 409, "conflict")
     await refused(await acme.put("/v1/sequences/spring", json={"steps": [{"template": "hello"}]}), 409, "conflict")
-    await refused(await acme.put("/v1/campaigns/series", json=draft), 409, "conflict")  # a sequence has that name
+    await refused(
+        await acme.put("/v1/campaigns/series", json=draft), 409, "conflict"
+    )  # a sequence already has that name
     assert (await acme.put("/v1/campaigns/spring", json=DRAFT)).json()["data"]["sequence"] == "series"
     assert await audited(api) == ["campaign.add", "campaign.change", "campaign.change"]
 
@@ -254,7 +256,7 @@ async def test_pages_lead_through_all_the_newest_first(acme: httpx.AsyncClient) 
         await refused(await acme.get("/v1/campaigns", params={"cursor": wrong}), 400, "bad_request")
 
 
-# ── launched ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── launch ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_launch_schedules_all_recipients_and_a_second_one_adds_none(api: Api, acme: httpx.AsyncClient) -> None:
@@ -307,7 +309,7 @@ async def test_planning_that_exceeds_the_requests_time_is_left_to_an_engine(
     monkeypatch.setattr(launching, "BATCH", 20)
     monkeypatch.setattr(campaign_routes, "PLANNING_S_MAX", 0.0)
     first = await launched(acme)
-    assert (first["scheduled"], first["is_done"]) == (20, False)  # a batch of ten people, for two steps
+    assert (first["scheduled"], first["is_done"]) == (20, False)  # a batch of ten people, with two steps each
     status = (await acme.get("/v1/campaigns/spring/schedule")).json()["data"]
     assert (status["prospects"], status["is_done"], status["planned_at"]) == (10, False, None)
     (rest,) = await campaigns.to_plan(api.store)
@@ -378,7 +380,7 @@ async def test_one_that_starts_later_is_scheduled(acme: httpx.AsyncClient) -> No
     assert (shown["waits_until"], shown["steps"][0]["emails"]) == ("2099-03-01T09:00:00Z", {"scheduled": PEOPLE})
 
 
-# ── moved ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── pause, resume, cancel ──────────────────────────────────────────────────────────────────────────────
 
 
 async def test_pause_resume_and_cancel(api: Api, acme: httpx.AsyncClient) -> None:
@@ -444,7 +446,7 @@ async def test_nothing_is_there_of_one_that_is_not(acme: httpx.AsyncClient) -> N
     await refused(await acme.get("/v1/campaigns/a%00b"), 422, "invalid")
 
 
-# ── looked at ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── read ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_forecast_names_no_account_of_the_operator(api: Api, acme: httpx.AsyncClient) -> None:
@@ -579,7 +581,7 @@ async def test_a_campaign_that_failed_says_so_in_the_words_of_its_workspace(api:
     assert "pool sales" in shown["reason"]
 
 
-# ── walls ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── isolation ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_two_workspaces_with_the_same_names_never_meet(api: Api, acme: httpx.AsyncClient) -> None:
@@ -589,7 +591,9 @@ async def test_two_workspaces_with_the_same_names_never_meet(api: Api, acme: htt
         assert (await other.get("/v1/campaigns")).json()["data"]["items"] == []
         for verb in ("launch", "pause", "cancel", "schedule", "preview", "retry"):
             await refused(await other.post(f"/v1/campaigns/spring/{verb}"), 404, "not_found")
-        await refused(await other.put("/v1/campaigns/spring", json=DRAFT), 422, "invalid")  # no such list there
+        await refused(
+            await other.put("/v1/campaigns/spring", json=DRAFT), 422, "invalid"
+        )  # the workspace has no such list
         await prepare(api, other, "other")
         assert (await launched(other))["scheduled"] == 2 * PEOPLE
         await acme.post("/v1/campaigns/spring/cancel")
@@ -643,7 +647,7 @@ async def test_a_key_does_what_its_scopes_say(api: Api, acme: httpx.AsyncClient)
         assert (await reader.post("/v1/campaigns/spring/preview")).status_code == 200
 
 
-# ── forecast and reality ──────────────────────────────────────────────────────────────────────────────────
+# ── ── forecast and progress ──────────────────────────────────────────────────────────────────────────────
 
 
 async def test_progress_has_the_forecast_the_actual_numbers_and_the_revised_forecast(
@@ -665,7 +669,11 @@ async def test_progress_has_the_forecast_the_actual_numbers_and_the_revised_fore
     assert answer.status_code == 200, answer.text
     assert "big-relay" not in answer.text
     data = answer.json()["data"]
-    assert (data["sent"], data["missed"], data["waiting"]) == (0, 6, 2 * PEOPLE - 6)  # what follows goes with it
+    assert (data["sent"], data["missed"], data["waiting"]) == (
+        0,
+        6,
+        2 * PEOPLE - 6,
+    )  # its follow-up is cancelled with it
     assert (data["forecast"]["emails"], data["forecast"]["points"][-1]["sent"]) == (2 * PEOPLE, 2 * PEOPLE)
     assert data["forecast"]["done_at"] == data["forecast"]["points"][-1]["at"]
     assert data["revised_forecast"]["emails"] == 2 * PEOPLE - 6
@@ -729,7 +737,7 @@ async def test_recipients_are_found_by_state_and_by_address(api: Api, acme: http
     found = (await acme.get("/v1/campaigns/spring/recipients", params=params)).json()["data"]
     assert [each["step"] for each in found["items"]] == [1]
     assert (await acme.get("/v1/campaigns/spring/recipients?address=nobody@there.test")).json()["data"]["items"] == []
-    gone = {each["address"] for each in (*failed["items"], *rest["items"])}  # whose turn came first is not promised
+    gone = {each["address"] for each in (*failed["items"], *rest["items"])}  # their order is not guaranteed
     other = next(address for n in range(10) if (address := f"p{n}@there.test") not in gone)
     assert (await acme.patch(f"/v1/prospects/{other}", json={"is_paused": True})).status_code == 200
     parked = (await acme.get("/v1/campaigns/spring/recipients?state=parked")).json()["data"]["items"]

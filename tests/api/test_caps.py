@@ -1,4 +1,4 @@
-"""Caps that cannot be stepped around: by leaving the user out, by writing a name otherwise, by inventing users."""
+"""Limits cannot be bypassed by leaving out the user, spelling a name differently, or inventing users."""
 
 import asyncio
 from dataclasses import replace
@@ -73,7 +73,7 @@ async def test_inventing_users_does_not_help(api: Api, client: httpx.AsyncClient
     assert await _accepted(client, *(line(n, user=f"early {n}") for n in range(5))) == 5
     await senders.set_limits(api.store, acme, daily_max=25, waiting_max=None)
     answers = await asyncio.gather(*(client.post("/v1/emails", json={**HELLO, "user": f"user {n}"}) for n in range(40)))
-    assert sum(answer.status_code == 201 for answer in answers) == 20, "five of its day were used before"
+    assert sum(answer.status_code == 201 for answer in answers) == 20, "five of the day's limit were already used"
     (refused, *_) = [answer.json()["error"] for answer in answers if answer.status_code != 201]
     assert (refused["code"], refused["details"][0]["field"]) == ("quota_reached", "workspace")
     await api.workspace("other")

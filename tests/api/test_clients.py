@@ -1,4 +1,5 @@
-"""One network address that opens more than its share of connections, over real sockets: it is refused, and the others are served."""
+"""A network address that opens more than its share of connections, over real sockets, is refused, while others are
+served."""
 
 import json
 import socket
@@ -58,7 +59,7 @@ def connected(it: Served, source: str) -> socket.socket:
 
 
 def told(conn: socket.socket) -> bytes:
-    """What comes until it pauses; nothing: closed without a word."""
+    """Returns the data received until a pause; empty if the connection was closed silently."""
     try:
         return conn.recv(65_536)
     except ConnectionError:
@@ -98,7 +99,7 @@ def test_half_open_heads_of_one_address_leave_the_others_served(it: Served) -> N
             assert status(it, OTHER) == 200
         assert [is_refused(conn) for conn in slow[HEADS_MAX:]] == [True] * (CONNECTIONS_MAX - HEADS_MAX)
         assert status(it, OTHER, "/readyz") == 200
-        assert status(it, STRANGER) == 200, "who sends a whole head is served at the same address, too"
+        assert status(it, STRANGER) == 200, "a client at the same address that sends a complete head is also served"
 
 
 def test_idle_connections_of_one_address_leave_the_others_served(it: Served) -> None:
@@ -108,7 +109,7 @@ def test_idle_connections_of_one_address_leave_the_others_served(it: Served) -> 
         for conn in opened(stack, it, 10):
             assert is_refused(conn)
         assert status(it, OTHER) == 200
-    assert status(it, STRANGER) == 200, "when they are gone, it may come again"
+    assert status(it, STRANGER) == 200, "once they are gone, it may connect again"
 
 
 def test_heads_that_begin_on_kept_connections_count(it: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +136,7 @@ def test_a_full_process_drops_an_idle_connection_of_the_busiest_client(
 ) -> None:
     monkeypatch.setattr(serve, "CONNECTIONS_AT_ONCE", 30)
     with service(url, tmp_path) as it, ExitStack() as stack:
-        for n in range(4, 10):  # six addresses below their bounds, and together the whole process
+        for n in range(4, 10):  # six addresses below their limits fill the process together
             for conn in opened(stack, it, 5, source=f"127.0.0.{n}", saying=WHOLE):
                 told(conn)
         for _ in range(3):
@@ -161,7 +162,9 @@ def test_behind_a_trusted_proxy_requests_count_for_whom_it_names(url: str, tmp_p
             pass  # they are on their way
         assert status(it, STRANGER, **{"X-Forwarded-For": "192.0.2.7"}) == 429
         assert status(it, STRANGER, **{"X-Forwarded-For": "192.0.2.8"}) == 200
-        assert status(it, OTHER, **{"X-Forwarded-For": "192.0.2.7"}) == 200, "nobody else is believed"
+        assert status(it, OTHER, **{"X-Forwarded-For": "192.0.2.7"}) == 200, (
+            "headers from other addresses are not trusted"
+        )
 
 
 class Idle:

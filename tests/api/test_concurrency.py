@@ -1,4 +1,4 @@
-"""What one workspace, or a stranger, does in masses is no matter of the others."""
+"""Heavy use by one workspace, or by a stranger, does not affect others."""
 
 import asyncio
 import json
@@ -95,7 +95,7 @@ async def test_an_unauthenticated_request_is_refused_before_its_body_is_read(api
         for authorization in ("", "Authorization: Bearer fp_main_aaaaaaaaaaaa_" + "a" * 43 + "\r\n"):
             reader, writer = await asyncio.open_connection(host, int(port))
             head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{authorization}Content-Type: {kind}\r\nContent-Length: 30000000\r\n\r\n"
-            writer.write(head.encode())  # and not a byte of the body
+            writer.write(head.encode())  # no byte of the body is sent
             status = await asyncio.wait_for(reader.readline(), 60)
             assert b"401" in status
             writer.close()
@@ -127,7 +127,7 @@ async def test_words_that_are_saved_are_compiled_among_few_as_those_that_are_loo
                 assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limited"), path
                 assert "Retry-After" in refused.headers
             assert (await calm.put("/v1/templates/hello", json=words)).status_code == 201
-        assert (await client.get("/v1/templates")).json()["data"]["items"] == []  # nothing was kept
+        assert (await client.get("/v1/templates")).json()["data"]["items"] == []  # nothing was stored
         for path, given in saved.items():
             assert (await client.put(path, json=given)).status_code != 429, path
 

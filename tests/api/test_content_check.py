@@ -1,4 +1,4 @@
-"""Preview, launch and the inbox's check give the same answer about the content of a campaign."""
+"""Preview, launch and the inbox's check agree about the content of a campaign."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ PICTURE = '<img src="https://acme.example/a.png" alt="All our offers"><p>{{ unsu
 
 
 async def launched(client: httpx.AsyncClient, **step: Any) -> list[dict[str, Any]]:
-    """What the launch warns of."""
+    """Returns the launch warnings."""
     draft = {"lists": ["people"], "steps": [{"subject": "Hi", **step}], "account": "sales"}
     assert (await client.put("/v1/campaigns/spring", json=draft)).status_code in (200, 201)
     answer = await client.post("/v1/campaigns/spring/launch")

@@ -1,4 +1,5 @@
-"""Conversations over HTTP: what was sent, what came back, labels, and an answer in the same thread from the same account."""
+"""Conversations over HTTP: what was sent, what came back, labels, and an answer in the same thread from the same
+account."""
 
 import json
 from typing import Any
@@ -24,7 +25,7 @@ HERE = "acme"
 
 
 class Post:
-    """An account of the workspace that has sent an e-mail, and people who answer."""
+    """Sends an e-mail through an account of the workspace, and stores people's replies."""
 
     def __init__(self, api: Api, account: AccountId) -> None:
         self.api, self.account = api, account

@@ -1,4 +1,4 @@
-"""The OpenAPI document is one that people read and clients are generated from."""
+"""The OpenAPI document is readable for people and usable for generating clients."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""DKIM keys over HTTP: made, published in a DNS server of this machine, used, rotated with overlap, and sealed again."""
+"""DKIM keys over HTTP: created, published on a local DNS server, used, rotated with overlap, and resealed."""
 
 import dns.message
 import dns.rcode
@@ -18,7 +18,7 @@ from tests.providers.test_domain_proof import Reply, nameserver
 
 
 def zone(records: dict[str, str]) -> Reply:
-    """TXT records by name, of any length."""
+    """Publishes TXT records by name, of any length."""
 
     def reply(query: dns.message.Message) -> bytes:
         answer = dns.message.make_response(query)
@@ -35,7 +35,7 @@ def zone(records: dict[str, str]) -> Reply:
 
 
 async def checked(api: Api, client: httpx.AsyncClient, records: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """Each key's state and what the DNS has."""
+    """Returns each key's state, and what DNS has."""
     async with nameserver(zone(records)) as server:
         object.__setattr__(api.service, "resolver", server.resolver)
         data = (await client.post("/v1/domains/shop.test/check")).json()["data"]
@@ -51,7 +51,7 @@ async def made(client: httpx.AsyncClient, algorithm: str = "ed25519") -> tuple[s
 
 
 async def signing(store: Store) -> list[str]:
-    """The selectors that a new engine would sign this workspace's mail with."""
+    """Returns the selectors that a new engine would use to sign this workspace's mail."""
     (row,) = await store.enqueue_many([{"workspace": "acme", "to": "a@b.test", "subject": "Hi", "text": "Hi"}])
     assert row["error"] is None, row
     (email,) = await store.load([EmailId(row["id"])])
@@ -167,6 +167,6 @@ async def test_a_subdomain_is_signed_by_the_key_of_its_parent(api: Api, client: 
             data = (await client.post("/v1/domains/news.shop.test/check")).json()["data"]
         return next(each["code"] for each in data["findings"] if each["what"] == "dkim"), data["keys"]
 
-    assert await dkim() == ("domain.dkim_missing", []), "a key that waits for its record signs nothing"
+    assert await dkim() == ("domain.dkim_missing", []), "a key whose record is not published signs nothing"
     assert await checked(api, client, records) == {selector: ("active", "there")}
     assert await dkim() == ("domain.dkim_by_parent", [])

@@ -1,4 +1,4 @@
-"""Domains over HTTP: claimed, proven by a DNS server of this machine, and then written from."""
+"""Domains over HTTP: claimed, verified by a local DNS server, and then used in From."""
 
 import httpx2 as httpx
 

@@ -1,4 +1,4 @@
-"""E-mails over HTTP, into a real queue."""
+"""E-mails over HTTP, with a real queue."""
 
 import asyncio
 import json
@@ -103,7 +103,7 @@ async def test_cancel_and_retry_and_resolve_say_what_they_cannot_do(api: Api, cl
     assert (await client.post(f"/v1/emails/{id_}/resolve", json={"decision": "sent"})).status_code == 409
     again = await client.post(f"/v1/emails/{id_}/resolve", json={"decision": "resend"})
     assert again.json()["data"] == {"id": id_, "state": "ready", "changed": False}, (
-        "who lost the answer hears that it is so"
+        "a caller that lost the response gets the same result"
     )
     cancelled = await client.post(f"/v1/emails/{id_}/cancel", json={"reason": "wrong address"})
     assert cancelled.json() == {"success": True, "data": {"id": id_, "state": "cancelled", "changed": True}}
@@ -151,7 +151,7 @@ async def test_a_rate_is_kept_and_told(api: Api) -> None:
 
 
 async def test_the_rate_that_is_told_is_the_one_with_the_least_left(api: Api) -> None:
-    """Of two keys of a workspace that may ask ten times a minute, one may ask twenty times, the other three times."""
+    """Two keys share a workspace limit of ten requests per minute; each also has its own limit of twenty and three."""
     await api.workspace()
     await workspaces.set_rate(api.store, "acme", 10)
     async with api.client(per_minute=20) as fast, api.client(per_minute=3) as slow:

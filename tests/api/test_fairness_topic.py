@@ -1,4 +1,4 @@
-"""Fairness as a live topic: the whole installation for admins, its own part for a workspace."""
+"""Fairness as a live topic: the whole installation for admins, a workspace's own part for its members."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Errors in a request are described in our own words, for each field by the name that the client knows."""
+"""Validation errors use our own wording, and name each field as the client does."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def _bodies(model: type[RequestModel]) -> Iterator[Any]:
 
 
 def test_every_kind_of_error_that_a_request_can_make_has_words_of_ours() -> None:
-    document()  # every model is there
+    document()  # builds every model
     seen = set()
     for model in set(_models()):
         for body in _bodies(model):

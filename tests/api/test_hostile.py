@@ -1,6 +1,5 @@
-"""Malicious clients over raw sockets: each gets an answer in the usual shape or a closed connection, without affecting
-others.
-"""
+"""Malicious clients over raw sockets: each gets a response in the usual format or a closed connection, and no other
+client is affected."""
 
 import gzip
 import json
@@ -34,7 +33,7 @@ pytestmark = pytest.mark.attack
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 ATTACKERS = times(40)
 RSS_GROWTH_MAX = 100 << 20
-ANSWER_S_MAX = 60  # only against waiting for ever
+ANSWER_S_MAX = 60  # only guards against waiting forever
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +56,13 @@ class Target:
         return socket.create_connection(("127.0.0.1", self.it.port), timeout=ANSWER_S_MAX)
 
     def tell(self, *pieces: bytes) -> list[Answer]:
-        """Sends all of it, and reads until the other side closes or has nothing more to say."""
+        """Sends all of it, and reads until the server closes the connection or stops sending."""
         with self.connected() as conn:
             for piece in pieces:
                 try:
                     conn.sendall(piece)
                 except OSError:
-                    break  # it has heard enough
+                    break  # it has read enough
             return answers_in(received(conn))
 
     def head(self, start: str, *lines: str, is_last: bool = True) -> bytes:
@@ -97,7 +96,7 @@ def received(conn: socket.socket) -> bytes:
 
 
 def answers_in(text: bytes) -> list[Answer]:
-    """All that was answered on one connection. A body is JSON of our shape, always."""
+    """Returns all responses on one connection. Every body is JSON in our format."""
     found = []
     while text:
         head, _, rest = text.partition(b"\r\n\r\n")
@@ -123,7 +122,7 @@ def _with_a_fault(app: FastAPI) -> None:
 
 @pytest.fixture(scope="module")
 def service(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    """One for all of them: harm that one test does to it would be seen by the next."""
+    """One service for all of these tests, so that harm done by one test is noticed by the next."""
 
     async def made(store: Store) -> str:
         await workspaces.add_workspace(store, "acme", loans=LENT)
@@ -194,7 +193,7 @@ def test_a_head_that_drips_is_cut_off(target: Target, monkeypatch: pytest.Monkey
     for start in (
         b"",
         b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
-    ):  # the first on its connection, and one after another
+    ):  # the first on its connection, and a later one
         with target.connected() as conn:
             conn.sendall(start + b"GET /v1/workspace HTTP/1.1\r\nX-Drip: ")
             is_cut = threading.Event()
@@ -229,7 +228,7 @@ def test_a_body_that_dawdles_is_cut_off(target: Target, monkeypatch: pytest.Monk
 
 
 def test_an_unread_body_does_not_hold_the_connection(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was answered before it was there; who then sends a byte now and then would stay for ever."""
+    """The response is sent before the body arrives; a client that then sends a byte now and then could stay forever."""
     monkeypatch.setattr(protocol, "REST_S_MAX", 0.5)
     with target.connected() as conn:
         conn.sendall(b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
@@ -251,7 +250,7 @@ def test_lengths_that_lie(target: Target) -> None:
         "POST /v1/emails HTTP/1.1", "Content-Type: application/json", f"Content-Length: {len(body) - 5}"
     )
     assert next(a.status for a in target.tell(short, body)) == 400
-    with target.connected() as conn:  # longer than what comes, and then the end
+    with target.connected() as conn:  # announces more than it sends, then closes
         conn.sendall(
             target.head("POST /v1/emails HTTP/1.1", "Content-Type: application/json", "Content-Length: 900") + body
         )
@@ -264,17 +263,17 @@ def test_more_than_a_path_takes_is_refused_also_in_chunks(target: Target) -> Non
     piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
     head = target.head("POST /v1/keys HTTP/1.1", "Content-Type: application/json", "Transfer-Encoding: chunked")
     answers = target.tell(head, *[piece] * 40, b"0\r\n\r\n")
-    assert [a.status for a in answers] in ([413], [])  # it may be gone before it is read
+    assert [a.status for a in answers] in ([413], [])  # the connection may be closed before the response is read
     (declared,) = target.tell(target.head("POST /v1/keys HTTP/1.1", "Content-Length: 99999999"))
     assert (declared.status, declared.code) == (413, "too_large")
 
 
 def test_a_stranger_learns_nothing_of_tenants(target: Target) -> None:
-    """Of all that is open without a key, and of what others name their figures."""
+    """Covers everything that is open without a key, under other figures' names."""
     target.it.run(
         lambda store: store.add_account("acme/payroll7", address="x@acme.example", pool="acme/x", limits=Limits())
     )
-    target.it.app.openapi_schema = document()  # as it would be written: that takes seconds
+    target.it.app.openapi_schema = document()  # prepared in advance, because building it takes seconds
     with httpx.Client(base_url=target.it.url, timeout=ANSWER_S_MAX) as stranger:
         assert stranger.get("/metrics").status_code == 404
         opened = [path for path, how in document()["paths"].items() if "get" in how and "{" not in path]
@@ -291,14 +290,14 @@ def test_a_body_is_refused_by_its_length_before_it_is_read(target: Target) -> No
         ("/v1/emails", "application/json", 41_943_041),
     ):
         head = target.head(f"POST {path} HTTP/1.1", f"Content-Type: {media_type}", f"Content-Length: {length}")
-        (answer,) = target.tell(head)  # and not a byte of it
+        (answer,) = target.tell(head)  # no byte of the body is sent
         assert (answer.status, answer.code) == (413, "too_large"), path
 
 
 def test_chunks_are_refused_as_soon_as_they_are_too_many(target: Target) -> None:
     piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
     for path, most in (("/v1/auth/sign-in", 65_536), ("/v1/lists/spring/prospects", 4_194_304)):
-        with target.connected() as conn:  # the end never comes
+        with target.connected() as conn:  # the end never arrives
             head = target.head(f"POST {path} HTTP/1.1", "Content-Type: application/json", "Transfer-Encoding: chunked")
             conn.sendall(head + piece * (most // 0x10000) + b"1\r\nx\r\n")
             (answer,) = answers_in(received(conn))
@@ -306,7 +305,7 @@ def test_chunks_are_refused_as_soon_as_they_are_too_many(target: Target) -> None
 
 
 def test_little_more_is_read_of_a_body_that_was_answered_early(target: Target) -> None:
-    """A stranger without a key is answered before the body: it does not go on to send us a hundred megabytes."""
+    """A stranger without a key gets the response before the body, and so does not send a hundred megabytes."""
     piece = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
     taken = 0
     with target.connected() as conn:
@@ -471,7 +470,7 @@ def test_requests_one_after_another_without_waiting(target: Target) -> None:
 
 
 def test_every_list_in_a_body_has_a_limit() -> None:
-    """One that has none is a million complaints about a million wrong things."""
+    """Without this limit, a million wrong values would cause a million errors."""
     without = [
         f"{operation}: {place}"
         for operation in every_operation()

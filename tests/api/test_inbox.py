@@ -1,4 +1,4 @@
-"""The development inbox over HTTP: for admins only, and nothing that strangers wrote comes back as a page."""
+"""The development inbox over HTTP is for admins only, and nothing written by strangers is served as a page."""
 
 import json
 from base64 import b64encode
@@ -42,7 +42,7 @@ PATHS = (
 
 
 async def put(api: Api, raw: bytes, *, to: tuple[str, ...] = ("bob@example.com",)) -> str:
-    """Into the inbox; its id."""
+    """Stores a message in the inbox, and returns its id."""
     arrived = Arrived(
         sender="app@example.com",
         recipients=to,
@@ -79,7 +79,7 @@ async def admin(api: Api) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def assert_documented(answer: httpx.Response, method: str, path: str) -> None:
-    """Its status and its type are among those that the document has."""
+    """Checks that the document lists the response's status and type."""
     said = document()["paths"][path][method]["responses"][str(answer.status_code)]
     if "$ref" in said:
         said = document()["components"]["responses"][said["$ref"].rpartition("/")[2]]
@@ -87,7 +87,7 @@ def assert_documented(answer: httpx.Response, method: str, path: str) -> None:
 
 
 def assert_harmless(answer: httpx.Response) -> None:
-    """Whatever a browser makes of it, nothing in it runs in our name."""
+    """Whatever a browser makes of it, nothing in it runs with our origin."""
     kind = answer.headers["content-type"].partition(";")[0]
     assert kind in ("application/json", "text/plain", "message/rfc822", "application/octet-stream", "image/png")
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -297,7 +297,7 @@ async def test_hostile_mails_are_shown(api: Api, admin: httpx.AsyncClient) -> No
         b"",
         b"\x00" * 100,
         b"Content-Type: text/html\r\n\r\n<a &#" + b"9" * 5_000,
-        b"Content-Type: text/html\r\n\r\n<p>&#" + b"9" * 5_000,  # a number that Python refuses to read
+        b"Content-Type: text/html\r\n\r\n<p>&#" + b"9" * 5_000,  # a number that Python refuses to parse
         b"Content-Type: text/html\r\n\r\n" + b"<a href=" * 50_000,
         b"".join(b"Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n" % (n, n) for n in range(3000)),
         b"Subject: =?utf-7?q?+2AA-?=\r\nContent-Type: text/html; charset=utf-7\r\n\r\n+2AA-",

@@ -1,4 +1,4 @@
-"""The installation at a glance."""
+"""The state of the whole installation."""
 
 import asyncio
 import re
@@ -131,7 +131,7 @@ async def test_pages_of_an_address_lead_through_all_workspaces(api: Api) -> None
 
 
 async def test_the_codes_of_others_are_in_no_subject(api: Api) -> None:
-    """Members' pages have them. Admins have no use for them."""
+    """These fields are for members' pages; admins do not need them."""
     await api.workspace("acme")
     bob = {"workspace": "acme", "address": "bob@example.com"}
     offered = await membership.invite(api.store, workspace="acme", address=bob["address"], role=Role.VIEWER)

@@ -1,6 +1,7 @@
-"""The first wall: whatever a asks, in any path and with any word of b's, it learns nothing of b and changes nothing of b.
+"""The first wall: whatever a requests, on any path and with any word of b's, it learns nothing about b and changes
+nothing of b's.
 
-Every path and method comes from the OpenAPI document, so that new ones are tried as soon as they are there.
+Paths and methods come from the OpenAPI document, so that new ones are covered immediately.
 """
 
 import json
@@ -22,8 +23,8 @@ from tests.thorough import times
 
 pytestmark = pytest.mark.attack
 
-EXAMPLES = times(2, own="FAIRPOST_ISOLATION_EXAMPLES")  # of each operation
-GHOST = "ghost"  # not a workspace; as long as the name of b
+EXAMPLES = times(2, own="FAIRPOST_ISOLATION_EXAMPLES")  # for each operation
+GHOST = "ghost"  # not a workspace, but a name as long as b's
 NONSENSE = (
     "",
     "x",
@@ -39,8 +40,8 @@ NONSENSE = (
     "../..",
     "ß💥",
 )
-TRIES_MAX = 200  # most operations need one
-LOOKED_AFTER = 40  # operations: all rows of all tables are read then
+TRIES_MAX = 200  # most operations need only one
+LOOKED_AFTER = 40  # number of operations after which all rows of all tables are compared
 MALFORMED = {400, 422}
 INJECTIONS = (
     "'; RESET ROLE; --",
@@ -83,7 +84,7 @@ def client_of(it: Served, neighbour: Neighbour) -> httpx.Client:
 
 
 def would_lock_us_out(asked: Asked, neighbour: Neighbour) -> bool:
-    """The key that we ask with must go on opening."""
+    """Our own key must stay valid."""
     return asked.operation.path.startswith("/v1/keys/") and neighbour.key_id in asked.path.values()
 
 
@@ -116,7 +117,9 @@ def test_resources_of_others_look_like_missing_ones(world: tuple[Served, Neighbo
             as_nobodys = _said(asked, ghosts)
             theirs, nobodys = ask(client, asked), ask(client, as_nobodys)
             assert theirs.status_code == nobodys.status_code, (asked, theirs.text, nobodys.text)
-            if len(names) > 1:  # of several that are wrong one is told, and by their letters another one: so each alone
+            if (
+                len(names) > 1
+            ):  # of several invalid names only one is reported, chosen by its spelling: so each is tried alone
                 for name in sorted(names):
                     both_answers_are_the_same(replace(asked, body=_without(asked.body, names - {name})))
             elif theirs.status_code >= 400:
@@ -129,10 +132,10 @@ def test_resources_of_others_look_like_missing_ones(world: tuple[Served, Neighbo
 
 
 def ghosts_of(neighbour: Neighbour) -> dict[str, str]:
-    """For each word of the workspace, one of the same shape that means nothing."""
+    """Returns, for each word of the workspace, one of the same form that refers to nothing."""
     ghosts = {word: word.replace(B, GHOST) for word in neighbour.names if B in word}
     ghosts[neighbour.key_id] = "".join(chr((ord(c) - 96) % 26 + 97) if c.isalpha() else c for c in neighbour.key_id)
-    # a long one has its moment in it: here, one in which none was made
+    # a long one contains a time: here, one at which nothing was created
     numbers = {id_: id_ - (7 << 40) if id_ > 10**15 else id_ + 900_000 for id_ in neighbour.ids}
     public = {neighbour.public.email(id_): neighbour.public.email(numbers[id_]) for id_ in neighbour.emails.values()}
     return ghosts | {str(id_): str(ghost) for id_, ghost in numbers.items()} | public
@@ -152,7 +155,7 @@ def _said(asked: Asked, ghosts: dict[str, str]) -> Asked:
 
 
 def _names(value: Any) -> set[str]:
-    """Of all the objects in it."""
+    """Yields all objects in it."""
     if isinstance(value, list):
         return set[str]().union(*map(_names, value))
     return set[str]().union(value, *map(_names, value.values())) if isinstance(value, dict) else set()
@@ -175,7 +178,7 @@ def _steady(answer: httpx.Response, asked: Asked, ghosts: dict[str, str]) -> tup
 
 
 def _without_our_lines(answer: httpx.Response, asked: Asked) -> str:
-    """A line that is bad comes back as far as it is shown: that may be in the middle of a word."""
+    """An invalid line is echoed as far as it is shown, which may end in the middle of a word."""
     if not answer.headers.get("content-type", "").startswith("application/json"):
         return answer.text
     body = answer.json()
@@ -205,7 +208,7 @@ def test_no_word_of_a_request_becomes_sql(world: tuple[Served, Neighbours]) -> N
 
 @pytest.mark.slow
 def test_every_operation_is_reached(world: tuple[Served, Neighbours]) -> None:
-    """Else the tests above would prove nothing: some requests of each are more than malformed."""
+    """Otherwise the tests above would prove nothing: some requests to each operation must be well-formed."""
     it, neighbours = world
     unreached = []
     with client_of(it, neighbours.a) as client:

@@ -1,4 +1,4 @@
-"""Keys outlive the membership of their creators, which disabling a member reports."""
+"""Keys remain valid when their creator leaves, and disabling a member reports them."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +20,8 @@ async def _make(client: httpx.AsyncClient, name: str, *scopes: str, **more: Any)
 
 
 async def _keys_of_eve(api: Api) -> list[dict[str, Any]]:
-    """Made by her, with a key of hers, and with a key that was made with that; and two that do not open."""
+    """Creates keys by her, with one of her keys, and with a key created with that one; and two that are no longer
+    valid."""
     async with signed_in(api, "acme", Role.MANAGER) as eve:
         first = await _make(eve, "first", "read", "manage")
         over = await _make(eve, "over", expires_at="2099-01-01T00:00:00Z")
@@ -67,7 +68,7 @@ async def test_keys_are_revoked_in_the_commit_that_keeps_their_maker_out(api: Ap
     assert len({entry["request_id"] for entry in audit[:4]}) == 1
     again = (await client.post(f"/v1/members/{EVE}/disable", params={"keys": "revoke"})).json()["data"]
     assert again["keys"] == again["keys_revoked"] == []
-    assert (await client.get("/v1/workspace")).status_code == 200  # ours was not one of them
+    assert (await client.get("/v1/workspace")).status_code == 200  # the key of this test was not among them
 
 
 async def test_a_refused_request_revokes_nothing(api: Api, client: httpx.AsyncClient) -> None:

@@ -1,4 +1,4 @@
-"""An idempotency key that comes back with another request is refused; with the same one it is answered as the first time."""
+"""An idempotency key reused for a different request is rejected; with the same request, it returns the first result."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ async def test_each_line_of_a_bulk_is_compared_by_itself(api: Api, client: httpx
 
 
 async def test_a_key_without_a_fingerprint_matches_any_request(api: Api, client: httpx.AsyncClient) -> None:
-    """It came in over SQL, or before requests were compared."""
+    """The e-mail was enqueued over SQL, or before requests were compared."""
     await api.store.enqueue_many([{**HELLO, "workspace": "acme", "idempotency_key": "order-17"}])
     answer = await ask(client, {**HELLO, "text": "Ho"})
     assert (answer.status_code, answer.json()["data"]["new"]) == (200, False)

@@ -1,4 +1,5 @@
-"""Finding e-mails and their lives over HTTP: what is told, and what of the neighbours and the operator is not."""
+"""Finding e-mails and their timelines over HTTP: what is shown, and what is hidden about other workspaces and the
+operator."""
 
 import base64
 from typing import Any
@@ -17,7 +18,7 @@ from tests.api.conftest import ANSWER_S_MAX, Api
 from tests.api.neighbours import settle_in
 from tests.api.signed_in import signed_in
 
-DOT = base64.b64decode("R0lGODlhAQABAIAAAP8AAAAAACwAAAAAAQABAAACAkQBADs=")  # a GIF of one red dot
+DOT = base64.b64decode("R0lGODlhAQABAIAAAP8AAAAAACwAAAAAAQABAAACAkQBADs=")  # a GIF with one red dot
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 
 
@@ -183,8 +184,8 @@ async def test_the_subjects_of_a_page_are_filled_with_one_question_for_all(
         ("{{ braces }}", None),  # not a template
         (written, "Hello Ann3, p3@example.com"),
         (written, "Hello Ann2, p2@example.com"),
-        (written, None),  # too much for a list
-        (written, None),  # it lacks a field
+        (written, None),  # too long for a list
+        (written, None),  # a field is missing
     ]
     assert sorted(subjects(await client.get("/v1/emails")), key=str) == sorted(expected, key=str)
     assert asked == [5]
@@ -216,7 +217,7 @@ async def test_the_pictures_of_an_email_are_put_into_its_html_where_they_are_ask
     assert (await client.get(f"/v1/emails/{id_}")).json()["data"]["html"] == html
     told = (await client.get(f"/v1/emails/{id_}", params={"pictures": True})).json()["data"]["html"]
     shown = f"data:image/gif;base64,{base64.b64encode(DOT).decode()}"
-    assert told == html.replace("cid:dot", shown)  # the others are too large, no pictures, or not there
+    assert told == html.replace("cid:dot", shown)  # the others are too large, not images, or missing
     await api.workspace("other", domains=[])
     async with api.client("other") as other:
         assert (await other.get(f"/v1/emails/{id_}", params={"pictures": True})).status_code == 404

@@ -1,4 +1,4 @@
-"""Live topics: one look for all watchers, nothing of other workspaces, and no watching after the session has ended."""
+"""Live topics: one look for all watchers, nothing of other workspaces, and no updates after the session has ended."""
 
 import asyncio
 import json
@@ -27,11 +27,11 @@ from fairpost.system import clock
 from tests.api.conftest import Api, answering
 from tests.api.signed_in import signed_in
 
-HEARD_S = 60.0  # only against waiting for ever
+HEARD_S = 60.0  # only guards against waiting forever
 
 
 class Stream:
-    """The events of one stream, by name."""
+    """Reads the events of one stream, by name."""
 
     def __init__(self, answer: httpx.Response) -> None:
         self._lines = answer.aiter_lines()
@@ -60,7 +60,7 @@ async def watching(client: httpx.AsyncClient, path: str = "/v1/live/now") -> Asy
 
 @pytest.fixture
 def quick_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions and keys are looked at again soon, so that no test waits for it."""
+    """Checks sessions and keys often, so that no test has to wait."""
     monkeypatch.setattr("fairpost.api.live.REVOKED_EVERY_S", 0.2)
 
 
@@ -92,13 +92,13 @@ async def test_a_workspace_sees_itself_and_nothing_of_others(api: Api) -> None:
         state = await stream.state()
         assert (state["waiting"], state["workspace"]) == (2, "acme")
         assert state["health"] is None
-        del state["now"], state["oldest_wait_s"]  # they may have any digits
+        del state["now"], state["oldest_wait_s"]  # their values may vary
         told = json.dumps(state)
         for secret in ("secret", "rival", "777"):
             assert secret not in told
         assert "account" in state["headline"]["text"]
-        assert "fairpost " not in told  # the page has no command line
-    async with api.client("acme") as client, watching(client) as stream:  # with a key the same
+        assert "fairpost " not in told  # people on this page have no command line
+    async with api.client("acme") as client, watching(client) as stream:  # the same with a key
         assert (await stream.state())["waiting"] == 2
     async with signed_in(api, None, Role.ADMIN) as client, watching(client, "/v1/live/now?workspace=acme") as stream:
         assert (await stream.state())["workspace"] == "acme"
@@ -111,7 +111,7 @@ async def test_watching_requires_permission(api: Api) -> None:
     async with signed_in(api, "acme", Role.VIEWER) as client:
         assert (await client.get("/v1/live/nothing")).status_code == 404
         assert (await client.get("/v1/live/now?workspace=rival")).status_code == 403
-        async with watching(client, "/v1/live/now") as stream:  # who has one is not asked
+        async with watching(client, "/v1/live/now") as stream:  # a caller that chose a workspace is not asked for one
             assert (await stream.state())["workspace"] == "acme"
 
 
@@ -126,7 +126,7 @@ async def test_only_admins_can_watch_the_inbox(api: Api) -> None:
         last = await mails.add_mail(api.store, arrived if n % 2 else replace(arrived, recipients=("ann@example.com",)))
     async with (
         signed_in(api, None, Role.ADMIN) as client,
-        watching(client, "/v1/live/inbox?workspace=acme") as stream,  # whatever workspace is chosen
+        watching(client, "/v1/live/inbox?workspace=acme") as stream,  # regardless of the chosen workspace
     ):
         state = await stream.state()
         assert (state["count"], state["newest"], len(state["items"])) == (60, str(last.id), 50)
@@ -136,7 +136,7 @@ async def test_only_admins_can_watch_the_inbox(api: Api) -> None:
             "Eve <eve@evil.example>",
             500,
         )
-        assert len(json.dumps(first)) < 1_000  # small, however large the mail is
+        assert len(json.dumps(first)) < 1_000  # small, however large the message is
         older = (await client.get("/v1/inbox", params={"cursor": state["next"]})).json()["data"]
         assert [int(item["id"]) for item in older["items"]] == list(range(last.id - 50, last.id - 60, -1))
         await mails.delete_mails(api.store, [last.id])
@@ -172,7 +172,7 @@ async def test_many_watchers_cost_as_much_as_one(api: Api, monkeypatch: pytest.M
             await _enqueue(api, "acme", 1)
             await asyncio.gather(*(_until_waiting(stream, n + 1) for stream in streams))
         seconds = clock.monotonic() - began_s
-    assert 3 <= len(looks) - before <= seconds + 2  # one a second, for all of them
+    assert 3 <= len(looks) - before <= seconds + 2  # one per second for all of them
 
 
 async def test_charts_are_drawn_for_the_screen_sizes_in_use() -> None:
@@ -194,7 +194,7 @@ async def test_charts_are_drawn_for_the_screen_sizes_in_use() -> None:
             assert await anext(topic.events(asyncio.Event())) == b"event: state\ndata: wide\n\n"
         assert drawn == {Screen.WIDE: 1}
         async with topic.watched(Screen.NARROW), topic.watched(Screen.NARROW):
-            for _ in range(2):  # and no second look was made for them
+            for _ in range(2):  # no second look was made for them
                 assert await anext(topic.events(asyncio.Event(), Screen.NARROW)) == b"event: state\ndata: narrow\n\n"
     assert (looks, drawn) == (1, {Screen.WIDE: 1, Screen.NARROW: 1})
 
@@ -213,7 +213,8 @@ async def test_a_chart_that_cannot_be_drawn_is_a_fault_of_ours_on_that_screen_al
 
 
 async def test_watching_a_new_name_each_time_costs_no_more(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A topic without names has one look; one with names has a few in progress, and nothing is kept without watchers."""
+    """A topic without names has one look; topics with names have a few in progress; and nothing is kept without
+    watchers."""
     made, under_way, most = Counter[str](), 0, 0
 
     def counted(topic: str) -> None:
@@ -247,7 +248,7 @@ async def test_watching_a_new_name_each_time_costs_no_more(api: Api, monkeypatch
     assert made == {"now": 1, "accounts": 40}
     assert most <= LOOKS_OF_ONE_MAX
     async with signed_in(api, None, Role.ADMIN) as client, watching(client) as stream:
-        await stream.state()  # by then the service knows that the others have gone
+        await stream.state()  # by then, the service knows that the others have left
     assert {key[0] for key in api.service.live.topics if isinstance(key, tuple)} == {"now"}
 
 
@@ -284,7 +285,7 @@ async def test_a_key_that_is_revoked_or_has_expired_watches_no_longer(api: Api) 
         for stream in (first, second):
             assert await stream.next("over") == ("over", {})
         await _enqueue(api, "acme", 2)
-        await _until_waiting(third, 2)  # holders of another key get no notice
+        await _until_waiting(third, 2)  # holders of another key are not notified
         await good.delete(f"/v1/keys/{good_id}")
         assert await third.next("over") == ("over", {})
         assert (await good.get("/v1/live/now")).status_code == 401
@@ -365,7 +366,7 @@ async def test_a_fault_of_ours_is_told_logged_once_and_the_looks_go_on() -> None
             if b"2" in event:
                 break
     assert heard[1].startswith(b"event: trouble\n")
-    assert b"KeyError" not in heard[1]  # what it was is in the log alone
+    assert b"KeyError" not in heard[1]  # details of the error are only in the log
     assert [str(each.params["error"]).splitlines()[-1] for each in log] == ["KeyError: 'ours'"]
 
 
@@ -402,7 +403,7 @@ async def test_the_stream_revoker_goes_on_after_a_fault_of_ours(monkeypatch: pyt
 
     async def still_open(region: str, credentials: Collection[Credential]) -> Collection[Credential]:
         await _given(answers)
-        return credentials if log == [] else []  # they have ended after the fault
+        return credentials if log == [] else []  # they end after the fault
 
     topic = Topic(lambda: _given([b"1"]), every_s=1.0, log=log.append)
     async with (
@@ -474,5 +475,5 @@ async def test_shutting_down_does_not_wait_for_watchers(settings: Settings, monk
 
 
 def test_streams_are_known_by_their_path() -> None:
-    """The end of the process does not wait for them."""
+    """The process does not wait for them when it stops."""
     assert f"{router.prefix}/" in STREAMS

@@ -1,4 +1,4 @@
-"""What the operator lends: pools, and in whose name a workspace may write through them."""
+"""Loans by the operator: pools, and the From addresses that a workspace may use with them."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ async def _lend(api: Api, *loans: Loan) -> None:
 
 
 async def _send(client: httpx.AsyncClient, **more: Any) -> tuple[int, str | None]:
-    """The status, and the field that was refused."""
+    """Returns the status, and the rejected field."""
     answer = await client.post("/v1/emails", json={**HELLO, **more})
     if answer.status_code == 201:
         return 201, None

@@ -1,6 +1,7 @@
-"""Mailboxes of people at a provider: an address that no DNS proves is proven by a login at the provider's own host.
+"""Mailboxes of people at a provider: a login at the provider's own host verifies an address that DNS cannot verify.
 
-A server of ours stands in for the provider: its host and port are in the operator's file of presets, and its authority is trusted.
+A local server stands in for the provider: its host and port are in the operator's presets, and its certificate
+authority is trusted.
 """
 
 import asyncio
@@ -80,7 +81,7 @@ async def provider(api: Api, certificates: Certificates, monkeypatch: pytest.Mon
 
 
 async def _add(client: httpx.AsyncClient, given: dict[str, Any]) -> tuple[int, str | None]:
-    """The status, and which field was refused."""
+    """Returns the status, and the rejected field."""
     answer = await client.post("/v1/accounts", json=given)
     details = answer.json().get("error", {}).get("details") or [{}]
     return answer.status_code, details[0].get("field") if isinstance(details, list) else None
@@ -211,7 +212,7 @@ async def test_a_change_of_address_or_server_is_proven_again(client: httpx.Async
     assert (await client.patch(path, json=other_password)).status_code == 422
     assert (await client.patch(path, json={"address": "hello@acme.example"})).status_code == 200
     sent = await client.post("/v1/emails", json={**HELLO, "account": "ann", "from": ANN})
-    assert sent.status_code == 422, "its domain proves the new address, and the mailbox is let go"
+    assert sent.status_code == 422, "its domain verifies the new address, and the mailbox is released"
 
 
 async def _may_write(api: Api) -> bool:

@@ -1,4 +1,4 @@
-"""Figures and events of a workspace: its own, and cheap."""
+"""Figures and events of a workspace: only its own, and cheap to read."""
 
 import json
 import re
@@ -30,7 +30,7 @@ async def add_account(client: httpx.AsyncClient, name: str = "sales") -> None:
 
 
 async def stage(store: Store) -> None:
-    """What was noted comes into the tree, as an engine has it done."""
+    """Adds arrivals to the tree, as an engine does."""
     for _ in range(100):
         await store.value("SELECT fairpost.absorb_arrivals(ARRAY(SELECT r.route FROM fairpost.routes r))")
         if not await store.value("SELECT EXISTS (SELECT FROM fairpost.arrivals)"):
@@ -134,7 +134,7 @@ async def test_failures_are_counted(api: Api, client: httpx.AsyncClient) -> None
 
 @pytest.mark.fresh
 async def test_figures_read_no_history_and_no_queue_from_end_to_end(api: Api, client: httpx.AsyncClient) -> None:
-    """With many e-mails of others and of its own, the number of blocks read does not grow with them."""
+    """The number of blocks read does not grow with the number of e-mails, its own or others'."""
 
     async def blocks(sql: str) -> int:
         async with api.store.connection() as conn:
@@ -166,7 +166,7 @@ async def test_figures_read_no_history_and_no_queue_from_end_to_end(api: Api, cl
         )
         await conn.execute("ANALYZE")
     for sql in asked:
-        await blocks(sql)  # the first reads catalogs
+        await blocks(sql)  # the first call also reads the catalogs
         assert await blocks(sql) < 400, sql
     queue = (await client.get("/v1/metrics/queue")).json()["data"]
     assert (queue["waiting"], queue["scheduled"]) == (3_000, 3_000)

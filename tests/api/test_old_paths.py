@@ -1,4 +1,4 @@
-"""The paths of the version before answer as their successors do, and say which those are."""
+"""The previous version's paths respond like their successors, and name them."""
 
 import re
 
@@ -22,7 +22,7 @@ def test_the_document_knows_the_new_paths_alone() -> None:
 
 
 async def test_every_path_leads_from_the_old_one_to_the_new(api: Api) -> None:
-    """A stranger gets the same refusal at both."""
+    """A stranger gets the same error at both."""
     async with httpx.AsyncClient(base_url=api.url, timeout=ANSWER_S_MAX) as client:
         for asked in (each for each in every_operation() if each.path.startswith("/v1/")):
             new = FILLED.sub("now", asked.path)

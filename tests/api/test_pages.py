@@ -1,4 +1,4 @@
-"""The pages that links lead to: nothing of others in them, and nothing of others let in."""
+"""The pages that links lead to: they contain nothing from others, and load nothing from others."""
 
 import hashlib
 import posixpath
@@ -33,14 +33,14 @@ async def test_a_page_is_there_and_lets_nothing_in(api: Api) -> None:
             assert "unsafe" not in policy
             assert page.headers["X-Frame-Options"] == "DENY"
             assert page.headers["Referrer-Policy"] == "no-referrer"
-            assert "abc" not in page.text  # the token is read in the browser alone
+            assert "abc" not in page.text  # only the browser reads the token
 
 
 NAMES = re.compile(r'''(?:src|href)="(/static/[^"]+)"|(?:from|import\()\s*"(\.[^"]+)"|"(/static/[^"]+)"''')
 
 
 def _named_by(name: str) -> set[str]:
-    """What a file leads to: by an address, or by an import beside it."""
+    """Returns what a file refers to: by a URL, or by importing a file next to it."""
     folder = name.rpartition("/")[0]
     found = set()
     for absolute, relative, quoted in NAMES.findall(FILES[name].content.decode()):
@@ -79,18 +79,20 @@ async def test_the_frame_for_mail_has_no_origin_and_runs_nothing_of_the_mail(api
             assert "allow-same-origin" not in policy
             (script,) = re.findall(r"<script>(.*?)</script>", page.text, re.DOTALL)
             hash_ = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-            assert f"script-src 'sha256-{hash_}'; style-src" in policy  # not even another of ours
+            assert f"script-src 'sha256-{hash_}'; style-src" in policy  # not even another script of ours
             assert "'self'" not in policy.replace("frame-ancestors 'self'", "")
             assert headers["X-Frame-Options"] == "SAMEORIGIN"
             assert ("http:" in policy) == (
                 name == "frame-images.html"
-            )  # who wrote it learns nothing, unless it is wanted
+            )  # its author is not informed, unless the reader wants that
     assert "unsafe" not in POLICY
 
 
 def test_a_page_has_no_script_or_style_of_its_own() -> None:
-    """Scripts in files are checked by the linter (.oxlintrc.json); it does not read those in a page."""
-    allowed_once = {name: 1 if name in FRAMES else 0 for name in FILES if name.endswith(".html")}  # its policy knows it
+    """The linter checks scripts in files (.oxlintrc.json), but not those in pages."""
+    allowed_once = {
+        name: 1 if name in FRAMES else 0 for name in FILES if name.endswith(".html")
+    }  # its policy allows it
     for name, scripts in allowed_once.items():
         html = FILES[name].content.decode()
         assert len(re.findall(r"<script(?![^>]*\bsrc=)", html)) <= scripts, name
@@ -105,7 +107,7 @@ IMPORTS = re.compile(r"import \{([^}]*)\} from \"([^\"]+)\"")
 
 
 def _imports(name: str) -> list[tuple[str, str, str]]:
-    """Of a script: from which, what, and as what."""
+    """Returns the imports of a script: the file, the name, and the local name."""
     folder, found = posixpath.dirname(name), []
     for names, source in IMPORTS.findall(SCRIPTS[name]):
         for each in names.split(","):
@@ -131,7 +133,7 @@ def test_the_stylesheet_of_the_pages_has_no_unused_class() -> None:
     sheet = re.sub(r"/\*.*?\*/|\"[^\"]*\"", "", FILES["app.css"].content.decode(), flags=re.DOTALL)
     defined = set(re.findall(r"\.([a-z][\w-]*)(?=[^{}]*\{)", sheet))
     texts = [*SCRIPTS.values(), FILES["app.html"].content.decode()]
-    used = {"is-live", "is-lost", "is-trouble"}  # made of a word and a state
+    used = {"is-live", "is-lost", "is-trouble"}  # composed of a word and a state
     for text in texts:
         for classes in re.findall(r"[\"`]\w*((?:\.[\w-]+)+)", text):
             used |= set(classes.strip(".").split("."))

@@ -1,4 +1,5 @@
-"""The service behind PgBouncer in transaction mode: everything that can be read, changed and watched, on three sessions for all."""
+"""The service behind PgBouncer in transaction mode: everything that can be read, changed and watched, over three
+sessions in total."""
 
 import asyncio
 import re
@@ -26,7 +27,7 @@ STREAM = "/v1/live/{topic}"  # never ends
 MAIL = b'Content-Type: multipart/mixed; boundary="b"\r\n\r\n--b\r\nContent-Disposition: attachment; filename="a"\r\n\r\nx\r\n--b--\r\n'
 EMAIL = {"to": "ann@example.com", "subject": "x", "text": "y", "from": f"shop@{A}.test"}
 STOP = {"kind": "unsubscribe", "reason": "asked us to"}
-# In this order, by a key of the workspace.
+# In this order, with a key of the workspace.
 WRITTEN: list[tuple[str, str, Any]] = [
     ("POST", "/v1/emails", EMAIL),
     ("POST", "/v1/emails/bulk", EMAIL),
@@ -77,7 +78,7 @@ async def test_everything_is_read_changed_and_watched(
 
 
 async def known_of(api: Api, here: Neighbour) -> dict[str, str]:
-    """What the parameters in a path are called by: those of a thing by its path, the others by their name."""
+    """Returns keys for the parameters of a path: those of an object by its path, the others by name."""
     arrived = Arrived(
         sender="a@x.test", recipients=("b@x.test",), helo="h", peer="p", tls=None, auth_user=None, raw=MAIL
     )
@@ -106,7 +107,7 @@ async def known_of(api: Api, here: Neighbour) -> dict[str, str]:
 
 
 async def read_all(client: httpx.AsyncClient, admin: httpx.AsyncClient, known: dict[str, str]) -> list[str]:
-    """Several at once; those that were not answered well."""
+    """Sends several requests at once, and returns those that failed."""
 
     def value(found: re.Match[str]) -> str:
         return known.get(found.string[: found.end()]) or known[found[1]]

@@ -1,4 +1,4 @@
-"""Prospects and lists over HTTP: all of a list, or nothing of it."""
+"""Prospects and lists over HTTP: a list is imported completely or not at all."""
 
 import asyncio
 import gzip

@@ -1,6 +1,7 @@
-"""What a workspace hears over HTTP tells nothing of how much others send: no number that counts across the installation is in it.
+"""What a workspace reads over HTTP reveals nothing about how much others send: it contains no number that counts across
+the installation.
 
-Every path comes from the OpenAPI document, and every number from the database, so that new ones are seen as soon as they are there.
+Paths come from the OpenAPI document, and numbers from the database, so that new ones are covered immediately.
 """
 
 import base64
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.attack
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 LINES = {"Content-Type": "application/x-ndjson"}
 FOR_OTHERS = ("/v1/admin/", "/v1/inbox", "/v1/auth/setup")  # for admins
-FIRST = 731_000_000_000  # ids that come up nowhere by chance
+FIRST = 731_000_000_000  # ids that occur nowhere by chance
 PUBLIC = re.compile(r"em_[0-9a-hjkmnp-tv-z]{13}")
 
 
@@ -42,7 +43,7 @@ async def ids(api: Api) -> PublicIds:
 
 
 async def count_from_far(store: Store) -> None:
-    """Everything that is numbered gets numbers that can be told from all others, and of each table its own."""
+    """Gives everything numbers that are distinct from all others, and a separate range for each table."""
     await store.fetch(
         """SELECT setval(s.seqrelid, $1 + 1000000 * row_number() OVER (ORDER BY s.seqrelid)) FROM pg_sequence s
            JOIN pg_class c ON c.oid = s.seqrelid WHERE c.relnamespace = 'fairpost'::regnamespace AND s.seqmax > $1""",
@@ -51,7 +52,7 @@ async def count_from_far(store: Store) -> None:
 
 
 async def numbers_of(store: Store) -> set[int]:
-    """Every id there is in the database, of whatever kind."""
+    """Returns every id in the database, of any kind."""
     columns = await store.fetch(
         """SELECT format('fairpost.%I', c.relname) AS name, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
            WHERE c.relnamespace = 'fairpost'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
@@ -67,7 +68,7 @@ async def numbers_of(store: Store) -> set[int]:
 
 
 def decoded(text: str) -> Iterator[str]:
-    """What a reader can make of the words in it without a key."""
+    """Returns what a reader without the key could decode from the words in it."""
     yield text
     for word in set(re.findall(r"[A-Za-z0-9_-]{8,}", text)):
         try:
@@ -82,7 +83,7 @@ def numbers_in(text: str, known: set[int]) -> set[int]:
 
 
 async def live_a_little(store: Store, here: Neighbour, key: httpx.AsyncClient) -> None:
-    """What is written down with numbers in it: events and audit entries of e-mails, prospects and campaigns."""
+    """Writes records that contain numbers: events and audit entries of e-mails, prospects and campaigns."""
     for outcome, verb, body in (("failed", "retry", None), ("in_doubt", "resolve", {"decision": "sent"})):
         path = f"/v1/emails/{here.public.email(here.emails[outcome])}/{verb}"
         assert (await key.post(path, json=body)).status_code == 200
@@ -99,7 +100,7 @@ async def live_a_little(store: Store, here: Neighbour, key: httpx.AsyncClient) -
 
 
 def words_for(here: Neighbour) -> dict[str, list[str]]:
-    """By the name of a path's parameter."""
+    """Returns an id by the name of the path parameter."""
     return {
         "email_id": here.public_emails,
         "conversation_id": [here.public_conversation],
@@ -121,7 +122,7 @@ def words_for(here: Neighbour) -> dict[str, list[str]]:
 
 
 async def pages_of(client: httpx.AsyncClient, path: str) -> list[httpx.Response]:
-    """All of them, in small pages."""
+    """Reads all of them, in small pages."""
     answers = [await client.get(path, params={"limit": 2} if "find" not in path else {"limit": 2, "q": f"p0@{A}.test"})]
     for _ in range(4):
         is_list = answers[-1].status_code == 200 and answers[-1].headers["Content-Type"] == "application/json"
@@ -133,7 +134,8 @@ async def pages_of(client: httpx.AsyncClient, path: str) -> list[httpx.Response]
 
 
 async def walk(client: httpx.AsyncClient, here: Neighbour) -> dict[str, list[tuple[int, str]]]:
-    """Every GET path that is not for admins: the statuses of its answers, and everything they contain."""
+    """Requests every GET path that is not for admins. Returns the statuses of the responses, and everything they
+    contain."""
     words = words_for(here)
     heard: dict[str, list[tuple[int, str]]] = {}
     for path, methods in document()["paths"].items():
@@ -150,14 +152,14 @@ async def walk(client: httpx.AsyncClient, here: Neighbour) -> dict[str, list[tup
 
 
 async def streams(client: httpx.AsyncClient, here: Neighbour) -> dict[str, str]:
-    """What the first look of every topic tells, of everything that it can be asked for."""
+    """Returns the first state of every topic, for everything that it can be asked for."""
     names = {"email": here.public_emails, "account": ["x"], "campaign": ["spring"]}
     heard: dict[str, str] = {}
     for topic in (name for name, watched in TOPICS.items() if not watched.is_for_admins):
         for name in names.get(topic, [""]):
             async with watching(client, f"/v1/live/{topic}?name={quote(name)}") as stream:
                 state = await stream.state()
-                assert state, "it told nothing"
+                assert state, "it sent no state"
                 assert topic != "account" or state["account"]
                 heard[topic] = f"{heard.get(topic, '')} {state}"
     return heard
@@ -195,7 +197,7 @@ async def test_no_answer_to_a_workspace_has_a_number_of_the_installation_in_it(a
 
 
 def test_a_number_is_seen_wherever_it_is_hidden() -> None:
-    """Else the test above would prove nothing."""
+    """Otherwise the test above would prove nothing."""
     known = {1861234567890123456}
     hidden = base64.urlsafe_b64encode(b"n1861234567890123456").decode()
     for said in ("<1861234567890123456@x>", f'{{"next": "{hidden}"}}', f"<{1861234567890123456:x}.00@x.test>"):

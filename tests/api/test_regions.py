@@ -1,4 +1,5 @@
-"""One service for three regions: what belongs to a workspace is in its region and on no other wire, and a region that fails fails alone."""
+"""One service for three regions: a workspace's data is in its region and on no other connection, and a region that
+fails does not affect the others."""
 
 import asyncio
 import re
@@ -36,7 +37,7 @@ from tests.regions.residence import tables_with
 
 PASSWORD = "four words that fit"
 ADMIN, MEMBER = "ann@example.com", "bob@example.com"
-HANG_S = 60  # so long nothing takes, on any machine; where one waits for the other, it is longer
+HANG_S = 60  # on any machine, everything takes less; a deadlock takes longer
 UNKNOWN_KEY = "0" * 12 + "_" + "A" * 43
 
 
@@ -46,7 +47,7 @@ class World:
     url: str
     service: Service
     log: list[Reason]
-    keys: dict[str, str]  # of the workspace acme-<region>, with all scopes
+    keys: dict[str, str]  # of workspace acme-<region>, with all scopes
 
     async def cli(self, region: str | None, *arguments: str) -> Any:
         return await asyncio.to_thread(self.regions.cli(region).json, *arguments)
@@ -67,7 +68,7 @@ class World:
 
 
 async def founded(regions: Regions) -> dict[str, str]:
-    """A workspace in each region, to which the pool `default` is lent. Gives their keys."""
+    """Creates a workspace in each region, to which the pool `default` is lent. Returns their keys."""
     keys = {}
     async with Store.open(regions.home_url) as home:
         for region, url in regions.urls.items():
@@ -91,7 +92,7 @@ async def serve(regions: Regions) -> AsyncIterator[World]:
         serving(build_app(service, log=split(log, [])), listener_on("127.0.0.1", 0)) as port,
     ):
         yield World(regions, f"http://127.0.0.1:{port}", service, log, keys)
-    assert [each for each in log if each.code == "request.failed"] == []  # no request was a fault of ours
+    assert [each for each in log if each.code == "request.failed"] == []  # no request caused an internal error
 
 
 @pytest.fixture(autouse=True)
@@ -113,17 +114,17 @@ async def proxies(regions: Regions) -> AsyncIterator[dict[str, Proxy]]:
 
 @pytest.fixture
 async def wired(regions: Regions, proxies: dict[str, Proxy]) -> AsyncIterator[World]:
-    """Every connection of the service, and of the commands, goes through a proxy."""
+    """Routes every connection of the service, and of the commands, through a proxy."""
     urls = {name: proxies[name].url for name in regions.urls}
     async with serve(Regions(urls, proxies["home"].url, regions.home)) as world:
         yield world
 
 
-# ── what is of a region stays there ───────────────────────────────────────────────────────────────────────
+# ── ── a region's data stays in it ────────────────────────────────────────────────────────────────────────
 
 
 async def live(world: World, region: str, word: str) -> None:
-    """Does a bit of everything with a region's key, with the word wherever one can stand."""
+    """Does a bit of everything with a region's key, with the word wherever one may occur."""
     await world.cli(region, "account", "add", "relay", "--from", "relay@post.test")
     await world.cli(region, "domain", "add", "--workspace", f"acme-{region}", f"{word}.example")
     await world.cli(region, "domain", "grant", "--workspace", f"acme-{region}", f"{word}.example")
@@ -146,7 +147,7 @@ async def live(world: World, region: str, word: str) -> None:
     ]
     async with world.client(world.keys[region]) as client:
         for method, path, body in asked:
-            if body is None:  # in its own words
+            if body is None:  # with the region's own words
                 body = (await client.get(path)).json()["data"]
                 body = {name: body[name] for name in ("subject", "preheader", "text", "html") if body.get(name)}
                 body["subject"] = word
@@ -172,13 +173,13 @@ async def test_no_row_of_any_other_database_has_a_word_of_it(world: World) -> No
         assert {
             *("fairpost.queue", "fairpost.prospects", "fairpost.campaigns", "fairpost.people"),
             *("fairpost.suppressions", "fairpost.api_keys", "fairpost.accounts", "fairpost.audit"),
-        } <= set(tables[region]), "or it would see nothing"
+        } <= set(tables[region]), "otherwise this proves nothing"
         assert {name: found for name, found in tables.items() if name != region} == {
             name: [] for name in tables if name != region
         }
         named = {name: tables_with(url, f"acme-{region}") for name, url in world.regions.all_urls.items()}
         assert named.pop(region)
-        assert named.pop("home") == ["fairpost.directory"], "home knows its name, and no more"
+        assert named.pop("home") == ["fairpost.directory"], "home only knows its name"
         assert [*named.values()] == [[], []]
 
 
@@ -188,14 +189,14 @@ async def test_no_other_wire_carries_a_word_of_it(wired: World, proxies: dict[st
     async with signed_in(wired, "eu", f"{word}@sign-in.test") as member:
         assert (await member.get("/v1/workspace")).status_code == 200
     assert (await wired.ask("us")).status_code == (await wired.ask("ap")).status_code == 200
-    assert proxies["eu"].seen(word.encode()), "else this test would see nothing"
+    assert proxies["eu"].seen(word.encode()), "otherwise this test would prove nothing"
     for other in ("us", "ap", "home"):
         assert proxies[other].connections > 0
         assert not proxies[other].seen(word.encode()), other
         assert not proxies[other].seen(word.encode().hex().encode()), other
 
 
-# ── who comes in where ────────────────────────────────────────────────────────────────────────────────────
+# ── ── access ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_each_key_opens_its_own_region_and_a_forged_name_opens_nothing(world: World) -> None:
@@ -213,7 +214,7 @@ async def test_each_key_opens_its_own_region_and_a_forged_name_opens_nothing(wor
             ):
                 assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthenticated")
                 said.add(answer.json()["error"]["message"])
-    assert len(said) == 1, "nobody learns which regions there are"
+    assert len(said) == 1, "the names of the regions are not revealed"
     assert {name: queued(url) for name, url in world.regions.all_urls.items()} == dict.fromkeys([*NAMES, "home"], 0)
 
 
@@ -227,8 +228,8 @@ def rows(url: str, sql: str) -> list[Any]:
 
 
 async def code_in(url: str) -> str:
-    """Of the newest e-mail of the service."""
-    ((text,),) = await asyncio.to_thread(  # a proxy may be in this loop
+    """Returns the text of the service's newest e-mail."""
+    ((text,),) = await asyncio.to_thread(  # a proxy may run in this loop
         rows,
         url,
         """SELECT c.text_body FROM fairpost.queue q JOIN fairpost.contents c ON c.id = q.content_id
@@ -240,7 +241,7 @@ async def code_in(url: str) -> str:
 
 
 async def accepted(world: World, link: str) -> str:
-    """The token of the link for choosing a password."""
+    """Returns the token of the link for choosing a password."""
     token = parse_qs(urlsplit(link).query)["token"][0]
     async with world.client() as client:
         answer = await client.post("/v1/auth/accept", json={"token": token, "password": PASSWORD})
@@ -250,7 +251,7 @@ async def accepted(world: World, link: str) -> str:
 
 @asynccontextmanager
 async def signed_in(world: World, region: str | None, address: str) -> AsyncIterator[httpx.AsyncClient]:
-    """From the link that a command prints to a session; without a region as an admin."""
+    """Opens a session with the link that a command prints; without a region, as an admin."""
     if region is None:
         offered = await world.cli("ap", "admin", "invite", address)  # whichever region is chosen
     else:
@@ -294,7 +295,7 @@ async def test_members_sign_in_through_their_region_and_their_codes_are_queued_t
             cookies = {"fairpost_session": f"{forged}.{session.partition('.')[2]}"}
             async with httpx.AsyncClient(base_url=world.url, cookies=cookies) as stranger:
                 assert (await stranger.get("/v1/workspace")).status_code == 401
-        async with world.client() as stranger:  # the same address and password, of another workspace
+        async with world.client() as stranger:  # the same address and password, in another workspace
             for workspace in ("acme-eu", "nobody", ""):
                 given = {"address": MEMBER, "password": PASSWORD, "workspace": workspace}
                 answer = await stranger.post("/v1/auth/sign-in", json=given)
@@ -342,13 +343,15 @@ async def test_names_of_workspaces_are_unique_over_regions(world: World) -> None
         again = await admin.put("/v1/admin/workspaces/other", json={})
         assert (again.status_code, again.json()["data"]["region"]) == (200, "ap")
         assert re.search(r"\bother\b.*\bap\b", await world.refused("eu", "workspace", "add", "other"))
-        assert (await world.cli("ap", "workspace", "add", "other"))["name"] == "other"  # again, where it is
+        assert (await world.cli("ap", "workspace", "add", "other"))[
+            "name"
+        ] == "other"  # a second time, in the same region
         assert (await admin.put("/v1/admin/workspaces/x", json={"region": "mars"})).status_code == 404
         placed = rows(world.regions.home_url, "SELECT workspace, region FROM fairpost.directory ORDER BY workspace")
         assert placed == [("acme-ap", "ap"), ("acme-eu", "eu"), ("acme-us", "us"), ("other", "ap")]
 
 
-# ── one that fails ────────────────────────────────────────────────────────────────────────────────────────
+# ── ── a region that fails ────────────────────────────────────────────────────────────────────────────────
 
 
 def is_unavailable(answer: httpx.Response) -> bool:
@@ -402,11 +405,13 @@ async def test_a_region_whose_server_is_killed_is_503_and_comes_back_without_a_r
 async def test_a_silent_region_only_delays_its_own_users(
     wired: World, proxies: dict[str, Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpost.api.service.SIGHT_S_MAX", 3.0)  # the others answer by then, however busy the machine
+    monkeypatch.setattr(
+        "fairpost.api.service.SIGHT_S_MAX", 3.0
+    )  # the others respond by then, however busy the machine is
     await require_served(wired, *NAMES)
     proxies["us"].silence()
     waiting = [asyncio.create_task(wired.ask("us")) for _ in range(30)]
-    async with asyncio.timeout(HANG_S):  # one after the other, either would wait for a minute and a half
+    async with asyncio.timeout(HANG_S):  # one after the other, they would wait for a minute and a half
         for _ in range(10):
             await require_served(wired, "eu", "ap")
         ready = await wired.ask("eu", "/readyz")
@@ -431,7 +436,7 @@ async def test_without_home_keys_and_members_of_regions_are_served(wired: World,
 
 
 class SlowHasher(PasswordHasher):
-    """Takes longer over a password than a region may take to answer."""
+    """Takes longer to check a password than a region may take to respond."""
 
     def verify(self, *given: Any, **more: Any) -> Any:
         time.sleep(ANSWER_S_MAX + 0.5)
@@ -441,7 +446,7 @@ class SlowHasher(PasswordHasher):
 async def test_a_password_that_takes_long_to_check_is_no_sign_that_the_region_is_away(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when many sign in at once, and wait for each other."""
+    """As if many signed in at once, and waited for each other."""
     monkeypatch.setattr(passwords, "HASHER", SlowHasher(time_cost=1, memory_cost=8, parallelism=1))
     given = {"address": MEMBER, "password": PASSWORD, "workspace": "acme-us"}
     async with world.client() as client:
@@ -471,7 +476,7 @@ async def test_figures_of_all_regions_have_their_name(world: World) -> None:
 
 @pytest.fixture
 def poor_url(url: str) -> Iterator[str]:
-    """A login that may read the schema, and cannot become a tenant."""
+    """A login that may read the schema, but cannot become a tenant."""
     user = f"poor_{urlsplit(url).path.strip('/')}"
     with psycopg.connect(url, autocommit=True) as conn:
         conn.execute(f"CREATE ROLE {user} LOGIN")
@@ -533,7 +538,7 @@ async def test_regions_that_are_not_ready_are_named_at_the_start_and_answer_503(
 
 
 async def test_a_role_that_is_taken_away_while_the_service_runs_is_no_fault_of_the_request(poor_url: str) -> None:
-    """The door was open before; it is PostgreSQL itself that refuses then."""
+    """The port was open before; then PostgreSQL itself refuses."""
     async with Store.open(poor_url) as store:
         with pytest.raises(MigrationError, match="permission denied"):
             await store.of_tenant("acme").value("SELECT 1")

@@ -1,4 +1,4 @@
-"""Routes are built when they are first needed, and once."""
+"""Routes are built once, when they are first needed."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Noted:
-    """A parameter with it notes that its route is built."""
+    """A parameter that records when its route is built."""
 
     route: str
     built: list[str] = field(hash=False)

@@ -1,4 +1,4 @@
-"""When and how much a workspace sends, over HTTP."""
+"""A workspace's sending window and quota over HTTP."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -88,7 +88,7 @@ async def test_a_window_with_no_valid_day_is_told_at_once(client: httpx.AsyncCli
     with clock.stopped_at(MONDAY):
         mondays = [f"2030-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 29)]
         shut = {"days": [1], "start": "09:00", "end": "10:00", "holidays": mondays}
-        # Every Monday of a year, but for the last days of the months: take those as well.
+        # Every Monday of a year except the last days of the months, which are added.
         shut["holidays"] = [*mondays, *(f"2030-{m}-{d}" for m, d in _late_days()), "2031-01-06", "2031-01-07"]
         answer = await client.put("/v1/schedule", json={"window": shut})
         assert answer.status_code == 422, answer.text
@@ -104,7 +104,7 @@ async def test_a_quota_counts_and_holds_for_campaigns(api: Api, client: httpx.As
     await api.store.value("UPDATE fairpost.quotas SET used = 5 WHERE workspace = 'acme' AND day <= current_date")
     await api.store.value(
         "SELECT fairpost.engine_here('test', false, clock_timestamp() + interval '1 hour')"
-    )  # however long this takes
+    )  # however long it takes
     today = (await client.get("/v1/schedule/quota")).json()["data"]["days"][0]
     assert (today["allowed"], today["used"]) == (5, 5)
     shown = (await client.get("/v1/campaigns/spring")).json()["data"]

@@ -1,6 +1,7 @@
-"""The document is true: for every path, requests made from it are answered as it says, and none is a fault of ours.
+"""The document is accurate: requests generated from it for every path get the documented responses, and none causes an
+internal error.
 
-FAIRPOST_SCHEMA_EXAMPLES asks for more than the usual number of requests of each.
+FAIRPOST_SCHEMA_EXAMPLES sets a larger number of requests for each path.
 """
 
 import json
@@ -39,7 +40,7 @@ from tests.thorough import IS_FREE, times
 T = TypeVar("T")
 
 EXAMPLES = times(3, own="FAIRPOST_SCHEMA_EXAMPLES")
-EACH = max(1, EXAMPLES // 3)  # as it says, otherwise, and about what is there
+EACH = max(1, EXAMPLES // 3)  # valid, invalid, and about existing objects
 SAMPLE = 6  # operations
 LINES = ("application/x-ndjson", "text/csv")
 CHECKS: list[Any] = [
@@ -69,7 +70,7 @@ def as_lines(_: Any, value: Any) -> bytes:
 
 
 def has_wrong_body(case: Case[Any]) -> bool:
-    """Lines are answered one by one, and unknown query parameters are ignored, as everywhere."""
+    """Lines get separate results, and unknown query parameters are ignored, as everywhere."""
     body = case.meta.components.get(ParameterLocation.BODY) if case.meta else None
     return body is not None and body.mode.is_negative and case.media_type not in LINES
 
@@ -93,9 +94,10 @@ def each_of(cases: st.SearchStrategy[T], check: Callable[[T], object]) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["as_it_says", "otherwise"])
 def test_every_answer_is_as_the_document_says(world: tuple[Served, Neighbours], mode: GenerationMode) -> None:
-    """In the second run with what the document does not allow, which must be refused.
+    """In the second run, the requests break the document and must be rejected.
 
-    Schemathesis takes half a second to think of a request: `make test` asks it for a few operations, `make fuzz` for all."""
+    Schemathesis takes half a second to generate a request: `make test` uses a few operations, `make fuzz` all of them.
+    """
     it, neighbours = world
     with requests.Session() as session:
         session.headers["Authorization"] = f"Bearer {neighbours.a.key}"
@@ -107,7 +109,7 @@ def test_every_answer_is_as_the_document_says(world: tuple[Served, Neighbours], 
         every = list(schemathesis.openapi.from_dict(document()).get_all_operations())
         for result in every if IS_FREE else every[:: len(every) // SAMPLE]:
             assert isinstance(result, Ok)
-            with suppress(Unsatisfiable):  # without parameters, nothing can be wrong
+            with suppress(Unsatisfiable):  # without parameters, nothing can be invalid
                 each_of(result.ok().as_strategy(generation_mode=mode), check)
 
 
@@ -148,7 +150,7 @@ def test_answers_about_things_that_are_there_are_as_the_document_says(world: tup
         for operation in every_operation():
             described = schema[operation.path][operation.method]
             for asked in asking.requests(operation, words, examples=EACH):
-                if a.key_id not in asked.path.values():  # the key that we ask with must go on opening
+                if a.key_id not in asked.path.values():  # our own key must stay valid
                     case = described.Case(**said(asked))
                     case.call_and_validate(base_url=it.url, session=session, checks=CHECKS)
 
@@ -166,7 +168,7 @@ def test_answers_to_admins_match_the_openapi_document(world: tuple[Served, Neigh
         session.headers["X-CSRF-Token"] = entered.json()["data"]["csrf_token"]
         for operation in every_operation():
             if not operation.path.startswith("/v1/admin/") or operation.path.endswith("/verify"):
-                continue  # to verify is to ask the network
+                continue  # verifying would connect to the network
             described = schema[operation.path][operation.method]
             for asked in asking.requests(operation, words, examples=2 * EACH):
                 asked.headers.pop("X-CSRF-Token", None)

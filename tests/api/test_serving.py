@@ -37,14 +37,14 @@ class Running:
     said: list[str] = field(default_factory=list)
 
     def workers(self) -> set[int]:
-        """The processes that answer; not the one of Python's own that cleans up after them."""
+        """Returns the processes that respond, without Python's own resource tracker."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return {int(pid) for pid in children if is_alive(int(pid)) and b"spawn_main" in _command(int(pid))}
 
     def ask(
         self, path: str = "/healthz", *, key: str | None = None, timeout: float = PROCESS_S_MAX
     ) -> tuple[int, dict[str, object]]:
-        """On a connection of its own."""
+        """Uses a separate connection."""
         conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             conn.request("GET", path, headers={"Authorization": f"Bearer {key}"} if key else {})
@@ -101,7 +101,7 @@ def running(environment: dict[str, str], *, processes: int) -> Iterator[Running]
 @pytest.fixture
 def environment(url: str, tmp_path: Path) -> dict[str, str]:
     settings = {"FAIRPOST_DATABASE_URL": url, "FAIRPOST_HOME": str(tmp_path / "home")}
-    return {**settings, "FAIRPOST_USER_DAILY_MAX": "0"}  # a key may hand in more than a person's day
+    return {**settings, "FAIRPOST_USER_DAILY_MAX": "0"}  # a key may submit more than a person's daily limit
 
 
 def key_of(environment: dict[str, str]) -> str:
@@ -113,7 +113,7 @@ def key_of(environment: dict[str, str]) -> str:
 def test_no_request_is_lost_or_done_twice_when_processes_are_replaced_killed_and_stopped(
     environment: dict[str, str],
 ) -> None:
-    """One service with one process for all of it: processes take longest to start."""
+    """One service with one process for all of it, because starting processes takes longest."""
     keys = [key_of(environment), str(Cli(environment).json("key", "add", "--workspace", "acme")["key"])]
     url = environment["FAIRPOST_DATABASE_URL"]
     with running(environment, processes=1) as it, psycopg.connect(url, autocommit=True) as db:
@@ -152,14 +152,16 @@ def replace_under_load(it: Running) -> None:
 
 
 def kill_while_it_enqueues(it: Running, url: str, db: "psycopg.Connection[Any]", key: str) -> None:
-    """All e-mails of a request are there or none, and the same request again makes none twice."""
+    """A request's e-mails are stored completely or not at all, and repeating it stores none twice."""
     lines = 2 * CHUNK_LINES
     body = (
         b'{"to": "ann@example.com", "from": "a@acme.test", "pool": "relay", "subject": "Hello", "text": "Hi"}\n' * lines
     )
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/x-ndjson", "Idempotency-Key": "june"}
     before = it.workers()
-    with psycopg.connect(url) as blocker:  # a line of the second chunk has to wait for it: the first is written by then
+    with psycopg.connect(
+        url
+    ) as blocker:  # a line of the second chunk has to wait for it; by then, the first chunk is written
         blocker.execute(
             "INSERT INTO fairpost.idempotency_keys (key_hash, email_id) VALUES (fairpost.key_hash('acme', %s), 0)",
             [f"june:{lines}"],
@@ -187,7 +189,7 @@ def kill_while_it_enqueues(it: Running, url: str, db: "psycopg.Connection[Any]",
 
 
 def stop_with_a_request_under_way(it: Running, db: "psycopg.Connection[Any]", key: str) -> None:
-    """It is answered before the end."""
+    """The response is sent before the end."""
     body = b'{"to": "ann@example.com", "from": "a@acme.test", "pool": "relay", "subject": "Hello", "text": "Hi"}\n'
     head = (
         f"POST /v1/emails/bulk HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
@@ -208,7 +210,7 @@ def stop_with_a_request_under_way(it: Running, db: "psycopg.Connection[Any]", ke
 
 
 def _is_enqueueing(db: "psycopg.Connection[Any]") -> bool:
-    """A transaction of the service that has written something, and is still open."""
+    """A service transaction that has written something and is still open."""
     sql = """SELECT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datname = current_database()
         AND a.pid <> pg_backend_pid() AND a.backend_xid IS NOT NULL AND a.query LIKE '%fairpost.submit%')"""
     return db.execute(sql).fetchone() == (True,)
@@ -220,13 +222,13 @@ def _queued(db: "psycopg.Connection[Any]") -> int:
 
 
 def _is_let_in(db: "psycopg.Connection[Any]", key: str) -> bool:
-    """The key is known, and the body is waited for."""
+    """The key is known, and the service waits for the body."""
     sql = "SELECT last_used_at IS NOT NULL FROM fairpost.api_keys WHERE id = %s"
     return db.execute(sql, [key.split("_")[2]]).fetchone() == (True,)
 
 
 def _is_refused(it: Running) -> bool:
-    """No process accepts any more: the parent still holds the socket, so one may connect, and wait."""
+    """No process accepts connections any more. The parent still holds the socket, so clients can connect and wait."""
     try:
         it.ask(timeout=0.5)
     except (TimeoutError, OSError):
@@ -254,7 +256,7 @@ async def test_a_database_may_go_away_and_come_back_and_processes_end_with_their
                     assert (status, answer["error"]["code"]) == (503, "unavailable"), path  # type: ignore[index]
                 assert it.ask("/healthz")[0] == 200
                 on_wire(proxy.open())
-                for path in ("/readyz", "/v1/workspace"):  # a region that was away is left alone for a moment
+                for path in ("/readyz", "/v1/workspace"):  # a region that was unavailable is not retried for a moment
                     until(lambda path=path: it.ask(path, key=key)[0] == 200, what=path)  # type: ignore[misc]
                 assert it.workers() == pids
                 told = [line.split()[2] for line in it.said if "Region main " in line]

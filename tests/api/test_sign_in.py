@@ -1,5 +1,5 @@
-"""Signing in from end to end: once through the real queue, an engine of its own, SMTP and the capture server, and back over HTTP;
-then with codes that are read in the queue."""
+"""Signing in from end to end: once through the real queue, an engine, SMTP and the capture server, and back over HTTP;
+then with codes read from the queue."""
 
 import asyncio
 import re
@@ -37,7 +37,7 @@ class Post:
     arrived: "asyncio.Queue[Mail]"
 
     async def code(self) -> str:
-        """Of the next mail that arrives."""
+        """Returns the code in the next mail that arrives."""
         mail = await asyncio.wait_for(self.arrived.get(), MAIL_S_MAX)
         assert mail.recipients == (ADDRESS,)
         text = (await open_mail(self.api.store, mail.id))[1].decode()
@@ -68,7 +68,7 @@ def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def browser(api: Api) -> AsyncIterator[httpx.AsyncClient]:
-    """Keeps cookies, and has no key."""
+    """A client that keeps cookies and has no key."""
     async with httpx.AsyncClient(base_url=api.url, timeout=30) as client:
         yield client
 
@@ -106,7 +106,7 @@ async def test_from_the_first_link_to_a_session_and_nothing_before(api: Api, pos
         cookie = begun.headers["set-cookie"].lower()
         assert "httponly" in cookie
         assert "samesite=strict" in cookie
-        for path in ("/v1/auth/session", "/v1/admin/workspaces", "/v1/emails"):  # nothing works before the code
+        for path in ("/v1/auth/session", "/v1/admin/workspaces", "/v1/emails"):  # nothing is allowed before the code
             assert (await client.get(path)).status_code == 401
 
         code = await post.code()
@@ -122,8 +122,10 @@ async def test_from_the_first_link_to_a_session_and_nothing_before(api: Api, pos
         assert reloaded.json()["data"]["csrf_token"] == csrf
         assert reloaded.json()["data"]["expires_at"] == entered.json()["data"]["expires_at"]
         assert reloaded.json()["data"]["workspace_choice"] is True
-        assert not [name for name in reloaded.headers if name.startswith("access-control-")]  # no other site reads it
-        assert (await enter(client, code)).status_code == 401  # used
+        assert not [
+            name for name in reloaded.headers if name.startswith("access-control-")
+        ]  # other sites cannot read it
+        assert (await enter(client, code)).status_code == 401  # already used
 
         put = {"pools": ["relay"]}
         assert (await client.put("/v1/admin/workspaces/acme", json=put)).json()["error"]["code"] == "csrf"
@@ -133,7 +135,7 @@ async def test_from_the_first_link_to_a_session_and_nothing_before(api: Api, pos
         ] == "csrf"
         ours = {"X-CSRF-Token": csrf, "Origin": api.url}
         assert (await client.put("/v1/admin/workspaces/acme", json=put, headers=ours)).status_code == 201
-        assert (await client.get("/v1/emails")).json()["error"]["code"] == "bad_request"  # which workspace?
+        assert (await client.get("/v1/emails")).json()["error"]["code"] == "bad_request"  # no workspace was chosen
         assert (await client.get("/v1/emails", headers={"X-Workspace": "acme"})).status_code == 200
 
         (session,) = (await client.get("/v1/auth/sessions")).json()["data"]
@@ -179,7 +181,7 @@ async def test_five_guesses_end_it_also_at_the_same_moment_and_so_does_time(api:
         answers = await asyncio.gather(*(enter(client, guess) for guess in guesses))
         judged = [a for a in answers if a.status_code == 401 and a.json()["error"]["details"].get("kind") == "wrong"]
         assert len(judged) <= 5
-        assert (await enter(client, code)).status_code in (401, 429)  # right, and too late
+        assert (await enter(client, code)).status_code in (401, 429)  # correct, but too late
         assert (await client.get("/v1/auth/session")).status_code == 401
         await api.store.value("DELETE FROM fairpost.sign_in_attempts")
 
@@ -193,7 +195,7 @@ async def test_five_guesses_end_it_also_at_the_same_moment_and_so_does_time(api:
         assert (await client.post("/v1/auth/resend")).status_code == 202
         second = await queued_code(api)
         if first != second:
-            assert (await enter(client, first)).status_code == 401  # the one before has ended
+            assert (await enter(client, first)).status_code == 401  # the previous one has ended
         assert (await enter(client, second)).status_code == 200
 
 
@@ -220,11 +222,11 @@ async def test_members_sign_in_alike_and_see_their_own(api: Api) -> None:
             assert (await client.get("/v1/keys")).status_code == may_manage
             assert (await client.get("/v1/admin/workspaces")).json()["error"]["code"] == "forbidden"
             assert (await manager.post(f"/v1/members/{ADDRESS}/disable")).status_code == 200
-            assert (await client.get("/v1/workspace")).status_code == 401  # at once
+            assert (await client.get("/v1/workspace")).status_code == 401  # immediately
 
 
 async def invited(api: Api, workspace: str | None, role: Role = Role.SENDER) -> str:
-    """The token of the link."""
+    """Returns the token of the link."""
     offered = await membership.invite(api.store, workspace=workspace, address=ADDRESS, role=role)
     assert isinstance(offered, Offered)
     return offered.token
@@ -332,7 +334,7 @@ def test_a_code_carries_the_name_of_the_installation(tmp_path: Path, portal: str
 
 
 async def queued(api: Api, pattern: str) -> str:
-    """From the newest e-mail of the service that waits in the queue."""
+    """Returns the code in the service's newest queued e-mail."""
     text = await api.store.value(
         """SELECT c.text_body FROM fairpost.queue q JOIN fairpost.contents c ON c.id = q.content_id
            WHERE q.workspace = 'fairpost' ORDER BY q.id DESC LIMIT 1"""

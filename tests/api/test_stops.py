@@ -1,4 +1,4 @@
-"""Pausing everything, and holding, throttling and releasing names, by admins."""
+"""Pausing everything, and holding, throttling and releasing names, as an admin."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ async def test_names_are_held_and_released(api: Api) -> None:
         domain = await said(client, "senders/hold", workspace="acme", level="domain", name="ACME.example", reason="dns")
         assert (domain["name"], domain["waiting"], len(domain["stops"])) == ("acme.example", None, 2)
         left = await said(client, "senders/release", workspace="acme", level="user", name="ann")
-        assert [each["level"] for each in left["stops"]] == ["workspace"]  # which still holds her mail back
+        assert [each["level"] for each in left["stops"]] == ["workspace"]  # which still stops her mail
         gone = await client.post(
             "/v1/admin/senders/release", json={"workspace": "acme", "level": "user", "name": "ann"}
         )

@@ -1,4 +1,5 @@
-"""Strange values on the paths of accounts, people, suppressions, users, figures and events: none of them is a fault of ours."""
+"""Strange values on the paths of accounts, people, suppressions, users, figures and events: none causes an internal
+error."""
 
 import json
 from typing import Any

@@ -119,7 +119,7 @@ async def test_scopes_are_kept(api: Api) -> None:
 
 
 async def test_lists_of_both_kinds_come_in_on_one_connection(client: httpx.AsyncClient) -> None:
-    """The driver remembers the columns of a table by its name, for as long as a connection lives."""
+    """The driver caches a table's columns by name for the lifetime of a connection."""
     for _ in range(10):
         people = await client.post("/v1/lists/spring/prospects", json=[{"address": "ann@example.com"}])
         assert people.status_code == 200, people.text

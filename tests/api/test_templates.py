@@ -115,7 +115,7 @@ async def test_a_preview_fills_in_what_is_given_or_something_made_up(client: htt
 
 
 async def test_words_can_be_seen_before_they_are_kept(api: Api, client: httpx.AsyncClient) -> None:
-    path = "/v1/templates/hello/preview"  # there is none of this name
+    path = "/v1/templates/hello/preview"  # no template has this name
     words = {"subject": "Hi {{ first_name }}", "html": "<p>{{ company }}</p>"}
     shown = (await client.post(path, json={"words": words})).json()["data"]
     assert (shown["subject"], shown["text"], shown["html"]) == ("Hi Ada", None, "<p>Example Ltd</p>")

@@ -1,4 +1,4 @@
-"""Servers that an account can have, as a form asks for them: every entry is one that a request may have."""
+"""Servers that an account can have, as described for a form: every entry is valid in a request."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ async def choices(client: httpx.AsyncClient) -> list[dict[str, Any]]:
 
 
 def field_of(path: str) -> dict[str, Any]:
-    """Of the request that adds an account, as the document has it."""
+    """Returns the schema of the request that adds an account, from the document."""
     schemas = document()["components"]["schemas"]
     found: dict[str, Any] = schemas["AccountIn"]
     for name in path.split("."):
         found = found["properties"][name]
-        found = {**found, **found.get("anyOf", [{}])[0]}  # what it is, where it may be null
+        found = {**found, **found.get("anyOf", [{}])[0]}  # the actual type of a nullable value
         found = schemas[found["$ref"].rpartition("/")[2]] if "$ref" in found else found
     return found
 

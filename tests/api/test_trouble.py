@@ -1,4 +1,5 @@
-"""A database in trouble: 503 with Retry-After and one code, whatever the trouble, and never a traceback in the log."""
+"""A database in trouble causes 503 with Retry-After and one code, whatever the trouble, and never a traceback in the
+log."""
 
 import httpx2 as httpx
 

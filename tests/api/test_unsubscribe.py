@@ -1,4 +1,5 @@
-"""Campaign mail is unsubscribed from by the link in it: by a receiver with one click, by a person on a page, and never by a scanner."""
+"""People unsubscribe from campaign mail with the link in it: through their provider with one click, or on a page. A
+scanner never does."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -30,10 +31,10 @@ ONE_CLICK = {"List-Unsubscribe": "One-Click"}
 
 @dataclass
 class Campaign:
-    """Launched, and what an engine would send of it."""
+    """Launches a campaign, and returns what an engine would send."""
 
     api: Api
-    client: httpx.AsyncClient  # of its workspace
+    client: httpx.AsyncClient  # in its workspace
     anyone: httpx.AsyncClient  # without a key
     url: str
 
@@ -48,7 +49,7 @@ class Campaign:
         return data
 
     async def emails(self, public_url: str = PUBLIC) -> dict[str, Outgoing]:
-        """By their addresses, as an engine loads and fills them."""
+        """Returns the e-mails by address, loaded and rendered as by an engine."""
         async with Store.open(self.url) as engine:
             await engine.link_back(public_url, "main")
             rows = await engine.fetch("SELECT id FROM fairpost.queue ORDER BY id")
@@ -104,7 +105,7 @@ async def test_every_mail_of_a_campaign_has_a_link_of_its_own(campaign: Campaign
         assert message["Precedence"] == "bulk"
         assert str(message["List-Id"]) == "<spring.acme.acme.example>"
         assert message["Feedback-ID"]
-        assert "there.test" not in link, "no address"
+        assert "there.test" not in link, "it does not contain the address"
         assert "ann" not in link
         assert email.content.text is not None
         assert email.content.html is not None
@@ -231,7 +232,7 @@ async def test_a_link_that_was_changed_does_nothing_and_tells_nothing(campaign: 
     answers = [(path, (await campaign.anyone.post(path)).status_code) for path in wrong]
     assert [path for path, code in answers if code != 404] == []
     pages = {(await campaign.anyone.get(path)).text for path in wrong[:4]}
-    assert len(pages) == 1, "they all say the same"
+    assert len(pages) == 1, "they all have the same link"
     assert await campaign.entries() == 0
 
 
@@ -311,7 +312,7 @@ async def test_the_page_has_the_name_colour_and_logo_of_the_workspace(campaign: 
     assert "<img" not in plain.text
     assert "img-src" not in plain.headers["Content-Security-Policy"]
     assert "Unsubscribe from acme" in plain.text
-    assert "#ffe600" in plain.text, "what is left out stays"
+    assert "#ffe600" in plain.text, "omitted settings are not changed"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The second line of defence: what PostgreSQL itself shows to a request, and lets it do, whatever the query.
+"""The second line of defence: what PostgreSQL itself shows a request and lets it do, whatever the query.
 
 Tables and functions are read from the database, so that a new one that was not considered fails here.
 """
@@ -39,7 +39,7 @@ def _emails(**more: Any) -> str:
     return json.dumps([{**EMAIL, **more}])
 
 
-# Every function that acts with its owner's rights: how a would call it to get at what b has.
+# Every function that runs with its owner's privileges, and how a could call it to reach b's data.
 ATTACKS: dict[str, Callable[[Neighbours], list[Call]]] = {
     "add_account": lambda n: [
         ("$1, $2, $3, '{}'", [f"{B}/y", "y@y.test", f"{B}/default"]),
@@ -187,7 +187,7 @@ def settled(databases: Databases) -> Iterator[tuple[str, Neighbours]]:
 
 @pytest.fixture
 def url(settled: tuple[str, Neighbours]) -> str:
-    """One for all tests here: what they try must change nothing."""
+    """One database for all tests here, because their attempts must change nothing."""
     return settled[0]
 
 
@@ -212,7 +212,7 @@ async def as_tenant(store: Store, workspace: str | None) -> AsyncIterator["async
 
 
 async def refused(conn: "asyncpg.Connection", sql: str, *args: Any) -> str | None:
-    """Why PostgreSQL does not do it; None: it did."""
+    """Returns why PostgreSQL refused, or None if it did not."""
     savepoint = conn.transaction()
     await savepoint.start()
     try:
@@ -228,7 +228,7 @@ DENIED = "42501"
 
 
 async def granted(store: Store, right: str) -> dict[str, list[str]]:
-    """The tables that a request may do this with at all, and the columns."""
+    """Returns the tables on which a request has this privilege at all, and the columns."""
     rows = await store.fetch(
         """SELECT c.relname, array_agg(a.attname ORDER BY a.attnum) AS columns FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
            WHERE c.relnamespace = 'fairpost'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
@@ -302,7 +302,7 @@ async def test_a_transaction_without_a_workspace_sees_no_rows(store: Store, neig
                 )
                 words = " ".join(row[0] for row in seen)
                 assert not [m for m in (*neighbours.a.markers, *neighbours.b.markers) if m in words], table
-                if table not in SHARED | {"accounts", "leases", "charges"}:  # the operator's are seen by all
+                if table not in SHARED | {"accounts", "leases", "charges"}:  # the operator's rows are visible to all
                     assert seen == [], table
             for name, calls in ATTACKS.items():
                 for arguments, values in calls(neighbours):
@@ -354,7 +354,7 @@ async def test_nothing_is_moved_to_another_workspace_or_hung_onto_it(store: Stor
 
 
 async def test_a_campaign_never_reads_the_lists_of_another(store: Store, neighbours: Neighbours) -> None:
-    """Includes those that are written as numbers in lists."""
+    """Includes those that lists contain as numbers."""
     campaign = neighbours.a.campaigns["spring"]
     async with as_tenant(store, A) as conn:
         await conn.execute(
@@ -378,7 +378,7 @@ async def definers(store: Store, role: str) -> set[str]:
 async def _told(
     conn: "asyncpg.Connection", name: str, arguments: str, values: list[Any], markers: list[str]
 ) -> list[str]:
-    """Calls it, and says which of the markers came back, in the answer or in the complaint."""
+    """Calls it, and returns which of the markers came back, in the result or in the error."""
     savepoint = conn.transaction()
     await savepoint.start()
     try:
@@ -396,7 +396,7 @@ async def _told(
 async def test_functions_with_their_owners_rights_do_nothing_to_another_workspace(
     store: Store, neighbours: Neighbours
 ) -> None:
-    assert await definers(store, "fairpost_tenant") == set(ATTACKS), "say in ATTACKS how it could be misused"
+    assert await definers(store, "fairpost_tenant") == set(ATTACKS), "add to ATTACKS how it could be misused"
     before = await rows_of(store)
     for name, calls in ATTACKS.items():
         for arguments, values in calls(neighbours):
@@ -422,7 +422,7 @@ async def test_nothing_may_be_called_or_read_by_everybody(store: Store) -> None:
 
 
 async def test_the_page_names_everything_that_the_roles_may_do(store: Store) -> None:
-    """And nothing else: new privileges must be described there."""
+    """Nothing else is granted: describe new privileges there."""
     functions = "SELECT p.proname AS name FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND {} AND has_function_privilege($1, p.oid, 'EXECUTE')"
     told = rights_of_the_page()
     for role in ("fairpost_app", "fairpost_tenant"):
@@ -442,7 +442,7 @@ async def test_the_page_names_everything_that_the_roles_may_do(store: Store) -> 
 
 
 def rights_of_the_page() -> dict[tuple[str, str], set[str]]:
-    """`| role | right | names |` in docs/security.md."""
+    """Returns the rows `| role | right | names |` of docs/security.md."""
     text = (ROOT / "docs" / "security.md").read_text("utf-8")
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for role, right, names in re.findall(r"^\| `(fairpost_\w+)` \| (\w+) \| (.*?) \|$", text, re.MULTILINE):

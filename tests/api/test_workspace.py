@@ -1,4 +1,4 @@
-"""Keys and the audit of a workspace, over HTTP."""
+"""Keys and the audit log of a workspace, over HTTP."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,7 @@
-"""What is long, and what is said twice: `python -m tests.architecture.report [COMMIT]`. A report to look at, and no rule.
+"""Reports long and repeated code: `python -m tests.architecture.report [COMMIT]`. It informs, and fails nothing.
 
-Lines of code are those with something on them: no blank ones, comments or docstrings. A repeated run is six lines or more that stand in two
-places alike, in one file or in two.
+Blank lines, comments and docstrings do not count as lines of code. A repeated run is six or more identical lines in two
+places, in one file or in two.
 """
 
 import ast
@@ -38,7 +38,7 @@ def long_files(files: Mapping[str, str]) -> list[Long]:
 
 
 def long_functions(files: Mapping[str, str]) -> list[Long]:
-    """From its `def` to its end, its docstring not counted."""
+    """Returns the lines from `def` to the end, without the docstring."""
     found = [
         Long(_length(node), f"{path}:{node.lineno} {node.name}")
         for path, tree in _trees(files)
@@ -49,7 +49,7 @@ def long_functions(files: Mapping[str, str]) -> list[Long]:
 
 
 def large_classes(files: Mapping[str, str]) -> list[Long]:
-    """By their methods."""
+    """Returns classes by number of methods."""
     found = [
         Long(_methods(node), f"{path}:{node.lineno} {node.name}")
         for path, tree in _trees(files)
@@ -60,7 +60,7 @@ def large_classes(files: Mapping[str, str]) -> list[Long]:
 
 
 def repeated_runs(files: Mapping[str, str]) -> list[Run]:
-    """The longest first; each line of a file is in one run at most."""
+    """Returns runs, longest first. Each line of a file is in at most one run."""
     lines = {path: [(n, line) for n, line in _code(path, text)] for path, text in files.items()}
     places: dict[tuple[str, ...], list[tuple[str, int]]] = defaultdict(list)
     for path, code in lines.items():
@@ -82,7 +82,7 @@ def repeated_runs(files: Mapping[str, str]) -> list[Run]:
 def _grown(
     lines: Mapping[str, list[tuple[int, str]]], here: tuple[str, int], there: tuple[str, int]
 ) -> tuple[int, tuple[str, int], tuple[str, int]]:
-    """To its whole length, back and forth."""
+    """Extends a run in both directions as far as possible."""
     (path, a), (other, b) = here, there
     mine, others = lines[path], lines[other]
     while a > 0 and b > 0 and mine[a - 1][1] == others[b - 1][1]:
@@ -94,7 +94,7 @@ def _grown(
 
 
 def _code(path: str, text: str) -> Iterator[tuple[int, str]]:
-    """Without imports, of which every file has its own."""
+    """Returns the code without imports, because every file has its own."""
     comment = {".py": "#", ".sql": "--", ".js": "//", ".toml": "#"}.get(f".{path.rpartition('.')[2]}", "\0")
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()

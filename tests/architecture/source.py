@@ -1,4 +1,4 @@
-"""The source of the package, parsed once for all that look at it, and a walk that looks at what it must and no more."""
+"""The source of the package, parsed once for all tests, and a fast walk over it."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ def trees() -> dict[Path, ast.Module]:
 
 
 def statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """All of them, those within others too, and no expressions: these are nine nodes in ten."""
+    """Yields all definitions, including nested ones, but no expressions, which are nine nodes in ten."""
     for node in body:
         yield node
         for name in ("body", "orelse", "finalbody"):

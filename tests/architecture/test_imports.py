@@ -1,4 +1,4 @@
-"""Who may know whom. The rooms of the house stay apart; app.py and the command line put them together."""
+"""Which part may import which. Parts stay separate; app.py and the command line assemble them."""
 
 import ast
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.architecture.source import PACKAGE, SRC, statements, trees
 
-# room: the rooms of ours it may import. Each may import itself.
+# part: the parts that it may import. Each may import itself.
 MAY_IMPORT: dict[str, set[str]] = {
     "model": set(),
     "policy": {"model"},
@@ -195,7 +195,7 @@ def room_of(path: Path) -> str:
 
 
 def room_named(parts: Sequence[str]) -> str:
-    """What is for development only has a room for each of its tools, and one in the API."""
+    """Each development tool may only be imported by its own commands, and one by the API."""
     within = ".".join(parts[1:3])
     is_within = within == "api.inbox" or (parts[1] == "dev" and len(parts) > 2 and parts[2] != "__init__")
     return within if is_within else parts[1]

@@ -1,4 +1,4 @@
-"""A limit of accounts is its description, its column and where it acts: everything else follows from the description."""
+"""To add a limit of accounts, describe it, add its column, and apply it: everything else follows from the description."""
 
 import json
 import subprocess
@@ -11,7 +11,8 @@ import pytest
 from fairpost.model.account import LIMITS
 from tests.architecture.touched import listing, sources
 
-# A process in which accounts have one limit more. It prints what there is of it, and gives it to an account by command.
+# A process in which accounts have one more limit. It prints everything about the limit, and sets it for an account by
+# command.
 MADE_UP = """
 import json, sys
 from dataclasses import dataclass
@@ -87,6 +88,6 @@ def test_a_described_limit_with_a_column_is_everywhere(url: str, tmp_path: Any) 
 
 
 def test_limits_are_listed_where_they_are_described_and_where_they_act() -> None:
-    """Beside the migration of its column, these are what a new limit touches."""
+    """Besides the migration of its column, a new limit touches these files."""
     found = set(listing(sources(), [each.name for each in LIMITS]))
     assert found == {"model/account.py", "policy/limits.py", "providers/presets.toml"}

@@ -1,4 +1,4 @@
-"""The list of deliberate faults keeps up with the project."""
+"""The list of planted faults is up to date."""
 
 from tests.mutants import problems
 

@@ -1,6 +1,6 @@
-"""Which packages each room may import, so that an installation without an extra lacks nothing that it runs.
+"""Which packages each part may import, so that an installation without an extra has everything that it runs.
 
-tests/install tries real installations; this says at once what would be missing there, and why.
+tests/install tries real installations. This shows faster what would be missing there, and why.
 """
 
 import ast
@@ -17,14 +17,14 @@ from tests.architecture.source import PACKAGE, SRC, trees
 from tests.architecture.test_imports import all_imports, room_of
 
 BARE = {"__init__", "__main__", "accept", "extras", "model"}  # what `pip install fairpost` can run
-DRIVERS = {"psycopg", "psycopg2", "sqlalchemy"}  # of the application: it brings the one that it uses
+DRIVERS = {"psycopg", "psycopg2", "sqlalchemy"}  # the application brings the one that it uses
 
 OF_SERVER, OF_LOCAL = ({name.partition(".")[0] for name in PACKAGES[extra]} for extra in Extra)
 NAMES = {
     "argon2-cffi": "argon2",
     "dnspython": "dns",
     "google-auth": "google.auth",
-}  # imported as otherwise than installed
+}  # packages whose import name differs from their name
 
 
 def is_for_development(room: str) -> bool:
@@ -36,7 +36,7 @@ def foreign(imported: Iterable[str]) -> set[str]:
 
 
 def imported_at_once(body: Iterable[ast.stmt]) -> Iterator[str]:
-    """By the import of a file itself: not by its functions, and not for type checkers alone."""
+    """Returns what the file imports at its top level, except for type checkers."""
     for node in body:
         match node:
             case ast.Import(names=names):
@@ -71,7 +71,7 @@ def test_every_package_that_a_server_imports_is_of_its_extra() -> None:
 
 
 def test_only_commands_for_development_know_what_is_for_development() -> None:
-    """And the files that they alone import."""
+    """Also returns the files that only these import."""
     theirs = {PACKAGE / "cli" / f"{COMMANDS[name][0].partition(':')[0]}.py" for name in FOR_DEVELOPMENT}
     knowing = {
         path

@@ -1,4 +1,4 @@
-"""Reasons are codes of the catalogue, in Python and in SQL; sentences and commands are made where people read them."""
+"""Reasons are codes from the catalogue, in Python and in SQL; front ends render their sentences and commands."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""What the tests themselves must keep to, so that the product can change its wording and its insides without breaking them."""
+"""Rules for the tests, so that the product can change its wording and internals without breaking them."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ TEXT_FINDERS = {"get_by_text", "to_have_text", "to_contain_text"}
 MATCHES = re.compile(rf"\bmatch\s*=|{'|'.join(sorted(TEXT_FINDERS))}")
 PUBLIC_IN_SPITE_OF_THE_NAME = {"_replace", "_asdict", "_fields", "_exit"}
 
-# Texts of a protocol, of another program, or of the test itself: not sentences of ours.
+# Texts of a protocol, of another program, or of the test itself: not our own sentences.
 COMMAND_REPLY_OR_FILE = re.compile(r"^(?:fairpost |\d{3} |\d\.\d\.\d )|\n")
 NOT_OURS = {
     *("a word for the log alone", "Kim is on leave until Monday", "we do not take this"),
@@ -32,7 +32,7 @@ FOLDERS_OF_FOREIGN_TEXTS = {
     "gmail",
     "portals",
     "templates",
-}  # other people's words are their subject
+}  # their subject is text from others
 
 
 @cache
@@ -46,7 +46,7 @@ def tree(path: Path) -> ast.Module:
 
 
 def asserted(path: Path) -> Iterator[ast.AST]:
-    """The parts of a test in which a text is expected."""
+    """Yields the parts of a test that expect a text."""
     for statement in statements(tree(path).body):
         if isinstance(statement, ast.Assert):
             yield statement.test
@@ -81,7 +81,7 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name not in PUBLIC_IN_SPITE_OF_THE_NAME
 
 
-# Where a name is taken from something else, or imported: few files have one, and only these are parsed.
+# Only files that import or derive the name are parsed, and they are few.
 MAY_BE_PRIVATE = re.compile(r"(?<!\bself)(?<!\bcls)\s*\.\s*_(?!_)\w|\bimport\b(?:[^\n(]*|\s*\([^)]*)\b_(?!_)\w")
 
 

@@ -1,4 +1,4 @@
-"""A kind of transport is a folder and a line: nothing else of the program depends on which kinds there are."""
+"""A kind of transport is a folder and a line: nothing else depends on which kinds there are."""
 
 import pytest
 
@@ -9,14 +9,14 @@ from tests.architecture.touched import as_a_kind, sources
 
 LINE = "transports/registry.py"
 
-# Files that have the word for something else than the kind.
+# Files that use the word for something other than the kind.
 OTHERWISE = {
     "cli/emulate.py": "the command that plays Google, for development",
     "model/report.py": "a language of replies: Google's codes, which policy reads and `fairpost explain --channel` names",
     "transports/smtp/described.py": "the preset of limits for a mailbox at gmail.com",
 }
 
-# Who may know a kind: who makes a server of it, which is SMTP alone.
+# Files that may depend on a kind: those that create a server of it, which is only done for SMTP.
 MAKERS = {
     "smtp": {"startup/environment.py", "startup/dev_account.py", "cli/up.py"},  # accounts that Fairpost adds
     "gmail": set[str](),
@@ -31,7 +31,7 @@ def is_of_development(path: str) -> bool:
 def test_one_line_of_the_program_names_a_kind() -> None:
     depending = {path for path in as_a_kind(sources(), "gmail") if not is_of_development(path)}
     assert depending - set(OTHERWISE) == {LINE}
-    assert set(OTHERWISE) <= depending, "this one is no exception any more"
+    assert set(OTHERWISE) <= depending, "remove this exception: it is no longer needed"
 
 
 @pytest.mark.parametrize("kind", KINDS)

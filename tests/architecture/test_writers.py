@@ -1,10 +1,10 @@
-"""Front ends change the database by actions alone. What writes is found from the SQL, and kept in no list."""
+"""Front ends change the database only through actions. Writers are found by their SQL, without a list."""
 
 from tests.architecture.writers import calls_to_writers, house, room, writers
 
 FRONT_ENDS = ("api", "cli")
 
-# What a front end may call beside actions, and why. This list only ever gets shorter.
+# What a front end may call besides actions, and why. This list may only shrink.
 ALLOWED = {
     "fairpost.api.intake.submit_json": "enqueues",
     "fairpost.store.emails.EmailStore.enqueue_many": "enqueues a test e-mail",

@@ -24,7 +24,7 @@ SUFFIXES = (".py", ".js", ".sql", ".html", ".toml")
 
 
 def sources(commit: str | None = None) -> dict[str, str]:
-    """Every file of the package by its path in there. None: as it is now."""
+    """Returns every file of the package by path, at a commit or, if None, now."""
     if commit is None:
         paths = sorted(path for path in (ROOT / PACKAGE).rglob("*") if path.suffix in SUFFIXES)
         return {str(path.relative_to(ROOT / PACKAGE)): path.read_text("utf-8") for path in paths}
@@ -59,12 +59,12 @@ def _is_beside(path: str) -> bool:
 
 
 def is_own(path: str, kind: str) -> bool:
-    """Whether the kind is what this file is about."""
+    """Returns whether this file is about the kind."""
     return any(re.fullmatch(rf"{kind}(_\w+)?(\.\w+)?", part) for part in path.split("/"))
 
 
 def _depends(path: str, text: str, kind: str) -> bool:
-    if path.endswith(".py") and kind in text.lower():  # few have the word: the others need not be parsed
+    if path.endswith(".py") and kind in text.lower():  # few files contain the word, so the others need not be parsed
         tree = ast.parse(text)
         return any(re.search(kind, name, re.I) for name in _names(tree)) or kind in _texts(tree)
     return path.endswith(".js") and re.search(rf"""["'.]{kind}\b(?!\.com|\|)""", text) is not None

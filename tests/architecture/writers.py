@@ -1,8 +1,8 @@
-"""Which functions of ours change the database, found from the SQL they run: `python -m tests.architecture.writers`.
+"""Finds which of our functions change the database, by the SQL they run: `python -m tests.architecture.writers`.
 
-A function of the database writes when its body does, or when it calls one that does; PostgreSQL itself keeps those that are STABLE or
-IMMUTABLE from writing. A function of Python writes when its SQL does, or when it calls one that does. Calls are followed by what is
-imported and by what parameters and fields are annotated with; a receiver of unknown type is of the class it is named like.
+A database function writes if its body does, or if it calls one that does; PostgreSQL itself keeps STABLE and IMMUTABLE
+ones from writing. A Python function writes if its SQL does, or if it calls one that does. Calls are resolved by imports
+and by the annotations of parameters and fields; a receiver of unknown type is assumed to be of the class with its name.
 """
 
 import ast
@@ -52,7 +52,7 @@ def writes(sql: str) -> bool:
 class Class:
     module: str
     name: str
-    fields: dict[str, str] = field(default_factory=dict)  # to classes, by their whole name
+    fields: dict[str, str] = field(default_factory=dict)  # to classes, by their full names
     bases: list[str] = field(default_factory=list)
     methods: set[str] = field(default_factory=set)
 
@@ -63,13 +63,13 @@ class Class:
 
 @dataclass
 class Function:
-    """`calls`: by their whole names, with the line."""
+    """`calls` has full names, with the line."""
 
     module: str
     name: str
     line: int
     does_write: bool = False
-    has_sql: bool = False  # it writes by SQL of its own
+    has_sql: bool = False  # it writes with its own SQL
     is_action: bool = False
     calls: dict[str, int] = field(default_factory=dict)
 
@@ -92,7 +92,8 @@ class House:
         return found
 
     def does_write(self, name: str) -> bool:
-        """Of a class: whether making one does. Of a protocol: whether one of those that fit it does."""
+        """For a class, returns whether creating an instance writes. For a protocol, whether any class that implements
+        it does."""
         function = self.functions.get((self.method(name, "__init__") or "") if name in self.classes else name)
         if function is None:
             return False
@@ -101,7 +102,7 @@ class House:
 
     @cache  # noqa: B019 - there is one house
     def _fitting(self, protocol: str, method: str) -> list[str]:
-        """This method of every class that fits, by its whole name."""
+        """Returns this method of every matching class, by full name."""
         asked = self.classes.get(protocol)
         if asked is None or not asked.is_protocol:
             return []
@@ -113,7 +114,7 @@ class House:
         return [found for name in fitting if (found := self.method(name, method))]
 
     def method(self, class_: str, name: str) -> str | None:
-        """By its whole name, of the class or one it is made from."""
+        """Returns the method by its full name, in the class or a base class."""
         found = self.classes.get(class_)
         if found is None:
             return None
@@ -139,7 +140,7 @@ class _Module:
         self.name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         self.tree = tree
         self.names: dict[str, str] = {}
-        self.sql: set[str] = set()  # constants of the module with SQL that writes
+        self.sql: set[str] = set()  # module constants with SQL that writes
         for node in statements(self.tree.body):
             match node:
                 case ast.Import(names=names):
@@ -156,7 +157,7 @@ class _Module:
                     self.sql.add(name)
 
     def type_of(self, annotation: ast.expr | None) -> str | None:
-        """The class of ours that an annotation names; None: no one of ours."""
+        """Returns our class that an annotation names, or None if it is not ours."""
         match annotation:
             case ast.Constant(value=str(text)):
                 return self.type_of(ast.parse(text, mode="eval").body)
@@ -174,7 +175,7 @@ class _Module:
 
 
 def _texts(node: ast.AST) -> Iterator[str]:
-    """Strings, those with values in them as one."""
+    """Yields strings. An f-string counts as one."""
     match node:
         case ast.JoinedStr(values=values):
             yield "".join(str(part.value) if isinstance(part, ast.Constant) else " x " for part in values)
@@ -187,7 +188,7 @@ def _texts(node: ast.AST) -> Iterator[str]:
 
 @cache
 def house(more: str = "") -> House:
-    """As it is; with `more`, the source of one more command."""
+    """Parses the package as it is; with `more`, also the source of one more command."""
     modules = [_Module(path, tree) for path, tree in trees().items()]
     modules += [_Module(PACKAGE / "cli/more.py", ast.parse(more))] if more else []
     by_name = {module.name: module for module in modules}
@@ -205,7 +206,7 @@ def house(more: str = "") -> House:
 
 
 def _origin(target: str, modules: Mapping[str, _Module]) -> str:
-    """Of a name that one module imports from another: where it is defined."""
+    """Returns where a name that one module imports from another is defined."""
     owner, _, name = target.rpartition(".")
     further = modules[owner].names.get(name, target) if owner in modules else target
     return target if further == target else _origin(further, modules)
@@ -288,7 +289,7 @@ class _Walk(ast.NodeVisitor):
             self.visit(each)
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        if not isinstance(node.value, ast.Constant):  # a docstring is no SQL
+        if not isinstance(node.value, ast.Constant):  # a docstring is not SQL
             self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -299,7 +300,7 @@ class _Walk(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """A statement that alters is one where it is run; elsewhere it is a text to show."""
+        """A statement that alters counts where it is run; elsewhere, it is text to show."""
         match node.func:
             case ast.Attribute(attr=name) if name in RUNS and node.args:
                 self._note(any(ALTERS.search(text) for text in _texts(node.args[0])))
@@ -343,7 +344,7 @@ class _Walk(ast.NodeVisitor):
         self.visit(node.value)
 
     def _named_like(self, node: ast.expr) -> str | None:
-        """A `store` of unknown type is a Store, a `courier` a Courier: by the one class of ours of that name."""
+        """A `store` of unknown type is a Store, a `courier` a Courier: the only class of ours with that name."""
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name):
                 found = self.known.by_name().get(name.replace("_", ""), [])
@@ -377,7 +378,7 @@ class _Walk(ast.NodeVisitor):
 
 
 def _spread(known: House) -> None:
-    """To those that call what writes; a class is called as its __init__."""
+    """Propagates writing to callers. Calling a class calls its __init__."""
     changed = True
     while changed:
         changed = False
@@ -391,13 +392,14 @@ def writers(known: House) -> list[str]:
 
 
 def room(name: str) -> str:
-    """Of a whole name: `store`, `dev.bench`."""
+    """Returns the part that a full name belongs to: `store`, `dev.bench`."""
     parts = name.split(".")
     return ".".join(parts[1:3]) if parts[1:2] == ["dev"] else "".join(parts[1:2])
 
 
 def calls_to_writers(known: House, rooms: Collection[str]) -> dict[str, list[str]]:
-    """What the rooms use that writes and is no action, by its whole name: who uses it where. SQL of their own counts as used by itself."""
+    """Returns what the parts use that writes and is not an action, by full name, with the places that use it. A part's
+    own SQL counts as used by itself."""
     found: dict[str, list[str]] = {}
     for function in known.functions.values():
         if room(function.module) not in rooms or function.is_action:

@@ -1,4 +1,4 @@
-"""Kinds of callers over HTTP, each with what it shows to be let in. All of them are after what belongs to `berta`."""
+"""Kinds of HTTP callers, each with its credentials. All of them try to reach what belongs to `berta`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
@@ -71,7 +71,7 @@ async def member_of_a_neighbour(store: Store, neighbours: Neighbours) -> Headers
 
 SHUT_OUT: Mapping[str, Caller] = {
     each.__name__: each for each in (stranger, made_up_key, revoked_key, expired_key)
-}  # nothing answers them but what is public
+}  # only public paths respond to them
 NEIGHBOURS: Mapping[str, Caller] = {
     each.__name__: each
     for each in (

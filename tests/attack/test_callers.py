@@ -1,4 +1,4 @@
-"""Every route, asked by every kind of caller, with every word and id of another workspace."""
+"""Every kind of caller requests every route, with every word and id of another workspace."""
 
 from collections.abc import Iterator
 
@@ -17,16 +17,16 @@ from tests.thorough import times
 
 pytestmark = [pytest.mark.attack, pytest.mark.slow, pytest.mark.thorough]
 
-EXAMPLES = times(1, own="FAIRPOST_ATTACK_EXAMPLES")  # of each route for each caller
+EXAMPLES = times(1, own="FAIRPOST_ATTACK_EXAMPLES")  # for each route and caller
 REFUSED = {400, 401, 403, 404, 405, 408, 413, 415, 422, 429}
 
-# What is open to everyone: signing in and its help. It tells nothing of anyone, which is checked all the same.
+# Open to everyone: signing in and its help. It reveals nothing about anyone, which is checked as well.
 PUBLIC = ("/v1/auth/", "/healthz", "/readyz", "/v1/openapi", "/metrics")
 
 
 @pytest.fixture(scope="module")
 def world(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Neighbours]]:
-    """One for all callers: what is asked for must change nothing of the victim's."""
+    """One service for all callers, because their requests must change nothing of the victim's."""
     home = {"FAIRPOST_HOME": str(tmp_path_factory.mktemp("home"))}
     with (
         neighbourhood(databases) as (url, neighbours),

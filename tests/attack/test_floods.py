@@ -1,4 +1,5 @@
-"""What one key or one workspace asks for in masses is refused to it, and costs the others nothing. Addresses: tests/api/test_clients.py."""
+"""A key or workspace that sends too many requests is refused, and others are not affected. For addresses, see
+tests/api/test_clients.py."""
 
 import asyncio
 from collections import Counter
@@ -10,7 +11,7 @@ from tests.api.conftest import Api
 
 pytestmark = pytest.mark.attack
 
-RATE = 10  # a minute
+RATE = 10  # per minute
 REQUESTS = 3 * RATE
 
 
@@ -25,7 +26,7 @@ async def test_a_key_that_asks_too_often_is_refused_alone(api: Api) -> None:
         refused, answered = await asyncio.gather(flood(busy), flood(colleague))
     assert answered == {200: REQUESTS}
     assert refused[200] + refused[429] == REQUESTS
-    assert RATE <= refused[200] < REQUESTS  # a minute's worth at once, and what comes back meanwhile
+    assert RATE <= refused[200] < REQUESTS  # a minute's worth at once, plus what is replenished in the meantime
 
 
 async def test_many_keys_of_one_workspace_are_no_way_around_its_rate(api: Api) -> None:

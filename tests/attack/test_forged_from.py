@@ -1,4 +1,4 @@
-"""Mail in another's name, through every way in for mail of a workspace: none of it gets into the queue."""
+"""Forged From addresses, through every way in for a workspace's mail: none of them gets into the queue."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ VICTIM = "victim.example"
 HELLO = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 LOGIN = "forger_of_acme"
 
-# Spellings of one address that is not acme's. Another one is a line here.
+# Spellings of one address that is not acme's. To add one, add a line.
 FORGED: tuple[Any, ...] = (
     f"ceo@{VICTIM}",
     f"ceo@{VICTIM.upper()}",
@@ -111,7 +111,7 @@ async def test_no_way_in_takes_mail_in_another_s_name(api: Api, client: httpx.As
 
 
 async def test_the_ways_are_open_to_an_address_of_one_s_own(api: Api, client: httpx.AsyncClient, url: str) -> None:
-    """Else the test above would prove nothing."""
+    """Otherwise the test above would prove nothing."""
     await api.store.value(f"CREATE ROLE {LOGIN} LOGIN")
     try:
         await api.store.value("SELECT fairpost.let_in($1)::text", LOGIN)

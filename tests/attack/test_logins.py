@@ -1,4 +1,4 @@
-"""Every function of the schema, called by every kind of login with everything of another workspace."""
+"""Every kind of login calls every function of the schema, with everything of another workspace."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,7 @@ ARGUMENTS_MAX = 20
 
 @pytest.fixture(scope="module")
 def settled(databases: Databases) -> Iterator[tuple[str, Neighbours]]:
-    """One database for all logins: what they try must change nothing."""
+    """One database for all logins, because their attempts must change nothing."""
     with neighbourhood(databases) as (url, neighbours), psycopg.connect(url, autocommit=True) as conn:
         for name, workspaces in LOGINS.items():
             conn.execute(f"CREATE ROLE {name} LOGIN")
@@ -65,7 +65,7 @@ def neighbours(settled: tuple[str, Neighbours]) -> Neighbours:
 
 
 async def tried(conn: "asyncpg.Connection", sql: str, *args: object) -> str:
-    """What came back: rows, or the error and its code."""
+    """Returns the rows, or the error and its code."""
     try:
         return " ".join(str(row[0]) for row in await conn.fetch(sql, *args))
     except asyncpg.PostgresError as error:

@@ -1,4 +1,4 @@
-"""People in a real database, with Argon2 at its cheapest: what it costs is not what is tested here."""
+"""People in a real database, with the cheapest Argon2 parameters: its cost is not tested here."""
 
 import re
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ CLIENT = "192.0.2.7"
 
 
 class CountingHasher(PasswordHasher):
-    """Argon2 as it is, and how often it was asked."""
+    """The real Argon2, which counts its calls."""
 
     def __init__(self, *, time_cost: int = 1) -> None:
         super().__init__(time_cost=time_cost, memory_cost=8, parallelism=1)
@@ -47,13 +47,13 @@ def mail() -> ServiceMail:
 
 @dataclass
 class Desk:
-    """What people do, with the usual values filled in."""
+    """The actions of people, with the usual values filled in."""
 
     store: Store
     mail: ServiceMail
 
     async def offered_to(self, token: str, *, now: datetime = T0) -> Person | None:
-        """Who may choose a password with this link, while it works."""
+        """Returns the person who may choose a password with this link, while it is valid."""
         found = await rows.offered(self.store, hash_of(token), now=now)
         return found[1] if found and found[0] in ("invite", "reset") else None
 
@@ -91,7 +91,7 @@ class Desk:
         )
 
     async def begun(self, *args: Any, **options: Any) -> tuple[str, str]:
-        """The browser's secret, and the code that came by e-mail."""
+        """The browser's secret, and the code from the e-mail."""
         begun = await self.begin(*args, **options)
         assert isinstance(begun, SignInBegun), begun
         return begun.browser_secret, await self.code()
@@ -108,7 +108,7 @@ class Desk:
         return done
 
     async def emails(self) -> list[Any]:
-        """The newest first."""
+        """Returns them, newest first."""
         return await self.store.fetch(
             """SELECT q.*, c.subject, c.text_body, c.html_body FROM fairpost.queue q JOIN fairpost.contents c ON c.id = q.content_id
                ORDER BY q.id DESC"""
@@ -121,7 +121,7 @@ class Desk:
 
 
 def another(code: str, by: int = 1) -> str:
-    """One that is surely wrong."""
+    """Returns a code that is certainly wrong."""
     return f"{(int(code) + by) % 1_000_000:06}"
 
 

@@ -1,4 +1,4 @@
-"""Links created on the server that sign an admin in: once, for a short time, and only that admin."""
+"""Sign-in links created on the server for an admin: they work once, for a short time, and only for that admin."""
 
 import asyncio
 from datetime import timedelta
@@ -65,7 +65,7 @@ async def test_a_disabled_person_cannot_sign_in(desk: Desk) -> None:
     assert isinstance(refused, Refused)
     assert refused.kind == "disabled"
     await membership.enable_person(desk.store, ann.id, now=T0)
-    assert await enter(desk, token) == NO_ENTRY  # it ended for good
+    assert await enter(desk, token) == NO_ENTRY  # it does not work again
 
 
 async def test_members_are_not_signed_in_by_a_link(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""Who may sign in: invited, come, changed, disabled; and the first one."""
+"""Who may sign in: people who were invited, accepted, changed and disabled; and the first admin."""
 
 import asyncio
 import re
@@ -182,12 +182,12 @@ async def test_a_changed_password_ends_links_that_were_given_out(desk: Desk) -> 
     assert await desk.offered_to(offered.token, now=T0) is None
 
 
-# ── changed and disabled ──────────────────────────────────────────────────────────────────────────────────
+# ── ── change and disable ─────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_the_last_admin_cannot_be_disabled(desk: Desk) -> None:
     ann = await desk.admin()
-    await invited(desk)  # has not come: cannot sign in
+    await invited(desk)  # has not accepted, so cannot sign in
     assert await membership.disable_person(desk.store, ann.id, now=T0) == membership.LAST_ADMIN
     bob = await desk.admin("bob@example.com")
     disabled = await membership.disable_person(desk.store, ann.id, now=T0)
@@ -254,7 +254,7 @@ async def test_workspaces_see_their_own_members(desk: Desk) -> None:
     assert found.role is Role.MANAGER
 
 
-# ── the first one ─────────────────────────────────────────────────────────────────────────────────────────
+# ── ── the first admin ────────────────────────────────────────────────────────────────────────────────────
 
 
 async def setup_token(desk: Desk) -> str:

@@ -1,4 +1,4 @@
-"""Sessions: how long they live, and how they end."""
+"""Sessions: how long they last, and how they end."""
 
 from datetime import timedelta
 
@@ -103,7 +103,7 @@ async def test_a_csrf_token_fits_its_own_session(desk: Desk) -> None:
     await desk.admin()
     one, other = await desk.signed_in(), await desk.signed_in()
     assert codes.is_csrf_token(one.session_token, one.csrf_token)
-    assert codes.csrf_token_of(one.session_token) == one.csrf_token  # told again after a reload
+    assert codes.csrf_token_of(one.session_token) == one.csrf_token  # the same again after a reload
     for wrong in (other.csrf_token, one.session_token, "", "é", "\ud800"):
         assert not codes.is_csrf_token(one.session_token, wrong)
 

@@ -1,4 +1,4 @@
-"""Signing in: a password and a code, in one browser, each judged a few times at most."""
+"""Signing in: a password and a code, in one browser, with a limited number of tries for each."""
 
 import asyncio
 import re
@@ -102,7 +102,7 @@ async def test_the_code_is_sent_by_the_engine_like_any_other_e_mail(desk: Desk) 
     assert f"    {code}\n" in body
 
 
-# ── what is wrong ─────────────────────────────────────────────────────────────────────────────────────────
+# ── ── wrong input ────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_unknown_wrong_disabled_and_not_yet_come_get_one_answer_for_one_piece_of_work(
@@ -142,7 +142,7 @@ async def test_the_decoy_is_as_much_work_as_any_password(desk: Desk, hasher: Cou
 
 
 class Crowded(PasswordHasher):
-    """Lets a password go on once another one is looked at beside it, and knows how many there were at once."""
+    """Lets a password check continue once another one runs in parallel, and records how many there were at once."""
 
     def __init__(self) -> None:
         super().__init__(time_cost=1, memory_cost=8, parallelism=1)
@@ -254,7 +254,7 @@ async def test_a_change_after_the_password_was_entered_ends_the_sign_in(desk: De
 
 
 class SlowHasher(CountingHasher):
-    """Says when it has begun, and goes on when it is told to."""
+    """Reports when it has begun, and continues when told to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -281,7 +281,7 @@ async def test_a_change_during_the_password_check_counts(
     assert await desk.emails() == []
 
 
-# ── another code ──────────────────────────────────────────────────────────────────────────────────────────
+# ── ── another code ───────────────────────────────────────────────────────────────────────────────────────
 
 
 async def resend(desk: Desk, secret: str, **options: object) -> SignInBegun | Refused:
@@ -357,7 +357,7 @@ async def test_an_expired_sign_in_gets_no_new_code(desk: Desk, ended: str) -> No
     assert await resend(desk, secret, now=now) == signing_in.EXPIRED
 
 
-# ── a code on the server itself ───────────────────────────────────────────────────────────────────────────
+# ── ── a code created on the server ───────────────────────────────────────────────────────────────────────
 
 
 async def local(desk: Desk, person_id: object, **options: object) -> LocalCode | None:
@@ -611,7 +611,7 @@ def test_the_parameters_are_those_of_rfc_9106(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_no_table_has_a_secret_in_the_clear_but_the_queue_what_it_sends(desk: Desk) -> None:
-    """The code stands in the e-mail that carries it, and is of no use without the browser's secret."""
+    """The code is in the e-mail that carries it, and is useless without the browser's secret."""
     ann = await desk.admin()
     secret, code = await desk.begun()
     made = await signing_in.make_local_code(desk.store, ann.id, now=T0)
@@ -627,7 +627,7 @@ async def test_no_table_has_a_secret_in_the_clear_but_the_queue_what_it_sends(de
     of_people = [row for table, row in everything if table not in QUEUE]
     for hidden in (secret, done.session_token, done.csrf_token, offered.token, PASSWORD, "in the wrong field"):
         assert not any(hidden in row for _, row in everything)
-    for hidden in (code, made.code):  # the microseconds of a moment are no code
+    for hidden in (code, made.code):  # microseconds of a timestamp may look like a code
         assert not any(re.search(rf"(?<![0-9a-f.]){hidden}(?![0-9a-f])", row) for row in of_people)
     assert not any(made.code in row for table, row in everything if table == "contents" and made.code != code)
 

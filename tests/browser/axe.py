@@ -18,8 +18,8 @@ VERSION = "4.14.0"
 SCRIPT = "package/axe.min.js"  # inside the archive
 NPM_S_MAX = 120
 GRAVE = ("serious", "critical")
-# Without the rules that find nothing grave (what a rule finds is as grave as the rule), and without frames: they have no
-# axe, and would only be waited for.
+# Without rules that find nothing grave (findings are as grave as their rule), and without frames, which contain no axe
+# and would only be waited for.
 RUN = """(grave) => {
   const mild = axe._audit.rules.filter((rule) => rule.impact && !grave.includes(rule.impact));
   const rules = Object.fromEntries(mild.map((rule) => [rule.id, { enabled: false }]));
@@ -28,11 +28,11 @@ RUN = """(grave) => {
 
 
 class AxeMissing(Exception):
-    """It cannot be had here; the message is the reason to skip with."""
+    """Not available here. The message is the reason for skipping."""
 
 
 async def check_accessibility(page: Page) -> None:
-    """Fails on what axe calls serious or critical. Skips where neither npm nor its registry can be reached."""
+    """Fails on findings that axe calls serious or critical. Skips if npm or its registry cannot be reached."""
     try:
         script = _axe()
     except AxeMissing as error:
@@ -42,7 +42,7 @@ async def check_accessibility(page: Page) -> None:
 
 
 async def violations(page: Page, script: str) -> list[str]:
-    """Put in by the debugger, to which the page's policy does not apply."""
+    """Injected by the debugger, to which the page's policy does not apply."""
     if not await page.evaluate("'axe' in globalThis"):
         await page.evaluate(script)
     found: list[dict[str, Any]] = json.loads(await page.evaluate(RUN, GRAVE))
@@ -64,7 +64,7 @@ def _axe() -> str:
     if not script.exists():
         home.mkdir(parents=True, exist_ok=True)
         with (home / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # one process fetches, the others find
+            fcntl.flock(lock, fcntl.LOCK_EX)  # one process fetches it, the others find it
             if not script.exists():
                 _fetch(script)
     return script.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A real Chromium: the system's, or the one that `make peers` has unpacked. None is ever downloaded by Playwright."""
+"""A real Chromium: the system's, or the one unpacked by `make peers`. Playwright never downloads one."""
 
 import os
 import shutil
@@ -12,10 +12,10 @@ from playwright.async_api import Browser, BrowserContext, async_playwright, expe
 from tests.peers import fetch
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-WAIT_S_MAX = 120  # for anything that a page is to show: only against waiting for ever
+WAIT_S_MAX = 120  # for anything that a page shows: only guards against waiting forever
 
 FLAGS = (
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # pages live on this machine alone
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # pages can only reach this machine
     "--disable-gpu",
     "--force-color-profile=srgb",
     "--hide-scrollbars",
@@ -23,7 +23,7 @@ FLAGS = (
 
 
 class ChromiumMissing(Exception):
-    """No browser can run here; the message is the reason to skip with."""
+    """No browser can run here. The message is the reason for skipping."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ SCREENS = (DESKTOP, DESKTOP_DARK, PHONE, PHONE_DARK)
 async def chromium() -> AsyncIterator[Browser]:
     """Raises ChromiumMissing."""
     program, environment = _program()
-    as_root = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses its sandbox to root
+    as_root = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium's sandbox does not work as root
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=program,
             args=[*FLAGS, *as_root],
-            ignore_default_args=["--disable-back-forward-cache"],  # people's browsers bring pages back as they were
+            ignore_default_args=["--disable-back-forward-cache"],  # real browsers restore pages from this cache
             env={**os.environ, **environment},
         )
         try:

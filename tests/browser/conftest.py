@@ -1,7 +1,7 @@
 """Pages of a real service in a real browser.
 
-All of this folder runs in one event loop and one process, with one Chromium and one service: starting the browser takes a
-second, a context of it 50 ms.
+All of this folder runs in one event loop and one process, with one Chromium and one service: starting the browser takes
+a second, a browser context 50 ms.
 """
 
 import inspect
@@ -38,7 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_fixture_setup(fixturedef: "pytest.FixtureDef[Any]") -> Iterator[None]:
-    """Async fixtures of these tests, wherever they are from, live in the loop of the browser: awaited in another, they would wait forever."""
+    """Async fixtures of these tests, wherever they are defined, run in the browser's loop: awaited in another, they
+    would wait forever."""
     function: Any = fixturedef.func
     if not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
         return (yield)
@@ -65,7 +66,7 @@ async def house(databases: Databases) -> AsyncIterator[House]:
 
 @pytest.fixture
 def url(house: House) -> str:
-    """Of the database behind `api`, for an engine that works on it."""
+    """Yields the settings of the database behind `api`, for an engine that uses it."""
     return house.database_url
 
 
@@ -81,13 +82,14 @@ async def api(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def screen() -> Screen:
-    """What `page` is seen on. Others by parametrizing: @on_every_screen, or pytest.mark.parametrize("screen", [PHONE])."""
+    """The screen of `page`. To use others, parametrize: @on_every_screen, or pytest.mark.parametrize("screen",
+    [PHONE])."""
     return DESKTOP
 
 
 @pytest.fixture
 def faults() -> Iterator[Faults]:
-    """What the browser complained about. Empty at the end, but for what the test allows."""
+    """The browser's complaints. Empty at the end, except for those the test allows."""
     faults = Faults()
     yield faults
     assert faults.unexpected == []
@@ -102,5 +104,5 @@ async def context(browser: Browser, api: Api, screen: Screen, faults: Faults) ->
 
 @pytest.fixture
 async def page(context: BrowserContext) -> Page:
-    """Blank. `await page.goto("/sign-in")` is a page of the service that `api` is."""
+    """A blank page. `await page.goto("/sign-in")` opens a page of `api`."""
     return await context.new_page()

@@ -1,6 +1,6 @@
-"""What the pictures show: a service that is empty, then at work, then without an engine, then paused.
+"""The content of the pictures: a service that is empty, then at work, then without an engine, then paused.
 
-Its mail is that of `fairpost up`, sent by a real engine into a real inbox. Only the hours before it began are made up.
+Its mail is that of `fairpost up`, sent by a real engine into a real inbox. Only the hours before it began are invented.
 """
 
 import asyncio
@@ -40,8 +40,8 @@ from tests.chaos.processes import Engine
 CAMPAIGN = "summer-menu"
 CAMPAIGN_POOL = "corner-shop"
 CAMPAIGN_ACCOUNTS = {"nora": "Nora of the Corner Shop", "counter": "The Corner Shop"}
-HALF_WAY = 60  # of its e-mails are sent when the pictures are taken
-STEP_S = 0.7  # between two e-mails of the everyday mail
+HALF_WAY = 60  # number of the campaign's e-mails sent when the pictures are taken
+STEP_S = 0.7  # between two everyday e-mails
 WAIT_S_MAX = 240
 END_S_MAX = 120
 
@@ -82,7 +82,7 @@ class Demonstration:
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
-        """Mail flows, and a campaign is half done. A viewer who watched from the start has seen the burst."""
+        """Mail is being sent, and a campaign is half done. A viewer that has watched from the start has seen the burst."""
         inbox = InboxServer(self._store, ServerOptions(port=0))
         await inbox.start()
         server = SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
@@ -127,12 +127,12 @@ class Demonstration:
             await resume_everything(self._store, by=by)
 
     async def places(self) -> dict[str, str]:
-        """Where some of what is shown can be found, as far as it is there yet."""
+        """Returns the URLs of objects that are shown, as far as they exist yet."""
         return {name: str(await self._store.value(sql) or 0) for name, sql in _PLACES.items()}
 
 
 async def _lay_past_hours(store: Store) -> None:
-    """A day of mail, more of it at noon than at night."""
+    """Creates a day of mail, with more at noon than at night."""
     await store.fetch(
         """INSERT INTO fairpost.activity (workspace, user_name, hour, writer, volume, sent, bounced, rejected)
            SELECT w.name, w.user_name, h.at, 'before', n.sent, n.sent, n.sent / 40, n.sent / 90
@@ -144,7 +144,7 @@ async def _lay_past_hours(store: Store) -> None:
 
 
 async def _set_up_shop(api: Api, server: SmtpSettings) -> None:
-    """Words, accounts, keys and people of one workspace."""
+    """Creates templates, accounts, keys and members of one workspace."""
     await workspaces.set_loans(api.store, SHOP, [Loan(pool, (PROVEN, ACCOUNT)) for pool in {*POOLS, CAMPAIGN_POOL}])
     for account, called in CAMPAIGN_ACCOUNTS.items():
         limits = Limits(delay_ms=200, daily_max=500, bounce_percent_max=BOUNCE_PERCENT_MAX)
@@ -179,9 +179,8 @@ async def _is_done(rush: Burst) -> bool:
 
 
 async def _trickle(store: Store, second: Background) -> None:
-    """Everyday mail; and a progress point of the campaigns every few seconds instead of every minute, because they are
-    short.
-    """
+    """Sends everyday mail, and records the campaigns' progress every few seconds instead of every minute, because they
+    are short."""
     while True:
         await second.step()
         await store.fetch("SELECT fairpost.count_campaign(c.id) FROM fairpost.campaigns c WHERE c.state = 'running'")
@@ -190,7 +189,7 @@ async def _trickle(store: Store, second: Background) -> None:
 
 
 async def _deliver_at_the_second_attempt(store: Store) -> None:
-    """As if a server had been busy five minutes ago. Before an engine runs: it would be quicker."""
+    """Records that a server was busy five minutes ago. This runs before an engine does, which would be faster."""
     lease = await store.take_lease((await store.account_named("demo-quick")).id, owner="the pictures", seconds=600)
     assert lease is not None
     (row,) = await store.enqueue_many([ORDER])

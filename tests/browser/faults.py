@@ -1,4 +1,4 @@
-"""What a browser complains about while a test looks at pages: each is a fault, unless the test said that it would come."""
+"""A browser's complaints while a test uses pages. Each is a fault, unless the test expected it."""
 
 import re
 from urllib.parse import urlsplit
@@ -10,7 +10,7 @@ TOLD_BY_CONSOLE = """
 addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy: ${event.effectiveDirective} forbids ${event.blockedURI}, line ${event.lineNumber} of ${event.sourceFile}`));
 """
-LEFT_BEHIND = "net::ERR_ABORTED"  # the page was left before its answer came
+LEFT_BEHIND = "net::ERR_ABORTED"  # the page was left before the response arrived
 
 
 class Faults:
@@ -28,11 +28,11 @@ class Faults:
         await context.add_init_script(TOLD_BY_CONSOLE)
 
     def allow(self, pattern: str) -> None:
-        """Such a fault is part of the test, before or after it is seen."""
+        """Expects such a fault, before or after it occurs."""
         self._allowed.append(re.compile(pattern))
 
     def allow_status(self, status: int, path: str) -> None:
-        """Chromium writes an error into the console for every answer of 400 and above."""
+        """Chromium logs an error to the console for every response of 400 and above."""
         self.allow(rf"^console: .*status of {status} .*{re.escape(path)}$")
 
     @property

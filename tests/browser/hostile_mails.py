@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
-HEARD_S_MAX = 120.0  # only against waiting for ever
+HEARD_S_MAX = 120.0  # only guards against waiting forever
 PIXEL = b"<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>"
 
 
 @dataclass
 class Beacon:
-    """The attacker's server: it records its requests, and has pages on which everything is allowed."""
+    """The attacker's server: it records requests, and serves pages on which everything is allowed."""
 
     port: int = 0
     asked: list[str] = field(default_factory=list)  # paths
-    heads: dict[str, str] = field(default_factory=dict)  # what came with them
+    heads: dict[str, str] = field(default_factory=dict)  # their headers
     pages: dict[str, str] = field(default_factory=dict)
     _heard: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
 
@@ -69,7 +69,7 @@ How = Literal["opened", "clicked", "reparsed", "of old"]
 @dataclass(frozen=True)
 class Payload:
     name: str
-    html: str  # JS: what it runs; URL: what it asks for
+    html: str  # JS is the code that it runs; URL is the address that it requests
     how: How = "opened"
 
     @property
@@ -130,7 +130,7 @@ PAYLOADS = (
     Payload("form", '<form action="URL"><button id="go">x</button></form>', "clicked"),
     Payload("button with an action of its own", '<form><button id="go" formaction="URL">x</button></form>', "clicked"),
     Payload("button of javascript", '<form><button id="go" formaction="javascript:void(JS)">x</button></form>', "clicked"),
-    # who looks
+    # tracking
     Payload("image", '<img src="URL">'),
     Payload("image set", '<img srcset="URL 1x">'),
     Payload("picture", '<picture><source srcset="URL"><img></picture>'),
@@ -148,7 +148,7 @@ PAYLOADS = (
     Payload("content of css", "<style>p::before { content: url(URL) }</style><p>x</p>"),
     Payload("font of css", "<style>@font-face { font-family: f; src: url(URL) } p { font-family: f }</style><p>x</p>"),
     Payload("filter of css", '<p style="mask-image: url(URL)">x</p>'),
-    # the page around
+    # the surrounding page
     Payload("message to the parent", '<script>parent.postMessage("ready", "*"); JS</script>'),
     Payload("the top moved", "<script>top.location = 'URL'</script>"),
     Payload("a window", "<script>window.open('URL')</script>"),

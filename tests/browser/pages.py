@@ -1,4 +1,4 @@
-"""What tests of all pages do with them."""
+"""Helpers for tests of all pages."""
 
 from playwright.async_api import Locator, Page, expect
 
@@ -6,7 +6,7 @@ GO = "(path) => { history.pushState(null, '', path); dispatchEvent(new PopStateE
 
 
 async def go(page: Page, path: str, workspace: str | None = None) -> Locator:
-    """To another page within the application, without loading it again. Gives what is shown of it."""
+    """Opens another page within the application, without reloading. Returns its content."""
     await page.evaluate(GO, f"{path}?workspace={workspace}" if workspace else path)
     shown = page.locator(f'[data-key="page {path} {workspace or "null"}"]')
     await expect(shown).to_be_visible()
@@ -14,5 +14,5 @@ async def go(page: Page, path: str, workspace: str | None = None) -> Locator:
 
 
 async def fits(page: Page) -> bool:
-    """Nothing is to be scrolled to the side."""
+    """Checks that nothing needs horizontal scrolling."""
     return bool(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"))

@@ -1,8 +1,8 @@
 """Takes the pictures in docs/screenshots/: every page on a desktop and a phone, light, and some of them dark.
 
-    make screenshots [ARGS='campaign now']
+make screenshots [ARGS='campaign now']
 
-A service of its own with demonstration data, that is gone afterwards. Another picture is another line in SHOTS.
+It uses a temporary service with demonstration data. To add a picture, add a line to SHOTS.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from tests.browser.signing_in import Someone, add_admin, enter_password, signed_
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "screenshots"
 BYTES_MAX = 150_000
-COLOURS, EXACT = 160, 32  # of a palette: those that are everywhere are what they are
+COLOURS, EXACT = 160, 32  # sizes of the palette, and of its exact part: frequent colours are kept
 SCREENS_HIGH = 2  # a page is shown up to this many screens
 HIGH_MIN = 420
 
@@ -39,7 +39,7 @@ ON_BOTH = (DESKTOP, PHONE)
 
 
 class Stage(StrEnum):
-    """In this order."""
+    """The stages, in this order."""
 
     EMPTY = "nothing is there yet"
     AT_WORK = "mail flows; that takes two minutes"
@@ -76,9 +76,9 @@ async def _lose_the_connection(page: Page, admin: Someone) -> None:
 @dataclass(frozen=True)
 class Shot:
     name: str
-    path: str  # {names} are those of Demonstration.places()
+    path: str  # {names} are from Demonstration.places()
     waits_for: str  # a selector that is visible when the page is ready
-    does: Callable[[Page, Someone], Awaitable[None]] = _nothing  # before that
+    does: Callable[[Page, Someone], Awaitable[None]] = _nothing  # runs before that
     screens: Sequence[Screen] = ON_BOTH
     stage: Stage = Stage.AT_WORK
     is_signed_in: bool = True
@@ -141,13 +141,15 @@ async def take(browser: Browser, api: Api, admin: Someone, shot: Shot, screen: S
         await page.locator(shot.waits_for).first.wait_for()
         if shot.is_signed_in:
             await _settled(page)
-        await api.store.value("DELETE FROM fairpost.sign_in_attempts")  # many come in at once today
+        await api.store.value(
+            "DELETE FROM fairpost.sign_in_attempts"
+        )  # a limit on sign-ins, because many people sign in here
         png = await _picture(page, screen, as_high_as="main" if shot.is_signed_in else "html")
     return await asyncio.to_thread(_small, png)
 
 
 async def _picture(page: Page, screen: Screen, *, as_high_as: str) -> bytes:
-    """The page to its end, but for what is far below, and without what is empty below it."""
+    """Returns the height of the page, without content far below and without empty space at its end."""
     end = f"document.querySelector('{as_high_as}').getBoundingClientRect().bottom + scrollY"
     high = min(screen.height * SCREENS_HIGH, await page.evaluate(end))
     await page.set_viewport_size({"width": screen.width, "height": max(screen.height, int(high))})
@@ -155,7 +157,7 @@ async def _picture(page: Page, screen: Screen, *, as_high_as: str) -> bytes:
 
 
 async def _settled(page: Page) -> None:
-    """Two looks of what is live have come, and frames are as high as what is in them."""
+    """Waits until live data has been updated twice, and frames are as high as their content."""
     await page.wait_for_timeout(1800)
 
 

@@ -1,4 +1,4 @@
-"""What an engine does, in this process: what waits goes out to the server of an account."""
+"""Does an engine's work in this process: sends waiting e-mails to the server of an account."""
 
 from fairpost.engine.results import Handled
 from fairpost.engine.runner import Runner
@@ -10,7 +10,7 @@ from fairpost.transports.smtp.settings import SmtpSettings
 
 
 async def send(store: Store, account: AccountId, *, most: int | None = None) -> int:
-    """All that may go out now, or the first few. Gives how many that were."""
+    """Sends everything that may be sent now, or the first few. Returns how many."""
     settings = (await store.account(account)).transport
     assert isinstance(settings, SmtpSettings)
     transport = SmtpTransport(server_of(settings))

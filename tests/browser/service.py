@@ -1,6 +1,6 @@
-"""One service for all tests of this folder, on one database that each test finds empty.
+"""One service for all tests of this folder, on one database that is emptied for each test.
 
-A service and a database for each test would cost it half a second: connections are opened, and their plans made, once here.
+A separate service and database would cost each test half a second for connections and plans.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from fairpost.startup.parts import vault_of
 from fairpost.store.store import Store
 from tests.api.conftest import Api, split
 
-ANSWER_S_MAX = 120  # of the database and of the service: only against waiting for ever
+ANSWER_S_MAX = 120  # of the database and the service: only guards against waiting forever
 PUBLIC = "198.41.0.4"
 
-# What the migrations put into the tables is kept beside them.
+# Rows added by the migrations are saved, to be restored.
 KEEP = """
 DO $$ DECLARE name text; is_filled bool; BEGIN
     CREATE SCHEMA seeds;
@@ -54,13 +54,13 @@ END $$"""
 
 @dataclass
 class Requests:
-    """Those under way."""
+    """Returns the requests in progress."""
 
     number: int = 0
     fewer: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def over(self) -> None:
-        """A browser that is closed ends the streams that it watched, a moment later."""
+        """Waits for the streams of a closed browser to end, which takes a moment."""
         async with asyncio.timeout(ANSWER_S_MAX), self.fewer:
             await self.fewer.wait_for(lambda: self.number == 0)
 
@@ -71,7 +71,7 @@ class Counting:
         self._requests = requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":  # the application itself begins and ends
+        if scope["type"] != "http":  # start and end of the application itself
             return await self._app(scope, receive, send)
         self._requests.number += 1
         try:
@@ -84,7 +84,7 @@ class Counting:
 
 @dataclass(frozen=True)
 class House:
-    """What the services of all tests share: connections to the database, the application, a port."""
+    """What the services of all tests share: database connections, the application, a port."""
 
     database_url: str
     url: str
@@ -98,7 +98,7 @@ class House:
 
     @asynccontextmanager
     async def empty(self, settings: Settings) -> AsyncIterator[Api]:
-        """A service that knows nothing yet."""
+        """A service without data."""
         await self.store.fetch(EMPTY)
         self.log.clear()
         mail = ServiceMail(portals=self.portals, pool=settings.service_pool, public_url=settings.public_url)
@@ -117,7 +117,7 @@ class House:
             yield Api(self.url, self.store, self.log, service, [])
         finally:
             await self.requests.over()
-        assert self.log == []  # no request was a fault of ours
+        assert self.log == []  # no request caused an internal error
 
 
 @asynccontextmanager
@@ -139,7 +139,7 @@ async def opened(database_url: str) -> AsyncIterator[House]:
 
 
 async def _resolve(host: str, port: int) -> list[str]:
-    """No DNS is asked: every name is one of the public internet."""
+    """Resolves without DNS: every name is on the public internet."""
     try:
         return [str(ip_address(host))]
     except ValueError:

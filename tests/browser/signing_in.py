@@ -1,4 +1,4 @@
-"""People for the tests of pages, and two ways in: as a person does it, and at once."""
+"""People for the tests of pages, and two ways to sign in: like a person, and directly."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tests.api.signed_in import session_of
 
 PASSWORD = "four words that fit"
 
-_hashes: list[str] = []  # of the one password, made once: that takes its time by design
+_hashes: list[str] = []  # of the only password, computed once, because hashing is slow by design
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Someone:
 
 
 async def add_admin(store: Store, address: str = "ann@example.com", *, name: str = "Ann Lee") -> Someone:
-    """Who runs the service."""
+    """Adds a person who runs the service."""
     return await _add(store, None, address, name, Role.ADMIN)
 
 
@@ -44,7 +44,7 @@ async def add_member(
     name: str = "Bob Ray",
     role: Role = Role.MANAGER,
 ) -> Someone:
-    """Of a workspace that is there: `await api.workspace("acme")`."""
+    """Adds a member of an existing workspace: `await api.workspace("acme")`."""
     return await _add(store, workspace, address, name, role)
 
 
@@ -58,7 +58,7 @@ async def _add(store: Store, workspace: str | None, address: str, name: str, rol
 
 
 async def sign_in(page: Page, store: Store, someone: Someone) -> None:
-    """As a person: address and password, then the code of the e-mail. Ends at /."""
+    """Signs in like a person: address and password, then the code from the e-mail. Ends at /."""
     await page.goto("/sign-in")
     await enter_password(page, someone)
     await page.get_by_label("Code").fill(await code_for(store, someone.address))
@@ -69,7 +69,7 @@ async def sign_in(page: Page, store: Store, someone: Someone) -> None:
 async def enter_password(
     page: Page, someone: Someone, password: str | None = None, *, is_right: bool | None = None
 ) -> None:
-    """On the page /sign-in. If it is right, a code is asked for then."""
+    """Submits the form at /sign-in. If the input is right, the page asks for a code."""
     await page.get_by_label("E-mail address").fill(someone.address)
     await page.get_by_label("Password").fill(password or someone.password)
     await page.get_by_role("button", name="Continue").click()
@@ -78,7 +78,7 @@ async def enter_password(
 
 
 async def code_for(store: Store, address: str) -> str:
-    """The six digits of the newest e-mail to this person."""
+    """Returns the six digits in the newest e-mail to this person."""
     text = await store.value(
         """SELECT c.text_body FROM fairpost.queue q JOIN fairpost.contents c ON c.id = q.content_id
            WHERE q.recipients -> 0 ->> 'address' = $1 ORDER BY q.id DESC LIMIT 1""",
@@ -89,7 +89,7 @@ async def code_for(store: Store, address: str) -> str:
 
 
 async def signed_in(page: Page, store: Store, someone: Someone) -> None:
-    """At once, by a session of the database's. For tests of what comes after signing in."""
+    """Signs in directly, with a session in the database. For tests of what comes after signing in."""
     cookie = {
         "name": SESSION_COOKIE,
         "value": await session_of(store, someone.person, agent="Chromium"),

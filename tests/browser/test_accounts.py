@@ -1,4 +1,4 @@
-"""Accounts in a browser: what they are doing, and what people do with them."""
+"""Accounts in a browser: their state, and the actions on them."""
 
 import json
 from collections.abc import AsyncIterator
@@ -101,13 +101,13 @@ async def test_an_account_tells_what_it_was_told_and_its_limits_are_changed(
     await page.get_by_role("link", name="sales").click()
     failure = page.get_by_role("region", name="Recent failures").locator("tbody tr")
     await expect(failure).to_contain_text("550")
-    await expect(failure.locator("td").last).not_to_have_class("nothing")  # what that means
+    await expect(failure.locator("td").last).not_to_have_class("nothing")  # the meaning of the reply
     await expect(used(page, "today", of=10)).to_have_attribute("aria-valuenow", "1")
     await expect(page.get_by_role("img", name="Daily limit")).to_be_visible()
     await page.get_by_role("button", name="Change limits").click()
     await page.get_by_label("E-mails per hour").fill("7")
     await page.get_by_label("first day").fill("25")
-    await page.get_by_label("Minimum pause between two e-mails").fill("0.25")  # seconds
+    await page.get_by_label("Minimum pause between two e-mails").fill("0.25")  # in seconds
     await page.get_by_role("button", name="Save", exact=True).click()
     await expect(used(page, "today", of=25)).to_have_attribute("aria-valuenow", "1")
     await expect(used(page, "this hour", of=7)).to_have_attribute("aria-valuenow", "1")
@@ -122,7 +122,7 @@ def used(page: Page, limit: str, *, of: int) -> Locator:
 
 
 def verified(page: Page, *, is_well: bool = True) -> Locator:
-    """What came of trying a server."""
+    """Returns the result of testing a server."""
     return page.locator(f'[data-key="verified"].{"good" if is_well else "bad"}')
 
 
@@ -132,7 +132,7 @@ async def choose(page: Page, provider: str) -> None:
 
 
 def allow_here(api: Api, port: int) -> None:
-    """A workspace's accounts may use the server at this port."""
+    """Lets workspaces' accounts use the server at this port."""
     guard = NetworkGuard(allowed=(ip_network("127.0.0.0/8"),), ports=frozenset({port}))
     object.__setattr__(api.service, "guard", guard)
 
@@ -162,7 +162,9 @@ async def test_the_first_account_is_added_and_tried_and_its_server_changed(
     await entry(page, "Port").fill("5432")
     await entry(page, "Sign-in method").select_option("none")
     await expect(entry(page, "Password")).to_have_count(0)
-    await expect(entry(page, "Name").first).to_have_value("news")  # what is asked for both ways stays
+    await expect(entry(page, "Name").first).to_have_value(
+        "news"
+    )  # fields that both sign-in methods have keep their input
     await entry(page, "Encryption").select_option("none")
     await entry(page, "E-mails per day").fill("70")
     await check_accessibility(page)
@@ -201,7 +203,7 @@ async def test_an_account_of_the_gmail_api_is_added_with_a_key_file_and_tried(
     async with GmailEmulator(users=["ann@acme.example"]) as google:
         monkeypatch.setattr("fairpost.transports.oauth.public.GOOGLE_URI", google.token_url)
         monkeypatch.setattr("fairpost.transports.oauth.public.GOOGLES_TOKEN_SERVERS", {google.token_url})
-        for module in ("client", "kind"):  # Google is where the emulator is
+        for module in ("client", "kind"):  # the emulator replaces Google
             monkeypatch.setattr(f"fairpost.transports.gmail.{module}.GOOGLE", google.url)
         key = json.dumps(google.service_account_info())
         await choose(page, "Gmail API")
@@ -270,7 +272,7 @@ async def test_each_provider_fills_in_what_is_known_of_it_and_asks_for_the_rest(
     await expect(entry(page, "Server")).to_have_value("smtp.office365.com")
     await expect(entry(page, "E-mails per day")).to_have_value("10000")
     await entry(page, "Directory").fill("acme.example")
-    await entry(page, "Application").fill(" client-1 ")  # as it is pasted
+    await entry(page, "Application").fill(" client-1 ")  # with spaces, as pasted
     await entry(page, "Client secret").fill("very secret")
     await page.route("**/v1/accounts", hear)
     await page.get_by_role("button", name="Add and verify").click()
@@ -332,7 +334,7 @@ async def test_a_kind_that_the_page_does_not_know_is_asked_for_as_it_describes_i
     await entry(page, "Loft").fill("North")
     await entry(page, "Whistle").fill(" three short ")
     await page.get_by_role("button", name="Add and verify").click()
-    assert asked == [], "a loft is written small"
+    assert asked == [], '"loft" is spelled in lower case'
     await entry(page, "Loft").fill(" north ")
     await page.get_by_role("button", name="Add and verify").click()
     await expect(refused(page, "pigeon.whistle")).to_contain_text("unheard of")
@@ -366,11 +368,11 @@ async def test_an_admin_sees_all_accounts_finds_one_and_tries_its_server(
     )
 
 
-MANY = 300  # accounts, more than are listed, and workspaces, more than are offered
+MANY = 300  # more accounts than the list shows, and more workspaces than the menu offers
 
 
 async def test_one_of_very_many_is_found_quickly(api: Api, page: Page) -> None:
-    """Accounts by a search, and workspaces by how they begin."""
+    """Finds accounts by a search, and workspaces by the start of their names."""
     await add_many(api.store, MANY)
     await signed_in(page, api.store, await add_admin(api.store))
     await page.goto("/accounts")

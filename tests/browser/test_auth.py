@@ -23,7 +23,7 @@ def button(page: Page, name: str) -> Locator:
 
 
 def wrong(page: Page, code: str) -> Locator:
-    """What the page of signing in says is wrong."""
+    """Returns the error shown on the sign-in page."""
     return page.get_by_role("alert").and_(page.locator(f"[data-code={code}]"))
 
 
@@ -64,7 +64,7 @@ async def test_errors_are_accessible(api: Api, page: Page, faults: Faults, scree
     code = await code_for(api.store, ann.address)
     await page.get_by_label("Code").fill(another(code))
     await button(page, "Sign in").click()
-    await expect(wrong(page, "wrong_credentials")).to_contain_text(str(CODE_TRIES_MAX - 1))  # tries are left
+    await expect(wrong(page, "wrong_credentials")).to_contain_text(str(CODE_TRIES_MAX - 1))  # there are tries left
     assert await fits(page)
     await check_accessibility(page)
 
@@ -94,7 +94,7 @@ async def test_the_keyboard_is_enough_to_become_the_first_admin_and_sign_in(api:
     await expect(page.get_by_role("status")).not_to_be_empty()
     address = page.get_by_label("E-mail address")
     await expect(address).to_be_focused()
-    await expect(address).to_have_value("ann@example.com")  # who has just said it need not say it again
+    await expect(address).to_have_value("ann@example.com")  # the address need not be typed again
     await page.keyboard.press("Tab")
     await page.keyboard.type(PASSWORD)
     await page.keyboard.press("Enter")
@@ -142,7 +142,7 @@ async def test_a_workspace_is_asked_for_only_where_the_password_fits_several(
     await button(page, "Continue").click()
     await expect(
         page.get_by_text(f"fairpost member code --workspace globex {bob.address}")
-    ).to_be_visible()  # nothing can carry it
+    ).to_be_visible()  # there is no account to send it
     await page.get_by_label("Code").fill(await code_for(api.store, bob.address))
     await button(page, "Sign in").click()
     await page.wait_for_url("**/")
@@ -154,7 +154,7 @@ async def test_another_password_counts_from_then_on(api: Api, page: Page) -> Non
     assert isinstance(offered, Offered)
     await page.goto(f"/reset?token={offered.token}")
     await page.get_by_label("Password").fill("short")
-    await button(page, "Set password").click()  # the browser itself refuses that
+    await button(page, "Set password").click()  # the browser itself rejects the input
     await expect(page.get_by_role("heading", name="Choose a new password")).to_be_visible()
     await page.get_by_label("Password").fill("four other words now")
     await button(page, "Set password").click()

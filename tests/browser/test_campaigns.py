@@ -1,4 +1,4 @@
-"""The pages of campaigns, with a real engine that sends to the development inbox: launched, watched, done, and tried again where it failed."""
+"""Campaign pages, with a real engine that sends to the development inbox: launch, progress, completion, and retries."""
 
 import re
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ from tests.browser.signing_in import add_admin, add_member, signed_in
 from tests.chaos.driver import eventually, until
 from tests.chaos.processes import Engine
 
-SENT_S_MAX = 60_000  # of an engine on a busy machine, in milliseconds as Playwright has it
+SENT_S_MAX = 60_000  # for an engine on a busy machine, in milliseconds as Playwright expects
 HELLO = {
     "subject": "Hello {{ first_name }}",
     "text": "Dear {{ first_name }}",
@@ -40,7 +40,7 @@ def button(page: Page, name: str) -> Locator:
 
 
 def badge(page: Page) -> Locator:
-    """The state of the campaign that is open."""
+    """Returns the state of the open campaign."""
     return page.locator(".heading .badge")
 
 
@@ -55,7 +55,7 @@ def figure(page: Page, name: str) -> Locator:
 async def prepare(
     api: Api, addresses: list[str], *, workspace: str = "acme", pace_ms: int = 200, port: int = 9
 ) -> None:
-    """A workspace with a template, a list of these people, and an account that sends to this port."""
+    """Creates a workspace with a template, a list of these people, and an account that sends to this port."""
     await api.workspace(workspace)
     if not await api.store.accounts():
         await api.store.add_account(
@@ -125,7 +125,7 @@ async def test_a_campaign_is_made_and_launched(api: Api, page: Page, screen: Scr
     await check_accessibility(page)
     await asked.get_by_role("button", name="Launch").click()
     await expect(figure(page, "Queued")).to_contain_text("10")
-    await expect(headline(page, "bad")).to_contain_text("engine")  # there is none
+    await expect(headline(page, "bad")).to_contain_text("engine")  # there is no account
     assert await fits(page)
     await check_accessibility(page)
     assert await page.evaluate("globalThis.never_reloaded")
@@ -147,7 +147,7 @@ async def test_a_campaign_is_watched_until_it_is_done_and_what_failed_is_tried_a
             await expect(figure(page, "Sent").first).to_contain_text("8")
             await expect(figure(page, "Failed")).to_contain_text("2")
             forecast = page.locator(".facts dt", has_text="Forecast at launch")
-            await expect(forecast).to_be_visible()  # how it differed from what was
+            await expect(forecast).to_be_visible()  # compared with the actual progress
             await on_both_screens(page)
             assert await api.store.value("SELECT count(*) FROM fairpost.inbox") == 8
 
@@ -168,7 +168,7 @@ async def test_a_campaign_is_watched_until_it_is_done_and_what_failed_is_tried_a
 
 
 async def on_both_screens(page: Page) -> None:
-    """Of a state that takes long to come to: as it is on a narrow and dark screen, too."""
+    """Also checks a state that takes long to reach on a narrow and a dark screen."""
     for screen in (PHONE_DARK, DESKTOP):
         await page.set_viewport_size({"width": screen.width, "height": screen.height})
         await page.emulate_media(color_scheme=screen.scheme, reduced_motion="reduce")
@@ -231,7 +231,7 @@ async def test_a_viewer_sees_everything_and_can_do_nothing(
     await expect(mail.get_by_role("heading", name="Dear Ann1")).to_be_visible()
     await expect(page.get_by_role("heading", name="Problems")).to_be_visible()
     await expect(page.get_by_text("There is no List-Unsubscribe")).to_be_visible()
-    faults.allow("script-src")  # of the mail: it does not run
+    faults.allow("script-src")  # the mail's script, which does not run
     await page.get_by_label("Recipient").fill("nobody@there.test")
     faults.allow_status(404, "/preview")
     await button(page, "Show").click()

@@ -33,7 +33,7 @@ CUT = Report(reached=Reached.REPLIED, reply=Reply(451, "the connection was lost"
 
 @dataclass
 class Office:
-    """The workspace acme, and its account sales, with which a test sends."""
+    """The workspace acme and its account sales, which the test sends with."""
 
     api: Api
     lease: Lease
@@ -109,7 +109,7 @@ def rows(page: Page) -> Locator:
 
 
 def moments(page: Page, kind: str = "") -> Locator:
-    """Of its life: all, or those of one kind."""
+    """Returns the moments of its timeline: all of them, or those of one kind."""
     return page.locator(f'.timeline li[data-key$=" {kind}"]' if kind else ".timeline li")
 
 
@@ -231,7 +231,7 @@ async def test_the_life_of_an_email_is_told_in_words(office: Office, page: Page,
     await page.goto(f"/emails/{await office.public_id(retried)}")
     await expect(moments(page, "ended")).to_have_class("wait")
     await expect(moments(page, "ended").locator(".reply .mono")).to_have_text("451 4.3.0 Try later")
-    await expect(moments(page, "ended").locator(".reply .quiet")).to_be_visible()  # what that means
+    await expect(moments(page, "ended").locator(".reply .quiet")).to_be_visible()  # the meaning of the reply
     await expect(obstacles(page, "due").locator("time")).to_have_text(re.compile(r"in 1 h 5\d min"))
     await expect(page.locator("#live")).to_have_text("Live")
     await looks_right(page)
@@ -243,12 +243,12 @@ async def test_the_life_of_an_email_is_told_in_words(office: Office, page: Page,
 
     await page.goto(f"/emails/{await office.public_id(waiting)}")
     await expect(moments(page)).to_have_count(2)
-    await expect(moments(page, "accepted")).to_contain_text(HOSTILE)  # the key that it came with
+    await expect(moments(page, "accepted")).to_contain_text(HOSTILE)  # its idempotency key
     await expect(moments(page, "ready")).to_be_visible()
     await expect(obstacles(page, "hold")).to_contain_text(f"of {HOSTILE}")
     for part in ("Fields (1)", "Headers (1)"):
         await page.get_by_text(part).click()
-    await expect(page.get_by_text(HOSTILE, exact=True)).to_have_count(3)  # the key, a field and a header
+    await expect(page.get_by_text(HOSTILE, exact=True)).to_have_count(3)  # in the key, a field and a header
     await looks_right(page)
 
 
@@ -296,7 +296,7 @@ async def test_a_person_resolves_an_email_in_doubt(office: Office, page: Page, s
         await button(page, choice).click()
         dialog = page.get_by_role("dialog")
         await expect(dialog).to_contain_text(means)
-        await dialog.get_by_role("button", name="Cancel").click()  # asked, and nothing is done
+        await dialog.get_by_role("button", name="Cancel").click()  # only asked, nothing done
         assert await office.state_of(doubts[n]) == "in_doubt"
         await button(page, choice).click()
         await confirm(page, choice)
@@ -326,7 +326,7 @@ async def test_an_admin_opens_emails_of_all_workspaces(office: Office, page: Pag
     (row,) = await office.api.store.enqueue_many(
         [{"workspace": "other", "to": "bob@example.com", "subject": "Of the other", "text": "Hi"}]
     )
-    other, unknown = row["id"], own - (1 << 40)  # of a moment before; the next number may be the next e-mail's
+    other, unknown = row["id"], own - (1 << 40)  # just before this one; the next number may belong to the next e-mail
     await office.api.store.enqueue_many(
         [{"workspace": "fairpost", "to": "x@example.com", "subject": "Your code", "text": "123456"}]
     )
@@ -348,7 +348,7 @@ async def test_an_admin_opens_emails_of_all_workspaces(office: Office, page: Pag
         await expect(rows(page)).to_have_count(1)
     await page.get_by_role("link", name="Of acme").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Of acme")
-    await page.goto(f"/emails/{other}")  # by a shared link
+    await page.goto(f"/emails/{other}")  # from a shared link
     await page.wait_for_url("**/emails/*?workspace=other")
     await expect(page.get_by_role("heading", level=1)).to_have_text("Of the other")
     await page.goto(f"/emails/{own}?workspace=other")

@@ -1,4 +1,4 @@
-"""Fairness in a browser: who gets how much, and whom an operator stops and lets go."""
+"""Fairness in a browser: each sender's share, and how an operator holds and releases senders."""
 
 import pytest
 from playwright.async_api import Page, expect
@@ -20,7 +20,8 @@ from tests.engine.test_runner import deliver
 
 
 async def at_work(api: Api) -> None:
-    """Ann was served three times, bob once, mallory of another workspace four times; two of ann's wait behind a throttle."""
+    """Ann was served three times, bob once, and mallory of another workspace four times. Two of ann's e-mails wait
+    behind a throttle."""
     await api.workspace()
     account = await api.store.add_account("own", address="own@acme.example", limits=Limits())
     for workspace, user, n in (("acme", "ann", 3), ("acme", "bob", 1), ("neighbour", "mallory", 4)):

@@ -24,7 +24,7 @@ from tests.browser.signing_in import add_admin, add_member, signed_in
 
 @pytest.fixture
 async def shop(api: Api) -> AsyncIterator[AccountId]:
-    """An account that sends into the inbox."""
+    """Adds an account that sends to the inbox."""
     inbox = InboxServer(api.store, ServerOptions(port=0))
     await inbox.start()
     server = SmtpSettings(host="127.0.0.1", port=inbox.port, security=Security.NONE)
@@ -43,7 +43,7 @@ async def add(api: Api, subject: str, *, to: str = "ann@example.com", text: str 
 
 
 def nothing(page: Page) -> Locator:
-    """The text shown for an empty inbox, with the command that lets mail in."""
+    """Returns the text for an empty inbox, with the command that starts the server."""
     return page.locator(".letter .empty", has_text="fairpost inbox serve")
 
 
@@ -110,7 +110,7 @@ async def test_the_keyboard_reads_searches_marks_and_deletes(api: Api, page: Pag
 
     await page.get_by_role("button", name="Show more").click()
     await expect(page.locator(".letters li")).to_have_count(60)
-    await add(api, "The newest")  # what was asked for stays below it
+    await add(api, "The newest")  # older e-mails that were loaded stay below it
     await expect(page.get_by_role("link", name="The newest")).to_be_visible()
     await expect(page.locator(".letters li")).to_have_count(61)
 
@@ -121,7 +121,7 @@ async def test_the_keyboard_reads_searches_marks_and_deletes(api: Api, page: Pag
     await page.get_by_role("link", name="Letter 15").click()
     await expect(page.get_by_role("heading", name="Letter 15")).to_be_visible()
     await page.keyboard.press("Delete")
-    await page.keyboard.press("Enter")  # it asks first
+    await page.keyboard.press("Enter")  # it asks for confirmation first
     await expect(page.get_by_role("heading", name="Letter 5", exact=True)).to_be_visible()
     await expect(page.locator(".letters li")).to_have_count(9)
     assert await api.store.value("SELECT count(*) FROM fairpost.inbox WHERE id = $1", ids[15]) == 0
@@ -129,7 +129,7 @@ async def test_the_keyboard_reads_searches_marks_and_deletes(api: Api, page: Pag
     await page.get_by_role("button", name="Mark all read").click()
     await page.goto("/inbox")
     await expect(page.locator(".letters li")).to_have_count(50)
-    await expect(unread).to_have_count(0)  # the browser has kept it
+    await expect(unread).to_have_count(0)  # the browser remembers it
 
     await page.get_by_role("button", name="Delete all").click()
     await page.get_by_role("dialog").get_by_role("button", name="Delete all").click()

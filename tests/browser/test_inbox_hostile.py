@@ -1,4 +1,5 @@
-"""Mails that attack who reads them, in the real page of the inbox. None gets its way: by what the frame takes out, and by its policy alone."""
+"""Mails that attack their reader, in the real inbox page. None succeeds: the frame removes active content, and its
+policy alone would also be enough."""
 
 import asyncio
 import re
@@ -22,13 +23,13 @@ DWELL = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame
 ACTS = (
     "script, iframe, object, embed, meta[http-equiv], base, link, template, [onerror], [onload], [ping], [formaction]"
 )
-IN_INBOX = PAYLOADS if IS_FREE else PAYLOADS[::10]  # the others are shown by the same function, beside each other
+IN_INBOX = PAYLOADS if IS_FREE else PAYLOADS[::10]  # the others are shown by the same function, next to each other
 ALONE = (
     "onanimationstart",
     "onfocus",
     "link to the top",
     "the top moved",
-)  # only one document has the focus, and the top is one
+)  # only one document has the focus, which is the top one
 SHOW = """async (mails) => {
   const { mailFrame } = await import("/static/parts.js");
   document.body.append(...mails.map((html, n) => mailFrame(html, { key: `hostile ${n}` })));
@@ -53,7 +54,7 @@ async def beacon() -> AsyncIterator[Beacon]:
 
 
 def page_of(payload: Payload, beacon: Beacon) -> str:
-    """The address of a page on which everything is allowed."""
+    """Returns the URL of a page on which everything is allowed."""
     html = payload.at(beacon)
     if payload.how == "reparsed":
         html = AGAIN.replace("<script", f'<script data-html="{escape(html)}"', 1)
@@ -71,7 +72,7 @@ async def heard(beacon: Beacon, payload: Payload) -> None:
 async def test_where_nothing_stops_them_they_get_their_way(
     context: BrowserContext, beacon: Beacon, faults: Faults
 ) -> None:
-    """So silence in the tests below means something."""
+    """This shows that silence in the tests below means something."""
     faults.allow("")
     able = [each for each in PAYLOADS if each.how != "of old"]
     beside, alone = [each for each in able if each.name not in ALONE], [each for each in able if each.name in ALONE]
@@ -95,7 +96,7 @@ async def test_where_nothing_stops_them_they_get_their_way(
 
 
 class Watch:
-    """Whatever a mail may have caused, in its frame or around it."""
+    """Collects everything a mail may have caused, in its frame or around it."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -126,7 +127,7 @@ async def add(api: Api, html: str, **headers: str) -> int:
 
 
 async def frame_of(page: Page) -> Frame:
-    """Of the mail that is open, once it is shown."""
+    """Returns the frame of the open mail, once it is shown."""
     element = await page.locator("iframe.mail").element_handle()
     frame = await element.content_frame()
     assert frame is not None
@@ -134,7 +135,7 @@ async def frame_of(page: Page) -> Frame:
 
 
 def forbidden_things_are_told(faults: Faults) -> None:
-    """What the policy stops, Chromium says in the console."""
+    """Chromium logs to the console what the policy blocks."""
     faults.allow("policy: ")
     faults.allow(
         "violates the following Content Security Policy|violates the document's Content Security Policy|Blocked |csp"
@@ -142,7 +143,7 @@ def forbidden_things_are_told(faults: Faults) -> None:
 
 
 async def opened(page: Page, selector: str, number: int) -> list[Frame]:
-    """This many frames, in order, each with its document."""
+    """Returns this many frames, in order, each with its document."""
     places = page.locator(selector)
     await expect(places).to_have_count(number, timeout=60_000)
     frames = []
@@ -155,7 +156,7 @@ async def opened(page: Page, selector: str, number: int) -> list[Frame]:
 
 
 async def clicked(page: Page, frames: Iterable[tuple[Payload, Frame]]) -> None:
-    """All have had their time, and those that want to be clicked have been."""
+    """Waits until all had their time, and clicks those that need a click."""
     await page.evaluate(DWELL)
     for payload, frame in frames:
         if payload.how == "clicked" and payload.name != "link to the top":  # that one is meant to lead away; see below
@@ -164,14 +165,14 @@ async def clicked(page: Page, frames: Iterable[tuple[Payload, Frame]]) -> None:
 
 
 async def test_no_mail_gets_its_way(api: Api, page: Page, beacon: Beacon, faults: Faults) -> None:
-    """All of them at once, in frames as every page of ours makes them."""
+    """Opens all of them at once, in frames created like those of our pages."""
     forbidden_things_are_told(faults)
     await signed_in(page, api.store, await add_admin(api.store))
     watch = Watch(page)
     await page.goto("/inbox")
     await expect(page.locator("#live.is-live")).to_be_visible()
     await page.evaluate(SHOW, [payload.at(beacon) for payload in PAYLOADS])
-    frames = await opened(page, "body > iframe.mail[style]", len(PAYLOADS))  # as high as what they show
+    frames = await opened(page, "body > iframe.mail[style]", len(PAYLOADS))  # as high as their content
     await clicked(page, zip(PAYLOADS, frames, strict=True))
     assert (watch.seen, beacon.asked) == ([], [])
     assert (page.url, await page.title()) == (f"{api.url}/inbox", "Inbox · Fairpost")
@@ -198,7 +199,7 @@ async def test_nor_does_it_where_it_is_read(api: Api, page: Page, beacon: Beacon
 
 
 async def test_the_policy_alone_stops_them_as_well(api: Api, page: Page, beacon: Beacon, faults: Faults) -> None:
-    """Each is put into a frame unchanged, with nothing removed and scripts allowed."""
+    """Puts each into a frame unchanged, with nothing removed and scripts allowed."""
     faults.allow("")  # the browser complains about each of them
     id_ = await add(api, END)
     await signed_in(page, api.store, await add_admin(api.store))
@@ -254,7 +255,7 @@ async def test_remote_images_come_when_they_are_wanted_and_tell_nothing_more(
 
 
 async def test_names_in_a_mail_stand_in_for_nothing(api: Api, page: Page, faults: Faults) -> None:
-    """What is called `body` or `remove` is found in the place of what a script asks a document or a form for."""
+    """Elements named `body` or `remove` hide the properties that a script reads from a document or a form."""
     forbidden_things_are_told(faults)
     names = ("attributes", "localName", "remove", "removeAttributeNode", "childNodes", "body", "head", "images", "documentElement", "querySelectorAll", "createTreeWalker", "adoptNode")  # fmt: skip
     inputs = "".join(f'<input name="{name}">' for name in names)

@@ -1,4 +1,4 @@
-"""The first page: from signing in with a code to a sentence that says what is happening, and changes by itself."""
+"""The first page: from signing in with a code to a sentence that says what is happening, and updates by itself."""
 
 import pytest
 from playwright.async_api import Locator, Page, expect
@@ -28,7 +28,7 @@ def _waiting(page: Page) -> Locator:
 
 
 def reasons(page: Page, cause: str) -> Locator:
-    """Why not everything goes out."""
+    """Returns why some mail is not being sent."""
     return page.locator(f'.reasons li[data-key^="{cause}"]')
 
 
@@ -42,7 +42,7 @@ async def test_signing_in_leads_to_what_is_happening_now(api: Api, page: Page, s
     server = SmtpSettings(host="mail.post.test", port=587)
     await api.store.add_account("sales", address="sales@post.test", limits=Limits(), pool="default", transport=server)
     await _enqueue(api, "acme", 1200)
-    await expect(_waiting(page)).to_contain_text("1,201")  # and the code that was just used
+    await expect(_waiting(page)).to_contain_text("1,201")  # and the code e-mail that was just sent
     await expect(reasons(page, "engine.none")).to_be_visible()
     await check_accessibility(page)
     assert await fits(page)
@@ -127,7 +127,9 @@ async def test_a_workspace_is_chosen_and_words_of_strangers_stay_words(api: Api,
     await api.workspace("acme")
     await _enqueue(api, "acme", 2)
     await _enqueue(api, "rival", 7)
-    server = SmtpSettings(host="mail.post.test", port=587)  # else the missing server would be told, and not the hold
+    server = SmtpSettings(
+        host="mail.post.test", port=587
+    )  # otherwise the missing server would be reported instead of the hold
     await api.store.add_account("relay", address="relay@post.test", limits=Limits(), transport=server)
     await api.store.hold("acme", "workspace", "", reason=BAD)
     await signed_in(page, api.store, await add_admin(api.store))
@@ -156,10 +158,10 @@ async def test_going_back_after_signing_out_shows_nothing(api: Api, page: Page, 
     faults.allow_status(401, "/v1/auth/session")
     ann = await add_admin(api.store)
     await signed_in(page, api.store, ann)
-    await page.goto("/settings/installation")  # where nothing is live, which would notice
+    await page.goto("/settings/installation")  # a page without live data, which would notice
     await expect(page.get_by_text("FAIRPOST_HOME").first).to_be_visible()
     await page.locator("#who").get_by_text("Ann Lee").click()
     await page.get_by_role("button", name="Sign out").click()
     await page.wait_for_url("**/sign-in")
-    await page.evaluate("() => { setTimeout(() => history.back()) }")  # once it has answered: the page goes away
+    await page.evaluate("() => { setTimeout(() => history.back()) }")  # after the response, because the page is left
     await page.wait_for_url("**/sign-in?next=**")

@@ -1,11 +1,11 @@
-"""Updating a page: it becomes what it should be, and elements in use stay the same."""
+"""Updating a page: it gets its new content, and elements in use stay the same."""
 
 import pytest
 from playwright.async_api import Page
 
 from tests.thorough import times
 
-# A small generator with a seed: what fails can be run again.
+# A small seeded generator, so that failures can be reproduced.
 TREES = """
 const { h, patch } = await import("/static/dom.js");
 let seed = 0;
@@ -85,7 +85,7 @@ async def test_an_updated_element_becomes_correct_and_keeps_its_identity(page: P
     await page.goto("/sign-in")
     await _run(page, ALIKE, number=times(250))
     await _run(page, IN_ORDER, number=times(150))
-    for script in ("", "delete Element.prototype.moveBefore;"):  # as in a browser that cannot move what has the focus
+    for script in ("", "delete Element.prototype.moveBefore;"):  # as in a browser that cannot move a focused element
         await _run(page, script + FOCUS, number=times(30))
 
 

@@ -1,4 +1,4 @@
-"""What the other tests of this folder rely on: a fault in a page does not go unnoticed."""
+"""What the other tests of this folder rely on: faults in a page are noticed."""
 
 import pytest
 from playwright.async_api import Error, Page

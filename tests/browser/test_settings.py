@@ -29,7 +29,7 @@ FOR_ADMINS = ("workspaces", "installation")
 
 @pytest.fixture
 async def bob(api: Api, page: Page) -> Someone:
-    """Manages acme, and is signed in."""
+    """A signed-in manager of acme."""
     await api.workspace("acme")
     bob = await add_member(api.store, "acme")
     await signed_in(page, api.store, bob)
@@ -41,7 +41,7 @@ def panel(page: Page, name: str) -> Locator:
 
 
 def entry(place: Page | Locator, name: str) -> Locator:
-    """A field by the first words of its label: what follows is a hint."""
+    """Returns a field by the first words of its label, which a hint may follow."""
     return place.locator("label", has_text=re.compile(rf"^{name}")).locator("input, select, textarea")
 
 
@@ -55,7 +55,7 @@ def dialog(page: Page) -> Locator:
 
 
 def refused(page: Page, field: str) -> Locator:
-    """What is said at a field whose value the API does not take."""
+    """Returns the error at a field whose value the API rejects."""
     return page.locator(f'[data-field="{field}"] .refused')
 
 
@@ -85,7 +85,7 @@ async def test_the_look_of_the_workspace_is_set_and_a_wrong_logo_refused(
 
 
 async def test_a_template_is_written_while_it_is_seen(api: Api, page: Page, bob: Someone, faults: Faults) -> None:
-    faults.allow("status of (404|422)")  # there is none yet, and a mistake on the way
+    faults.allow("status of (404|422)")  # there is none yet, and one request has a mistake
     await page.goto("/settings")
     await expect(page.locator(".empty")).to_be_visible()
     await button(page, "New template").click()
@@ -103,7 +103,7 @@ async def test_a_template_is_written_while_it_is_seen(api: Api, page: Page, bob:
 
     await entry(page, "Subject").fill("Hello {{ first_name")
     await expect(preview.get_by_role("status")).to_contain_text("subject, line 1")
-    await expect(mail.get_by_text("and more")).to_be_visible()  # what was seen last stays
+    await expect(mail.get_by_text("and more")).to_be_visible()  # the last preview stays
     await button(page, "Save").click()
     subject = entry(page, "Subject")
     await expect(subject).to_have_attribute("aria-invalid", "true")
@@ -149,7 +149,7 @@ async def test_a_preview_says_what_a_prospect_lacks(api: Api, page: Page, bob: S
 async def test_hostile_words_are_seen_and_do_nothing(
     api: Api, page: Page, bob: Someone, faults: Faults, screen: Screen
 ) -> None:
-    faults.allow("Content Security Policy|policy: |elsewhere.example")  # the frame says what it keeps from happening
+    faults.allow("Content Security Policy|policy: |elsewhere.example")  # the frame reports what it blocks
     async with api.client() as client:
         await client.put("/v1/templates/trap", json={"subject": "<b>Hi</b>", "html": HOSTILE})
     await page.goto("/settings/templates/trap")
@@ -158,7 +158,7 @@ async def test_hostile_words_are_seen_and_do_nothing(
     await expect(panel(page, "Preview").get_by_text("<b>Hi</b>")).to_be_visible()
     assert await page.title() == "Templates · Fairpost"
     assert await seen(page).locator("script, iframe").count() == 0
-    assert "request: csp at https://elsewhere.example/pixel.png" in faults.seen  # it was not asked for
+    assert "request: csp at https://elsewhere.example/pixel.png" in faults.seen  # nothing was requested
 
 
 async def test_a_product_email_is_put_into_own_words_and_back(api: Api, page: Page, bob: Someone) -> None:
@@ -257,7 +257,9 @@ async def test_an_address_is_suppressed_found_and_removed(api: Api, page: Page, 
 
     await entry(page, "Address").fill("ann@example.com")
     await button(page, "Suppress").click()
-    await expect(entry(page, "Reason")).to_have_attribute("aria-invalid", "true")  # the reason would be unknown later
+    await expect(entry(page, "Reason")).to_have_attribute(
+        "aria-invalid", "true"
+    )  # otherwise the reason would be unknown later
     await entry(page, "Reason").fill("asked by telephone")
     await button(page, "Suppress").click()
     await expect(page.get_by_role("row", name="ann@example.com")).to_be_visible()
@@ -389,7 +391,7 @@ async def test_a_password_is_changed_and_a_session_ended(api: Api, page: Page, b
     await expect(entry(page, "New password")).to_have_value("")
 
 
-# ── who sees what ─────────────────────────────────────────────────────────────────────────────────────────
+# ── ── permissions ────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_viewer_looks_and_changes_nothing(api: Api, page: Page) -> None:
@@ -415,7 +417,7 @@ async def test_a_viewer_looks_and_changes_nothing(api: Api, page: Page) -> None:
 async def test_an_admin_adds_and_suspends_a_workspace(api: Api, page: Page) -> None:
     await signed_in(page, api.store, await add_admin(api.store))
     await page.goto("/settings/templates")
-    await page.locator(".empty a").click()  # to the workspaces: templates are those of one
+    await page.locator(".empty a").click()  # the list of workspaces, because templates belong to one
     await entry(page, "Name").fill("acme")
     await button(page, "Add").click()
     await button(page, "Suspend acme").click()

@@ -1,4 +1,4 @@
-"""What all pages have in common: strange addresses, workspaces that are not there, coming back, and lists on a phone."""
+"""What all pages have in common: unknown addresses, missing workspaces, returning to a page, and lists on a phone."""
 
 import pytest
 from playwright.async_api import Page, expect
@@ -25,7 +25,7 @@ async def test_an_address_that_names_nothing_says_so_and_leads_on(api: Api, page
     await page.goto("/?workspace=nobody")
     await expect(page.locator("[role=alert][data-code=not_found]")).to_contain_text("nobody")
     await api.workspace("nobody")
-    await expect(page.get_by_role("main").get_by_role("status")).to_be_visible()  # it was looked for again
+    await expect(page.get_by_role("main").get_by_role("status")).to_be_visible()  # it was requested again
 
 
 async def test_going_back_restores_the_position_and_the_menu_closes_automatically(api: Api, page: Page) -> None:

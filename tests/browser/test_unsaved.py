@@ -48,7 +48,7 @@ async def test_words_that_are_not_saved_are_not_left_by_mistake(api: Api, page: 
     text, templates = entry(page, "Text"), page.get_by_role("link", name="Templates", exact=True)
     await expect(text).to_have_value("It is here.")
     await text.fill("It is")
-    await text.fill("It is here.")  # as it was
+    await text.fill("It is here.")  # the original text
     await templates.click()
     await expect(page).to_have_url(LIST)
     await page.get_by_role("link", name="spring").click()
@@ -112,8 +112,8 @@ async def test_own_words_for_a_product_email_and_a_refused_save_are_asked_about_
     await page.route(WELCOME, hold)
     async with page.expect_request(lambda request: request.method == "GET" and request.url.endswith("/hub/welcome")):
         await button(page, "Save").click()
-    await page.get_by_role("link", name="Domains").click()  # it is saved, though the page is not loaded again yet
-    await entry(page, "Domain").fill("not long")  # short forms let anybody go
+    await page.get_by_role("link", name="Domains").click()  # saved, although the page has not been reloaded yet
+    await entry(page, "Domain").fill("not long")  # short forms do not ask
     left.set()
     await page.get_by_role("link", name="Product e-mails").click()
     await page.get_by_role("link", name="hub / welcome").click()

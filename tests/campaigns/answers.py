@@ -1,4 +1,4 @@
-"""What a server may say to an e-mail, as a transport reports it."""
+"""Possible answers of a server to an e-mail, as a transport reports them."""
 
 from fairpost.model.report import Reached, Reply, Report, Step
 

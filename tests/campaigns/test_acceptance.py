@@ -1,6 +1,8 @@
-"""What the two seeds of campaigns demand, in their own order and numbers, on the real database.
+"""The requirements of the two specifications for campaigns, in their order and with their numbers, on the real
+database.
 
-AC1 to AC6 and the edge cases are those of seed E (scheduled sequences); the timelines are those of seed C (provider limits).
+AC1 to AC6 and the edge cases are from specification E (scheduled sequences); the timelines are from C (provider
+limits).
 """
 
 from collections import Counter
@@ -70,7 +72,7 @@ async def test_ac1_a_caller_s_key_that_looks_like_a_campaign_s_is_another_key(wo
     (twice,) = await world.store.enqueue_many([email])
     assert (twice["id"], twice["new"]) == (again["id"], False)
     (elsewhere,) = await world.store.enqueue_many([{**email, "workspace": "other"}])
-    assert elsewhere["new"], "keys are a workspace's own"
+    assert elsewhere["new"], "keys belong to a workspace"
 
 
 async def test_ac2_scheduling_again_adds_nothing_logs_and_counts_what_it_skipped_and_raises_nothing(
@@ -93,7 +95,7 @@ async def test_ac2_scheduling_again_adds_nothing_logs_and_counts_what_it_skipped
 
 
 class Watching(Post):
-    """Notes the state in which each e-mail is found while it is handed over."""
+    """Records the state of each e-mail while it is being handed over."""
 
     def __init__(self, store: Store) -> None:
         super().__init__()
@@ -147,7 +149,7 @@ async def test_ac4_it_is_tried_again_after_one_five_and_fifteen_minutes_and_then
         assert minutes <= gap <= minutes * 1.1 + 0.1
     states = {row["prospect_id"]: (row["state"], row["attempts"]) for row in await world.store.fetch(EMAILS)}
     assert list(states.values()) == [("sent", 4), ("failed", 4)]
-    assert len(world.post.answers["p1@there.test"]) == 5, "no fifth attempt"
+    assert len(world.post.answers["p1@there.test"]) == 5, "there is no fifth attempt"
     assert (await world.again(campaign)).state is CampaignState.COMPLETED
 
 
@@ -207,7 +209,7 @@ async def test_ac6_window_gap_quota_and_ramp_up_together(world: World) -> None:
     assert (await world.again(campaign)).state is CampaignState.COMPLETED
 
 
-# ── the edge cases of seed E ──────────────────────────────────────────────────────────────────────────────
+# ── ── the edge cases of specification E ──────────────────────────────────────────────────────────────────
 
 
 async def test_edge_1_the_same_person_on_two_lists_gets_it_once(world: World) -> None:
@@ -316,7 +318,7 @@ async def test_edge_8_a_window_without_a_day_is_a_clear_error(world: World) -> N
     assert not (await schedules.schedule_of(world.store, WORKSPACE)).is_stored
 
 
-# ── the timelines of seed C ───────────────────────────────────────────────────────────────────────────────
+# ── ── the timelines of specification C ───────────────────────────────────────────────────────────────────
 
 
 def by_hour(world: World, account: str | None = None) -> dict[int, int]:
@@ -360,7 +362,7 @@ async def test_an_account_at_its_limit_does_not_stop_the_other(world: World) -> 
 
 
 async def test_counters_survive_a_restart_in_the_middle(world: World, url: str) -> None:
-    """A new engine on a new connection, every quarter of an hour, and one that was killed."""
+    """Starts a new engine on a new connection every quarter of an hour, and kills one."""
     await world.add_accounts("anna", limits=Limits(delay_ms=3000, hourly_max=6, daily_max=14))
     await world.add_people(24)
     await world.set_schedule(Schedule(quota=Quota(daily_max=12)))

@@ -1,4 +1,4 @@
-"""A campaign as a file and back, and what a file would change."""
+"""A campaign written to a file and read back, and the changes that a file would make."""
 
 import random
 from dataclasses import replace
@@ -21,7 +21,7 @@ from tests.thorough import times
 
 NOW = datetime(2027, 1, 4, 12, tzinfo=UTC)
 
-# Whatever a template may have: no braces, which would have to make sense, and nothing that is half a character or none.
+# Anything that a template may contain, except braces, which would have to be valid, and incomplete characters.
 WRITTEN = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="{\0"), max_size=60)
 HARD = st.lists(
     st.sampled_from(['"', '""', '"""', "\\", "\n", "\r\n", "\r", "\t", "\x7f", "'''", "#", " ", "a", "\u2028"])
@@ -126,7 +126,7 @@ def told(before: CampaignFile | None, after: CampaignFile) -> list[str]:
     return list(in_lines(diff(before, after)))
 
 
-# ── there and back ────────────────────────────────────────────────────────────────────────────────────────
+# ── ── write and read ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @given(campaigns())
@@ -347,7 +347,7 @@ def test_a_text_of_very_many_lines_is_counted_instead() -> None:
     removed, added = told(campaign(long), campaign(f"{long}more"))
     assert removed.startswith("- step 1 text: 2,001 ")
     assert added.startswith("+ step 1 text: 2,001 ")
-    assert added.count("2,001") == 2, "how many, and from which on they are new"
+    assert added.count("2,001") == 2, "the number of new ones, and where they begin"
     assert told(campaign(long), campaign(f"{long}\n"))[1].count("2,002") == 2
     assert told(None, campaign(long))[-1].startswith("+ step 1 text: 2,001 ")
 
@@ -357,4 +357,4 @@ def test_texts_that_have_little_in_common_are_compared_within_seconds() -> None:
     before, after = ("\n".join(str(chance.randrange(190)) for _ in range(LINES_COMPARED_MAX)) for _ in range(2))
     began = process_time()
     told(campaign(before), campaign(after))
-    assert process_time() - began < 30  # it takes a hundredth of one, in the time of this process alone
+    assert process_time() - began < 30  # it takes a hundredth of this, in this process's time alone

@@ -1,4 +1,4 @@
-"""A campaign's file: what it says is what is read, and all that is wrong with it is said at once."""
+"""Campaign files: their content is read exactly, and all of their errors are reported at once."""
 
 import os
 import re
@@ -52,7 +52,7 @@ def schedule(lines: str) -> Schedule | None:
     return read(f"{TOP}[schedule]\n{lines}\n{STEP}").schedule
 
 
-# ── what is read ──────────────────────────────────────────────────────────────────────────────────────────
+# ── ── content ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_least_that_a_file_can_say() -> None:
@@ -159,11 +159,11 @@ def test_a_template_may_lie_anywhere(tmp_path: Path) -> None:
         assert read(TOP + step, tmp_path / "campaigns").steps[0].content == CONTENT
 
 
-# ── what is wrong ─────────────────────────────────────────────────────────────────────────────────────────
+# ── ── errors ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def tells(problem: str, *facts: str) -> bool:
-    """Whether it begins with the first, which says where, and has the others."""
+    """Returns whether the message begins with the first error and its position, and contains the others."""
     return problem.startswith(facts[0]) and all(fact in problem for fact in facts)
 
 
@@ -569,7 +569,7 @@ def test_a_pipe_is_no_template(tmp_path: Path) -> None:
     assert problem.startswith('step 1: text_file "hello.txt"')
 
 
-# ── anything at all ───────────────────────────────────────────────────────────────────────────────────────
+# ── ── arbitrary input ────────────────────────────────────────────────────────────────────────────────────
 
 SCALARS = st.one_of(
     st.sampled_from(
@@ -591,7 +591,7 @@ def test_any_input_is_parsed_or_refused_with_a_message(tables: list[tuple[str, l
         assert 0 < len(error.problems) == len(str(error).splitlines())  # noqa: PT017 - it need not be raised
 
 
-# ── the page ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── the docs page ──────────────────────────────────────────────────────────────────────────────────────
 
 SECTIONS = {"": "## The campaign\n", "schedule": "## Schedule\n", "step": "## Steps\n"}
 

@@ -1,4 +1,4 @@
-"""What went wrong once, and must not again."""
+"""Regression tests for faults that once occurred."""
 
 import asyncio
 from datetime import timedelta
@@ -94,7 +94,7 @@ async def test_one_workspace_in_trouble_does_not_stop_the_others(world: World) -
     assert (await world.again(broken)).state is CampaignState.COMPLETED
     failed = await world.again(unplanned)
     assert failed.state is CampaignState.FAILED
-    assert "queue" in str(failed.reason), "what the database said"
+    assert "queue" in str(failed.reason), "the database's message"
     assert len([each for each in said if f"campaign {unplanned.id}" in str(each.params.get("task"))]) == 1
     assert {(each.code, each.params["name"]) for each in said if each.code.startswith("campaign.")} >= {
         ("campaign.completed", "good"),
@@ -103,7 +103,7 @@ async def test_one_workspace_in_trouble_does_not_stop_the_others(world: World) -
 
 
 async def launching_without_people(world: World, campaign_id: int) -> None:
-    """A prospect on its list whose row the table refuses."""
+    """Adds a prospect to the list whose row the table rejects."""
     await world.add_people(1, workspace="odd")
     await world.store.value(
         "UPDATE fairpost.campaigns SET lists = ARRAY(SELECT id FROM fairpost.lists WHERE workspace = 'odd') WHERE id = $1",
@@ -114,7 +114,7 @@ async def launching_without_people(world: World, campaign_id: int) -> None:
 
 
 async def test_after_a_cancel_the_same_sequence_can_be_sent(world: World) -> None:
-    """To prospects for whom nothing of it was ever begun, and to no one else."""
+    """Only prospects for whom nothing of it was ever begun get it again."""
     await world.add_accounts("anna", limits=Limits(delay_ms=60_000))
     await world.add_people(5)
     one = await world.draft("one", sequence="shared", delays=(timedelta(days=1),))

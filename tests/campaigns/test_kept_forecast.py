@@ -1,4 +1,4 @@
-"""The forecast compared with reality: the same campaign by the forecast and by the real engine on a manual clock."""
+"""The forecast compared with reality: the same campaign in the forecast and in the real engine, on a manual clock."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -38,7 +38,8 @@ CASES = {
     "a sequence with its gap": Case(18, accounts=3, delays=(2 * DAY,), gap=HUMAN_GAP),
     "office hours": Case(30, accounts=2, limits=Limits(delay_ms=40 * 60_000), schedule=office_hours()),
     "a quota that grows": Case(38, accounts=2, schedule=office_hours(quota=Quota(daily_max=10, ramp_up_days=5))),
-    # With room for every step on its day: where steps and a random gap compete for a quota, the dice decide who slips.
+    # There is room for every step on its day: if steps and a random gap compete for a quota, chance decides which are
+    # delayed.
     "everything at once": Case(
         16, accounts=2, delays=(DAY, 2 * DAY), gap=HUMAN_GAP, schedule=office_hours(quota=Quota(daily_max=16))
     ),
@@ -74,7 +75,7 @@ async def test_a_campaign_in_progress_is_forecast_from_its_current_state(world: 
     await world.add_people(60)
     campaign = await world.draft(delays=(DAY,))
     await world.launch(campaign)
-    await world.run(days=1.02)  # the first follow-ups are under way
+    await world.run(days=1.02)  # the first follow-ups are in progress
     now = world.clock.now
     before = len(world.post.sent)
     forecast = await compute(world.store, await world.again(campaign), now=now)

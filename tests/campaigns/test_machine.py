@@ -1,8 +1,8 @@
 """Any interleaving of events in campaigns, on the real SQL and the real worker.
 
 No prospect gets a step twice, too early, from another account, outside the window, beyond the quota, or after a pause;
-and in the end all have received everything. What a begin was allowed to do is judged right after it, by the settings of
-that very moment; an e-mail counts as sent if the transport says so.
+and in the end, all have received everything. Each begin is judged immediately, by the settings at that moment; an
+e-mail counts as sent if the transport says so.
 """
 
 import asyncio
@@ -96,17 +96,16 @@ ON_ITS_WAY = """
 
 
 class Crash(BaseException):
-    """The worker is gone, in the middle of a send."""
+    """The worker disappears in the middle of a send."""
 
 
 @dataclass(slots=True)
 class Server:
-    """The transport of every account. `answer` is for the next e-mail; `taken` is what was delivered, whatever the
-    answer.
-    """
+    """The transport of every account. `answer` is for the next e-mail; `taken` is everything delivered, whatever the
+    answer."""
 
     answer: str = "ok"
-    taken: list[tuple[EmailId, str, datetime]] = field(default_factory=list)  # e-mail, account, when
+    taken: list[tuple[EmailId, str, datetime]] = field(default_factory=list)  # e-mail, account, time
 
     async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
         answer, self.answer = self.answer, "ok"
@@ -160,10 +159,10 @@ class CampaignMachine(RuleBasedStateMachine):
         self.schedule = Schedule()
         self.paused: set[str] = set()  # campaigns
         self.cancelled: set[str] = set()
-        self.resting: set[str] = set()  # people who are paused
+        self.resting: set[str] = set()  # paused people
         self.stopped: set[tuple[str, str | None]] = set()
-        self.excused: set[str] = set()  # people who need not get everything: stopped, suppressed, removed, bounced
-        self.silenced: set[str] = set()  # of these, who must not get anything that was not under way
+        self.excused: set[str] = set()  # people who may miss e-mails: stopped, suppressed, removed, bounced
+        self.silenced: set[str] = set()  # of these, people who must not get anything that was not in progress
         self.known: set[tuple[int, int]] = set()  # begins
         self.gap = gap
         self.run(self._lay(campaigns, starts_in, gap))
@@ -350,7 +349,7 @@ class CampaignMachine(RuleBasedStateMachine):
     @rule(decision=st.sampled_from(["resend", "failed"]))
     @precondition(lambda self: self._doubts())
     def resolve(self, decision: Any) -> None:
-        """Decided by a person who has asked the recipient."""
+        """A person decides after asking the recipient."""
         email_id = self._doubts()[0]
         if self.server.has(email_id):
             decision = "sent"
@@ -374,7 +373,7 @@ class CampaignMachine(RuleBasedStateMachine):
         if rows:
             self.run(campaigns.retry(self.store, [rows[pick % len(rows)]["id"]]))
 
-    # ── time, and the engine's mind ───────────────────────────────────────────────────────────────────────
+    # ── ── time, and the orchestrator ─────────────────────────────────────────────────────────────────────
 
     @rule(by=st.sampled_from([SECOND, 2 * SECOND, 31 * SECOND, 61 * SECOND, 2 * MINUTE, HOUR, 7 * HOUR, DAY, 3 * DAY]))
     def time_passes(self, by: timedelta) -> None:
@@ -391,7 +390,7 @@ class CampaignMachine(RuleBasedStateMachine):
         self.run(self.watch.step())
         self._judge_waiting()
 
-    # ── what must hold ────────────────────────────────────────────────────────────────────────────────────
+    # ── ── invariants ─────────────────────────────────────────────────────────────────────────────────────
 
     def _emails(self) -> list[Any]:
         found: list[Any] = self.run(self.store.fetch(EMAILS))
@@ -444,7 +443,7 @@ class CampaignMachine(RuleBasedStateMachine):
         booked = self.run(
             self.store.value("SELECT used FROM fairpost.quotas WHERE starts_at <= $1 AND ends_at > $1", at)
         )
-        assert booked >= used, "the books say less than was sent"
+        assert booked >= used, "fewer are counted than were sent"
 
     def _judge_limits(self, account: str, begins: list[datetime]) -> None:
         limits = self.limits[account]
@@ -491,7 +490,7 @@ class CampaignMachine(RuleBasedStateMachine):
         if hasattr(self, "server"):
             assert self.run(broken_promises(self.store)) == {}
 
-    # ── the end ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── ── the end ────────────────────────────────────────────────────────────────────────────────────────
 
     def teardown(self) -> None:
         if not hasattr(self, "server"):
@@ -555,7 +554,7 @@ class CampaignMachine(RuleBasedStateMachine):
 @pytest.mark.slow
 @pytest.mark.thorough
 def test_any_interleaving_keeps_every_promise_of_a_campaign(url: str) -> None:
-    """FAIRPOST_EXAMPLES and FAIRPOST_STEPS look longer and deeper."""
+    """FAIRPOST_EXAMPLES and FAIRPOST_STEPS increase the number and length of runs."""
     loop = asyncio.new_event_loop()
     try:
         CampaignMachine.loop = loop

@@ -1,4 +1,4 @@
-"""Delays, days, hours, gaps and ramp-ups: as people write them, printed and read again as the same."""
+"""Delays, days, hours, gaps and ramp-ups as people write them: printing and parsing gives the same value."""
 
 import re
 from collections.abc import Callable

@@ -1,6 +1,5 @@
-"""Planning gives every prospect its rows: interrupted, concurrent, paused or restarted, it ends complete and without
-duplicates.
-"""
+"""Planning gives every prospect its rows. Whether interrupted, concurrent, paused or restarted, it ends complete and
+without duplicates."""
 
 import asyncio
 from collections import Counter
@@ -49,7 +48,7 @@ def complete(n: int, steps: int = 1) -> dict[tuple[str, int], int]:
     return {(f"p{i}@there.test", step): 1 for i in range(n) for step in range(1, steps + 1)}
 
 
-# ── cut off ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── interruptions ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("point", ["after_launch", "after_plan"])
@@ -112,17 +111,19 @@ async def test_mail_goes_out_while_the_rest_is_still_planned(world: World) -> No
     await world.add_people(30)
     campaign = await launched(world)
     await campaigns.plan_batch(world.store, campaign.id, most=10)
-    await Drive(world.store, world.clock, world.accounts).run(until=MONDAY + DAY)  # no engine beside it
+    await Drive(world.store, world.clock, world.accounts).run(until=MONDAY + DAY)  # no engine is running
     assert len(world.post.sent) == 10
     await campaigns.advance(world.store)
-    assert (await world.again(campaign)).state is CampaignState.RUNNING, "not completed: it is not planned to its end"
+    assert (await world.again(campaign)).state is CampaignState.RUNNING, (
+        "not completed, because planning has not finished"
+    )
     await world.run(days=1)
     await world.run(days=1)
     assert Counter(each.to for each in world.post.sent) == {f"p{n}@there.test": 1 for n in range(30)}
 
 
 async def test_a_schedule_that_was_written_and_never_worked_out_is_by_the_next_engine(world: World) -> None:
-    """The process that set it was killed between the two."""
+    """The process that set it was killed in between."""
     await world.add_accounts("anna")
     await world.add_people(5)
     await world.set_schedule(office_hours(days=(3,)))
@@ -135,11 +136,11 @@ async def test_a_schedule_that_was_written_and_never_worked_out_is_by_the_next_e
     assert len(world.post.sent) == 5
 
 
-# ── at once ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── concurrency ────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def planners(url: str, ids: Sequence[int], *, each: int, most: int) -> list[Planned]:
-    """This many at once for each campaign, each on its own connection."""
+    """Runs this many at once for each campaign, each on its own connection."""
 
     async def plan(campaign_id: int) -> list[Planned]:
         done: list[Planned] = []
@@ -164,7 +165,7 @@ async def test_several_who_plan_the_same_campaign_at_once(world: World, url: str
 
 
 async def test_two_campaigns_with_one_sequence_planned_at_once(world: World, url: str) -> None:
-    """Each prospect gets it from one of them, with all its steps, and from the other nothing."""
+    """Each prospect gets all steps from one of them, and nothing from the other."""
     await world.add_accounts("anna")
     await world.add_people(800, list_name="one")
     await world.add_people(1500, list_name="two")
@@ -199,7 +200,7 @@ async def test_two_campaigns_of_one_workspace_launched_at_the_same_moment_keep_i
     assert len(world.post.sent) == 240
     counts = list(world.post.by_day(BERLIN).values())
     assert counts[:8] == [25] * 8, "as long as there is enough to send: the last follow-ups wait for their first steps"
-    assert len(counts) in (10, 11), "a first step that was sent on the tenth day has its follow-up on the eleventh"
+    assert len(counts) in (10, 11), "the follow-up of a first step sent on the tenth day is due on the eleventh"
     assert max(counts) == 25
     days = await schedules.quota_days(world.store, WORKSPACE, since=MONDAY, until=MONDAY + 12 * DAY)
     assert {day.day: day.used for day in days if day.used} == world.post.by_day(BERLIN)
@@ -276,12 +277,12 @@ async def test_a_prospect_added_later_gets_it_when_scheduled_again(world: World)
 
 
 async def test_scheduled_again_just_when_it_is_completed_it_is_planned_to_its_end(world: World, url: str) -> None:
-    """An engine has seen that nothing is left, when the campaign is scheduled again."""
+    """An engine has found nothing left to send when the campaign is scheduled again."""
     await world.add_accounts("anna")
     await world.add_people(1)
     campaign = await world.draft()
     await world.launch(campaign)
-    await Drive(world.store, world.clock, world.accounts).run(until=MONDAY + DAY)  # no engine beside it
+    await Drive(world.store, world.clock, world.accounts).run(until=MONDAY + DAY)  # no engine is running
     await world.add_people(3)
     asking, advancing = await asyncpg.connect(url), await asyncpg.connect(url)
     try:
@@ -348,7 +349,7 @@ async def test_a_pause_that_ends_while_its_prospect_is_planned_leaves_nothing_as
 
 
 async def test_a_quota_day_is_recounted_if_another_began_at_the_same_moment(world: World) -> None:
-    """Berlin's day of 25 hours begins with that of a clock that is not changed, and ends an hour later."""
+    """Berlin's day of 25 hours begins like any other, and ends an hour later."""
     world.clock.move_to(MONDAY.replace(month=10, day=27, hour=10))
     await world.add_accounts("anna", limits=Limits(delay_ms=1000))
     await world.add_people(60)

@@ -27,7 +27,7 @@ POINTS_MAX = 600
 
 
 def mind(world: World) -> Callable[[], Awaitable[None]]:
-    """What an engine looks after, courses among it."""
+    """Runs an engine's periodic tasks, including progress."""
     moving, counting = CampaignWatch(world.store, log=print), CourseWatch(world.store, log=print)
 
     async def look() -> None:
@@ -38,7 +38,7 @@ def mind(world: World) -> Callable[[], Awaitable[None]]:
 
 
 async def run(world: World, *, days: float, every: timedelta = 30 * MINUTE) -> None:
-    """A little at a time: an engine also looks while nothing is sent."""
+    """Advances a little at a time, because an engine also checks while nothing is sent."""
     ends_at = world.clock.now + timedelta(days=days)
     drive, look = Drive(world.store, world.clock, world.accounts, mind=mind(world)), mind(world)
     while world.clock.now < ends_at:
@@ -94,7 +94,7 @@ async def test_every_point_is_what_had_been_sent_by_then(world: World) -> None:
     for point in view.points[1:]:
         assert point.sent == sum(each.at <= point.at for each in world.post.sent), point
     assert all(before.at < after.at for before, after in pairwise(view.points))
-    # Nothing is sent at night, and the line does not rise.
+    # Nothing is sent at night, so the line does not rise.
     assert all(
         after.at - before.at <= 60 * MINUTE for before, after in pairwise(view.points) if after.sent > before.sent
     )
@@ -156,7 +156,7 @@ async def test_steps_and_accounts_add_up(world: World) -> None:
     assert (snapshot.sent, snapshot.missed, snapshot.waiting) == (38, 4, 38)
     assert [share.account for share in view.by_account] == ["anna", "bert", None]
     assert sum(share.sent for share in view.by_account) == 38
-    assert sum(share.waiting for share in view.by_account[:2]) == 38  # follow-ups are their account's
+    assert sum(share.waiting for share in view.by_account[:2]) == 38  # follow-ups belong to their account
     assert sum(share.missed for share in view.by_account) == 4
 
 
@@ -217,12 +217,12 @@ async def test_a_count_that_is_cut_off_leaves_nothing(world: World) -> None:
         transaction = conn.transaction()
         await transaction.start()
         assert await conn.fetchval("SELECT fairpost.count_campaigns(60, $1)", world.clock.now) == 1
-        assert await count(world) == 0, "one counts at a time"
+        assert await count(world) == 0, "only one process counts at a time"
         await transaction.rollback()
     assert (await progress_of(world, campaign)).points == before.points
     assert await count(world) == 1
     assert [point.sent for point in (await progress_of(world, campaign)).points] == [0, 30]
-    assert await count(world) == 0, "not before a minute is over"
+    assert await count(world) == 0, "not before a minute has passed"
 
 
 async def test_sent_emails_still_count_after_history_is_dropped(world: World) -> None:
@@ -254,7 +254,7 @@ async def test_a_retry_continues_the_progress(world: World) -> None:
     assert ended.points == again.points[: len(ended.points)]
 
 
-# ── bounds ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── limits ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_long_progress_is_thinned_evenly(world: World) -> None:
@@ -329,7 +329,7 @@ async def test_an_engine_foresees_what_a_launch_that_was_cut_off_did_not(world: 
     campaign = await world.draft(starts_at=MONDAY + DAY)
     await launching.set_going(world.store, campaign, skip_incomplete=False, by="test", now=MONDAY)
     await mind(world)()
-    assert (await progress_of(world, campaign)).foretold is None, "the launch may still be at it"
+    assert (await progress_of(world, campaign)).foretold is None, "the launch may still be storing it"
     world.clock.move_to(MONDAY + 2 * MINUTE)
     await mind(world)()
     foretold = (await progress_of(world, campaign)).foretold

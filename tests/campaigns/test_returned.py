@@ -1,4 +1,5 @@
-"""A sequence among people who answer, bounce late, are away or complain: who has answered gets nothing more, everybody else does."""
+"""A sequence to people who reply, bounce late, are away or complain: people who replied get nothing more, and all
+others do."""
 
 from collections import Counter
 from datetime import date, timedelta
@@ -25,7 +26,7 @@ async def message_id(world: World, id_: EmailId) -> str:
 
 
 async def come_back(world: World, number: int, raw: bytes) -> None:
-    for _ in range(2):  # every mail comes twice
+    for _ in range(2):  # every mail arrives twice
         taken = await take_in(world.store, raw, now=world.clock.now)
         assert [each.workspace for each in taken.findings] == [WORKSPACE], number
 
@@ -52,7 +53,7 @@ async def test_an_answer_can_stop_the_sequence_for_the_whole_company(world: Worl
 
 
 class Prompt(Post):
-    """People answer so quickly that the server of the account has not even said 250."""
+    """People reply before the account's server has even answered 250."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -77,7 +78,7 @@ async def test_an_answer_that_comes_before_the_email_is_settled_stops_the_sequen
 
 
 def kind_of(number: int) -> str:
-    """Of a hundred people, 20 answer, 5 bounce late, 3 are away, one complains and one asks for no more mail."""
+    """Of a hundred people, 20 reply, 5 bounce late, 3 are away, one complains, and one asks for no more mail."""
     shares = (("answers", 20), ("bounces", 25), ("away", 28), ("complains", 29), ("leaves", 30))
     return next((kind for kind, below in shares if number % 100 < below), "silent")
 
@@ -103,7 +104,7 @@ def came_back(kind: str, address: str, named: str) -> bytes:
 
 @pytest.mark.thorough
 async def test_people_who_answered_get_no_further_step_and_all_others_do(world: World) -> None:
-    """A hundred people; a thousand in `make fuzz`, or as many as FAIRPOST_SEQUENCE_PEOPLE says."""
+    """A hundred people; a thousand in `make fuzz`, or the number in FAIRPOST_SEQUENCE_PEOPLE."""
     people = [(number, kind_of(number), f"p{number}@there.test") for number in range(PEOPLE)]
     many = Counter(kind for _, kind, _ in people)
     await world.add_accounts("anna", "bert")

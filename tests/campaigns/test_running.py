@@ -1,4 +1,4 @@
-"""Campaigns from launch to end, with the real engine's workers on a clock moved by hand."""
+"""Campaigns from launch to end, with the real engine's workers on a manual clock."""
 
 from datetime import timedelta
 

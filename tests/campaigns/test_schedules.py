@@ -1,4 +1,4 @@
-"""Sending windows, quotas, ramp-ups and gaps, as they come out of the real engine."""
+"""Sending windows, quotas, ramp-ups and gaps, as the real engine applies them."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise, product
@@ -70,7 +70,7 @@ async def test_windows_and_quotas_across_the_change_of_the_clocks(
     by_day = world.post.by_day(zone)
     assert max(by_day.values()) <= A_DAY
     offsets = {each.at.astimezone(ZoneInfo(zone)).utcoffset() for each in world.post.sent}
-    assert len(offsets) == (1 if zone == "Asia/Kolkata" else 2), "it must have been sent before the change and after it"
+    assert len(offsets) == (1 if zone == "Asia/Kolkata" else 2), "it was sent before the change or after it"
 
 
 async def test_the_quota_is_for_all_campaigns_of_the_workspace_and_for_what_was_really_sent(world: World) -> None:
@@ -118,7 +118,7 @@ async def test_a_sequence_leaves_a_human_gap_between_two_e_mails_of_an_account(w
     assert max(gaps) < 91
     assert len({round(gap) for gap in gaps}) > 15
     counts = [sum(each.account == name for each in world.post.sent) for name in ("anna", "bert")]
-    assert min(counts) > 12  # neither keeps the other's stock
+    assert min(counts) > 12  # neither holds mail that the other could send
 
 
 async def test_a_quota_that_is_raised_lets_the_rest_out_at_once(world: World) -> None:
@@ -134,7 +134,7 @@ async def test_a_quota_that_is_raised_lets_the_rest_out_at_once(world: World) ->
 
 
 async def test_a_day_in_another_zone_counts_what_was_sent_on_it(world: World) -> None:
-    """Tokyo's day began at 15:00 UTC yesterday: what Berlin's day has had counts for it as well."""
+    """Tokyo's day began at 15:00 UTC yesterday, so what was sent on Berlin's day counts for it as well."""
     await world.add_accounts("anna")
     await world.add_people(20)
     await world.set_schedule(Schedule(timezone=BERLIN, quota=Quota(daily_max=10)))

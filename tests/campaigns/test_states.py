@@ -1,4 +1,4 @@
-"""What can be done to a campaign and to the people in it, at any moment: every move, twice, and what it leaves behind."""
+"""Everything that can be done to a campaign and its recipients at any moment: every transition, twice, and its effects."""
 
 import asyncio
 from collections import Counter
@@ -34,7 +34,7 @@ DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 P0, P1, P2 = "p0@there.test", "p1@there.test", "p2@there.test"
-QUICK = Limits()  # no pause: batches are claimed, and one is begun where another is settled
+QUICK = Limits()  # no pause: e-mails are claimed in batches, and each begin settles the previous one
 
 
 async def look(world: World) -> None:
@@ -89,11 +89,11 @@ def once(n: int, *, steps: int = 1) -> dict[str, int]:
     return {f"p{i}@there.test": steps for i in range(n)}
 
 
-# ── every move of a campaign ──────────────────────────────────────────────────────────────────────────────
+# ── ── every transition of a campaign ─────────────────────────────────────────────────────────────────────
 
 
 async def in_state(world: World, state: CampaignState, name: str) -> Campaign:
-    """A campaign that came into this state, with a pool of its own."""
+    """Brings a campaign into this state, with its own pool."""
     await world.add_accounts(f"a-{name}", pool=name)
     starts_at = MONDAY + 100 * DAY if state is CampaignState.SCHEDULED else None
     campaign = await world.draft(name, route=name, starts_at=starts_at)
@@ -136,7 +136,7 @@ async def test_every_move_there_is_and_none_but_these(world: World, state: Campa
         assert await do[move](campaign) is (state in allowed)
         now = (await world.again(campaign)).state
         assert now == (after if state in allowed else state)
-        assert await do[move](campaign) is False, "twice is once"
+        assert await do[move](campaign) is False, "doing it twice has the same effect as once"
         assert (await world.again(campaign)).state is now
     campaign = await in_state(world, state, f"{state}-launch")
     again = await launch(world.store, campaign, skip_incomplete=False, by="test", now=world.clock.now)
@@ -181,7 +181,7 @@ async def test_emails_in_flight_finish_and_no_others_begin(world: World) -> None
     await world.launch(campaign)
     anna = await runner_of(world, "anna")
     assert isinstance(await anna.step(), Handled)
-    assert isinstance(await anna.step(), Handled)  # it knows its pace now: sent, and the next is begun
+    assert isinstance(await anna.step(), Handled)  # its pace is known now: one is sent, and the next is begun
     assert await campaigns.pause(world.store, campaign, reason="wait", by="test")
     for _ in range(20):
         await anna.step()
@@ -306,7 +306,7 @@ async def test_an_email_in_flight_when_its_campaign_is_cancelled_has_no_follow_u
     await world.launch(campaign)
     anna = await runner_of(world, "anna")
     await anna.step()
-    await anna.step()  # it knows its pace now: two are sent, the third is begun, two are claimed
+    await anna.step()  # its pace is known now: two are sent, the third is begun, two are claimed
     assert await campaigns.cancel(world.store, campaign, reason=None, by="test")
     await look(world)
     for _ in range(10):
@@ -328,7 +328,7 @@ async def test_the_watch_does_not_run_hot_for_what_is_in_somebodys_hands(world: 
     await campaigns.cancel(world.store, campaign, reason=None, by="test")
     watch = CampaignWatch(world.store, log=lambda words: None)
     await watch.step()
-    assert await watch.step() is False, "nothing can be done before the account has finished: look again later"
+    assert await watch.step() is False, "nothing can be done before the account has finished: check again later"
     await anna.step()
     await anna.stop()
     await look(world)
@@ -344,7 +344,7 @@ async def test_a_doubt_in_a_cancelled_campaign_is_settled_and_nothing_revives(wo
     world.post.answers[P0] = [LOST]
     await world.run(days=1)
     assert await states(world) == {(P0, 1): "in_doubt", (P0, 2): "waiting"}
-    # completed by itself meanwhile, because nothing could move
+    # completed by itself in the meantime, because nothing could proceed
     assert (await world.again(campaign)).state is CampaignState.COMPLETED
     await world.store.value("UPDATE fairpost.campaigns SET state = 'running', reason = NULL, reason_params = NULL")
     assert await campaigns.cancel(world.store, campaign, reason="no more", by="test")
@@ -353,7 +353,7 @@ async def test_a_doubt_in_a_cancelled_campaign_is_settled_and_nothing_revives(wo
     await world.store.resolve(await email_of(world, P0), decision, by="test")  # type: ignore[arg-type]
     await world.run(days=5)
     assert world.post.sent == []
-    assert (await states(world))[P0, 1] in ("sent", "failed", "cancelled"), "nothing waits for ever"
+    assert (await states(world))[P0, 1] in ("sent", "failed", "cancelled"), "nothing waits forever"
     assert (await world.again(campaign)).state is CampaignState.CANCELLED
 
 
@@ -408,7 +408,7 @@ async def test_a_campaign_without_an_account_fails_says_why_and_goes_on_when_the
     assert failed.reason == Reason("campaign.pool_emptied", pool="default")
     await world.add_accounts("bert")
     async with asyncio.timeout(120):
-        await world.run(days=1)  # no worker spins on e-mails that it may not begin
+        await world.run(days=1)  # workers do not keep trying e-mails that they may not begin
     assert world.post.sent == []
     assert await campaigns.resume(world.store, campaign, by="test")
     await world.run(days=3)
@@ -429,7 +429,7 @@ async def test_a_failed_campaign_is_not_worked_on_in_vain_by_an_account_that_com
     outcomes = [await bert.step() for _ in range(10)]
     await bert.stop()
     assert sum(isinstance(each, Handled) for each in outcomes) <= 3, (
-        "the same e-mail is claimed and given back for ever"
+        "the same e-mail would be claimed and given back forever"
     )
     assert campaign is not None
 
@@ -449,7 +449,7 @@ async def test_mail_pinned_to_a_suspended_account_waits_and_fails_after_a_week(w
     assert {found[to, 2] for to in once(20) if to not in of_anna} == {"sent"}
     assert {found[to, 2] for to in of_anna} == {"waiting"}
     await world.give_up_pinned()
-    assert {(await states(world))[to, 2] for to in of_anna} == {"waiting"}, "a week is not over yet"
+    assert {(await states(world))[to, 2] for to in of_anna} == {"waiting"}, "less than a week has passed"
     world.clock.advance(7 * DAY)
     await world.give_up_pinned()
     assert {(await states(world))[to, 2] for to in of_anna} == {"failed"}
@@ -504,7 +504,7 @@ async def test_a_first_step_in_doubt_that_was_not_sent(world: World, decision: s
     assert (over.state, over.reason) == (CampaignState.COMPLETED, None)
 
 
-# ── retried ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── retry ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("answer", [BAD_MESSAGE, NO_SUCH_USER])
@@ -541,7 +541,7 @@ async def test_a_retry_does_not_revive_what_was_cancelled_for_another_reason(wor
 async def test_a_follow_up_that_is_revived_after_its_first_step_was_sent_keeps_its_account_and_its_delay(
     world: World,
 ) -> None:
-    """Stopped before the first went out; revived when that was sent meanwhile."""
+    """Stopped before the first was sent; revived when it was sent in the meantime."""
     await world.add_accounts("anna", "bert", "carl", limits=QUICK)
     await world.add_people(9)
     campaign = await world.draft(delays=(3 * DAY,))
@@ -577,7 +577,7 @@ async def test_a_follow_up_whose_account_was_removed_is_not_left_waiting_for_it(
     assert (await states(world))[P0, 2] != "waiting", "it will never be sent, but no state says so"
 
 
-# ── people who get no more ────────────────────────────────────────────────────────────────────────────────
+# ── ── people who get no more mail ────────────────────────────────────────────────────────────────────────
 
 
 WAYS = ("stop", "bounce", "remove", "everywhere", "unsubscribe", "complaint", "manual")
@@ -603,7 +603,7 @@ async def stop(world: World, campaign: Campaign, way: str, whom: str) -> None:
 
 @pytest.mark.parametrize("sent_before", [0, 1, 2])
 async def test_a_stopped_prospect_gets_no_more_steps(world: World, sent_before: int) -> None:
-    """Each in another way, and one not at all."""
+    """Each stops in a different way, and one not at all."""
     await world.add_accounts("anna")
     await world.add_people(len(WAYS) + 1)
     stopped = {way: f"p{n}@there.test" for n, way in enumerate(WAYS)}
@@ -623,7 +623,7 @@ async def test_a_stopped_prospect_gets_no_more_steps(world: World, sent_before: 
 
 @pytest.mark.parametrize("answer", [LATER, LOST])
 async def test_an_email_in_progress_for_a_stopped_prospect_is_not_retried(world: World, answer: Report) -> None:
-    """The one on the wire is not called back; but if it comes back, it stays."""
+    """The e-mail being sent is not recalled; but if it fails, it is not retried."""
     await world.add_accounts("anna")
     await world.add_people(1)
     campaign = await world.draft(delays=(DAY,))
@@ -684,7 +684,7 @@ async def test_stopping_in_one_campaign_leaves_the_other_alone(world: World) -> 
     assert Counter(each.email.content.text for each in world.post.sent) == {"Hello Ann0 1": 2, "Hello Ann0 2": 1}
 
 
-# ── people who are paused ─────────────────────────────────────────────────────────────────────────────────
+# ── ── paused people ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("sent_before", [0, 1, 2])
@@ -720,7 +720,7 @@ async def test_a_claimed_email_is_held_if_its_prospect_is_paused(world: World) -
     await world.launch(campaign)
     anna = await runner_of(world, "anna")
     await anna.step()
-    await anna.step()  # it knows its pace now: two are sent, one is begun, the others are claimed
+    await anna.step()  # its pace is known now: two are sent, one is begun, the others are claimed
     prospect = await in_hand(world)
     await pause_person(world, prospect)
     for _ in range(10):
@@ -784,7 +784,7 @@ async def test_a_pause_that_ends_just_while_an_e_mail_is_put_aside_does_not_leav
     prospect = await person(world, P0)
     anna, ender = await asyncpg.connect(url), await asyncpg.connect(url)
     try:
-        # what admit_to_campaign does, in its order, with another transaction in between
+        # the steps of admit_to_campaign, in order, with another transaction in between
         admitting = anna.transaction()
         await admitting.start()
         begun = await anna.fetchrow(
@@ -824,7 +824,7 @@ async def test_a_claimed_email_is_not_sent_if_its_prospect_is_removed(world: Wor
     assert (await world.again(campaign)).state is CampaignState.COMPLETED
 
 
-# ── what is asked before a launch ─────────────────────────────────────────────────────────────────────────
+# ── ── checks before a launch ─────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_missing_field_stops_the_launch_and_is_named(world: World) -> None:
@@ -942,13 +942,12 @@ async def test_ids_of_campaigns_are_never_used_again(world: World) -> None:
     assert await campaigns.remove_draft(world.store, one) is False
 
 
-# ── all at once ───────────────────────────────────────────────────────────────────────────────────────────
+# ── ── concurrency ────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_pause_a_begin_and_an_outcome_do_not_wait_for_each_other_in_a_circle(world: World, url: str) -> None:
     """One begins, but has not charged the quota yet; one pauses, and waits for it; one refunds part of the quota, and
-    begins.
-    """
+    begins."""
     await world.add_accounts("anna", limits=QUICK)
     await world.add_people(3)
     await world.set_schedule(Schedule(quota=Quota(daily_max=100)))
@@ -989,7 +988,7 @@ async def test_a_pause_a_begin_and_an_outcome_do_not_wait_for_each_other_in_a_ci
 
 
 async def test_people_are_stopped_paused_and_suppressed_while_everybody_sends(world: World, url: str) -> None:
-    """There are no deadlocks, and the books balance."""
+    """There are no deadlocks, and the counts agree."""
     names = ("anna", "bert", "carl")
     await world.add_accounts(*names, limits=QUICK)
     await world.add_people(60)

@@ -1,4 +1,4 @@
-"""Follow-ups and their subjects: the first step's, unless a step insists; and who says so."""
+"""Subjects of follow-ups: the first step's, unless a step has its own; and where that is shown."""
 
 from dataclasses import replace
 from datetime import timedelta

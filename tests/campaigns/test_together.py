@@ -1,4 +1,4 @@
-"""Campaigns through accounts that share their claims and commits: quotas to the last e-mail, follow-ups, and everybody at once."""
+"""Campaigns through accounts that share their claims and commits: exact quotas, follow-ups, and full concurrency."""
 
 import asyncio
 from collections import Counter
@@ -25,7 +25,7 @@ DAY = timedelta(days=1)
 
 
 class Slow(Post):
-    """So that accounts meet."""
+    """Makes accounts take their steps at the same time."""
 
     async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
         await asyncio.sleep(0.001)
@@ -33,7 +33,7 @@ class Slow(Post):
 
 
 class Shared:
-    """Accounts of some processes, each of which shares claims and commits among its own."""
+    """Accounts in several processes; those of one process share claims and commits."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -116,7 +116,7 @@ async def test_groups_cancels_and_pauses_at_the_same_time_neither_deadlock_nor_r
     cancelled: set[int] = set()
 
     async def cancel_many() -> None:
-        """In one transaction, in an order that no other transaction uses."""
+        """Locks in one transaction, in an order that no other transaction uses."""
         conn = await asyncpg.connect(url)
         try:
             while not shared.is_over:

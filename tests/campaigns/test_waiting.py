@@ -1,4 +1,4 @@
-"""Why a campaign sends nothing right now: one sentence, true at every moment of its life."""
+"""Why a campaign is sending nothing right now: one sentence, true at every moment."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -23,7 +23,7 @@ from tests.simulation.world import SHARE, shared
 
 GMAIL = shared(read_presets()["gmail"].limits)
 
-# It is looked for by a real clock, however long the test takes.
+# Measured by the real clock, however long the test takes.
 ENGINE_BESIDE = "SELECT fairpost.engine_here('test', false, clock_timestamp() + interval '1 hour')"
 
 
@@ -34,7 +34,7 @@ async def waits(world: World, campaign: Campaign) -> Shown:
 
 @pytest.fixture
 async def running(world: World) -> Campaign:
-    """Launched, with an engine beside it."""
+    """Launches a campaign while an engine is running."""
     await world.add_accounts("anna", limits=GMAIL)
     await world.add_people(600 // SHARE)
     campaign = await world.draft()
@@ -66,7 +66,7 @@ async def test_without_an_engine(world: World) -> None:
 
 
 async def test_sending_and_then_the_hourly_and_the_daily_limit(world: World, running: Campaign) -> None:
-    assert (await waits(world, running)).code == "account.no_worker"  # the engine beside it drives nothing
+    assert (await waits(world, running)).code == "account.no_worker"  # the running engine drives no account
     await world.drive().run(until=MONDAY + timedelta(minutes=30))
     waiting = await waits(world, running)
     assert missing(waiting.text, "anna", "hourly", "Monday 2030-01-07 09:00 (UTC)") == []

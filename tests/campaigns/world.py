@@ -1,4 +1,4 @@
-"""A workspace with people, templates and accounts, on the real database and a clock moved by hand: what a campaign needs."""
+"""A workspace with people, templates and accounts, on the real database and a manual clock."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class Sending:
 
 @dataclass(slots=True)
 class Post:
-    """The server of every account. `answers` are its next answers to a recipient before it accepts everything."""
+    """The server of every account. `answers` are its next answers for a recipient, before it accepts everything."""
 
     sent: list[Sending] = field(default_factory=list)
     answers: dict[str, list[Report]] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class World:
     async def add_people(
         self, n: int, *, list_name: str = LIST, workspace: str = WORKSPACE, zones: Sequence[str | None] = (None,)
     ) -> None:
-        """p0@there.test and so on, each with a first name."""
+        """Adds p0@there.test and so on, each with a first name."""
         await self.store.value(
             """WITH made AS (
                    INSERT INTO fairpost.prospects (workspace, address, folded, fields, timezone, created_at, changed_at)
@@ -120,7 +120,7 @@ class World:
         by_recipients_clock: bool = False,
         labels: Mapping[str, Any] | None = None,
     ) -> Campaign:
-        """With a first step and one for each delay."""
+        """Creates a campaign with a first step, and a follow-up for each delay."""
         steps = []
         for number, delay in enumerate((timedelta(), *delays), 1):
             template = f"{sequence or name}-{number}"
@@ -161,7 +161,7 @@ class World:
         await self.drive().run(until=self.clock.now + timedelta(days=days))
 
     async def give_up_pinned(self) -> None:
-        """As an engine does that sees to suspended accounts."""
+        """Handles suspended accounts, as an engine does."""
         day = timedelta(days=1)
         await PatienceWatch(self.store, urgent=day, bulk=7 * day, log=lambda words: None).step()
 
