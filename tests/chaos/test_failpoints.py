@@ -167,7 +167,7 @@ SHARED = (
 async def test_a_process_of_several_accounts_killed_here_repeats_nothing(
     url: str, store: Store, recorder: Recorder, tmp_path: Path, point: str
 ) -> None:
-    """Each of them has one e-mail under way at most, and what was not completed is known."""
+    """Each of them has one e-mail under way at most, and incomplete sends are recognised."""
     accounts = [await add_account(store, recorder, tmp_path, SMALL_BATCHES, f"{ACCOUNT}{n}") for n in range(3)]
     sent = emails(8 * len(accounts))
     await store.enqueue_many(sent)
@@ -184,7 +184,7 @@ async def test_a_process_of_several_accounts_killed_here_repeats_nothing(
     after = await Aftermath.of(store, recorder, keys=keys, broken=len(accounts), frozen=Counter())
     assert after.offences() == []
     in_doubt = [id_ for id_, row in after.emails.items() if row["state"] == "in_doubt"]
-    assert all(after.arrived[id_] for id_ in in_doubt)  # whatever had not arrived was known not to be complete
+    assert all(after.arrived[id_] for id_ in in_doubt)  # the notes tell which sends were incomplete
     assert len(in_doubt) <= len(accounts)
 
 

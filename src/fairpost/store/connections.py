@@ -182,7 +182,7 @@ class BulkStatements(Statements):
 
 def allow(conn: "asyncpg.Connection", answer_s_max: float | None) -> None:
     """Set the limit for each statement that follows. A connection owned by the caller keeps its own limits."""
-    if type(conn) in (LimitedConnection, PooledConnection):  # the driver's classes are all instances of one another
+    if issubclass(type(conn), LimitedConnection):  # the driver's classes are all instances of one another
         conn.allow(answer_s_max)
 
 
@@ -268,7 +268,7 @@ class Connections(Statements):
 
     async def _connected(self) -> LimitedConnection:
         conn = await connect(self._url, behind_pooler=self.behind_pooler, answer_s_max=self._answer_s_max)
-        self.behind_pooler = type(conn) is PooledConnection  # the driver's classes are all instances of one another
+        self.behind_pooler = issubclass(type(conn), PooledConnection)  # as in `allow`
         self._planned_s[conn] = clock.steady()
         return conn
 
