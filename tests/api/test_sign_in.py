@@ -68,13 +68,8 @@ def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def browser(api: Api) -> AsyncIterator[httpx.AsyncClient]:
-<<<<<<< HEAD
     """A client that keeps cookies and has no key."""
-    async with httpx.AsyncClient(base_url=api.url, timeout=30) as client:
-=======
-    """Keeps cookies, and has no key."""
     async with httpx.AsyncClient(base_url=api.url, timeout=120) as client:
->>>>>>> suite
         yield client
 
 
