@@ -69,7 +69,11 @@ class LastingConnection(asyncpg.Connection):  # type: ignore[misc]
     is_lent = True
     is_given_up = False  # by the product
     key: Any = None
-    config: Any = None  # of the driver, with the limits that were asked for
+    _config: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.config = self._config  # with the limits that were asked for
 
     async def close(self, *, timeout: float | None = None) -> None:
         loop = asyncio.get_running_loop()
@@ -133,7 +137,7 @@ class Lasting:
                 if not conn.is_closed():
                     return conn
             conn = await connect(url, connection_class=_lasting(connection_class), **options)
-            conn.key, conn.config = key, conn._config
+            conn.key = key
             return conn
 
         with patch.object(events, "new_event_loop", lasting_loop), patch.object(asyncpg, "connect", connection):
