@@ -97,7 +97,7 @@ class Conversation:
     async def _hello(self) -> None:
         more = ("PIPELINING",) if self._script.pipelining else ()
         features = self._script.features
-        if self._script.encrypted and self._script.features_under_tls is not None:
+        if self._writer.get_extra_info("ssl_object") and self._script.features_under_tls is not None:
             features = self._script.features_under_tls
         lines = ("here", *features, *more)
         answer = [f"250{' ' if line is lines[-1] else '-'}{line}" for line in lines]
