@@ -8,6 +8,7 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import formataddr
 from typing import Any
@@ -371,7 +372,7 @@ def test_ten_thousand_emails_are_one_call_and_one_more_is_not(judge: Judge) -> N
     assert refused.value.sqlstate == "FP001"
 
 
-# ── ── other rejections ──────────────────────────────────────────────────────────────────────────────────
+# ── other rejections ──────────────────────────────────────────────────────────────────────────────────
 REFUSED: list[tuple[str, Any]] = [
     ("", None),
     ("", 5),
@@ -522,7 +523,7 @@ def test_an_email_expires_after_it_is_due_and_after_now(judge: Judge) -> None:
     )
 
 
-# ── ── arbitrary JSON ────────────────────────────────────────────────────────────────────────────────────
+# ── arbitrary JSON ────────────────────────────────────────────────────────────────────────────────────
 OF_ANOTHER_TYPE = [True, False, 5, 1.5, "x", [], [5], {}, {"x": 5}]
 TAKES: dict[str, list[Any]] = {
     **{name: ["x"] for name in ("subject", "text", "html", "workspace", "user", "stream", "pool", "account")},
@@ -596,7 +597,7 @@ def test_a_plain_email_passes_every_check(judge: Judge, batch: list[Any]) -> Non
     """The shortcut never accepts what the full check would reject, and gives the same result."""
     rows = judge.conn.execute(
         """SELECT e, fairpost.check_email(e, now()) FROM jsonb_array_elements(%s::text::jsonb) e
-           WHERE fairpost.is_plain(e, '{5}') AND NOT e ? 'content_id' AND (
+           WHERE fairpost.is_plain(e, jsonb_populate_record(NULL::fairpost.plain_fields, e), '{5}') AND NOT e ? 'content_id' AND (
                fairpost.check_email(e, now()) IS NOT NULL
                OR fairpost.recipients_of(e) <> jsonb_build_array(jsonb_build_object('kind', 'to', 'address', e ->> 'to'))
                OR fairpost.parse_address(e -> 'from') <> jsonb_build_object('address', e ->> 'from'))""",
@@ -608,11 +609,49 @@ def test_a_plain_email_passes_every_check(judge: Judge, batch: list[Any]) -> Non
 def test_a_plain_email_is_known_at_first_sight(judge: Judge) -> None:
     """Otherwise the shortcut would never be taken, and only the benchmark would show it."""
     plain = hello(**{"from": "news@shop.example", "workspace": "w", "user": "u", "stream": "c", "idempotency_key": "k"})
-    row = judge.conn.execute("SELECT fairpost.is_plain(%s::text::jsonb, NULL)", [json.dumps(plain)]).fetchone()
+    row = judge.conn.execute(
+        "SELECT fairpost.is_plain(e, jsonb_populate_record(NULL::fairpost.plain_fields, e), NULL) FROM (SELECT %s::text::jsonb) e(e)",
+        [json.dumps(plain)],
+    ).fetchone()
     assert row == (True,)
 
 
-# ── ── many at once; rejected ones write nothing ─────────────────────────────────────────────────────────
+SHORT_WAY = (
+    """SELECT e, r.id FROM jsonb_array_elements(%s::text::jsonb) e, fairpost.enqueue_plain(e, %s, 9, 9, 9999, 5) r"""
+)
+LONG_WAY = """SELECT e, r.id FROM jsonb_array_elements(%s::text::jsonb) e,
+    fairpost.enqueue_many(jsonb_build_array(e), %s, 9, 9, 9999, '{5}') r"""
+WRITTEN = """
+    SELECT w.what, replace((to_jsonb(w.written) - 'xid')::text, i.id::text, 'its id')
+    FROM unnest(%s::bigint[]) WITH ORDINALITY i(id, ord) CROSS JOIN LATERAL (
+        SELECT 'queue', to_jsonb(q) FROM fairpost.queue q WHERE q.id = i.id UNION ALL
+        SELECT 'contents', to_jsonb(c) FROM fairpost.contents c WHERE c.id = i.id UNION ALL
+        SELECT 'arrivals', to_jsonb(a) FROM fairpost.arrivals a WHERE a.id = i.id UNION ALL
+        SELECT 'idempotency_keys', to_jsonb(k) || coalesce(to_jsonb(f), '{}') FROM fairpost.idempotency_keys k
+        LEFT JOIN fairpost.request_fingerprints f USING (key_hash) WHERE k.email_id = i.id) w(what, written)
+    ORDER BY i.ord, w.what"""
+COUNTED = "SELECT workspace, user_name, hour, n FROM fairpost.submissions ORDER BY 1, 2, 3"
+NOW = datetime(2026, 3, 1, 9, 59, 59, 999999, UTC)
+
+
+@pytest.mark.thorough
+@settings(max_examples=times(20))
+@given(batch=st.lists(nearly_plain | emails | anything, min_size=10, max_size=10))
+def test_the_short_way_leaves_the_same_rows_as_the_long_one(judge: Judge, batch: list[Any]) -> None:
+    def written(way: str, emails: list[Any]) -> tuple[list[Any], list[Any]]:
+        with judge.conn.transaction(force_rollback=True):
+            taken = [row for row in judge.conn.execute(way, [json.dumps(emails), NOW]).fetchall() if row[1] is not None]
+            rows = judge.conn.execute(WRITTEN, [[id_ for _, id_ in taken]]).fetchall()
+            return [email for email, _ in taken], rows + judge.conn.execute(COUNTED).fetchall()
+
+    plain, short = written(SHORT_WAY, [hello(), *batch])
+    assert hello() in plain
+    assert written(LONG_WAY, plain) == (plain, short)
+
+
+# ── many at once; rejected ones write nothing ─────────────────────────────────────────────────────────
+
+
 def test_a_bad_email_in_the_middle_does_not_affect_the_others(judge: Judge) -> None:
     results = judge.all([hello(), hello(to="nobody"), hello(), 5, hello(idempotency_key="k"), hello(class_="x")])
     assert [result.field for result in results] == [None, "to", None, "", None, "class_"]

@@ -102,7 +102,7 @@ async def test_the_code_is_sent_by_the_engine_like_any_other_e_mail(desk: Desk) 
     assert f"    {code}\n" in body
 
 
-# ── ── wrong input ────────────────────────────────────────────────────────────────────────────────────────
+# ── wrong input ────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_unknown_wrong_disabled_and_not_yet_come_get_one_answer_for_one_piece_of_work(
@@ -281,7 +281,7 @@ async def test_a_change_during_the_password_check_counts(
     assert await desk.emails() == []
 
 
-# ── ── another code ───────────────────────────────────────────────────────────────────────────────────────
+# ── another code ───────────────────────────────────────────────────────────────────────────────────────
 
 
 async def resend(desk: Desk, secret: str, **options: object) -> SignInBegun | Refused:
@@ -357,7 +357,7 @@ async def test_an_expired_sign_in_gets_no_new_code(desk: Desk, ended: str) -> No
     assert await resend(desk, secret, now=now) == signing_in.EXPIRED
 
 
-# ── ── a code created on the server ───────────────────────────────────────────────────────────────────────
+# ── a code created on the server ───────────────────────────────────────────────────────────────────────
 
 
 async def local(desk: Desk, person_id: object, **options: object) -> LocalCode | None:

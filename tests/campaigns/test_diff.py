@@ -126,7 +126,7 @@ def told(before: CampaignFile | None, after: CampaignFile) -> list[str]:
     return list(in_lines(diff(before, after)))
 
 
-# ── ── write and read ─────────────────────────────────────────────────────────────────────────────────────
+# ── write and read ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @given(campaigns())

@@ -52,7 +52,7 @@ def schedule(lines: str) -> Schedule | None:
     return read(f"{TOP}[schedule]\n{lines}\n{STEP}").schedule
 
 
-# ── ── content ────────────────────────────────────────────────────────────────────────────────────────────
+# ── content ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_least_that_a_file_can_say() -> None:
@@ -159,7 +159,7 @@ def test_a_template_may_lie_anywhere(tmp_path: Path) -> None:
         assert read(TOP + step, tmp_path / "campaigns").steps[0].content == CONTENT
 
 
-# ── ── errors ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── errors ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def tells(problem: str, *facts: str) -> bool:
@@ -569,7 +569,7 @@ def test_a_pipe_is_no_template(tmp_path: Path) -> None:
     assert problem.startswith('step 1: text_file "hello.txt"')
 
 
-# ── ── arbitrary input ────────────────────────────────────────────────────────────────────────────────────
+# ── arbitrary input ────────────────────────────────────────────────────────────────────────────────────
 
 SCALARS = st.one_of(
     st.sampled_from(
@@ -591,7 +591,7 @@ def test_any_input_is_parsed_or_refused_with_a_message(tables: list[tuple[str, l
         assert 0 < len(error.problems) == len(str(error).splitlines())  # noqa: PT017 - it need not be raised
 
 
-# ── ── the docs page ──────────────────────────────────────────────────────────────────────────────────────
+# ── the docs page ──────────────────────────────────────────────────────────────────────────────────────
 
 SECTIONS = {"": "## The campaign\n", "schedule": "## Schedule\n", "step": "## Steps\n"}
 

@@ -48,7 +48,7 @@ def complete(n: int, steps: int = 1) -> dict[tuple[str, int], int]:
     return {(f"p{i}@there.test", step): 1 for i in range(n) for step in range(1, steps + 1)}
 
 
-# ── ── interruptions ──────────────────────────────────────────────────────────────────────────────────────
+# ── interruptions ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("point", ["after_launch", "after_plan"])
@@ -136,7 +136,7 @@ async def test_a_schedule_that_was_written_and_never_worked_out_is_by_the_next_e
     assert len(world.post.sent) == 5
 
 
-# ── ── concurrency ────────────────────────────────────────────────────────────────────────────────────────
+# ── concurrency ────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def planners(url: str, ids: Sequence[int], *, each: int, most: int) -> list[Planned]:

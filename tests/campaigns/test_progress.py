@@ -254,7 +254,7 @@ async def test_a_retry_continues_the_progress(world: World) -> None:
     assert ended.points == again.points[: len(ended.points)]
 
 
-# ── ── limits ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── limits ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_long_progress_is_thinned_evenly(world: World) -> None:

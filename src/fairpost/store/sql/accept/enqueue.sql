@@ -44,6 +44,7 @@ DECLARE
     forbidden jsonb;   -- for this login, as {"ord": complaint}
     is_limited CONSTANT boolean := p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL OR p_workspace_max IS NOT NULL
         OR EXISTS (SELECT FROM fairpost.senders s WHERE s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL);
+    objects jsonb;     -- the e-mails, with an empty object in place of what is not one
     ords integer[]; ids bigint[]; hashes uuid[]; errors jsonb[]; news boolean[]; has_labels boolean;
 BEGIN
     IF emails IS NULL THEN
@@ -71,49 +72,63 @@ BEGIN
         too_many := fairpost.too_many(emails, shared, p_daily_max, p_waiting_max, p_workspace_max, t);
     END IF;
 
-    WITH seen AS MATERIALIZED (
-        SELECT e.ordinality::integer AS ord, e.value AS e, fairpost.is_plain(e.value, shared) AS plain
-        FROM jsonb_array_elements(emails) WITH ORDINALITY e
-    ), judged AS MATERIALIZED (
-        SELECT s.*, coalesce(forbidden -> s.ord::text, CASE WHEN NOT s.plain THEN fairpost.check_email(s.e, t) END, too_many -> s.ord::text) AS error FROM seen s
-    ), read AS MATERIALIZED (
-        SELECT j.ord, j.e, fairpost.new_id() AS id,
-            coalesce(j.e ->> 'workspace', 'default') AS workspace, fairpost.normalize_user(coalesce(j.e ->> 'user', '')) AS user_name, coalesce(j.e ->> 'stream', '') AS stream,
-            coalesce('@' || (j.e ->> 'account'), j.e ->> 'pool', 'default') AS route,
-            coalesce(j.e ->> 'class', CASE WHEN coalesce(j.e ->> 'stream', '') = '' THEN 'urgent' ELSE 'bulk' END)::fairpost.email_class AS class,
-            coalesce((j.e ->> 'due_at')::timestamptz, t) AS due_at,
-            CASE WHEN j.plain THEN nullif(jsonb_build_object('address', j.e ->> 'from'), '{"address": null}')
-                 WHEN j.e ->> 'from' IS NOT NULL THEN fairpost.parse_sender(j.e -> 'from') END AS sender,
-            CASE WHEN j.plain THEN jsonb_build_array(jsonb_build_object('kind', 'to', 'address', j.e ->> 'to')) ELSE fairpost.recipients_of(j.e) END AS recipients,
-            fairpost.caller_key_hash(coalesce(j.e ->> 'workspace', 'default'), j.e ->> 'idempotency_key') AS key_hash,
-            j.plain
-        FROM judged j WHERE j.error IS NULL
-    ), draft AS MATERIALIZED (
-        SELECT r.*, coalesce((r.e ->> 'content_id')::bigint, r.id) AS content_id, coalesce(split_part(r.sender ->> 'address', '@', 2), '') AS domain,
-            fairpost.flow_of(r.route, r.class, r.workspace, coalesce(split_part(r.sender ->> 'address', '@', 2), ''), r.user_name, r.stream) AS flow,
-            CASE WHEN r.plain THEN ARRAY[r.e ->> 'to'] ELSE fairpost.addresses_of(r.recipients) END AS addresses
-        FROM read r
+    objects := CASE WHEN emails @? 'strict $[*] ? (@.type() <> "object")'
+        THEN (SELECT jsonb_agg(CASE jsonb_typeof(e.value) WHEN 'object' THEN e.value ELSE '{}' END ORDER BY e.ordinality) FROM jsonb_array_elements(emails) WITH ORDINALITY e)
+        ELSE emails END;
+    -- One level adds columns to the one below it, and OFFSET 0 keeps the planner from computing a column again for each use. Only the last is stored, without
+    -- the bodies: all inserts read it.
+    WITH read AS MATERIALIZED (
+        SELECT d.*, coalesce(d.shared_id, d.id) AS content_id, coalesce(d.sender_domain, '') AS domain,
+            fairpost.flow_of(d.route, d.class, d.workspace, coalesce(d.sender_domain, ''), d.user_name, d.stream) AS flow,
+            CASE WHEN d.error IS NULL THEN fairpost.caller_key_hash(d.workspace, d.idempotency_key) END AS key_hash,
+            CASE WHEN d.rare IS NULL THEN ARRAY[d.recipient] ELSE fairpost.addresses_of(d.recipients) END AS addresses
+        FROM (
+            SELECT n.*, split_part(n.sender ->> 'address', '@', 2) AS sender_domain
+            FROM (
+                SELECT j.ord, j.error, j.rare, CASE WHEN j.error IS NULL THEN fairpost.new_id() END AS id, j."to" AS recipient, j.on_doubt, j.idempotency_key,
+                    coalesce(j.workspace, 'default') AS workspace, fairpost.normalize_user(coalesce(j."user", '')) AS user_name, coalesce(j.stream, '') AS stream,
+                    coalesce('@' || j.account, j.pool, 'default') AS route,
+                    CASE WHEN j.error IS NULL THEN coalesce(j.class, CASE WHEN coalesce(j.stream, '') = '' THEN 'urgent' ELSE 'bulk' END)::fairpost.email_class END AS class,
+                    CASE WHEN j.error IS NULL THEN coalesce(j.due_at::timestamptz, t) END AS due_at,
+                    CASE WHEN shared IS NOT NULL AND j.error IS NULL THEN (j.e ->> 'content_id')::bigint END AS shared_id,
+                    CASE WHEN j.rare IS NOT NULL THEN CASE WHEN j."from" IS NOT NULL THEN fairpost.parse_sender(j.rare -> 'from') END
+                         WHEN j.error IS NULL THEN ('{"address": "' || j."from" || '"}')::jsonb END AS sender,
+                    CASE WHEN j.rare IS NOT NULL THEN fairpost.recipients_of(j.rare)
+                         WHEN j.error IS NULL THEN ('[{"kind": "to", "address": "' || j."to" || '"}]')::jsonb END AS recipients
+                FROM (
+                    SELECT s.*, CASE WHEN s.error IS NULL AND NOT s.plain THEN s.e END AS rare
+                    FROM (
+                        SELECT c.*, coalesce(forbidden -> c.ord::text, CASE WHEN NOT c.plain THEN fairpost.check_email(c.e, t) END, too_many -> c.ord::text) AS error
+                        FROM (
+                            SELECT i.ord::integer AS ord, i.e, i."to", i."from", i.workspace, i."user", i.stream, i.class, i.pool, i.account, i.due_at, i.on_doubt, i.idempotency_key,
+                                coalesce(fairpost.is_plain(i.e, ROW(i."to", i."from", i.subject, i.text, i.html, i.workspace, i."user", i.stream, i.class, i.pool, i.account,
+                                                                    i.due_at, i.on_doubt, i.idempotency_key)::fairpost.plain_fields, shared), false) AS plain
+                            FROM ROWS FROM (jsonb_array_elements(emails), jsonb_populate_recordset(NULL::fairpost.plain_fields, objects)) WITH ORDINALITY
+                                AS i(e, "to", "from", subject, text, html, workspace, "user", stream, class, pool, account, due_at, on_doubt, idempotency_key, ord)
+                            OFFSET 0) c OFFSET 0) s OFFSET 0) j OFFSET 0) n OFFSET 0) d
     ), fresh AS (
         -- In the order of the keys, so that two batches with the same keys wait for each other instead of deadlocking.
         INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
-        SELECT d.key_hash, d.id FROM draft d WHERE d.key_hash IS NOT NULL ORDER BY d.key_hash, d.ord
+        SELECT r.key_hash, r.id FROM read r WHERE r.key_hash IS NOT NULL ORDER BY r.key_hash, r.ord
         ON CONFLICT DO NOTHING RETURNING k.email_id
-    ), new AS MATERIALIZED (
+    ), all_fresh AS MATERIALIZED (   -- as nearly always; then no list of them is needed
+        SELECT (SELECT count(*) FROM fresh) = (SELECT count(r.key_hash) FROM read r) AS it
+    ), new AS NOT MATERIALIZED (
         -- IN rather than a join: the planner does not know how long the list is, and comparing a thousand one by one takes a million steps
-        SELECT d.* FROM draft d WHERE d.key_hash IS NULL OR d.id IN (SELECT f.email_id FROM fresh f)
+        SELECT r.* FROM read r WHERE r.error IS NULL AND (r.key_hash IS NULL OR (SELECT a.it FROM all_fresh a) OR r.id IN (SELECT f.email_id FROM fresh f))
     ), content AS (
         INSERT INTO fairpost.contents (id, subject, text_body, html_body, reply_to, headers, created_at)
-        SELECT n.id, n.e ->> 'subject', n.e ->> 'text', n.e ->> 'html', CASE WHEN n.e ->> 'reply_to' IS NOT NULL THEN fairpost.parse_address(n.e -> 'reply_to') END,
-               nullif(n.e -> 'headers', 'null'), t
+        SELECT n.id, emails -> (n.ord - 1) ->> 'subject', emails -> (n.ord - 1) ->> 'text', emails -> (n.ord - 1) ->> 'html', CASE WHEN n.rare ->> 'reply_to' IS NOT NULL THEN fairpost.parse_address(n.rare -> 'reply_to') END,
+               nullif(n.rare -> 'headers', 'null'), t
         FROM new n WHERE n.content_id = n.id
     ), queued AS (
         INSERT INTO fairpost.queue (id, flow, due_at, attempts_max, expires_at, created_at, content_id, class, on_doubt,
             route, workspace, domain, user_name, stream, sender, recipients, addresses, fields, idempotency_key, follows)
-        SELECT n.id, n.flow, n.due_at, coalesce((n.e ->> 'attempts_max')::smallint, CASE n.class WHEN 'urgent' THEN 5 ELSE 4 END),
-            (n.e ->> 'expires_at')::timestamptz, t, n.content_id, n.class,
-            coalesce(n.e ->> 'on_doubt', CASE n.class WHEN 'urgent' THEN 'resend' ELSE 'hold' END)::fairpost.doubt_policy,
+        SELECT n.id, n.flow, n.due_at, coalesce((n.rare ->> 'attempts_max')::smallint, CASE n.class WHEN 'urgent' THEN 5 ELSE 4 END),
+            (n.rare ->> 'expires_at')::timestamptz, t, n.content_id, n.class,
+            coalesce(n.on_doubt, CASE n.class WHEN 'urgent' THEN 'resend' ELSE 'hold' END)::fairpost.doubt_policy,
             n.route, n.workspace, n.domain, n.user_name, n.stream, n.sender, n.recipients, n.addresses,
-            nullif(n.e -> 'fields', 'null'), n.e ->> 'idempotency_key', (n.e ->> 'follows')::bigint
+            nullif(n.rare -> 'fields', 'null'), n.idempotency_key, (n.rare ->> 'follows')::bigint
         FROM new n
     ), noted AS (
         -- by the hour in which it counts towards its sender's volume
@@ -121,11 +136,10 @@ BEGIN
         SELECT n.route, n.class, n.workspace, n.domain, n.user_name, n.stream, n.flow, count(*), count(*), min(n.due_at), min(n.id)
         FROM new n GROUP BY 1, 2, 3, 4, 5, 6, 7, fairpost.hour_of(greatest(n.due_at, t))
     )
-    SELECT array_agg(r.ord), array_agg(r.id), array_agg(r.key_hash), array_agg(r.error), array_agg(r.new), bool_or(r.labelled)
+    SELECT array_agg(r.ord), array_agg(r.id), array_agg(r.key_hash), array_agg(r.error), array_agg(r.error IS NULL AND (r.key_hash IS NULL OR (SELECT a.it FROM all_fresh a) OR r.id IN (SELECT f.email_id FROM fresh f))),
+        bool_or(r.rare ?| '{type,tags,metadata}')
     INTO ords, ids, hashes, errors, news, has_labels
-    FROM (SELECT d.ord, d.id, d.key_hash, NULL::jsonb AS error, d.id IN (SELECT n.id FROM new n) AS new, NOT d.plain AND d.e ?| '{type,tags,metadata}' AS labelled FROM draft d
-          UNION ALL
-          SELECT j.ord, NULL, NULL, j.error, false, false FROM judged j WHERE j.error IS NOT NULL) r;
+    FROM read r;
 
     IF is_limited THEN
         PERFORM fairpost.count_submissions(emails, ords, news, p_daily_max, p_workspace_max, t);
@@ -168,10 +182,15 @@ END $$;
 
 -- Enqueues one e-mail. A bad one raises an error that names the field.
 CREATE OR REPLACE FUNCTION fairpost.enqueue(email jsonb, p_now timestamptz DEFAULT NULL, OUT id bigint, OUT new boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     result record;
 BEGIN
+    SELECT p.id INTO id FROM fairpost.enqueue_plain(email, p_now) p;
+    IF id IS NOT NULL THEN
+        new := true;
+        RETURN;
+    END IF;
     SELECT * INTO result FROM fairpost.enqueue_many(jsonb_build_array(email), p_now);
     IF result.error IS NOT NULL THEN
         RAISE EXCEPTION '%: %', coalesce(nullif(result.error ->> 'field', ''), 'email'), result.error ->> 'message'

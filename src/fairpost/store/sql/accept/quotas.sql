@@ -87,6 +87,14 @@ BEGIN
     END IF;
 END $$;
 
+-- Says that a user, or '' for the workspace, has sent too much.
+CREATE OR REPLACE FUNCTION fairpost.too_much(p_user text, p_why text, p_until timestamptz) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+    SELECT jsonb_build_object('field', CASE p_user WHEN '' THEN 'workspace' ELSE 'user' END, 'code', 'too_many', 'until', p_until, 'message', format(
+        'has sent too much: %s%s', p_why, coalesce('; there is room again at ' || to_char(p_until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                                                   '; there is room again when some of it has gone out')))
+$$;
+
 -- Returns which of these e-mails exceed a limit, as {"ord": complaint}, or null if none do. E-mails with a known key do not count, because they were
 -- accepted before; nor do invalid ones. A user's first e-mails that fit are accepted, in the order given; of those, the first that the workspace has
 -- room for. Other submissions of these users wait until this transaction ends. Those of the workspace only wait if it is close to its limit or this
@@ -101,7 +109,7 @@ DECLARE
         SELECT jsonb_agg(to_jsonb(u) ORDER BY u.user_name = '') FROM (
             SELECT x.workspace, x.user_name, array_agg(e.ord ORDER BY e.ord) AS ords, min(x.daily_max) AS daily_max, min(x.waiting_max) AS waiting_max
             FROM (SELECT e.ordinality AS ord, coalesce(e.value ->> 'workspace', 'default') AS workspace, fairpost.normalize_user(coalesce(e.value ->> 'user', '')) AS user_name,
-                         e.value ->> 'idempotency_key' AS key, e.value AS e,
+                         e.value ->> 'idempotency_key' AS key, e.value AS e, jsonb_populate_record(NULL::fairpost.plain_fields, e.value) AS o,
                          row_number() OVER (PARTITION BY coalesce(e.value ->> 'workspace', 'default'), coalesce(e.value ->> 'idempotency_key', 'none ' || e.ordinality)) AS nth
                   FROM jsonb_array_elements(emails) WITH ORDINALITY e WHERE jsonb_typeof(e.value) = 'object') e
             LEFT JOIN LATERAL (   -- looked up for each: a plain join may read all senders
@@ -114,7 +122,7 @@ DECLARE
                 SELECT e.workspace, '', coalesce(w.daily_max, p_workspace_max), w.waiting_max) x
             WHERE (x.daily_max IS NOT NULL OR x.waiting_max IS NOT NULL)
             AND (SELECT true FROM fairpost.idempotency_keys k WHERE k.key_hash = fairpost.caller_key_hash(e.workspace, e.key) LIMIT 1) IS NULL
-            AND e.nth = 1 AND (fairpost.is_plain(e.e, shared) OR fairpost.check_email(e.e, p_now) IS NULL)
+            AND e.nth = 1 AND (fairpost.is_plain(e.e, e.o, shared) OR fairpost.check_email(e.e, p_now) IS NULL)
             GROUP BY 1, 2) u);
     slack CONSTANT integer := 1000;
     bulk CONSTANT integer := 100;
@@ -135,9 +143,7 @@ BEGIN
         r := fairpost.room_for(u.workspace, u.user_name, cardinality(ords), u.daily_max, u.waiting_max, p_now);
         CONTINUE WHEN r.why IS NULL;
         refused := coalesce(refused, '{}') || (
-            SELECT jsonb_object_agg(ord::text, jsonb_build_object('field', CASE u.user_name WHEN '' THEN 'workspace' ELSE 'user' END, 'code', 'too_many', 'until', r.until, 'message', format(
-                'has sent too much: %s%s', r.why, coalesce('; there is room again at ' || to_char(r.until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-                                                           '; there is room again when some of it has gone out'))))
+            SELECT jsonb_object_agg(ord::text, fairpost.too_much(u.user_name, r.why, r.until))
             FROM unnest(ords[r.room + 1:]) ord);
     END LOOP;
     RETURN refused;

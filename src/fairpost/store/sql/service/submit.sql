@@ -121,7 +121,7 @@ CREATE OR REPLACE FUNCTION fairpost.submit(
     p_caller text DEFAULT NULL, p_workspace_max integer DEFAULT NULL, p_requests jsonb DEFAULT NULL
 )
 RETURNS TABLE (ord integer, id bigint, new boolean, error jsonb)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     good jsonb;
@@ -130,6 +130,18 @@ DECLARE
     errors jsonb;
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
+    IF jsonb_array_length(p_emails) = 1 THEN
+        SELECT p.id, p.error INTO id, error
+        FROM fairpost.check_submission(p_workspace, p_emails -> 0, p_caller, p_now) c, fairpost.enqueue_plain(c.email, p_now, p_daily_max, p_waiting_max, p_workspace_max,
+            CASE WHEN p_emails -> 0 ? 'idempotency_key' THEN fairpost.fingerprint(coalesce(p_requests -> 0, p_emails -> 0)) END) p
+        WHERE c.wrong IS NULL;
+        IF id IS NOT NULL OR error IS NOT NULL THEN
+            ord := 1;
+            new := error IS NULL;
+            RETURN NEXT;
+            RETURN;
+        END IF;
+    END IF;
     SELECT jsonb_agg(c.email ORDER BY e.ordinality) FILTER (WHERE c.wrong IS NULL), array_agg(e.ordinality ORDER BY e.ordinality) FILTER (WHERE c.wrong IS NULL),
            array_agg(CASE WHEN e.value ? 'idempotency_key' THEN fairpost.fingerprint(coalesce(p_requests -> (e.ordinality::integer - 1), e.value)) END ORDER BY e.ordinality) FILTER (WHERE c.wrong IS NULL),
            jsonb_object_agg(e.ordinality, c.wrong) FILTER (WHERE c.wrong IS NOT NULL)
