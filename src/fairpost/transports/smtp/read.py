@@ -141,6 +141,8 @@ class ImapReader:
         except (Broken, Garbage, Refused, Unready) as error:
             self._drop()
             raise unreadable(error) from error
+        except GeneratorExit:
+            raise  # the caller has read enough, between two commands
         except BaseException:
             self._drop()
             raise
