@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from fairpost.engine.doubts import resolve_doubts
-from fairpost.maintenance.mailboxes import MailboxWatch, ReaderOptions
+from fairpost.maintenance.mailboxes import TIMES_STUCK_MAX, MailboxWatch, ReaderOptions
 from fairpost.maintenance.returns import take_in
 from fairpost.model.account import Account, AccountStatus, Limits, MailboxState
 from fairpost.model.email import Outgoing
@@ -192,6 +192,33 @@ async def test_numbers_that_are_no_longer_valid_are_read_again_and_count_once(re
     await reads.has_bounced(second)
     assert await reads.findings() == 2
     assert (await reads.day_bounces())[0] == 2
+
+
+async def test_a_server_whose_numbers_went_back_is_read_again(reads: Reads) -> None:
+    id_ = await reads.sent()
+    watch = await reads.engine()
+    reads.server.inbox.uid_next = 100
+    await watch.step()
+    await reads.idles()
+    await watch.stop()
+    reads.server.inbox.uid_next = 50  # restored from a backup
+    reads.server.inbox.add(await reads.dead(id_))
+    await (await reads.engine("two")).step()
+    await reads.has_bounced(id_)
+
+
+async def test_a_message_that_the_server_never_delivers_is_passed_over(
+    reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairpost.maintenance.mailboxes.FIRST_S", 0.001)
+    id_ = await reads.sent()
+    await (await reads.engine()).step()
+    await reads.idles()
+    connections = reads.server.connections
+    reads.server.inbox.broken.add(reads.server.inbox.add(b"Subject: broken\r\n\r\n"))
+    reads.server.inbox.add(await reads.dead(id_))
+    await reads.has_bounced(id_)
+    assert reads.server.connections == connections + TIMES_STUCK_MAX
 
 
 async def test_another_mailbox_begins_at_its_own_present(reads: Reads) -> None:

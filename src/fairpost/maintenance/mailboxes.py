@@ -37,6 +37,7 @@ LOOK_AGAIN = timedelta(minutes=30)  # even if the server tells of no news
 TURN = timedelta(seconds=30)  # of a mailbox that has more to read, while others wait for theirs
 TROUBLE_S = 5.0  # a database that is not responding
 FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # between attempts after failures
+TIMES_STUCK_MAX = 8  # two hours or so
 ASK_AFTER = (10, 60, 300, 1_800)  # seconds after a doubt was noticed: servers may file sent mail late
 
 MakeReader = Callable[[Account], MailboxReader | None]
@@ -159,6 +160,8 @@ class Reading:
         self._position: Position | None = held.position
         self._looked_at = held.looked_at
         self._failures = held.failures
+        self._stuck_before: Position | None = None
+        self._times_stuck = 0
 
     async def run(self) -> None:
         """Raises NoLongerOurs."""
@@ -170,6 +173,7 @@ class Reading:
                 await self._read(account)
                 return
             except Unreadable as error:
+                self._pass_over(error)
                 await self._rest(account, error)
             except FairpostError as error:
                 lasting = Unreadable("account.read_login_refused", str(error), is_lasting=True)
@@ -220,6 +224,14 @@ class Reading:
         except Exception as error:
             if not is_about_data(error):
                 raise
+            task_failed("mailboxes", error, self._log)
+
+    def _pass_over(self, error: Unreadable) -> None:
+        """Leaves out a message that the server has failed to deliver for hours, so that those after it are read."""
+        self._times_stuck = self._times_stuck + 1 if error.beyond == self._stuck_before else 1
+        self._stuck_before = error.beyond
+        if error.beyond is not None and self._times_stuck >= TIMES_STUCK_MAX:
+            self._position = error.beyond
             task_failed("mailboxes", error, self._log)
 
     async def _wait(self, reader: MailboxReader) -> None:

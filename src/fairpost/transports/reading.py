@@ -21,13 +21,16 @@ class Found:
 
 
 class Unreadable(Exception):
-    """The mailbox cannot be read now. `code`: of a reason. `is_lasting`: only a change of its settings will help."""
+    """The mailbox cannot be read now. `code`: of a reason. `is_lasting`: only a change of its settings will help.
+    `beyond`: where reading would continue without the message that was being fetched.
+    """
 
     def __init__(self, code: str, why: str, *, is_lasting: bool = False, advice: str = "") -> None:
         super().__init__(why)
         self.code = code
         self.is_lasting = is_lasting
         self.advice = advice
+        self.beyond: Position | None = None
 
 
 class MailboxReader(Protocol):
