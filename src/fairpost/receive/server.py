@@ -26,6 +26,7 @@ MESSAGE_BYTES_MAX = 26_214_400  # reports may include the whole message; only th
 COMMAND_BYTES_MAX = 4_096
 RECIPIENTS_MAX = 100
 CONNECTIONS_MAX = 100
+CONNECTIONS_PER_HOST_MAX = 50
 IDLE_S_MAX = 120
 TAKE_S_MAX = 30
 
@@ -124,11 +125,21 @@ class _Connection(SMTP):
 
     async def push(self, status: Any) -> None:
         """Sends a reply. All replies pass through here, including the greeting."""
-        is_too_many = not self._greeted and len(self._handler.connections) > CONNECTIONS_MAX
+        is_too_many = not self._greeted and self._is_one_too_many()
         self._greeted = True
         await super().push("421 4.3.2 Too many connections" if is_too_many else status)
         if is_too_many and self.transport is not None:
             self.transport.close()
+
+    def _is_one_too_many(self) -> bool:
+        others = self._handler.connections
+        of_host = sum(each.host == self.host for each in others)
+        return len(others) > CONNECTIONS_MAX or of_host > CONNECTIONS_PER_HOST_MAX
+
+    @property
+    def host(self) -> str | None:
+        peer = self.session.peer if self.session is not None else None
+        return peer[0] if isinstance(peer, tuple) else None
 
     def replies(self, status: str, recipients: int) -> str:
         return status
