@@ -19,6 +19,7 @@ class Folder:
     uid_next: int = 1
     flag: str = ""
     messages: dict[int, bytes] = field(default_factory=dict)
+    broken: set[int] = field(default_factory=set)  # these messages cut the connection
     arrived: set[asyncio.Event] = field(default_factory=set)  # of the clients that idle on it
 
     def add(self, raw: bytes) -> int:
@@ -213,6 +214,8 @@ class Conversation:
         assert self._folder is not None
         found = re.fullmatch(r"UID FETCH (\d+) \(UID BODY\.PEEK\[\]<0\.(\d+)>\)", rest)
         assert found is not None, rest
+        if int(found[1]) in self._folder.broken:
+            raise Over
         raw = self._folder.messages.get(int(found[1]))
         if raw is not None:
             part = raw[: int(found[2])]

@@ -5,11 +5,14 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
+import asyncpg
 import pytest
 
 from fairpost.engine.doubts import resolve_doubts
-from fairpost.maintenance.mailboxes import MailboxWatch, ReaderOptions
+from fairpost.maintenance.mailboxes import TIMES_STUCK_MAX, MailboxWatch, ReaderOptions
+from fairpost.maintenance.returns import take_in
 from fairpost.model.account import Account, AccountStatus, Limits, MailboxState
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import EmailId
@@ -191,6 +194,33 @@ async def test_numbers_that_are_no_longer_valid_are_read_again_and_count_once(re
     assert (await reads.day_bounces())[0] == 2
 
 
+async def test_a_server_whose_numbers_went_back_is_read_again(reads: Reads) -> None:
+    id_ = await reads.sent()
+    watch = await reads.engine()
+    reads.server.inbox.uid_next = 100
+    await watch.step()
+    await reads.idles()
+    await watch.stop()
+    reads.server.inbox.uid_next = 50  # restored from a backup
+    reads.server.inbox.add(await reads.dead(id_))
+    await (await reads.engine("two")).step()
+    await reads.has_bounced(id_)
+
+
+async def test_a_message_that_the_server_never_delivers_is_passed_over(
+    reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairpost.maintenance.mailboxes.FIRST_S", 0.001)
+    id_ = await reads.sent()
+    await (await reads.engine()).step()
+    await reads.idles()
+    connections = reads.server.connections
+    reads.server.inbox.broken.add(reads.server.inbox.add(b"Subject: broken\r\n\r\n"))
+    reads.server.inbox.add(await reads.dead(id_))
+    await reads.has_bounced(id_)
+    assert reads.server.connections == connections + TIMES_STUCK_MAX
+
+
 async def test_another_mailbox_begins_at_its_own_present(reads: Reads) -> None:
     id_ = await reads.sent()
     watch = await reads.engine()
@@ -264,6 +294,42 @@ async def test_a_connection_that_breaks_in_the_middle_misses_nothing(
     reads.server.inbox.add(await reads.dead(id_))
     await reads.has_bounced(id_)
     assert await reads.findings() == 1
+
+
+async def test_a_mailbox_with_much_to_read_takes_turns_over_one_connection(
+    reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairpost.maintenance.mailboxes.TURN", timedelta(0))
+    ids = [await reads.sent() for _ in range(3)]
+    await (await reads.engine()).step()
+    await reads.idles()
+    connections, commands = reads.server.connections, len(reads.server.commands)
+    for id_ in ids:
+        reads.server.inbox.add(await reads.dead(id_))
+    for id_ in ids:
+        await reads.has_bounced(id_)
+    await reads.idles()
+    assert reads.server.connections == connections
+    looks = [each for each in reads.server.commands[commands:] if each.startswith("EXAMINE")]
+    assert len(looks) >= len(ids)
+    assert await reads.findings() == len(ids)
+
+
+async def test_a_message_that_cannot_be_stored_does_not_keep_the_next_one_from_being_read(
+    reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refusing(store: Store, raw: bytes, **more: Any) -> object:
+        if b"unstorable" in raw:
+            raise asyncpg.ProgramLimitExceededError("index row size exceeds the maximum")
+        return await take_in(store, raw, **more)
+
+    monkeypatch.setattr("fairpost.maintenance.mailboxes.take_in", refusing)
+    id_ = await reads.sent()
+    await (await reads.engine()).step()
+    await reads.idles()
+    reads.server.inbox.add(b"Subject: unstorable\r\n\r\nhi")
+    reads.server.inbox.add(await reads.dead(id_))
+    await reads.has_bounced(id_)
 
 
 async def test_reading_ends_when_it_is_switched_off(reads: Reads) -> None:

@@ -122,6 +122,16 @@ async def test_a_mail_that_is_not_committed_gets_451_and_another_try(
     assert await post.state(id_) == "bounced"
 
 
+async def test_one_host_cannot_take_every_connection(
+    receivers: tuple[Receiver, Receiver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairpost.receive.server.CONNECTIONS_PER_HOST_MAX", 2)
+    opened = [await asyncio.open_connection("127.0.0.1", receivers[0].port) for _ in range(3)]
+    assert [(await reader.readline())[:3] for reader, _ in opened] == [b"220", b"220", b"421"]
+    for _, writer in opened:
+        writer.close()
+
+
 async def test_a_mail_that_is_too_big_is_refused_and_the_next_one_taken(
     post: Post, receivers: tuple[Receiver, Receiver]
 ) -> None:

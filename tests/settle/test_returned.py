@@ -367,6 +367,20 @@ async def test_strangers_cannot_fill_the_table(post: Post) -> None:
     assert kept["has_newest"]
 
 
+async def test_an_address_of_any_length_can_be_stored_or_is_left_out(post: Post) -> None:
+    roll = random.Random(25)
+    letters = "".join(roll.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=3_000))
+    labels = ["".join(chr(roll.randrange(0x20000, 0x2A000)) for _ in range(60)) for _ in range(9)]
+    wide = "ann@" + ".".join(labels)  # still longer as ASCII
+    for address, findings in ((f"{letters}@people.example", 0), (wide, 0), (wide[:300], 1)):
+        taken = await take_in(post.store, report("5.1.1", DEAD, recipient=address), now=NOW)
+        assert len(taken.findings) == findings
+    id_ = await post.sent()
+    raw = mail("Yes.").replace(b"ann@people.example", wide[:300].encode())
+    await take_in(post.store, raw, now=NOW, recipients=[await post.path(id_)])
+    assert await post.store.value("SELECT max(length(author)) FROM fairpost.replies") == 320
+
+
 async def test_returned_mail_is_removed_by_erasure_and_retention(post: Post) -> None:
     id_ = await post.sent()
     await post.bounce(id_)

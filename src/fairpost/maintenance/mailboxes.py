@@ -24,7 +24,7 @@ from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.store import mailbox_reads
 from fairpost.store.mailbox_reads import HeldMailbox, NoLongerOurs
 from fairpost.store.store import Store
-from fairpost.store.trouble import is_trouble
+from fairpost.store.trouble import is_about_data, is_trouble
 from fairpost.system import chance, clock
 from fairpost.system.failpoints import failpoint
 from fairpost.transports.reading import MailboxReader, Position, Unreadable
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 TAKE_S = 5.0
 LOOK_AGAIN = timedelta(minutes=30)  # even if the server reports no changes
+TURN = timedelta(seconds=30)  # of a mailbox that has more to read, while others wait
 TROUBLE_S = 5.0  # a database that is not responding
 FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # between attempts after failures
+TIMES_STUCK_MAX = 8  # two hours or so
 ASK_AFTER = (10, 60, 300, 1_800)  # seconds after a doubt was noticed: servers may file sent mail late
 
 MakeReader = Callable[[Account], MailboxReader | None]
@@ -104,7 +106,7 @@ class MailboxWatch:
 
     async def _read(self, held: HeldMailbox) -> None:
         """Reads a mailbox until another engine takes it over, or the task is cancelled."""
-        reading = Reading(self._store, held, self._make_reader, self._options, self._active)
+        reading = Reading(self._store, held, self._make_reader, self._options, self._active, self._log)
         try:
             await reading.run()
         except (NoLongerOurs, NotFound):
@@ -153,12 +155,15 @@ class Reading:
         make_reader: MakeReader,
         options: ReaderOptions,
         active: asyncio.Semaphore,
+        log: Log,
     ) -> None:
         self._store, self._held, self._make_reader = store, held, make_reader
-        self._options, self._active = options, active
+        self._options, self._active, self._log = options, active, log
         self._position: Position | None = held.position
         self._looked_at = held.looked_at
         self._failures = held.failures
+        self._stuck_before: Position | None = None
+        self._times_stuck = 0
 
     async def run(self) -> None:
         """Raises NoLongerOurs."""
@@ -170,6 +175,7 @@ class Reading:
                 await self._read(account)
                 return
             except Unreadable as error:
+                self._pass_over(error)
                 await self._rest(account, error)
             except FairpostError as error:
                 lasting = Unreadable("account.read_login_refused", str(error), is_lasting=True)
@@ -183,29 +189,52 @@ class Reading:
         try:
             while True:
                 async with self._active:
-                    await self._look(account, reader)
-                await self._wait(reader)
+                    is_done = await self._look(account, reader)
+                if is_done:
+                    await self._wait(reader)
         finally:
             await reader.close()
 
-    async def _look(self, account: Account, reader: MailboxReader) -> None:
+    async def _look(self, account: Account, reader: MailboxReader) -> bool:
+        """Returns False if its turn was over before all was read. The next look goes on from there."""
         begun_at = clock.now()
         mailbox = Mailbox(account_id=account.id, address=account.address)
         async with aclosing(reader.look(self._position, since=self._looked_at or begun_at)) as found:
             async for each in found:
                 if each.raw is not None:
                     failpoint("mail_fetched")
-                    await take_in(
-                        self._store,
-                        each.raw,
-                        now=clock.now(),
-                        mailbox=mailbox,
-                        reply_stops=self._options.reply_stops,
-                        also=partial(mailbox_reads.advance, held=self._held, position=each.position),
-                    )
-                self._position = each.position
+                    await self._take_in(each.raw, mailbox, each.position)
+                is_new, self._position = each.position != self._position, each.position
+                if is_new and clock.now() > begun_at + TURN:
+                    await mailbox_reads.advance(self._store, self._held, self._position)
+                    return False
         await mailbox_reads.looked(self._store, self._held, self._position, begun_at=begun_at)
         self._looked_at, self._failures = begun_at, 0
+        return True
+
+    async def _take_in(self, raw: bytes, mailbox: Mailbox, position: Position) -> None:
+        """A message that cannot be stored is left out: it must not end the reading of all that follow."""
+        try:
+            await take_in(
+                self._store,
+                raw,
+                now=clock.now(),
+                mailbox=mailbox,
+                reply_stops=self._options.reply_stops,
+                also=partial(mailbox_reads.advance, held=self._held, position=position),
+            )
+        except Exception as error:
+            if not is_about_data(error):
+                raise
+            task_failed("mailboxes", error, self._log)
+
+    def _pass_over(self, error: Unreadable) -> None:
+        """Leaves out a message that the server has failed to deliver for hours, so that those after it are read."""
+        self._times_stuck = self._times_stuck + 1 if error.beyond == self._stuck_before else 1
+        self._stuck_before = error.beyond
+        if error.beyond is not None and self._times_stuck >= TIMES_STUCK_MAX:
+            self._position = error.beyond
+            task_failed("mailboxes", error, self._log)
 
     async def _wait(self, reader: MailboxReader) -> None:
         assert self._looked_at is not None

@@ -23,6 +23,7 @@ MESSAGE_BYTES_MAX = 26_214_400  # reports may include the whole message; only th
 COMMAND_BYTES_MAX = 4_096
 RECIPIENTS_MAX = 100
 CONNECTIONS_MAX = 100
+CONNECTIONS_PER_HOST_MAX = 50
 IDLE_S_MAX = 120
 TAKE_S_MAX = 30
 
@@ -66,7 +67,9 @@ class _Connection(Served):
         self._handler = handler
 
     async def refusal(self) -> str | None:
-        is_too_many = len(self._handler.connections) > CONNECTIONS_MAX
+        others = self._handler.connections
+        of_host = sum(each.host == self.host for each in others)
+        is_too_many = len(others) > CONNECTIONS_MAX or of_host > CONNECTIONS_PER_HOST_MAX
         return "421 4.3.2 Too many connections" if is_too_many else None
 
     def replies(self, status: str, recipients: int) -> str:

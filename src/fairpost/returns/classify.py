@@ -14,6 +14,7 @@ from fairpost.model.report import Reply, Step
 from fairpost.policy.replies import Meaning, ReplyClass, Scope, is_switched_off, meaning
 from fairpost.policy.reply_rules import AFTER_RECIPIENTS
 from fairpost.returns import people
+from fairpost.returns.addresses import CHARS_MAX
 from fairpost.returns.complaints import OF_PEOPLE, read_complaint
 from fairpost.returns.delivery_status import Group, groups_in, groups_in_text
 from fairpost.returns.mail import MESSAGES, Headers, Mail, read_mail
@@ -70,6 +71,7 @@ class Returned:
 
 
 MESSAGE_IDS_MAX = 20
+RECIPIENTS_MAX = 100
 REPLY_CHARS_MAX = 500
 _FULL = "email.mailbox_full"
 _OF_MAILBOXES = frozenset({"email.address_unknown", "email.address_refused"})
@@ -91,7 +93,9 @@ def classify(raw: bytes, *, now: datetime) -> Returned:
     mail = read_mail(raw)
     results = (read(mail, now) for read in _READERS)
     found = next((each for each in results if each), Returned(kind=Kind.OTHER))
-    return replace(found, message_ids=_message_ids(mail, found.returned), sender=sender_of(mail))
+    recipients = [each for each in found.recipients if len(each.address) <= CHARS_MAX][:RECIPIENTS_MAX]
+    ids = _message_ids(mail, found.returned)
+    return replace(found, recipients=tuple(recipients), message_ids=ids, sender=sender_of(mail))
 
 
 def _message_ids(mail: Mail, returned: Headers | None) -> tuple[str, ...]:

@@ -65,6 +65,11 @@ class Served(SMTP):
             self.transport.abort()
         return self.conversation()
 
+    @property
+    def host(self) -> str | None:
+        peer = self.session.peer if self.session is not None else None
+        return peer[0] if isinstance(peer, tuple) else None
+
     async def refusal(self) -> str | None:
         """Return the greeting for a client that is not served."""
         return None

@@ -145,6 +145,11 @@ def is_trouble(error: BaseException) -> bool:
     return isinstance(error, DatabaseUnavailable) or trouble_of(error) is not None
 
 
+def is_about_data(error: BaseException) -> bool:
+    """Return whether the database cannot store these values, however often they are sent."""
+    return isinstance(error, (asyncpg.DataError, asyncpg.ProgramLimitExceededError))
+
+
 def is_away(error: BaseException) -> bool:
     """Return whether no database answers, or none that accepts our login."""
     trouble = trouble_of(error)

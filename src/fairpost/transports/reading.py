@@ -21,13 +21,16 @@ class Found:
 
 
 class Unreadable(Exception):
-    """The mailbox cannot be read now. `code` is a reason code. `is_lasting` means that only a change of its settings helps."""
+    """The mailbox cannot be read now. `code` is a reason code. `is_lasting` means that only a change of its settings helps.
+    `beyond` is the position from which reading would continue without the message that was being fetched.
+    """
 
     def __init__(self, code: str, why: str, *, is_lasting: bool = False, advice: str = "") -> None:
         super().__init__(why)
         self.code = code
         self.is_lasting = is_lasting
         self.advice = advice
+        self.beyond: Position | None = None
 
 
 class MailboxReader(Protocol):

@@ -1,7 +1,7 @@
 """Reads the mailbox of an SMTP account by IMAP, with the account's login. Opens folders for reading only.
 
-The position is the last UID that was read, which is valid as long as the folder's UIDVALIDITY is the same. Otherwise
-the server has renumbered its messages, and what arrived since the last look is read again.
+The position is the last UID that was read, which is valid as long as the folder's UIDVALIDITY is the same and the next
+UID is higher. Otherwise the server has renumbered its messages, and what arrived since the last look is read again.
 """
 
 import asyncio
@@ -77,14 +77,22 @@ class ImapReader:
             if position is None or position.get("where") != self._where:
                 yield Found(self._at(folder, await _newest(connection, folder)))
                 return
-            if position.get("uid_validity") != folder.uid_validity:
+            if position.get("uid_validity") != folder.uid_validity or _is_ahead(position, folder):
                 windows = _again(connection, folder, since)
             else:
                 windows = _after(connection, folder, int(position["uid"]))
             async for uids, end in windows:
                 for uid in uids:
-                    yield Found(self._at(folder, uid), await connection.fetch(uid, bytes_max=MAIL_BYTES_MAX))
+                    yield await self._fetched(connection, self._at(folder, uid))
                 yield Found(self._at(folder, end))
+
+    async def _fetched(self, connection: Connection, position: Position) -> Found:
+        try:
+            async with self._reported():
+                return Found(position, await connection.fetch(int(position["uid"]), bytes_max=MAIL_BYTES_MAX))
+        except Unreadable as error:
+            error.beyond = position
+            raise
 
     async def wait(self) -> bool:
         async with self._reported():
@@ -141,6 +149,8 @@ class ImapReader:
         except (Broken, Garbage, Refused, Unready) as error:
             self._drop()
             raise unreadable(error) from error
+        except GeneratorExit:
+            raise  # the caller has read enough, between two commands
         except BaseException:
             self._drop()
             raise
@@ -163,6 +173,11 @@ def unreadable(error: Exception) -> Unreadable:
             return Unreadable("account.read_refused", str(error))
         case _:
             return Unreadable("account.read_unreachable", str(error))
+
+
+def _is_ahead(position: Position, folder: Folder) -> bool:
+    """Returns whether the server's numbers went back, as after it was restored from a backup."""
+    return folder.uid_next is not None and int(position["uid"]) >= folder.uid_next
 
 
 async def _newest(connection: Connection, folder: Folder) -> int:

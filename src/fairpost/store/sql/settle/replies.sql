@@ -16,7 +16,7 @@ BEGIN
     END IF;
     INSERT INTO fairpost.replies (conversation_id, workspace, email_id, account_id, kind, mail, author, from_name, from_address, to_addresses, subject, sent_at, at,
         message_id, in_reply_to, refs, text_body, html_body, is_cut)
-    SELECT conversation, p_workspace, p_email, sender, m.kind, m.mail, fairpost.normalize_address(m.from_address), m.from_name, m.from_address, m.to_addresses, m.subject, m.sent_at, p_now,
+    SELECT conversation, p_workspace, p_email, sender, m.kind, m.mail, left(fairpost.normalize_address(m.from_address), 320), m.from_name, m.from_address, m.to_addresses, m.subject, m.sent_at, p_now,
         m.message_id, m.in_reply_to, m.refs, m.text, m.html, m.is_cut
     FROM jsonb_to_record(p_mail) m(kind text, mail text, from_name text, from_address text, to_addresses text[], subject text, sent_at timestamptz, message_id text, in_reply_to text, refs text[],
         text text, html text, is_cut boolean)

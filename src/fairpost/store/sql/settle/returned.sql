@@ -76,7 +76,7 @@ BEGIN
             finding.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered', 'delayed', 'delivered'), t) m;
         written := NULL;
         INSERT INTO fairpost.returned AS r (workspace, email_id, address, effect, reason, params, source, account_id, back_on, at)
-        VALUES (found.workspace, found.email_id, coalesce(found.address, fairpost.normalize_address(finding.address)), finding.effect, finding.reason,
+        VALUES (found.workspace, found.email_id, coalesce(found.address, left(fairpost.normalize_address(finding.address), 320)), finding.effect, finding.reason,
             fairpost.shortened(coalesce(finding.params, '{}')), p_source, p_account, finding.back_on, t)
         ON CONFLICT DO NOTHING RETURNING r.* INTO written;
         IF written.email_id IS NOT NULL THEN
@@ -87,7 +87,7 @@ BEGIN
         IF found.email_id IS NOT NULL AND p_mail IS NOT NULL THEN
             PERFORM fairpost.keep_reply(found.email_id, found.workspace, found.address, p_account, p_mail, t);
         END IF;
-        RETURN QUERY SELECT found.email_id, found.workspace, coalesce(found.address, fairpost.normalize_address(finding.address)), finding.effect, written.id IS NOT NULL;
+        RETURN QUERY SELECT found.email_id, found.workspace, coalesce(found.address, left(fairpost.normalize_address(finding.address), 320)), finding.effect, written.id IS NOT NULL;
     END LOOP;
 END $$;
 
