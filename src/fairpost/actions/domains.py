@@ -146,14 +146,18 @@ def _as_stored(finding: Finding) -> dict[str, Any]:
 async def _hosts(store: Store, request: CheckDomain, domain: Domain) -> list[SendingHost]:
     """Returns the servers of accounts with an address in the domain or below it, and what they offer.
 
-    These are accounts of the workspace, and of pools that are lent to it once it has proven the domain.
+    These are accounts of the workspace, and of pools that are lent to it once it has proven the domain. Those of a
+    subdomain that the workspace has added as well are left to the subdomain's own check.
     """
+    known = [each.domain for each in await workspaces.domains(store, request.workspace)]
+    below = tuple(f".{each}" for each in known if each.endswith(f".{domain.domain}"))
     workspace = await workspaces.workspace_named(store, request.workspace)
     serving = workspace.pools if domain.proven_at is not None else ()
     servers: dict[tuple[str, str], Account] = {}
     for account in await store.accounts(workspace=request.workspace, serving=serving):
         at = domain_of(account.address)
-        if isinstance(account.transport, ServerSettings) and f".{at}".endswith(f".{domain.domain}"):
+        is_here = f".{at}".endswith(f".{domain.domain}") and not f".{at}".endswith(below)
+        if isinstance(account.transport, ServerSettings) and is_here:
             host = kind_of(account.transport).sending_host(account.transport)
             envelope = (kind_of(account.transport).bounce_domain(account.transport) or at).lower()
             if host is not None:

@@ -382,7 +382,7 @@ _TLS = {
 def _tls(domain: str, hosts: Sequence[SendingHost]) -> Iterator[Finding]:
     """Judge the worst of the servers that were asked."""
     for tls, (code, grade) in _TLS.items():
-        found = [host.name for host in hosts if host.tls is tls]
+        found = dict.fromkeys(host.name for host in hosts if host.tls is tls)
         if found:
             yield Finding(what="tls", grade=grade, reason=Reason(code, domain=domain, hosts=", ".join(found)))
             return
