@@ -149,17 +149,17 @@ async def test_a_check_tells_the_health_of_the_domain_and_what_to_publish(api: A
         data = (await client.post("/v1/domains/shop.test/check")).json()["data"]
     assert data["health"] == "bad"
     grades = {each["what"]: each["grade"] for each in data["findings"]}
-    assert grades == {"spf": "bad", "dkim": "bad", "dmarc": "good", "mx": "warning"}
+    assert grades == {"spf": "bad", "dkim": "bad", "dmarc": "bad", "mx": "warning"}
     spf = next(each for each in data["findings"] if each["what"] == "spf")
     assert spf["record"]["name"] == "shop.test"
     bad = await workspaces.bad_health(api.store, "acme", ["news.shop.test", "elsewhere.test"])
-    assert bad == [("shop.test", ["spf", "dkim"])]
+    assert bad == [("shop.test", ["spf", "dkim", "dmarc"])]
 
 
 @pytest.mark.usefixtures("workspace")
 async def test_a_subdomain_is_signed_by_the_key_of_its_parent(api: Api, client: httpx.AsyncClient) -> None:
     assert (await client.put("/v1/domains/news.shop.test")).status_code == 201
-    selector, records = await made(client)
+    selector, records = await made(client, "rsa")
 
     async def dkim() -> tuple[str, list[str]]:
         async with nameserver(zone(records)) as server:

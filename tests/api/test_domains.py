@@ -2,8 +2,14 @@
 
 import httpx2 as httpx
 
+from fairpost.actions.acting import Actor, Done
+from fairpost.actions.domains import CheckDomain, check
+from fairpost.model.account import Limits
+from fairpost.store import workspaces
+from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api
 from tests.providers.test_domain_proof import nameserver, texts
+from tests.providers.test_domain_records import zone
 
 EMAIL = {"to": "ann@example.com", "subject": "Hello", "text": "Hi"}
 
@@ -53,3 +59,34 @@ async def test_a_domain_that_cannot_be_owned_is_refused(client: httpx.AsyncClien
         answer = await client.put(f"/v1/domains/{wrong}")
         assert answer.status_code == 422, (wrong, answer.text)
     assert (await client.post("/v1/domains/unclaimed.example/check")).status_code == 404
+
+
+async def test_spf_is_checked_for_the_domain_that_each_account_sends_from(api: Api) -> None:
+    domain = "xn--bcher-kva.example"
+    await api.workspace(domains=[domain])
+    for name, address in (("sales", "a@bücher.example"), ("news", f"a@news.{domain}"), ("other", "a@acme.example")):
+        await api.store.add_account(
+            f"acme/{name}",
+            address=address,
+            pool="acme/default",
+            limits=Limits(),
+            transport=SmtpSettings(host=f"{name}.relay.example", port=587),
+        )
+    records = {
+        (domain, "TXT"): ['"v=spf1 a:sales.relay.example -all"'],
+        (f"news.{domain}", "TXT"): ['"v=spf1 ip4:192.0.2.1 -all"'],
+        **{(f"{name}.relay.example", "A"): ["192.0.2.9"] for name in ("sales", "news", "other")},
+    }
+    own, below = (domain, "domain.spf_good"), (f"news.{domain}", "domain.spf_without_host")
+    async with nameserver(zone(records)) as dns:
+
+        async def found(name: str) -> list[tuple[object, str]]:
+            asked = CheckDomain(workspace="acme", domain=name, resolver=dns.resolver)
+            checked = await check(Actor(who="test"), asked, api.store)
+            assert isinstance(checked, Done)
+            return [(e.reason.params["domain"], e.reason.code) for e in checked.value.findings if e.what == "spf"]
+
+        assert await found(domain) == [own, below]
+        await workspaces.add_domain(api.store, "acme", f"news.{domain}")
+        assert await found(domain) == [own], "the subdomain has a check of its own"
+        assert await found(f"news.{domain}") == [below]

@@ -303,6 +303,13 @@ def test_addresses_of_own_servers_have_names_that_lead_back() -> None:
     looked = replace(GOOD, hosts=(host("192.0.2.8", names=(nameless,)),))
     finding = next(each for each in judge("shop.example", looked, (), {}, now=NOW) if each.what == "ptr")
     assert finding.record == DnsRecord(name="8.2.0.192.in-addr.arpa", type="PTR", value="mail.shop.example.")
+    for named, record in (
+        ("x.other.example", DnsRecord(name="8.2.0.192.in-addr.arpa", type="PTR", value="mail.shop.example.")),
+        ("mx.shop.example", DnsRecord(name="mx.shop.example", type="A", value="192.0.2.8")),
+    ):
+        looked = replace(GOOD, hosts=(host("192.0.2.8", names=(replace(nameless, name=named),)),))
+        finding = next(each for each in judge("shop.example", looked, (), {}, now=NOW) if each.what == "ptr")
+        assert finding.record == record, "the name of another organisation cannot be made to lead back"
 
 
 def test_the_worst_server_decides_about_tls() -> None:

@@ -16,6 +16,7 @@ from fairpost.model.mailbox import HeaderFields
 from fairpost.model.prospect import Prospect
 from fairpost.model.reason import Reason, Value
 from fairpost.policy.companies import PUBLIC
+from fairpost.providers.domain_proof import domain_of
 from fairpost.quality.findings import Level
 from fairpost.store import campaigns, header_fields, templates, workspace_settings, workspaces
 from fairpost.store.campaigns import Draft
@@ -219,7 +220,7 @@ async def _faulty(store: Store, campaign: Campaign, *, public_url: str) -> list[
 async def _unhealthy(store: Store, campaign: Campaign) -> list[Reason]:
     """Returns warnings about the campaign's From domains, from their latest checks."""
     accounts = await store.accounts(serving=[campaign.route])
-    domains = {account.address.rpartition("@")[2].lower() for account in accounts}
+    domains = {domain_of(account.address) for account in accounts}
     bad = await workspaces.bad_health(store, campaign.workspace, domains)
     about = {"name": campaign.name, "workspace": campaign.workspace}
     return [
@@ -231,7 +232,7 @@ async def _unhealthy(store: Store, campaign: Campaign) -> list[Reason]:
 async def _unchecked(store: Store, campaign: Campaign) -> list[Reason]:
     """Returns warnings about From domains of the workspace's own accounts that were never checked."""
     accounts = await store.accounts(serving=[campaign.route])
-    own = {a.address.rpartition("@")[2].lower() for a in accounts if a.workspace == campaign.workspace}
+    own = {domain_of(account.address) for account in accounts if account.workspace == campaign.workspace}
     about = {"name": campaign.name, "workspace": campaign.workspace}
     found = await workspaces.unchecked(store, campaign.workspace, own - PUBLIC)
     return [Reason("campaign.domain_unchecked", **about, domain=domain) for domain in found]

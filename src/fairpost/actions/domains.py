@@ -13,7 +13,7 @@ from fairpost.model.transport import ServerSettings, Tls
 from fairpost.model.workspace import Domain
 from fairpost.policy.dkim_records import Published, published
 from fairpost.policy.domain_health import Finding, SendingHost, judge
-from fairpost.providers.domain_proof import Proof, WrongDomain, find_proof, provable_domain
+from fairpost.providers.domain_proof import Proof, WrongDomain, domain_of, find_proof, provable_domain
 from fairpost.providers.domain_records import look_at
 from fairpost.providers.lookups import look_up
 from fairpost.store import dkim, workspaces
@@ -144,18 +144,22 @@ def _as_stored(finding: Finding) -> dict[str, Any]:
 
 
 async def _hosts(store: Store, request: CheckDomain, domain: Domain) -> list[SendingHost]:
-    """Returns the servers of accounts with an address in the domain, and what they offer.
+    """Returns the servers of accounts with an address in the domain or below it, and what they offer.
 
-    These are accounts of the workspace, and of pools that are lent to it once it has proven the domain.
+    These are accounts of the workspace, and of pools that are lent to it once it has proven the domain. Those of a
+    subdomain that the workspace has added as well are left to the subdomain's own check.
     """
+    known = [each.domain for each in await workspaces.domains(store, request.workspace)]
+    below = tuple(f".{each}" for each in known if each.endswith(f".{domain.domain}"))
     workspace = await workspaces.workspace_named(store, request.workspace)
     serving = workspace.pools if domain.proven_at is not None else ()
     servers: dict[tuple[str, str], Account] = {}
     for account in await store.accounts(workspace=request.workspace, serving=serving):
-        at = f".{account.address.rpartition('@')[2].lower()}"
-        if isinstance(account.transport, ServerSettings) and at.endswith(f".{domain.domain}"):
+        at = domain_of(account.address)
+        is_here = f".{at}".endswith(f".{domain.domain}") and not f".{at}".endswith(below)
+        if isinstance(account.transport, ServerSettings) and is_here:
             host = kind_of(account.transport).sending_host(account.transport)
-            envelope = (kind_of(account.transport).bounce_domain(account.transport) or "").lower()
+            envelope = (kind_of(account.transport).bounce_domain(account.transport) or at).lower()
             if host is not None:
                 servers.setdefault((host, envelope if envelope != domain.domain else ""), account)
     return list(

@@ -355,22 +355,20 @@ def _ptr(domain: str, hosts: Sequence[SendingHost]) -> Iterator[Finding]:
         yield Finding(what="ptr", grade=Grade.GOOD, reason=Reason("domain.ptr_good", domain=domain))
     elif wrong.error:
         yield _unknown("ptr", domain, wrong.error)
-    elif wrong.name:
-        reason = Reason("domain.ptr_unconfirmed", domain=domain, address=wrong.address, name=wrong.name)
-        kind = "AAAA" if ":" in wrong.address else "A"
-        yield Finding(
-            what="ptr",
-            grade=Grade.WARNING,
-            reason=reason,
-            record=DnsRecord(name=wrong.name, type=kind, value=wrong.address),
-        )
     else:
         host = next(host for host in hosts if wrong in host.names)
-        reason = Reason("domain.ptr_missing", domain=domain, address=wrong.address)
-        name = f"{ip_address(wrong.address).reverse_pointer}"
-        target = f"mail.{domain}." if is_address(host.name) else f"{host.name}."
-        record = DnsRecord(name=name, type="PTR", value=target)
-        yield Finding(what="ptr", grade=Grade.WARNING, reason=reason, record=record)
+        code = "domain.ptr_unconfirmed" if wrong.name else "domain.ptr_missing"
+        told = {"name": wrong.name} if wrong.name else {}
+        reason = Reason(code, domain=domain, address=wrong.address, **told)
+        yield Finding(what="ptr", grade=Grade.WARNING, reason=reason, record=_confirming(wrong, host, domain))
+
+
+def _confirming(wrong: NamedAddress, host: SendingHost, domain: str) -> DnsRecord:
+    """Return the record that confirms the name or, if the name is another organisation's, sets a different one."""
+    if wrong.name and organisation(wrong.name) in (organisation(domain), organisation(host.name)):
+        return DnsRecord(name=wrong.name, type="AAAA" if ":" in wrong.address else "A", value=wrong.address)
+    target = f"mail.{domain}." if is_address(host.name) else f"{host.name}."
+    return DnsRecord(name=ip_address(wrong.address).reverse_pointer, type="PTR", value=target)
 
 
 _TLS = {
@@ -384,7 +382,7 @@ _TLS = {
 def _tls(domain: str, hosts: Sequence[SendingHost]) -> Iterator[Finding]:
     """Judge the worst of the servers that were asked."""
     for tls, (code, grade) in _TLS.items():
-        found = [host.name for host in hosts if host.tls is tls]
+        found = dict.fromkeys(host.name for host in hosts if host.tls is tls)
         if found:
             yield Finding(what="tls", grade=grade, reason=Reason(code, domain=domain, hosts=", ".join(found)))
             return

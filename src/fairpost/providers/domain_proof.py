@@ -107,6 +107,14 @@ def provable_domain(domain: str) -> str:
     return name
 
 
+def domain_of(address: str) -> str:
+    """Returns the domain of an address as written in the DNS, or "" if it is no domain that can be owned."""
+    try:
+        return provable_domain(address.rpartition("@")[2])
+    except WrongDomain:
+        return ""
+
+
 def _ascii(domain: str) -> str:
     """Returns the domain in ASCII. Encoded names (xn--) must be valid IDNA.
 
