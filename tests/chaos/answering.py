@@ -1,6 +1,7 @@
-"""A process of the service, and another in its place whenever it is killed. Each is a fork of one that has loaded everything: there are many deaths.
+"""A process of the service, replaced whenever it is killed. Each is a fork of a process that has loaded everything,
+because many of them are killed.
 
-Usage: python -m tests.chaos.answering, with the settings in the environment. It tells its port; SIGTERM ends it.
+Usage: python -m tests.chaos.answering, with the settings in the environment. It prints its port; SIGTERM ends it.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from fairpost.startup.service import open_service
 
 @contextmanager
 def answering(settings: Mapping[str, str]) -> Iterator[int]:
-    """Its port."""
+    """Returns its port."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOST_", "PG"))}
     with subprocess.Popen(
         [sys.executable, "-m", __name__], env={**env, **settings}, stdout=subprocess.PIPE, text=True
@@ -52,7 +53,7 @@ def main() -> None:
     listener = listener_on("127.0.0.1", 0)
     app = build_app(None, log=to_stderr)
     built_in_portals()
-    gc.freeze()  # what is there now stays shared with the forks
+    gc.freeze()  # existing objects stay shared with the forks
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
     while pid := os.fork():

@@ -1,4 +1,5 @@
-"""A PgBouncer whose server can be changed under its clients. What serves all other tests is in tests/peers/pgbouncer.py."""
+"""A PgBouncer whose server can be replaced while clients are connected. The one for all other tests is in
+tests/peers/pgbouncer.py."""
 
 import subprocess
 import tempfile
@@ -37,7 +38,7 @@ class Bouncer:
         self.lead_to(url)
 
     def lead_to(self, url: str) -> None:
-        """To that server, once it is told to RELOAD."""
+        """Points it at that server, which takes effect with RELOAD."""
         options = parse_qs(urlsplit(url).query)
         self.ini.write_text(
             CONFIGURATION.format(
@@ -51,7 +52,7 @@ class Bouncer:
         )
 
     def order(self, command: str) -> None:
-        """PAUSE returns when no transaction is open any more."""
+        """PAUSE returns once no transaction is open."""
         where = ["-h", str(self._folder), "-p", str(PORT), "-U", str(self._user), "pgbouncer"]
         done = subprocess.run(
             [str(find_binaries().directory / "psql"), *where, "-c", command],
@@ -65,7 +66,7 @@ class Bouncer:
 
 @contextmanager
 def bouncer(url: str, data_dir: Path) -> Iterator[Bouncer]:
-    """It refuses to be root, as PostgreSQL does, and gets by in the same way."""
+    """It refuses to run as root, like PostgreSQL, and the same workaround applies."""
     program = require("pgbouncer")
     with tempfile.TemporaryDirectory(prefix="fpb") as folder:
         made = Bouncer(Path(folder), url)

@@ -1,6 +1,7 @@
 """Two real PostgreSQL servers, the second a standby of the first, and a door through which clients reach one of them.
 
-The door is a proxy on a Unix socket: it moves clients to the other server, cuts them off, or keeps them without an answer.
+The door is a proxy on a Unix socket: it moves clients to the other server, disconnects them, or leaves them without an
+answer.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from fairpost.system import clock
 from tests.chaos.driver import eventually, until
 from tests.chaos.processes import still_alive
 
-# Whatever is killed here, the machine keeps running and written data is not lost. So nothing waits for a disk.
+# Whatever is killed here, the machine keeps running, so written data is not lost, and nothing needs to wait for a disk.
 SETTINGS = {"shared_buffers": "64MB", "fsync": "off", "full_page_writes": "off", "max_connections": "60"}
 SOCKET = ".s.PGSQL.5432"
 USER = DATABASE = "fairpost"
@@ -40,7 +41,7 @@ def socket_dir_of(url: str) -> Path:
 
 
 async def ask(url: str, sql: str, *args: Any) -> Any:
-    """One value, on a connection of its own."""
+    """Returns one value, over a separate connection."""
     conn = await asyncpg.connect(url)
     try:
         return await conn.fetchval(sql, *args)
@@ -49,7 +50,7 @@ async def ask(url: str, sql: str, *args: Any) -> Any:
 
 
 async def kill(server: EmbeddedServer) -> None:
-    """The postmaster, and with it its processes."""
+    """Kills the postmaster, and with it its processes."""
     pid = server.status().pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -105,7 +106,7 @@ class Standby:
         assert await ask(self.url, "SELECT pg_promote()")
 
     async def fall_behind(self) -> None:
-        """From now on it hears nothing of the primary."""
+        """From now on it receives nothing from the primary."""
         conn = await asyncpg.connect(self.url)
         try:
             await conn.execute("ALTER SYSTEM SET primary_conninfo = ''")
@@ -123,7 +124,7 @@ class Standby:
 
 @dataclass
 class Door:
-    """Clients knock here; behind it is the server whose sockets are in `behind`."""
+    """Clients connect here. They reach the server whose sockets are in `behind`."""
 
     folder: Path
     behind: Path
@@ -154,7 +155,7 @@ class Door:
         self._inside.clear()
 
     def forget_all(self) -> None:
-        """As when a machine loses its power: who was inside hears nothing any more. Who comes now is served."""
+        """As if a machine lost power: existing clients hear nothing more, and new ones are served."""
         for writer in self._inside:
             assert isinstance(writer.transport, asyncio.ReadTransport)
             with suppress(RuntimeError):
@@ -226,7 +227,8 @@ class Clusters:
         self.killed_s = clock.monotonic()
 
     async def fail_over(self) -> float:
-        """The primary is killed, the standby promoted, and clients come there. When that was done, by our clock."""
+        """Kills the primary, promotes the standby, and lets clients connect to it. Returns when that was done, by our
+        clock."""
         await self.kill_primary()
         await self.standby.promote()
         self.door.lead_to(self.standby.socket_dir)

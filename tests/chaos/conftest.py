@@ -1,4 +1,4 @@
-"""A PostgreSQL server for those tests that kill it."""
+"""A PostgreSQL server for tests that kill it."""
 
 import asyncio
 import tempfile
@@ -26,7 +26,7 @@ def mortal() -> Iterator[EmbeddedServer]:
 
 
 async def database_on(server: EmbeddedServer) -> str:
-    """A database with the newest schema and nothing in it; its URL."""
+    """Returns the URL of an empty database with the newest schema."""
     url = await asyncio.to_thread(server.start)
     conn = await asyncpg.connect(url)
     name = f"chaos_{await conn.fetchval('SELECT count(*) FROM pg_database')}"

@@ -1,6 +1,7 @@
-"""A whole world of real processes (PostgreSQL, engines, a recording server), and deeds that break it, drawn from a seed.
+"""A complete set of real processes (PostgreSQL, engines, a recording server), and actions that break it, drawn from a
+seed.
 
-What may follow from a deed is noted when it is done; what did follow is judged in verdicts.py.
+The permitted consequences of an action are recorded when it happens; verdicts.py judges the actual ones.
 """
 
 import asyncio
@@ -37,10 +38,10 @@ POSTGRES_KILLS = int(os.environ.get("FAIRPOST_CHAOS_POSTGRES_KILLS", LONG_KILLS 
 LEASE_S = 3
 ALONE = ("--accounts-per-process", "1")
 ENGINE = ("--lease-s", str(LEASE_S), "--idle-s", "5")
-STUCK_S = 200.0  # only against waiting for ever: an account whose worker died again and again rests for up to a minute
+STUCK_S = 200.0  # only guards against waiting forever: an account whose worker died repeatedly rests for up to a minute
 ORPHANS_S_MAX = 100.0
-ORPHANS_SEND_S_MAX = 5.0  # by the recorder's clock; where the machine stands still, it takes longer
-ORPHANS_BEGIN_MAX = 2  # this many may pass before they notice that they are orphans
+ORPHANS_SEND_S_MAX = 5.0  # by the recorder's clock; longer if the machine stands still
+ORPHANS_BEGIN_MAX = 2  # this many may begin before the workers notice that they are orphans
 
 SENDERS = {
     "quick": Limits(batch_max=20),
@@ -50,13 +51,13 @@ SENDERS = {
     "hourly": Limits(hourly_max=60),
     "daily": Limits(daily_max=80, delay_ms=20),
 }
-MANNERS = Manners(delay_s_max=0.06, cut_before_dot=0.002)  # slow enough that most deaths come within a message
-PINNED = 100  # to each account with a limit for an hour or a day: more than it may send
+MANNERS = Manners(delay_s_max=0.06, cut_before_dot=0.002)  # slow enough that most deaths happen during a message
+PINNED = 100  # for each account with an hourly or daily limit: more than it may send
 BACKLOG = 60  # at least this many are waiting during the test
 WAVE = (5, 60)
 BETWEEN_DEEDS = (3, 30)  # messages
 
-# How often each deed comes in a round. Each round comes in another order.
+# How often each action happens in a round. Each round has a different order.
 ROUND = {
     "kill_worker": 6,
     "kill_mind": 2,
@@ -92,7 +93,7 @@ AND NOT (q.state = 'waiting' AND q.route IN (
 
 
 class Stuck(AssertionError):
-    """What was waited for does not happen."""
+    """An expected event does not happen."""
 
 
 async def until(happened: Callable[[], object], what: str, *, s_max: float = STUCK_S) -> None:
@@ -104,7 +105,7 @@ async def until(happened: Callable[[], object], what: str, *, s_max: float = STU
 
 
 async def eventually(happened: Callable[[], Awaitable[object]], what: str, *, s_max: float = STUCK_S) -> None:
-    """As `until`, for what the database must be asked."""
+    """As `until`, for conditions that need a query."""
     deadline_s = clock.monotonic() + s_max
     while not await happened():
         if clock.monotonic() > deadline_s:
@@ -114,14 +115,14 @@ async def eventually(happened: Callable[[], Awaitable[object]], what: str, *, s_
 
 @dataclass
 class Done:
-    """What was done, and what may come of it."""
+    """What was done, and what it may cause."""
 
     deeds: list[str] = field(default_factory=list)
     kills: int = 0  # of all processes, PostgreSQL's among them
     postgres_kills: int = 0
-    broken: int = 0  # messages that may have been under way when their worker died, froze or lost its database
+    broken: int = 0  # messages that may have been in progress when their worker died, froze or lost its database
     frozen: Counter[str] = field(default_factory=Counter)
-    offences: list[str] = field(default_factory=list)  # seen at once
+    offences: list[str] = field(default_factory=list)  # noticed at once
 
 
 @dataclass
@@ -134,16 +135,16 @@ class World:
     accounts: dict[str, AccountId]
     engines: list[Engine] = field(default_factory=list)
     done: Done = field(default_factory=Done)
-    keys: set[str] = field(default_factory=set)  # of e-mails that are committed for certain
+    keys: set[str] = field(default_factory=set)  # of e-mails that are certainly committed
     pinned: set[str] = field(default_factory=set)
-    server: EmbeddedServer | None = None  # only where PostgreSQL is killed
+    server: EmbeddedServer | None = None  # only if PostgreSQL is killed
     env: Mapping[str, str] = field(default_factory=dict)  # of its engines
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
         self._round: list[str] = []
 
-    # ── making it ─────────────────────────────────────────────────────────────────────────────────────────
+    # ── ── set-up ─────────────────────────────────────────────────────────────────────────────────────────
 
     @classmethod
     @asynccontextmanager
@@ -157,7 +158,7 @@ class World:
         manners: Manners = MANNERS,
         server: EmbeddedServer | None = None,
     ) -> AsyncIterator["World"]:
-        """On an empty database. `server`: the one to kill, if that is to happen."""
+        """Creates a world on an empty database. `server` is the one to kill, if any."""
         recorder = Recorder(seed, manners)
         with recorder.running():
             async with Store.open(url) as store:
@@ -170,14 +171,15 @@ class World:
                         engine.end()
 
     async def start_engine(self, *arguments: str, home: Path | None = None) -> Engine:
-        """`home`: of a machine of its own. Each account has a process, unless the arguments say otherwise: who dies is counted."""
-        given = (*ALONE, *(arguments or ENGINE))  # of an option that comes twice, the last counts
+        """Starts an engine. `home` is for an engine on a separate machine. Each account has its own process unless the
+        arguments say otherwise, because deaths are counted."""
+        given = (*ALONE, *(arguments or ENGINE))  # if an option is repeated, the last one counts
         engine = Engine.fork(self.url, self.recorder, home or self.folder, *given, env=self.env)
         self.engines.append(engine)
         await until(engine.is_ready, "an engine is ready")
         return engine
 
-    # ── the database, which may be down for a moment ──────────────────────────────────────────────────────
+    # ── ── the database, which may be down for a moment ───────────────────────────────────────────────────
 
     async def patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         deadline_s = clock.monotonic() + STUCK_S
@@ -193,7 +195,7 @@ class World:
         return await self.patiently(lambda: self.store.fetch(sql, *args))
 
     async def enqueue(self, emails: Sequence[dict[str, Any]]) -> None:
-        """Each has a key: when the answer is lost, asking again is safe."""
+        """Enqueues e-mails, each with a key, so that retrying is safe if the answer is lost."""
         rows = await self.patiently(lambda: self.store.enqueue_many(emails))
         assert all(row["id"] for row in rows), rows
         self.keys |= {email["idempotency_key"] for email in emails}
@@ -215,7 +217,8 @@ class World:
         ]
 
     async def fill_up(self) -> None:
-        """Keeps enough waiting. Waves of all sizes: small ones wake who sleeps, large ones are found by looking."""
+        """Keeps enough e-mails waiting, in waves of all sizes: small ones wake sleeping engines, large ones are found
+        by polling."""
         while len(self.keys) - len(self.pinned) - len({t.email_id for t in self.recorder.taken}) < BACKLOG:
             await self.enqueue(self.drafts(self.dice.randint(*WAVE)))
 
@@ -226,7 +229,7 @@ class World:
             await self.enqueue(emails)
 
     async def hasten(self) -> None:
-        """Retries wait for minutes; here they are due at once."""
+        """Makes retries due at once; otherwise they would wait for minutes."""
         await self.fetch(HASTEN)
 
     async def drain(self) -> None:
@@ -238,7 +241,7 @@ class World:
             await self.hasten()
             await asyncio.sleep(0.2)
 
-    # ── deeds ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── ── actions ────────────────────────────────────────────────────────────────────────────────────────
 
     async def do_something(self) -> None:
         if not self._round:
@@ -247,17 +250,17 @@ class World:
         await self.do(self._round.pop())
 
     async def do(self, name: str) -> None:
-        """A deed of the round, and then as many messages as chance wants."""
+        """Performs an action of the round, and then waits for a random number of messages."""
         await self.only(name)
         await self.progress(self.dice.randint(*BETWEEN_DEEDS))
 
     async def only(self, name: str) -> None:
-        """A deed of the round, and nothing after it."""
+        """Performs an action of the round, without waiting."""
         said = await getattr(self, f"_{name}")()
         self.done.deeds.append(f"{len(self.recorder.taken):6} messages: {said}")
 
     async def engines_look_again(self) -> None:
-        """Until a living engine has looked at the database once more."""
+        """Waits until a live engine has checked the database once more."""
         now = await self.store.now()
         seen = "SELECT max(seen_at) > $1 FROM fairpost.engines"
         await eventually(lambda: self.store.value(seen, now), "an engine looks")
@@ -330,7 +333,7 @@ class World:
         return "SIGKILL to PostgreSQL"
 
     async def _kill_embedded(self) -> str:
-        """Its clients have to start it again."""
+        """Its clients have to restart it."""
         assert self.server is not None
         server = self.server
         dead = await self._end_postgres(server)
@@ -398,7 +401,7 @@ class World:
 
 
 async def add_accounts(store: Store, recorder: Recorder, senders: Mapping[str, Limits]) -> dict[str, AccountId]:
-    """All send through the recorder, each under its own name."""
+    """All accounts send through the recorder, each under its own name."""
     recorder.ids = await store.public_ids()
     return {
         name: await store.add_account(

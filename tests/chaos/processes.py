@@ -1,9 +1,9 @@
-"""A real engine (`fairpost work`) as a process of its own, and what the system knows of the processes below it.
+"""A real engine (`fairpost work`) as a separate process, and what the system knows about the processes below it.
 
-Most are forks of a process that has loaded everything, for a fresh interpreter takes a second.
+Most are forks of a process that has loaded everything, because a fresh interpreter takes a second.
 
-Who is who among them: a worker is known by its connection to the recorder, which also tells whose account it drives;
-the orchestrator is the oldest of the rest. Needs /proc.
+A worker is identified by its connection to the recorder, which also shows which account it drives; the orchestrator is
+the oldest of the other processes. Needs /proc.
 """
 
 import os
@@ -25,7 +25,7 @@ ESTABLISHED = "01"
 
 
 class Forked:
-    """With what is used of `subprocess.Popen`."""
+    """Has the part of `subprocess.Popen` that is used."""
 
     def __init__(self, process: ForkServerProcess) -> None:
         assert process.pid is not None
@@ -60,7 +60,7 @@ class Engine:
     process: "subprocess.Popen[bytes] | Forked"
     log: Path
     recorder: Recorder | None  # None if its workers are not identified
-    _workers: set[int] = field(default_factory=set)  # once known, for good
+    _workers: set[int] = field(default_factory=set)  # once known, they stay known
 
     @classmethod
     def start(
@@ -71,7 +71,7 @@ class Engine:
         *arguments: str,
         env: Mapping[str, str] | None = None,
     ) -> "Engine":
-        """As people start it."""
+        """Starts it as users do."""
         log = _next_log(folder)
         with log.open("wb") as out:
             process = subprocess.Popen(
@@ -91,7 +91,7 @@ class Engine:
         return self.process.pid
 
     def said(self, words: str) -> int:
-        """How often the log has these words."""
+        """Returns how often the log contains this text."""
         return self.log.read_text(errors="replace").count(words)
 
     def is_ready(self) -> bool:
@@ -99,11 +99,11 @@ class Engine:
         return self.said("engine.started") > 0
 
     def children(self) -> list[int]:
-        """The living, oldest first."""
+        """Returns live processes, oldest first."""
         return sorted((pid for pid in _children(self.pid) if is_alive(pid)), key=_started)
 
     def workers(self) -> dict[int, str]:
-        """Those that are connected to the recorder, and the account of each."""
+        """Returns the workers connected to the recorder, with their accounts."""
         assert self.recorder is not None
         ports = _ports_to(self.recorder.port)
         found: dict[int, str] = {}
@@ -120,14 +120,14 @@ class Engine:
         return next((pid for pid in self.children() if pid not in self._workers), None)
 
     def kill(self) -> list[int]:
-        """The parent alone. Whom it leaves behind."""
+        """Kills only the parent. Returns the processes that it leaves behind."""
         children = self.children()
         self.process.kill()
         self.process.wait()
         return children
 
     def end(self) -> None:
-        """Whatever state it is in."""
+        """Kills all of them, in whatever state they are."""
         for pid in self.children():
             signal_to(pid, signal.SIGCONT)
         if self.process.poll() is None:
@@ -180,7 +180,7 @@ def _sockets(pid: int) -> list[str]:
 
 
 def _ports_to(port: int) -> dict[str, int]:
-    """By inode, the local ports of connections to a port of this machine."""
+    """Returns the local ports of connections to a port of this machine, by inode."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return {
         row[9]: int(row[1].split(":")[1], 16)

@@ -1,4 +1,4 @@
-"""An SMTP server that remembers every complete message, and can break conversations at the two places that matter.
+"""An SMTP server that records every complete message, and can break conversations at the two places that matter.
 
 It runs in a thread of the test's own process, which is never killed. Accounts are distinguished by their EHLO name.
 """
@@ -32,8 +32,8 @@ class Cut(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manners:
-    """How it behaves on its own: how slow it is at most before an answer, and always before it wants a message; and how
-    often it cuts."""
+    """Its usual behaviour: the maximum delay before an answer, the fixed delay before it accepts a message, and how
+    often it cuts the connection."""
 
     delay_s_max: float = 0.0
     data_s: float = 0.0
@@ -57,15 +57,16 @@ class Line:
 
 @dataclass(slots=True)
 class Taken:
-    """A complete message to one recipient. `answered`: its 250 was written while the connection stood. `email_id` 0: of another database."""
+    """A complete message to one recipient. `answered` means that its 250 was written while the connection was open. An
+    `email_id` of 0 means an e-mail of another database."""
 
     sequence: int
     email_id: int
     message_id: str
     recipient: str
     line: Line
-    began_s: float  # its MAIL came
-    at_s: float  # its dot came
+    began_s: float  # time of its MAIL
+    at_s: float  # time of its dot
     at: datetime
     ended_s: float | None = None
     answered: bool = False
@@ -87,7 +88,7 @@ class Recorder:
     cuts: Counter[Cut] = field(default_factory=Counter)
     lines: list[Line] = field(default_factory=list)
     port: int = 0
-    ids: PublicIds = NO_IDS  # of the database whose e-mails come
+    ids: PublicIds = NO_IDS  # of the database that the e-mails come from
 
     def __post_init__(self) -> None:
         self._dice = random.Random(self.seed)
@@ -98,11 +99,11 @@ class Recorder:
         self._is_up = threading.Event()
 
     def cut_next(self, where: Cut) -> None:
-        """The next message that comes by is cut there."""
+        """Cuts the connection at this point of the next message."""
         self._armed.append(where)
 
     def cut_all(self) -> int:
-        """Every open connection, wherever it stands. How many there were."""
+        """Cuts every open connection, whatever its state. Returns how many there were."""
         writers = list(self._writers.values())
         for writer in writers:
             self._loop.call_soon_threadsafe(writer.transport.abort)

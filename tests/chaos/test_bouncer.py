@@ -1,5 +1,5 @@
-"""Processes behind PgBouncer in transaction mode: an engine whose workers are killed, a service of several processes, and what
-takes long."""
+"""Processes behind PgBouncer in transaction mode: an engine whose workers are killed, a service with several processes,
+and long-running work."""
 
 import asyncio
 import re
@@ -41,7 +41,7 @@ pytestmark = [
 
 
 async def test_behind_pgbouncer_nothing_is_lost_and_nothing_repeated(url: str, tmp_path: Path) -> None:
-    """The engine is not told of the pooler, and listens to nothing."""
+    """The engine is not told about the pooler, and does not listen for notifications."""
     async with World.made(tmp_path, url, seed=11) as world:
         with pgbouncer(url, pool_size=POOL_SIZE) as through:
             world.url = through(url)

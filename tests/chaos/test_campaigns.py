@@ -1,4 +1,5 @@
-"""A campaign whose launch is killed in the middle, and then its engines, again and again: everybody gets every step once."""
+"""A campaign whose launch is killed in the middle, and then its engines, repeatedly: every recipient gets every step
+once."""
 
 import signal
 from collections import defaultdict
@@ -25,7 +26,7 @@ from tests.simulation.world import broken_promises
 
 PEOPLE = 200 if LONG_KILLS else 60
 STEPS = 3
-BATCH = PEOPLE // 8  # prospects in a commit, so that there is a middle to be killed in
+BATCH = PEOPLE // 8  # prospects per commit, so that it can be killed in between
 DELAY = timedelta(seconds=1)
 SENDERS = {f"a{i}": Limits(delay_ms=10, batch_max=10) for i in range(4)}
 MANNERS = Manners(delay_s_max=0.01)
@@ -48,7 +49,7 @@ async def queued(world: World) -> int:
 
 
 async def settle_doubts(world: World) -> int:
-    """Resolved by a person who has checked the mailboxes. Returns how many there were."""
+    """Resolves e-mails in doubt like a person who has checked the mailboxes. Returns how many there were."""
     rows = await world.fetch("SELECT id FROM fairpost.queue WHERE state = 'in_doubt'")
     arrived = {taken.email_id for taken in world.recorder.taken}
     for row in rows:
@@ -80,7 +81,7 @@ async def test_in_spite_of_every_kill_everybody_gets_every_step_once_and_nothing
         for failpoint, planned in (("after_launch", 0), ("after_plan:3", 3 * BATCH * STEPS)):
             assert await ended(fork(launch, url, campaign.id, BATCH, failpoint)) == -signal.SIGKILL
             assert await queued(world) == planned
-        await world.start_engine()  # completes the launch by itself
+        await world.start_engine()  # completes the launch
         for deed in DEEDS:
             await some_more(world)
             await world.only(deed)
@@ -90,7 +91,7 @@ async def test_in_spite_of_every_kill_everybody_gets_every_step_once_and_nothing
         before = len(world.recorder.taken)
         await world.only("kill_parent")
         await world.engines_look_again()
-        assert len(world.recorder.taken) - before <= len(SENDERS), "what was under way, and no more"
+        assert len(world.recorder.taken) - before <= len(SENDERS), "only what was in progress"
         assert await campaigns.resume(world.store, campaign, by="test")
 
         doubts = 0

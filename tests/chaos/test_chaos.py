@@ -1,7 +1,7 @@
-"""Everything is killed, frozen and cut, in an order drawn from a seed; then all must add up.
+"""Everything is killed, frozen and cut, in an order drawn from a seed; in the end, everything must add up.
 
-Each deed once, unless FAIRPOST_CHAOS_KILLS says how many kills there are to be, and FAIRPOST_CHAOS_POSTGRES_KILLS how many of
-them are PostgreSQL's.
+Each action happens once, unless FAIRPOST_CHAOS_KILLS sets the number of kills, and FAIRPOST_CHAOS_POSTGRES_KILLS how
+many of them hit PostgreSQL.
 """
 
 import os
@@ -17,7 +17,7 @@ from tests.chaos.driver import LONG_KILLS, POSTGRES_KILLS, ROUND, Stuck, World
 from tests.chaos.verdicts import Aftermath
 
 SEED = int(os.environ.get("FAIRPOST_SEED", "11"))
-KILLS_PER_RUN = 60  # a run must stay well below an hour, or its limits start over
+KILLS_PER_RUN = 60  # a run must stay well below an hour, or its limits would be reset
 SECONDS_PER_KILL = 20
 
 pytestmark = [
@@ -27,7 +27,7 @@ pytestmark = [
 
 
 def runs() -> list[tuple[int, int, int]]:
-    """Seed, kills, and how many of them are PostgreSQL's, of each; 0: each deed once."""
+    """Yields for each run the seed, the number of kills, and how many of them hit PostgreSQL. 0 means each action once."""
     ends = [*range(KILLS_PER_RUN, LONG_KILLS, KILLS_PER_RUN), LONG_KILLS]
     of_postgres = [POSTGRES_KILLS * end // max(1, LONG_KILLS) for end in ends]
     return [

@@ -1,6 +1,7 @@
-"""The database is in trouble, restarted, or replaced by its standby, under load: mail goes on by itself, or is paused with a reason.
+"""The database is in trouble, restarted, or replaced by its standby, under load: sending continues without
+intervention, or is paused with a reason.
 
-Each scene prints its figures. What takes minutes, and the limits in seconds, belong to the long form (`make chaos`).
+Each scene prints its figures. Tests that take minutes, and limits in seconds, are only in the long form (`make chaos`).
 """
 
 import asyncio
@@ -37,11 +38,11 @@ MANNERS = Manners(delay_s_max=0.03)
 LONG_LEASES = ("--lease-s", "60", "--idle-s", "60")
 SHORT_LEASES = ("--lease-s", "3", "--idle-s", "60")
 EMAILS = 300 if LONG_KILLS else 120
-AGAIN = 40  # enough for each account, also where all others went out before
+AGAIN = 40  # enough for each account, even if all others have been sent
 TROUBLE_S = 90.0 if LONG_KILLS else 5.0
-GENEROUS = 3  # on a machine that does other things
-LOST_S = 5.0  # so far behind is the standby
-PATIENCE_S = 30.0  # so long engines wait for one that does not answer
+GENEROUS = 3  # on a busy machine
+LOST_S = 5.0  # how far the standby is behind
+PATIENCE_S = 30.0  # how long engines wait for one that does not respond
 
 LEASES = "SELECT a.name, l.owner, l.epoch FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id"
 TAKEN_UP = "SELECT bool_and(server = pg_postmaster_start_time()) FROM fairpost.leases"
@@ -62,7 +63,7 @@ long_only = pytest.mark.skipif(not LONG_KILLS, reason="takes minutes: make chaos
 
 @dataclass
 class Figures:
-    """What a scene measured, printed when it is over."""
+    """Measurements of a scene, printed at its end."""
 
     capsys: pytest.CaptureFixture[str]
     scene: str
@@ -99,12 +100,12 @@ async def world_on(url: str, folder: Path, *, emails: int = EMAILS) -> AsyncIter
 
 
 async def all_drive(world: World) -> None:
-    """Until each account has sent something."""
+    """Waits until each account has sent something."""
     await until(lambda: {t.account for t in world.recorder.taken} == set(SENDERS), "all accounts send")
 
 
 async def next_email(world: World, since_s: float) -> float:
-    """Seconds until the first e-mail is begun after that. There is one, also where all others went out before."""
+    """Returns the seconds until the first e-mail after that is begun. Adds one, in case all others have been sent."""
     taken = world.recorder.taken
     await world.enqueue(world.drafts(len(SENDERS)))
     await until(lambda: taken and taken[-1].began_s > since_s, "an e-mail goes out")
@@ -116,7 +117,8 @@ async def leases(world: World) -> dict[str, tuple[str, int]]:
 
 
 async def nothing_happened(world: World, figures: Figures, *, broken: int = 0) -> None:
-    """All mail goes out, each e-mail once; no account is blamed; nothing is in doubt beyond what is said."""
+    """Checks that all mail is sent, each e-mail once; that no account is blamed; and that nothing more than expected is
+    in doubt."""
     await world.drain()
     after = await Aftermath.of(world.store, world.recorder, keys=world.keys, broken=broken, frozen=world.done.frozen)
     blamed = [dict(row) for row in await world.fetch(BLAMED)]
@@ -144,7 +146,7 @@ async def away(server: EmbeddedServer) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def frozen_postmaster(server: EmbeddedServer) -> AsyncIterator[None]:
-    """Connected clients are served, but each loses its connection; no others can connect."""
+    """Connected clients are served, but each loses its connection, and no new ones can connect."""
     pid = server.status().pid
     assert pid is not None
     conn = await asyncpg.connect(server.url)
@@ -157,7 +159,7 @@ async def frozen_postmaster(server: EmbeddedServer) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def frozen_altogether(server: EmbeddedServer) -> AsyncIterator[None]:
-    """As when a machine stands still: connections stay, and nothing answers."""
+    """As if the machine stood still: connections stay open, and nothing responds."""
     pids = processes_of(server.status().data_dir)
     for pid in pids:
         signal_to(pid, signal.SIGSTOP)
@@ -168,7 +170,7 @@ async def frozen_altogether(server: EmbeddedServer) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def without_connections(server: EmbeddedServer) -> AsyncIterator[None]:
-    """Others hold all of them."""
+    """Other clients use all connections."""
     held = [await asyncpg.connect(server.url)]
     mine = {held[0].get_server_pid()}
     rivals = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> ALL ($1)"
@@ -186,7 +188,7 @@ async def without_connections(server: EmbeddedServer) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def without_room(server: EmbeddedServer) -> AsyncIterator[None]:
-    """The disk is full. PostgreSQL ends when it cannot write its log; then it is started again, as an operator would."""
+    """The disk is full. PostgreSQL ends when it cannot write its log, and is then restarted, as by an operator."""
     ballast = server.status().data_dir.parent / "ballast"
     with ballast.open("wb") as file, suppress(OSError):
         while True:
@@ -236,7 +238,7 @@ async def trouble_is_nobodys_fault(
 async def test_trouble_of_the_database_is_nobodys_fault(
     tmp_path: Path, figures: Figures, trouble: Callable[[EmbeddedServer], Any]
 ) -> None:
-    # Leases that run out while the server stands still are taken over before their holders are heard.
+    # Leases that expire while the server stands still are taken over before their holders are heard.
     broken = len(SENDERS) if trouble is frozen_altogether else 0
     await trouble_is_nobodys_fault(figures, tmp_path / "home", tmp_path, trouble, broken=broken)
 
@@ -250,7 +252,7 @@ async def test_a_full_disk_is_nobodys_fault(tmp_path: Path, small_disk: Path, fi
 
 
 async def restart(server: EmbeddedServer, how: StopMode | None) -> None:
-    """None: it is killed."""
+    """Restarts the server; with None, kills it."""
     if how is None:
         await kill(server)
     else:
@@ -293,7 +295,7 @@ async def test_a_synchronous_standby_goes_on_where_the_primary_was_killed(tmp_pa
 
 
 async def paused(world: World) -> str:
-    """The reason, once everything is paused."""
+    """Returns the reason, once everything is paused."""
     reasons: list[str] = []
 
     async def is_paused() -> bool:
@@ -319,7 +321,7 @@ async def resume_all(world: World) -> None:
 
 
 async def sends_after(world: World, since_s: float) -> None:
-    """Each account twice: so that each has begun one since."""
+    """Waits for each account twice, so that each has begun one since."""
     await until(
         lambda: all(
             sum(t.account == name and t.began_s > since_s for t in world.recorder.taken) > 1 for name in SENDERS
@@ -329,7 +331,7 @@ async def sends_after(world: World, since_s: float) -> None:
 
 
 def sent_since(world: World, since_s: float) -> dict[str, list[int]]:
-    """By account, in their order."""
+    """Returns the messages of each account, in order."""
     found: dict[str, list[int]] = {name: [] for name in SENDERS}
     for taken in world.recorder.taken:
         if taken.began_s > since_s:
@@ -421,7 +423,7 @@ async def test_a_pooler_that_leads_to_another_server_hides_nothing(
             engine.end()
 
 
-# ── two machines ──────────────────────────────────────────────────────────────────────────────────────────
+# ── ── two machines ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def name_of(engine: Engine) -> str:
@@ -429,7 +431,7 @@ def name_of(engine: Engine) -> str:
 
 
 async def two_engines(world: World, tmp_path: Path) -> tuple[Engine, Engine]:
-    """Of two machines, each with its share of the accounts."""
+    """Returns the accounts of two machines, each with its share."""
     one = await world.start_engine(*LONG_LEASES)
     await all_drive(world)
     (tmp_path / "there").mkdir()
@@ -444,7 +446,7 @@ async def two_engines(world: World, tmp_path: Path) -> tuple[Engine, Engine]:
 
 
 def signal_all(engine: Engine, number: signal.Signals) -> int:
-    """How many messages may be under way."""
+    """Returns how many messages may be in progress."""
     pids = [engine.pid, *engine.children()]
     for pid in pids:
         signal_to(pid, number)
@@ -501,7 +503,7 @@ async def test_after_a_restart_a_dead_engine_is_waited_for_and_nothing_is_paused
 
 @long_only
 async def test_an_engine_that_is_started_again_compares_before_mail_goes_out(tmp_path: Path, figures: Figures) -> None:
-    """Only the engine that was killed knows what is missing on the standby; the one that lives has nothing to object."""
+    """Only the engine that was killed knows what is missing on the standby; the other engine has no objection."""
     async with (
         Clusters.made(tmp_path, is_synchronous=False) as clusters,
         world_on(clusters.door.url, tmp_path) as world,
@@ -514,11 +516,11 @@ async def test_an_engine_that_is_started_again_compares_before_mail_goes_out(tmp
         for n, draft in enumerate(late):
             draft |= {"idempotency_key": f"late{n}", "on_doubt": "hold"}
         await world.enqueue(late)
-        signal_all(one, signal.SIGSTOP)  # so that it writes nothing that it could miss
+        signal_all(one, signal.SIGSTOP)  # so that it writes nothing that would be missing
         await eventually(lambda: ask(clusters.standby.url, HAS_LATE, len(late)), "the standby has them")
         await asyncio.sleep(
             (due_at - await world.store.now()).total_seconds() - 1
-        )  # little is missing, and no other trace
+        )  # little is missing, and there is no other trace of it
         await clusters.standby.fall_behind()
         cut_s = clock.monotonic()
         await until(lambda: sum(map(len, sent_since(world, cut_s).values())) == len(late), "they are sent")
@@ -540,7 +542,7 @@ async def test_an_engine_that_is_started_again_compares_before_mail_goes_out(tmp
 
 @long_only
 async def test_a_primary_that_vanishes_without_a_word_is_left(tmp_path: Path, figures: Figures) -> None:
-    """Its machine lost power: connections are not closed, they only hear nothing any more."""
+    """Its machine lost power: connections are not closed, but nothing arrives on them any more."""
     async with Clusters.made(tmp_path, is_synchronous=True) as clusters, world_on(clusters.door.url, tmp_path) as world:
         await world.start_engine(*LONG_LEASES)
         await all_drive(world)

@@ -1,4 +1,5 @@
-"""`fairpost domain add-key`, killed at each of its steps: no part of a key is left, and the next run makes a whole one."""
+"""`fairpost domain add-key`, killed at each of its steps: it leaves no partial key, and the next run creates a complete
+one."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL killed under load, again and again: the engine that works on it starts it again, unasked."""
+"""The embedded PostgreSQL is killed repeatedly under load, and the engine that uses it restarts it."""
 
 import sys
 from pathlib import Path

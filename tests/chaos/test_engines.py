@@ -1,4 +1,4 @@
-"""Two engines on one database share the accounts, and one alone takes them all. Accounts may also share a process."""
+"""Two engines share the accounts of one database, and each alone takes all of them. Accounts may also share a process."""
 
 import math
 import signal
@@ -24,7 +24,7 @@ pytestmark = [
 
 
 async def drives(world: World, engine: Engine, accounts: int) -> None:
-    """Waits until the engine drives this many accounts, with work for all of them the whole time."""
+    """Waits until the engine drives this many accounts, all of which have work the whole time."""
     deadline_s = clock.monotonic() + STUCK_S
     while len(set(engine.workers().values())) != accounts:
         if clock.monotonic() > deadline_s:
@@ -35,7 +35,7 @@ async def drives(world: World, engine: Engine, accounts: int) -> None:
 
 
 async def owners(world: World) -> set[str]:
-    """The engines that hold a lease."""
+    """Returns the engines that hold a lease."""
     sql = "SELECT DISTINCT owner FROM fairpost.leases WHERE until > clock_timestamp()"
     return {row["owner"] for row in await world.fetch(sql)}
 
@@ -63,12 +63,12 @@ async def test_two_engines_share_the_accounts_and_the_survivor_takes_them_all_on
             assert max(len(one.workers()), len(other.workers())) <= SHARE
 
         everybody = other.children()
-        for pid in everybody:  # frozen first, so that nothing is given back in good order
+        for pid in everybody:  # frozen first, so that nothing is released properly
             signal_to(pid, signal.SIGSTOP)
         other.kill()
         await eventually(lambda: alone(world), "the other engine is no longer counted")
         await world.engines_look_again()
-        assert len(set(one.workers().values())) == SHARE, "the frozen ones still live, and might go on"
+        assert len(set(one.workers().values())) == SHARE, "the frozen ones are still alive, and might continue"
         assert len(await owners(world)) == 2
         for pid in everybody:
             signal_to(pid, signal.SIGKILL)
@@ -91,7 +91,9 @@ async def test_accounts_packed_into_one_process_keep_every_promise_when_it_is_ki
             await world.progress(10)
             await until(lambda: set(engine.workers()) - set(killed), "a worker is connected")
             workers = list(engine.workers())
-            assert n > 0 or len(workers) == 1, "afterwards each is alone, until it has shown that it was not to blame"
+            assert n > 0 or len(workers) == 1, (
+                "afterwards each runs alone, until it has proven that it was not the cause"
+            )
             for worker in workers:
                 signal_to(worker, signal.SIGKILL)
             killed.extend(workers)

@@ -1,6 +1,6 @@
-"""A worker killed exactly between two steps: for each step, what it leaves behind, and how the next one goes on.
+"""A worker is killed exactly between two steps: for each step, what it leaves behind, and how its successor continues.
 
-The worker that dies is a process; the one that takes over runs here. Once, a whole engine does it all by itself.
+The worker that dies is a process; its successor runs here. In one test, a whole engine does both.
 """
 
 import os
@@ -48,8 +48,8 @@ ONE_BY_ONE = Limits(batch_max=1)  # settling one and beginning the next are two 
 
 @dataclass(frozen=True, kw_only=True)
 class Death:
-    """`in_doubt`: how many e-mails are, afterwards; `arrived`: how many of these the server has; `cut`: how many were known
-    to be incomplete, and tried again."""
+    """A case. `in_doubt` is the number of e-mails in doubt afterwards; `arrived` is how many of these the server has;
+    `cut` is how many were known to be incomplete, and were retried."""
 
     nth: int = 3
     in_doubt: int = 0
@@ -57,7 +57,7 @@ class Death:
     cut: int = 0
     limits: Limits = SMALL_BATCHES
     prepare: Callable[[Recorder], None] = lambda _: None
-    mended_by: dict[str, object] = field(default_factory=dict)  # what a person changes of the account afterwards
+    mended_by: dict[str, object] = field(default_factory=dict)  # changes that a person makes to the account afterwards
 
 
 def hang_up_once(recorder: Recorder) -> None:
@@ -118,7 +118,7 @@ def emails(n: int = EMAILS) -> list[dict[str, Any]]:
 
 
 async def let_time_pass(store: Store) -> None:
-    """Until the lease of the dead one has run out, and the account need not rest any more."""
+    """Waits until the dead worker's lease has expired and the account need not rest any more."""
     await store.value("UPDATE fairpost.leases SET until = clock_timestamp(), rest_until = NULL")
 
 
@@ -214,7 +214,7 @@ def points_of_the_engine() -> set[str]:
 
 
 def test_every_point_of_the_runner_is_tried() -> None:
-    of_drafts = {"after_draft", "after_asking", "after_sending_a_doubt"}  # test_gmail.py
+    of_drafts = {"after_draft", "after_asking", "after_sending_a_doubt"}  # see test_gmail.py
     assert points_of_the_engine() - {*of_drafts, "after_take_up"} == set(POINTS)
 
 
@@ -226,7 +226,7 @@ async def test_a_worker_killed_when_the_database_is_back_leaves_no_more_in_doubt
     recorder.manners = Manners(delay_s_max=0.05)
     victim = fork(work_through_trouble, url, account, tmp_path, "after_take_up:1")
     await until(lambda: len(recorder.taken) >= 2, "it sends")
-    async with store.together() as held:  # so that it has something to say just now
+    async with store.together() as held:  # so that it has something to report at this moment
         await held.fetch("SELECT FROM fairpost.leases FOR UPDATE")
         await eventually(lambda: store.value(CUT_OFF), "its statement is cut off")
     assert await ended(victim) == -signal.SIGKILL
@@ -250,7 +250,7 @@ PASSES = (
 
 
 def passes(**env: str) -> tuple[int, int]:
-    """How often it came by, and how it ended."""
+    """Returns how often the failpoint was passed, and how the process ended."""
     command = [sys.executable, "-c", PASSES]
     done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=False)
     return done.stdout.count("."), done.returncode

@@ -1,4 +1,4 @@
-"""What the chaos has found, each as small as it can be made."""
+"""Regression tests for faults that the chaos tests found, each as small as possible."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ async def store(url: str) -> AsyncIterator[Store]:
 
 
 async def test_a_route_has_work_while_something_waits_also_after_the_first_claim(store: Store) -> None:
-    """Else a worker that dies, or ends at a limit, is not started again until something new arrives."""
+    """Otherwise, a worker that dies or ends at a limit is not restarted until something new arrives."""
     account = await store.add_account("anna", address="a@post.test", limits=Limits())
     await store.enqueue_many([draft(to=f"p{i}@x.test") for i in range(10)])
     lease = await store.take_lease(account, owner="one", seconds=60)

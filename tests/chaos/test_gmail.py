@@ -65,7 +65,7 @@ async def google() -> AsyncIterator[GmailEmulator]:
 
 @pytest.fixture
 async def account(store: Store, google: GmailEmulator, tmp_path: Path) -> AccountId:
-    """Its e-mails are waiting."""
+    """Adds waiting e-mails."""
     settings = GmailSettings(oauth=OauthSettings(kind=OauthKind.GOOGLE_SERVICE_ACCOUNT), base_url=google.url)
     id_ = await store.next_account_id()
 
@@ -80,7 +80,7 @@ async def account(store: Store, google: GmailEmulator, tmp_path: Path) -> Accoun
 
 
 async def go_on(store: Store, account: AccountId, home: Path) -> None:
-    """As the next worker, which waits for nothing."""
+    """Runs the next worker, without waiting."""
     await let_time_pass(store)
     client = client_to(await store.account(account), vault_at(home))
     await run_account(store, account, GmailTransport(client, pause=at_once))
@@ -136,4 +136,4 @@ async def test_an_engine_goes_on_by_itself_after_a_worker_was_killed(
 
 def test_every_point_on_the_way_is_tried() -> None:
     assert points_of_the_engine() == {*POINTS, *POINTS_IN_DOUBT, *NOT_PASSED}
-    assert {*OVER_SMTP, "after_take_up"} >= NOT_PASSED, "what Gmail does not pass is tried over SMTP"
+    assert {*OVER_SMTP, "after_take_up"} >= NOT_PASSED, "anything that Gmail does not accept is tried over SMTP"

@@ -1,5 +1,5 @@
-"""Workers killed and frozen between any two lines of a hand-over, and at any moment: what is said never to have been completed
-never was, and hardly anything is left to people."""
+"""Workers are killed and frozen between any two lines of a handover, and at any moment: an attempt reported as
+incomplete never was completed, and hardly any e-mail needs a manual decision."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ from tests.simulation.world import draft
 SEED = int(os.environ.get("FAIRPOST_SEED", "11"))
 ACCOUNT = "quick"
 EMAILS = 4  # for each worker: the second and third are handed over line by line
-LINES_TRIED = 10_000 if LONG_KILLS else 6  # of each kind of death
+LINES_TRIED = 10_000 if LONG_KILLS else 6  # for each kind of death
 SHORT_LEASE_S = 1.0
 IS_OVER = "SELECT bool_and(until <= clock_timestamp()) FROM fairpost.leases"
 
@@ -52,7 +52,7 @@ def recorder() -> Iterator[Recorder]:
 
 @dataclass
 class Scene:
-    """One account, and a worker after the other."""
+    """One account, and one worker after the other."""
 
     url: str
     store: Store
@@ -67,13 +67,13 @@ class Scene:
         self.keys += EMAILS
 
     async def lines(self) -> int:
-        """How many there are in an undisturbed handover."""
+        """Returns how many lines there are in an undisturbed handover."""
         await self.enqueue()
         assert await ended(fork(drive_to_line, self.url, self.account, self.home, 0, signal.SIGKILL)) == 0
         return int((self.home / LINES).read_text())
 
     async def succeed(self) -> None:
-        """As the worker that takes over."""
+        """Acts as the worker that takes over."""
         await let_time_pass(self.store)
         transport = transport_of(await self.store.account(self.account), vault_at(self.home))
         await run_account(self.store, self.account, transport, Handover(notes_at(self.home)))
@@ -93,8 +93,8 @@ class Scene:
         await self.clear_up()
 
     async def freeze(self, line: int, then: signal.Signals, lease_s: float) -> None:
-        """Past its lease, while another takes over. With a long lease, which others say has ended, it still trusts its own
-        clock when it wakes up: so it completes what it should not."""
+        """Freezes it past its lease, while another takes over. With a long lease that the others consider expired, it
+        still trusts its own clock when it wakes up, and completes what it should not."""
         await self.enqueue()
         worker = fork(drive_to_line, self.url, self.account, self.home, line, signal.SIGSTOP, lease_s)
         assert worker.pid is not None
@@ -104,7 +104,7 @@ class Scene:
         if lease_s == SHORT_LEASE_S:
             await eventually(lambda: self.store.value(IS_OVER), "its lease has run out")
         await self.succeed()
-        assert await self.cut() == before, "it lives, and may go on"
+        assert await self.cut() == before, "it is alive, and may continue"
         signal_to(pid, then)
         await ended(worker)
         await self.clear_up()
@@ -116,7 +116,7 @@ class Scene:
         )
 
     async def check(self, deaths: int) -> tuple[int, int]:
-        """How many are left to people, and how many of these did arrive."""
+        """Returns how many e-mails need a manual decision, and how many of these did arrive."""
         keys = {f"k{n}" for n in range(self.keys)}
         frozen = Counter({ACCOUNT: deaths})
         after = await Aftermath.of(self.store, self.recorder, keys=keys, broken=deaths, frozen=frozen)
@@ -168,13 +168,13 @@ async def test_a_worker_frozen_between_any_two_lines_is_not_believed_dead(
 
 
 SENDERS = {f"a{i}": Limits(batch_max=20) for i in range(8 if LONG_KILLS else 5)}
-# Most of a conversation lies before the dot, as with servers that look up who a message is from.
+# Most of a conversation is before the dot, as with servers that look up the sender.
 LOOKS_UP = Manners(data_s=0.2)
 ROUNDS = 5 if LONG_KILLS else 2
 
 
 async def kill_all_workers(world: World, rounds: int) -> int:
-    """All at once, this many times. Returns how many died."""
+    """Kills all at once, this many times. Returns how many died."""
     engine = await world.start_engine("--lease-s", "60", "--idle-s", "60")
     killed = 0
     for _ in range(rounds):
@@ -194,14 +194,14 @@ async def kill_all_workers(world: World, rounds: int) -> int:
 
 @dataclass(frozen=True)
 class Doubt:
-    """An attempt that was in doubt, and is still, or was until its e-mail's policy sent it again."""
+    """An attempt that was in doubt, and still is, or was until its e-mail's policy sent it again."""
 
     email_id: int
     begun_at: datetime
     ended_at: datetime
 
     def is_needless(self, after: Aftermath) -> bool:
-        """Nothing of it had arrived."""
+        """Checks that nothing of it had arrived."""
         return not any(self.begun_at <= t.at <= self.ended_at for t in after.arrived.get(self.email_id, ()))
 
 
@@ -212,7 +212,8 @@ async def doubted(world: World) -> set[Doubt]:
 
 
 def all_but_a_moment_is_known(after: Aftermath, doubts: set[Doubt]) -> None:
-    """Between the note and the dot there are a few microseconds. Without notes, all that was cut before its dot would be in doubt."""
+    """Between the note and the dot there are a few microseconds. Without notes, everything that was cut before its dot
+    would be in doubt."""
     assert after.offences() == []
     assert len([after.story(doubt.email_id) for doubt in doubts if doubt.is_needless(after)]) <= 1
 
@@ -221,7 +222,7 @@ def all_but_a_moment_is_known(after: Aftermath, doubts: set[Doubt]) -> None:
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="finds processes and their connections in /proc")
 @pytest.mark.timeout(600)
 async def test_workers_killed_together_leave_in_doubt_only_what_arrived(url: str, tmp_path: Path) -> None:
-    """In the long form also without notes, for comparison: where a file is, there can be no folder for them."""
+    """The long form also runs without notes, for comparison: a file in place of the folder prevents them."""
     async with World.made(tmp_path, url, seed=SEED, senders=SENDERS, manners=LOOKS_UP) as world:
         before, doubts_before = 0, set[Doubt]()
         if LONG_KILLS:
@@ -244,8 +245,8 @@ async def test_workers_killed_together_leave_in_doubt_only_what_arrived(url: str
         f"with notes: {killed} killed, {len(doubts)} in doubt, {needless} of them never arrived; {len(after.cut)} cut\n"
     )
     all_but_a_moment_is_known(after, doubts)
-    assert after.cut  # in several rounds; in a single one all may have been past their dots
-    if LONG_KILLS:  # how many were between their dot and the answer to it is left to chance
+    assert after.cut  # over several rounds; in a single one, all may have been past their dots
+    if LONG_KILLS:  # chance decides how many were between their dot and its answer
         assert 10 * needless <= needless_before
         assert 5 * len(doubts) <= len(doubts_before)
 
@@ -253,7 +254,7 @@ async def test_workers_killed_together_leave_in_doubt_only_what_arrived(url: str
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="finds processes and their connections in /proc")
 async def test_an_engine_killed_as_a_whole_leaves_its_notes_to_the_next(url: str, tmp_path: Path) -> None:
-    """Their leases, too: nothing waits until they run out."""
+    """Their leases are freed as well: nothing waits until they expire."""
     async with World.made(tmp_path, url, seed=SEED, senders=SENDERS, manners=LOOKS_UP) as world:
         engine = await world.start_engine("--lease-s", "600")
         await drives(world, engine, len(SENDERS))

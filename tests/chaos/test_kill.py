@@ -1,4 +1,4 @@
-"""Workers and PostgreSQL killed at any moment: nothing committed is lost, nothing is sent twice."""
+"""Workers and PostgreSQL are killed at any moment: nothing committed is lost, and nothing is sent twice."""
 
 import asyncio
 import multiprocessing
@@ -27,7 +27,7 @@ ACCOUNTS = 2
 
 
 class World:
-    """The outside: every message that left a worker arrives here, whatever became of the worker."""
+    """The outside: every message that left a worker arrives here, whatever happens to the worker."""
 
     def __init__(self, url: str, seed: int) -> None:
         self.url = url
@@ -41,7 +41,7 @@ class World:
         return fork(send_into_pipe, self.url, account, self._write)
 
     def listen(self, seconds: float) -> bool:
-        """Takes in what arrives, at the latest after so long."""
+        """Reads what arrives, for at most this long."""
         if not self._read.poll(seconds):
             return False
         *lines, self._rest = (self._rest + os.read(self._read.fileno(), 65536)).split(b"\n")
@@ -49,7 +49,7 @@ class World:
         return True
 
     def deaths(self, n: int) -> list[int]:
-        """How many messages are out by the time of each."""
+        """Returns how many messages had been sent by the time of each."""
         return sorted(self.dice.sample(range(EMAILS // 50, EMAILS * 4 // 5), n))
 
     def close(self) -> None:
@@ -69,9 +69,10 @@ async def lay_out(url: str) -> list[AccountId]:
 
 
 async def check(url: str, out: Counter[int]) -> None:
-    """Everything is sent or in doubt; nothing left us twice; no more doubts than leases that were taken over.
+    """Everything is sent or in doubt; nothing was sent twice; and there are no more doubts than leases that were taken
+    over.
 
-    A worker that is killed loses its lease, and on a busy machine one that stands still for half a second does too.
+    A worker that is killed loses its lease, and so does one that stands still for half a second on a busy machine.
     """
     async with Store.open(url) as store:
         await asyncio.sleep(LEASE_S)
@@ -81,7 +82,7 @@ async def check(url: str, out: Counter[int]) -> None:
         assert len(states) == EMAILS, "an e-mail was lost"
         assert set(states.values()) <= {"sent", "in_doubt"}
         assert max(out.values()) == 1, "an e-mail went out twice"
-        assert {i for i, state in states.items() if state == "sent"} <= set(out), "what is called sent did go out"
+        assert {i for i, state in states.items() if state == "sent"} <= set(out), "every e-mail marked as sent was sent"
         taken = await store.fetch("SELECT sum(epoch)::integer AS n FROM fairpost.leases")
         takeovers = taken[0]["n"] - ACCOUNTS
         assert list(states.values()).count("in_doubt") <= takeovers, "at most one is in doubt for each lease lost"
@@ -129,7 +130,7 @@ def test_postgres_killed_at_any_moment_forgets_nothing_that_was_committed(mortal
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
         for worker in workers:
-            worker.join(timeout=150)  # they end by themselves: done, or their connection is gone
+            worker.join(timeout=150)  # they end by themselves, because they are done or have lost their connection
             assert worker.exitcode is not None
         mortal.start()
         asyncio.run(confirm(url))

@@ -1,4 +1,5 @@
-"""What an engine's orchestrator does beside driving accounts, killed after each of its commits: the next one goes on, and nothing is done twice."""
+"""What an engine's orchestrator does besides driving accounts, killed after each of its commits: its successor
+continues, and nothing is done twice."""
 
 import asyncio
 import re
@@ -57,11 +58,12 @@ class Orchestrating:
     url: str
 
     def begin(self, part: Part, *, dies: str | None = None) -> ForkServerProcess:
-        """A look in a process of its own, at the moment that our clock shows. `dies`: at this failpoint."""
+        """Runs one check in a separate process, at the time of our clock. `dies` names the failpoint at which it is
+        killed."""
         return fork(look, self.url, part, clock.now(), dies)
 
     async def look(self, part: Part, *, dies: str | None = None) -> int:
-        """How it ended."""
+        """Returns how it ended."""
         return await ended(self.begin(part, dies=dies))
 
 
@@ -70,11 +72,11 @@ def orchestrator(url: str) -> Orchestrating:
     return Orchestrating(url)
 
 
-# ── the courses of campaigns ──────────────────────────────────────────────────────────────────────────────
+# ── ── the progress of campaigns ──────────────────────────────────────────────────────────────────────────
 
 
 class Progress:
-    """A campaign, of which the test sends some now and then, and what was really sent by when."""
+    """A campaign of which the test sends some e-mails now and then, with the actual progress."""
 
     def __init__(self, world: World, orchestrator: Orchestrating, campaign: Campaign) -> None:
         self.world, self.orchestrator, self.campaign = world, orchestrator, campaign
@@ -89,7 +91,7 @@ class Progress:
         return await self.orchestrator.look("courses", dies=dies)
 
     async def next_look(self) -> None:
-        """The next engine: once the dead one is no longer waited for, everything is as if it had not existed."""
+        """Acts as the next engine: once the dead one is no longer waited for, everything is as if it had not existed."""
         self.world.clock.advance(timedelta(seconds=progress_watch.TURN_S))
         self.sent[self.world.clock.now] = max(self.sent.values())
         assert await self.look() == 0
@@ -135,7 +137,7 @@ async def launched_without_forecast(world: World, orchestrator: Orchestrating) -
 
 
 async def until(store: Store, is_there: str, which: str = "") -> None:
-    """A statement that counts, in the database: one that waits, or none any more."""
+    """Waits for a counting statement in the database: until one is waiting, or until none is left."""
     sql = f"""SELECT {is_there} (SELECT FROM pg_stat_activity a
               WHERE a.datname = current_database() AND a.query LIKE 'SELECT fairpost.count_campaigns(%' {which})"""
     async with asyncio.timeout(60):  # our own clock stands still
@@ -183,7 +185,7 @@ async def test_progress_is_correct_and_continues_wherever_its_counter_dies(
     assert (points[0].at, points[0].sent) == (MONDAY, 0)
     assert (points[-1].at, points[-1].sent) == (campaign.finished_at, PEOPLE)
     await progress.is_true()
-    assert await campaigns.kept_forecast(world.store, campaign) == foretold, "made once"
+    assert await campaigns.kept_forecast(world.store, campaign) == foretold, "created once"
 
 
 # ── senders ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -192,7 +194,7 @@ async def test_progress_is_correct_and_continues_wherever_its_counter_dies(
 async def test_sender_maintenance_killed_anywhere_writes_and_reports_a_throttle_once(
     store: Store, orchestrator: Orchestrating
 ) -> None:
-    """One look after the other, each dead one commit later than the one before."""
+    """Runs one check after the other, each killed one commit later than the one before."""
     with clock.stopped_at(START) as hands:
         id_ = await store.add_account("anna", address="anna@post.test", limits=Limits(bounce_percent_max=None))
         runner = await Runner.start(store, ScriptedTransport(always=answer), id_, owner="test", lease_s=1e7)
@@ -214,13 +216,13 @@ async def test_sender_maintenance_killed_anywhere_writes_and_reports_a_throttle_
             *((Tier.THROTTLED, 0, False),) * 2,
             *((Tier.THROTTLED, 2, False),) * 3,
         ]
-        assert len(await notices(store)) == 2, "each operator once"
+        assert len(await notices(store)) == 2, "each operator is notified once"
         assert (await senders.dirty_senders(store)).users == {}
         (bad,) = [each for each in await senders.known(store, throttled=True) if each.id.level is SenderLevel.USER]
         assert bad.throttle is not None
-        assert bad.throttle.until == bad.throttle.since + 8 * HOUR, "and not prolonged"
+        assert bad.throttle.until == bad.throttle.since + 8 * HOUR, "and not extended"
         days = await store.fetch("SELECT user_name, volume FROM fairpost.activity_days")
-        assert [tuple(row) for row in days] == [("old", 10)], "an hour becomes a day once"
+        assert [tuple(row) for row in days] == [("old", 10)], "hours are combined into a day once"
         assert await senders.last_look(store) == hands.now
 
 
@@ -234,7 +236,7 @@ OFFICES = ("acme", "bolt")
 
 
 async def gates(store: Store) -> dict[str, bool]:
-    """Whether each office may send now."""
+    """Returns whether each office may send now."""
     rows = await store.fetch(
         """SELECT s.workspace, r.closed_until > $1 AS is_shut FROM fairpost.campaign_streams s
            LEFT JOIN fairpost.sender_rules r ON r.workspace = s.workspace AND r.level = 'stream' AND r.key = s.stream""",
@@ -248,7 +250,7 @@ async def test_campaign_maintenance_killed_anywhere_is_completed_by_the_next_run
 ) -> None:
     store = world.store
     await world.add_accounts("anna")
-    world.clock.move_to(MONDAY + HOUR)  # within the hours
+    world.clock.move_to(MONDAY + HOUR)  # within the window
     for office in OFFICES:
         await world.add_people(PEOPLE, workspace=office)
         await world.set_schedule(office_hours(quota=Quota(daily_max=10)), office)
@@ -275,7 +277,7 @@ async def test_campaign_maintenance_killed_anywhere_is_completed_by_the_next_run
     for office in OFFICES:
         await store.set_gates(office)
     assert await gates(store) == dict.fromkeys(OFFICES, False)
-    await store.value("UPDATE fairpost.quotas SET used = 0")  # given back
+    await store.value("UPDATE fairpost.quotas SET used = 0")  # part of the quota is given back
     await dies("after_gates")
     assert sorted((await gates(store)).values()) == [False, True], "one is open again"
     assert await orchestrator.look("campaigns") == 0

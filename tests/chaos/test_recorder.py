@@ -1,4 +1,4 @@
-"""The recording server itself: what it remembers, and where it cuts."""
+"""The recording server itself: what it records, and where it cuts connections."""
 
 import smtplib
 from collections.abc import Iterator

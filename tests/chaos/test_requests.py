@@ -1,7 +1,7 @@
-"""A process of the service killed in the middle of a request: it is done completely, with its audit entry, or not at
-all.
+"""A process of the service is killed in the middle of a request: the request takes effect completely, with its audit
+entry, or not at all.
 
-A repeated request gets it done, and never twice. One service and one database serve all tests.
+Repeating it completes it, but never does it twice. One service and one database serve all tests.
 """
 
 import asyncio
@@ -47,7 +47,8 @@ ANSWER_S_MAX = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A request, and in one text what the database says of its matter: before it, right after its commit, and when all is done."""
+    """A request, and the state of its objects in the database as one text: before it, right after its commit, and at
+    the end."""
 
     method: str = "POST"
     path: str
@@ -56,10 +57,10 @@ class Asked:
     is_by_admin: bool = False
     facts: str
     before: str
-    committed: str = ""  # as when done, unless more than one commit is needed
+    committed: str = ""  # the final state, unless more than one commit is needed
     done: str
     answer: Mapping[str, object]
-    again: Mapping[str, object]  # the answer of the same request once more
+    again: Mapping[str, object]  # the answer to the repeated request
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Place:
 
 
 def client_of(root: str, **more: Any) -> httpx.AsyncClient:
-    """On a connection of its own each time: the last one may have ended with its process."""
+    """Uses a new connection each time, because the last one may have ended with its process."""
     limits = httpx.Limits(max_keepalive_connections=0)
     return httpx.AsyncClient(base_url=root, timeout=ANSWER_S_MAX, limits=limits, **more)
 
@@ -118,7 +119,7 @@ async def added_key(store: Store) -> str:
     return text
 
 
-# ── what is asked ─────────────────────────────────────────────────────────────────────────────────────────
+# ── ── the requests ───────────────────────────────────────────────────────────────────────────────────────
 
 
 async def a_launch(place: Place, name: str) -> Asked:
@@ -309,7 +310,7 @@ async def test_killed_in_the_middle_of_a_request_all_is_done_or_nothing_and_aski
             await die(place, number, deed, point)
 
 
-# ── the same on the command line ──────────────────────────────────────────────────────────────────────────
+# ── ── the same actions on the command line ───────────────────────────────────────────────────────────────
 
 
 async def test_a_command_killed_while_it_empties_the_inbox_leaves_all_mails_or_none(

@@ -1,6 +1,6 @@
 """Returned mail while processes die: whatever is killed, nothing is missed and nothing counts twice.
 
-A mail server that hears no 250 delivers again, as the client here does.
+A mail server that gets no 250 delivers again, as the client here does.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ PEOPLE = [f"p{number}@people.example" for number in range(6)]
 
 
 class Receiver:
-    """`fairpost receive`, started again whenever it has died. Only its first life has the failpoint."""
+    """Runs `fairpost receive`, restarted whenever it has died. Only its first process has the failpoint."""
 
     def __init__(self, url: str, home: Path, *, failpoint: str = "") -> None:
         self._environment = {"FAIRPOST_DATABASE_URL": url, "FAIRPOST_HOME": str(home)}
@@ -57,7 +57,7 @@ class Receiver:
         return process, int(found[1])
 
     def deliver(self, raw: bytes) -> bool:
-        """Whether it was taken: 250 after the dot."""
+        """Returns whether it was accepted: 250 after the dot."""
         try:
             with smtplib.SMTP("127.0.0.1", self._port, timeout=PROCESS_S_MAX) as client:
                 client.sendmail("", [TO], raw)
@@ -68,7 +68,7 @@ class Receiver:
 
     def _replace_the_dead(self) -> None:
         if self._process.poll() is None and not self._failpoint:
-            return  # it lives, and said 451
+            return  # it is alive, and replied 451
         assert self._process.wait(PROCESS_S_MAX) == -signal.SIGKILL
         self._failpoint = {}
         self.deaths += 1
@@ -81,7 +81,7 @@ class Receiver:
 
 
 async def outcome(store: Store) -> dict[str, Any]:
-    """All that follows from returned mail, without the moments and numbers of rows."""
+    """Returns all effects of returned mail, without times and row numbers."""
     queries = {
         "emails": "SELECT e.recipients #>> '{0,address}' AS who, e.state::text, e.reason FROM fairpost.emails e ORDER BY 1",
         "suppressions": "SELECT address, kind::text FROM fairpost.suppressions ORDER BY 1",
@@ -107,7 +107,7 @@ async def mails_about(post: Post, ids: Sequence[EmailId]) -> list[bytes]:
 
 
 async def without_deaths(store: Store, act: Callable[[Store], Awaitable[object]]) -> dict[str, Any]:
-    """What follows if nothing dies. Done and rolled back."""
+    """Returns the effects if nothing dies. Rolled back afterwards."""
     wanted: dict[str, Any] = {}
     with suppress(InterruptedError):
         async with store.together() as one:

@@ -1,4 +1,5 @@
-"""PostgreSQL, the engine and the receiver are killed while webhooks are delivered: each event arrives at least once, and no other."""
+"""PostgreSQL, the engine and the receiver are killed while webhooks are delivered: each event arrives at least once,
+and nothing else does."""
 
 import signal
 from pathlib import Path
@@ -35,12 +36,12 @@ async def _add(world: World, receiver: Receiver) -> None:
 
 
 async def _all_arrive(world: World, receiver: Receiver) -> None:
-    """Every event that was committed, and nothing else; a repetition says the same under the same id."""
+    """Checks that exactly the committed events arrived. A repetition has the same body and id."""
     await world.drain()
 
     async def has_all() -> bool:
         rows = await world.fetch("SELECT count(*) AS n FROM fairpost.outbox")
-        await world.fetch("UPDATE fairpost.webhooks SET next_at = NULL")  # its pauses are not what is tested here
+        await world.fetch("UPDATE fairpost.webhooks SET next_at = NULL")  # its pauses are not tested here
         return len(set(receiver.ids)) >= int(rows[0]["n"])
 
     await eventually(has_all, "all events arrive")
@@ -57,7 +58,7 @@ async def _all_arrive(world: World, receiver: Receiver) -> None:
 
 
 async def _under_way(receiver: Receiver) -> None:
-    """A request of a turn that is not booked has been answered just now."""
+    """A request of an unbooked turn has just been answered."""
     await receiver.until(len(receiver.seen) + 1)
 
 

@@ -1,4 +1,5 @@
-"""What must hold after any chaos, checked against what arrived at the recorder. Each check lists offences; none is right."""
+"""What must hold after any chaos, checked against what arrived at the recorder. Each check lists offences; there should
+be none."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -35,7 +36,7 @@ CUT = "SELECT email_id, begun_at, ended_at FROM fairpost.attempts WHERE outcome 
 
 @dataclass
 class Aftermath:
-    """Everything that is known when all is quiet again."""
+    """Everything known once all is quiet again."""
 
     emails: dict[int, Any]
     arrived: dict[int, list[Taken]]
@@ -48,7 +49,7 @@ class Aftermath:
     keys: set[str]
     broken: int  # the maximum number of messages in doubt
     frozen: Counter[str] = field(default_factory=Counter)
-    cut: list[Any] = field(default_factory=list)  # attempts that are said not to have been completed
+    cut: list[Any] = field(default_factory=list)  # attempts reported as incomplete
 
     @classmethod
     async def of(
@@ -83,7 +84,7 @@ class Aftermath:
         ]
 
     def story(self, email_id: int) -> str:
-        """An e-mail, and what arrived of it."""
+        """An e-mail, and its messages that arrived."""
         row = self.emails.get(email_id)
         known = (
             f"{row['state']}, {row['on_doubt']}, attempt {row['attempts']}, {row['account'] or row['route']}"
@@ -130,7 +131,7 @@ def what_waits_and_was_never_in_doubt_did_not_arrive(after: Aftermath) -> Iterat
 
 
 def what_was_cut_did_not_arrive(after: Aftermath) -> Iterator[str]:
-    """Not while that attempt lasted; the next one may bring it."""
+    """A message may not arrive during that attempt, but may during the next one."""
     for row in after.cut:
         if any(row["begun_at"] <= t.at <= row["ended_at"] for t in after.arrived.get(row["email_id"], ())):
             yield after.story(row["email_id"])
@@ -165,7 +166,7 @@ def no_account_sends_more_than_its_limits(after: Aftermath) -> Iterator[str]:
 
 
 def an_account_waits_between_two_sends(after: Aftermath) -> Iterator[str]:
-    """By the database's clock from begin to begin."""
+    """Measured by the database's clock, from begin to begin."""
     for name, begun in after.beginnings.items():
         delay = timedelta(milliseconds=after.limits[name].delay_ms)
         for (first, _), (second, id_) in pairwise(begun):
@@ -174,9 +175,9 @@ def an_account_waits_between_two_sends(after: Aftermath) -> Iterator[str]:
 
 
 def an_account_completes_one_message_at_a_time(after: Aftermath) -> Iterator[str]:
-    """From MAIL to the answer, or to the dot if the connection broke before the answer: the account may go on at once,
-    while the server is still busy with what it got. A worker that was frozen may wake up in the middle of one, and end it.
-    """
+    """From MAIL to the answer, or to the dot if the connection broke before the answer: the account may continue at
+    once, while the server is still processing the message. A frozen worker may wake up in the middle of one and finish
+    it."""
     together: Counter[str] = Counter()
     found: dict[str, list[str]] = defaultdict(list)
     last: dict[str, Taken] = {}

@@ -1,6 +1,6 @@
 """What the chaos tests do in processes that are going to be killed.
 
-Each process is a fork of one that has loaded everything: a fresh interpreter would take a second.
+Each process is a fork of one that has loaded everything, because a fresh interpreter would take a second.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload([__name__, "fairpost.cli.work", "fairpost.startup.engine", *CLIENTS])
 
 LEASE_S = 0.5  # of a worker that sends into a pipe
-SENDERS_LEASE_S = 60.0  # of one that sends by SMTP
+SENDERS_LEASE_S = 60.0  # of one that sends over SMTP
 OPERATORS = ("ops@here.test", "boss@here.test")
 Part = Literal["campaigns", "courses", "senders"]
 
@@ -73,14 +73,14 @@ def fork(victim: Callable[..., None], *arguments: Any) -> ForkServerProcess:
 
 
 async def ended(process: ForkServerProcess) -> int:
-    """Its exit code, once it has one."""
+    """Returns its exit code, once it has one."""
     await asyncio.to_thread(process.join)
     assert process.exitcode is not None
     return process.exitcode
 
 
 def apply_returns(url: str, point: str) -> None:
-    """What an engine does with reports that came before their e-mails were finished; dies at the point."""
+    """Applies reports that arrived before their e-mails were finished, as an engine does; is killed at the failpoint."""
 
     async def run() -> None:
         async with Store.open(url) as store:
@@ -105,7 +105,7 @@ def work(arguments: Sequence[str], environment: Mapping[str, str], log: Path) ->
     main()
 
 
-# ── a worker, as an engine has them ───────────────────────────────────────────────────────────────────────
+# ── ── a worker, as in an engine ──────────────────────────────────────────────────────────────────────────
 
 
 def drive(url: str, account_id: AccountId, home: Path, point: str) -> None:
@@ -133,7 +133,7 @@ async def _drive_together(url: str, account_ids: Sequence[AccountId], home: Path
 
 
 def work_through_trouble(url: str, account_id: AccountId, home: Path, point: str) -> None:
-    """A whole worker, which waits for the database when it goes."""
+    """A complete worker, which waits when the database goes away."""
     arm(point)
     asyncio.run(_work(url, account_id, home))
 
@@ -150,8 +150,8 @@ async def _work(url: str, account_id: AccountId, home: Path) -> None:
 def drive_to_line(
     url: str, account_id: AccountId, home: Path, nth: int, number: signal.Signals, lease_s: float = SENDERS_LEASE_S
 ) -> None:
-    """Gets the signal right before the nth line of a hand-over: from the note of the second e-mail, while the first is being
-    settled, until the note of the third is taken back."""
+    """Gets the signal right before the nth line of a handover: from the note of the second e-mail, while the first is
+    being settled, until the note of the third is taken back."""
     lines = Lines(nth, number)
     sys.settrace(lines.entered)
     asyncio.run(_drive(url, account_id, home, lease_s))
@@ -159,7 +159,7 @@ def drive_to_line(
     (home / LINES).write_text(str(lines.passed))
 
 
-LINES = "lines"  # how many there were, if it came to the end
+LINES = "lines"  # the number of lines, if it reached the end
 HANDING_OVER = {module.__file__ for module in (handover, lease, runner, send, settle, client)}
 
 
@@ -222,7 +222,7 @@ async def run_account(
 
 
 class PipeTransport:
-    """A line for each message, written in one go: it is out, whatever becomes of us."""
+    """Writes one line per message in a single write: it is out, whatever happens to this process."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -246,7 +246,9 @@ async def _send_into_pipe(url: str, account_id: AccountId, transport: PipeTransp
             match await runner.step():
                 case Rested(Idle.BUSY):
                     await runner.await_turn()
-                case Rested(Idle.LOST):  # the machine is so busy that the lease ran out; an engine begins again too
+                case Rested(
+                    Idle.LOST
+                ):  # the machine is so busy that the lease expired; an engine would start again as well
                     runner = await _take(store, transport, account_id)
                 case Rested():
                     break
@@ -255,15 +257,15 @@ async def _send_into_pipe(url: str, account_id: AccountId, transport: PipeTransp
 
 async def _take(store: Store, transport: PipeTransport, account_id: AccountId) -> Runner:
     while (runner := await Runner.start(store, transport, account_id, owner="chaos", lease_s=LEASE_S)) is None:  # noqa: ASYNC110
-        await asyncio.sleep(0.05)  # the last one died with the lease in its hand
+        await asyncio.sleep(0.05)  # the last worker died while holding the lease
     return runner
 
 
-# ── what an engine does beside sending ────────────────────────────────────────────────────────────────────
+# ── ── what an engine does besides sending ────────────────────────────────────────────────────────────────
 
 
 def look(url: str, part: Part, moment: datetime, point: str | None) -> None:
-    """One look of a watch, at this moment, whatever the clock says."""
+    """Runs one check of a watch, at this time, whatever the clock says."""
     if point is not None:
         arm(point)
     with clock.stopped_at(moment):
@@ -301,7 +303,7 @@ LOOKS: dict[Part, Callable[[Store], Awaitable[None]]] = {
 
 
 def launch(url: str, campaign_id: int, batch: int, point: str) -> None:
-    """`batch`: prospects in a commit, so that there is a middle to die in."""
+    """`batch` is the number of prospects per commit, so that it can be killed in between."""
     arm(point)
     launching.BATCH = batch
     asyncio.run(_launch(url, campaign_id))
@@ -318,7 +320,7 @@ async def _launch(url: str, campaign_id: int) -> None:
 
 
 def deliver_webhooks(url: str, home: Path, point: str) -> None:
-    """As the engine `victim`, until it dies."""
+    """Runs as the engine `victim`, until it is killed."""
     arm(point)
     asyncio.run(_deliver_webhooks(url, home))
 

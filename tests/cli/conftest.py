@@ -1,4 +1,4 @@
-"""The command line against a real database: in this process where it can be, as a process of its own where it must."""
+"""The command line against a real database: in this process if possible, otherwise as a separate process."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from tests.facts import missing as missing
 
 PROGRAM = [sys.executable, "-c", "from fairpost.cli import main; main()"]
 Case = tuple[Sequence[object], Sequence[str]]  # a command, and the facts that its error must name
-PROCESS_S_MAX = 150  # only against waiting for ever: a busy machine takes its time
+PROCESS_S_MAX = 150  # only guards against waiting forever: a busy machine is slow
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Cli:
     environment: dict[str, str]
 
     def ok(self, *arguments: object) -> str:
-        """What it prints, having ended well."""
+        """Returns the output of a command that succeeds."""
         result = CliRunner().invoke(app, [str(a) for a in arguments], env=self.environment)
         assert result.exit_code == 0, result.output
         assert result.stderr == "" or "--before" in result.stderr  # where the next page begins
@@ -41,7 +41,7 @@ class Cli:
         return json.loads(self.ok(*arguments, "--json"))
 
     def error(self, *arguments: object, code: int = 1) -> str:
-        """What it says, having ended with this code: on stderr, and no traceback."""
+        """Returns the errors on stderr of a command that fails with this code, without a traceback."""
         result = CliRunner().invoke(app, [str(a) for a in arguments], env=self.environment)
         assert result.exit_code == code, result.output
         assert "Traceback" not in result.stderr
@@ -67,7 +67,7 @@ class Cli:
         )
 
     def run(self, *arguments: str, code: int = 0) -> str:
-        """As a process of its own; what it prints on stdout, and on stderr after it."""
+        """Runs it as a separate process. Returns stdout, followed by stderr."""
         done = self.start(*arguments)
         out, err = done.communicate(timeout=PROCESS_S_MAX)
         assert done.returncode == code, out + err
@@ -76,7 +76,7 @@ class Cli:
 
 
 def until(is_so: Callable[[], object], what: str) -> None:
-    """Processes begin and end, and rows change, without telling us."""
+    """Polls, because processes start and end, and rows change, without an event."""
     end_s = time.monotonic() + PROCESS_S_MAX
     while not is_so():
         assert time.monotonic() < end_s, f"waited in vain: {what}"
@@ -101,7 +101,7 @@ def cli(url: str, tmp_path: Path) -> Cli:
 
 @pytest.fixture
 def bare() -> Cli:
-    """Without a database, and nowhere to make one: for what needs none."""
+    """Without a database, and without a place to create one, for commands that need none."""
     return Cli({"FAIRPOST_HOME": "/dev/null/home"})
 
 
@@ -113,7 +113,7 @@ def db(url: str) -> Iterator["psycopg.Connection[Any]"]:
 
 @contextmanager
 def new_home() -> Iterator[Path]:
-    """A short path, for a socket lives below it."""
+    """A short path, because it contains a socket."""
     path = Path(tempfile.mkdtemp(prefix="fp"))
     try:
         yield path
@@ -130,12 +130,12 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def at_home(home: Path) -> Cli:
-    """With a home of its own and nothing in it: the embedded database."""
+    """With an empty home of its own, for the embedded database."""
     return Cli({"FAIRPOST_HOME": str(home)})
 
 
 def send(cli: Cli, *arguments: object) -> str:
-    """Queues an e-mail; its id, as a string."""
+    """Queues an e-mail, and returns its id as a string."""
     id_: str = cli.json("email", "send", "--to", "ann@there.test", "--subject", "Hello", "--text", "Hi", *arguments)[
         "id"
     ]

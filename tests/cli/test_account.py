@@ -64,7 +64,7 @@ def test_the_errors_of_the_day_and_the_last_use_are_shown(cli: Cli, url: str) ->
         assert datetime.fromisoformat(shown["last_used_at"]) == begun_at[0]
         assert f"{begun_at[0]:%H:%M:%S}" in cli.ok("account", "show", "sales")
         db.execute("UPDATE fairpost.leases SET day_started_at = day_started_at - interval '2 days'")
-    assert cli.json("account", "list")[0]["day_errors"] == 0, "they were of another day"
+    assert cli.json("account", "list")[0]["day_errors"] == 0, "they were from another day"
 
 
 def test_a_rest_is_shown_and_a_suspension_with_what_it_ends(cli: Cli, url: str) -> None:
@@ -245,7 +245,7 @@ def test_sent_emails_outlive_their_account(cli: Cli, url: str) -> None:
 def test_an_account_that_e_mails_wait_for_is_not_removed(cli: Cli) -> None:
     cli.ok("account", "add", "sales", "--from", "sales@post.test")
     id_ = send(cli, "--account", "sales")
-    send(cli)  # anybody of the pool may send this one
+    send(cli)  # any account in the pool may send this one
     error = cli.error("account", "remove", "sales", "--yes")
     assert missing(error, "1 that only", "fairpost email list --account sales") == []
     cli.ok("email", "cancel", id_)
@@ -335,7 +335,9 @@ def test_every_limit_can_be_set_and_taken_away(cli: Cli) -> None:
         )
     )
     shown = cli.ok("account", "show", "ann")
-    assert missing(shown, "30 s", "90 s", "24 hours", "0 of 5") == []  # five: the warm-up's first day
+    assert (
+        missing(shown, "30 s", "90 s", "24 hours", "0 of 5") == []
+    )  # five, which is the limit of the warm-up's first day
     taken = [word for name, (_, value) in options.items() for word in (name, value)]
     cli.ok("account", "set", "ann", *taken)
     limits = cli.json("account", "show", "ann")["limits"]

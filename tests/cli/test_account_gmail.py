@@ -1,4 +1,4 @@
-"""Accounts of the Gmail API: how the key comes in, that it never comes out, and what is said where a mailbox cannot be used."""
+"""Accounts of the Gmail API: how the key is read, that it is never printed, and the advice if a mailbox cannot be used."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ ADD = ("account", "add", "sales", "--from", SALES)
 
 @pytest.fixture(scope="module")
 def google() -> Iterator[GmailEmulator]:
-    """Beside commands that have an event loop of their own."""
+    """Runs alongside commands that have their own event loop."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -61,7 +61,7 @@ def token_file(google: GmailEmulator, tmp_path: Path) -> Path:
     return path
 
 
-# ── how the key comes in ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── reading the key ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_key_is_sealed_and_never_shown(cli: Cli, db: "psycopg.Connection[Any]", key_file: Path) -> None:
@@ -185,7 +185,7 @@ def test_an_address_of_another_mailbox_may_not(cli: Cli, key_file: Path, google:
 
 
 AGAIN = "fairpost account verify sales"
-# What goes wrong where, the step that fails, the code that Google answered with, and the facts of the advice.
+# What fails where, the step, Google's status code, and the facts in the advice.
 FAULTS: tuple[tuple[str, dict[str, Any], str, int | None, tuple[str, ...]], ...] = (
     (
         "getProfile",

@@ -1,4 +1,4 @@
-"""Accounts that log in by OAuth: what must be given, what is sealed, and what is said when it does not work."""
+"""Accounts that log in with OAuth: which options are required, what is sealed, and the errors."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def oauth(cli: Cli) -> dict[str, Any]:
     return {name: value for name, value in server(cli)["oauth"].items() if value is not None}
 
 
-# ── how it comes in ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── options ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_microsoft_application_has_its_secret_sealed(given: Cli, db: "psycopg.Connection[Any]") -> None:
@@ -139,7 +139,7 @@ def test_clear_text_is_allowed_to_this_very_machine(cli: Cli, key_path: Path) ->
     cli.ok(*ADD, "--smtp", "smtp://127.0.0.1:2525?tls=none", "--oauth", "google", "--key-file", key_path)
 
 
-# ── changing it ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── changes ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_new_secret_of_an_application_replaces_the_old_one(given: Cli, db: "psycopg.Connection[Any]") -> None:
@@ -318,7 +318,7 @@ def test_no_command_prints_a_secret(given: Cli, certificates: Certificates, key_
 
 
 def at_home(db: "psycopg.Connection[Any]", authority: str) -> None:
-    """Microsoft's token server is ours."""
+    """A local server replaces Microsoft's token server."""
     db.execute(
         "UPDATE fairpost.accounts SET transport = jsonb_set(transport, '{oauth,authority}', to_jsonb(%s::text))",
         (authority,),

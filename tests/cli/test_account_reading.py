@@ -1,4 +1,4 @@
-"""Accounts whose mailbox is read: the options, what is shown, and an engine that really reads."""
+"""Accounts whose mailbox is read: the options, the output, and an engine that really reads."""
 
 import json
 import signal
@@ -43,7 +43,7 @@ def stored(db: "psycopg.Connection[Any]") -> dict[str, Any]:
 
 @contextmanager
 def servers(mailboxes: Mailboxes) -> Iterator[tuple[str, str]]:
-    """The URLs of an SMTP server and an IMAP server."""
+    """Returns the URLs of an SMTP server and an IMAP server."""
     with (
         beside(lambda: scripted(Script(features=("AUTH PLAIN",)))) as smtp,
         beside(lambda: imap_server(mailboxes)) as imap,
@@ -62,7 +62,7 @@ def test_reading_is_off_until_it_is_switched_on_and_stays_with_the_server(
     kept = {"read": True, "imap": "imaps://mail.example.com?folder=Bounces", "secret": secret}
     assert stored(db) | kept == stored(db)
     run(cli, "account", "set", "sales", "--smtp", "smtps://ann@smtp.example.com")
-    assert stored(db) | kept == stored(db)  # the same host: another port changes nothing of reading
+    assert stored(db) | kept == stored(db)  # on the same host, another port does not affect reading
     assert cli.json("account", "show", "sales")["reading_code"] == "account.read_soon"
     run(cli, "account", "set", "sales", "--no-read", "--imap", "")
     assert (stored(db)["read"], stored(db).get("imap")) == (False, None)

@@ -1,4 +1,4 @@
-"""Accounts with a server: how the password comes in, that it never comes out, and servers that are really tried."""
+"""Accounts with a server: how the password is read, that it is never printed, and tests of real servers."""
 
 import json
 import ssl
@@ -22,7 +22,7 @@ from tests.smtp.scripted_server import Says, Script, scripted
 if TYPE_CHECKING:
     import psycopg
 
-PASSWORD = "hunter2 correct horse"  # what peers can be told as it is
+PASSWORD = "hunter2 correct horse"  # peers can be given it unquoted
 URL = "smtp+starttls://ann@smtp.example.com"
 ADD = ("account", "add", "sales", "--from", "sales@post.test")
 
@@ -40,7 +40,7 @@ def password_file(tmp_path: Path) -> Path:
 
 
 def run(cli: Cli, *arguments: object, stdin: str | None = None, code: int = 0) -> str:
-    """Everything it prints, on both sides."""
+    """Returns everything it prints, on stdout and stderr."""
     result = CliRunner().invoke(app, [str(a) for a in arguments], env=cli.environment, input=stdin)
     assert result.exit_code == code, result.output
     assert "Traceback" not in result.output
@@ -48,7 +48,7 @@ def run(cli: Cli, *arguments: object, stdin: str | None = None, code: int = 0) -
 
 
 def refused(cli: Cli) -> tuple[dict[str, Any], str]:
-    """The step at which the account's server fails, and the advice."""
+    """Returns the step at which the account's server fails, and the advice."""
     facts = json.loads(run(cli, "account", "verify", "sales", "--json", code=1))
     assert not facts["ok"]
     return facts["steps"][-1], facts["then"]
@@ -62,12 +62,12 @@ def sealed(db: "psycopg.Connection[Any]", name: str = "sales") -> str | None:
 
 
 def key_id(db: "psycopg.Connection[Any]") -> str:
-    """Of the key that sealed the password."""
+    """Returns the ID of the key that sealed the password."""
     return (sealed(db) or "").split(":")[1]
 
 
 def opened(cli: Cli, db: "psycopg.Connection[Any]", name: str = "sales") -> str:
-    """The password, by the key in the home."""
+    """Opens the password with the key in the home."""
     from fairpost.vault.keyring import Keyring
     from fairpost.vault.vault import Vault
 
@@ -79,7 +79,7 @@ def opened(cli: Cli, db: "psycopg.Connection[Any]", name: str = "sales") -> str:
 
 
 def serving(script: Script, *, implicit: bool = False) -> AbstractContextManager[int]:
-    """The scripted server beside a command that has an event loop of its own."""
+    """Runs the scripted server alongside a command that has its own event loop."""
     return beside(lambda: scripted(script, implicit=implicit))
 
 
@@ -89,7 +89,7 @@ def script_under(certificates: Certificates, **given: Any) -> Script:
     return Script(features=("STARTTLS", "AUTH PLAIN"), tls=context, **given)
 
 
-# ── how the password comes in ────────────────────────────────────────────────────────────────────────────────────────
+# ── ── reading the password ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_password_comes_in_the_url(cli: Cli, db: "psycopg.Connection[Any]") -> None:
@@ -166,7 +166,7 @@ def test_a_name_that_is_taken_keeps_its_password(cli: Cli, db: "psycopg.Connecti
     assert opened(cli, db) == "first"
 
 
-# ── changing it ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── changes ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_new_password_replaces_the_old_one_alone(cli: Cli, db: "psycopg.Connection[Any]") -> None:
@@ -209,11 +209,11 @@ def test_a_password_without_a_user_is_of_no_use(cli: Cli) -> None:
     assert "fairpost account set sales --smtp smtp+starttls://USER@HOST --ask-password" in error
 
 
-# ── it never comes out ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── it is never printed ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_no_command_prints_a_password_or_a_key(cli: Cli, db: "psycopg.Connection[Any]", password_file: Path) -> None:
-    """Whatever is asked, on either side, as a table or as JSON, and when it goes wrong."""
+    """Whatever the command, on stdout or stderr, as a table or as JSON, and in errors."""
     home = Path(cli.environment["FAIRPOST_HOME"])
     said = [
         run(cli, *ADD, "--smtp", "smtp+starttls://ann@127.0.0.1:1", "--password-file", password_file, "--json"),
@@ -383,7 +383,7 @@ def test_a_suspended_account_is_resumed_only_when_its_server_takes_it(
     cli.ok("account", "resume", "sales", "--no-verify")
     assert status() == "active"
     cli.ok("account", "pause", "sales", "--reason", "a while")
-    cli.ok("account", "resume", "sales")  # its server is gone, but its password was never in doubt
+    cli.ok("account", "resume", "sales")  # its server is unreachable, but nothing was wrong with its password
     assert status() == "active"
 
 

@@ -1,4 +1,4 @@
-"""`fairpost admin` and `fairpost member`: from a link to a session, with the code that the server shows."""
+"""`fairpost admin` and `fairpost member`: from a link to a session, with the code shown on the server."""
 
 import asyncio
 import re

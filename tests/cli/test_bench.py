@@ -1,4 +1,4 @@
-"""The benchmarks of the service, small: they run, and every figure they print is explained."""
+"""The benchmarks of the service, on a small scale: they run, and every figure they print is explained."""
 
 import math
 from functools import partial

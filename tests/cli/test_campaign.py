@@ -1,4 +1,4 @@
-"""`fairpost campaign`: from people and words to e-mails that go out by themselves."""
+"""`fairpost campaign`: from people and content to e-mails that are sent automatically."""
 
 import json
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_a_file_is_applied_launched_and_watched(cli: Cli, campaign: Path, url: s
         "warning_codes": ["campaign.no_unsubscribe_link"],
         "is_done": True,
     }
-    assert cli.json("campaign", "launch", "spring")["scheduled"] == 0  # twice is once
+    assert cli.json("campaign", "launch", "spring")["scheduled"] == 0  # launching twice has the same effect as once
     deliver(url, OK, GONE, OK)
     shown = cli.json("campaign", "show", "spring")
     assert shown["state"] == "running"
@@ -84,7 +84,7 @@ def test_a_file_is_applied_launched_and_watched(cli: Cli, campaign: Path, url: s
 
 
 def changes(cli: Cli, file: Path) -> list[Any]:
-    """What applying the file changes."""
+    """Returns the changes that applying the file makes."""
     changes: list[Any] = cli.json("campaign", "apply", file)["changes"]
     return changes
 
@@ -233,7 +233,7 @@ def test_when_it_will_be_done(cli: Cli, campaign: Path, url: str) -> None:
     assert missing(cli.ok("forecast", "spring"), "spring", "running", "3 sent", "of 6") == []
     for address in ("ann", "bob", "cyd"):
         cli.ok("campaign", "stop", "spring", f"{address}@example.com")
-    assert "e-mails through" not in cli.ok("forecast", "spring")  # nothing is left, so there is no forecast
+    assert "e-mails through" not in cli.ok("forecast", "spring")  # nothing is left to send, so there is no forecast
     assert "campaign nothing" in cli.error("forecast", "nothing")
     cli.error("forecast", "spring", "--recipients", 5, code=2)
 
@@ -241,7 +241,7 @@ def test_when_it_will_be_done(cli: Cli, campaign: Path, url: str) -> None:
 def test_forecast_and_reality_are_told_beside_each_other(cli: Cli, campaign: Path, url: str, db: Db) -> None:
     assert cli.json("campaign", "progress", "spring")["counted_at"] is None
     cli.ok("campaign", "launch", "spring")
-    assert "fairpost work" in cli.ok("campaign", "progress", "spring")  # an engine counts
+    assert "fairpost work" in cli.ok("campaign", "progress", "spring")  # counting needs an engine
     deliver(url, OK, GONE, OK)
     db.execute("SELECT fairpost.count_campaigns(60)")
     db.commit()
@@ -252,4 +252,4 @@ def test_forecast_and_reality_are_told_beside_each_other(cli: Cli, campaign: Pat
     assert facts["forecast"]["points"][-1] == [facts["forecast"]["ends_at"], 6]
     assert [point["sent"] for point in facts["points"]] == [0, 2]
     assert facts["accounts"][0]["account"] == "sales"
-    assert facts["revised_forecast"] is None  # no engine has looked yet
+    assert facts["revised_forecast"] is None  # no engine has counted yet

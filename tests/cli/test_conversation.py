@@ -25,7 +25,7 @@ SAID = {
 
 
 def answered(cli: Cli, db: Db) -> None:
-    """An e-mail that an account has sent, and the answer to it."""
+    """Stores an e-mail that an account has sent, and the reply to it."""
     cli.ok("account", "add", "sales", "--from", "sales@here.test", "--smtp", "smtp://127.0.0.1:1")
     id_ = cli.json("email", "send", "--to", ANN, "--subject", "Hello", "--text", "Hi Ann", "--account", "sales")["id"]
     db.execute("UPDATE fairpost.queue SET account_id = (SELECT id FROM fairpost.accounts) WHERE id = %s", (id_,))

@@ -1,4 +1,4 @@
-"""The database itself: the embedded one in a home of its own, and one that is managed elsewhere."""
+"""The database itself: the embedded one in its own home, and one that is managed elsewhere."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def test_the_embedded_database_is_started_once_and_stopped_once(at_home: Cli, ho
 def test_an_application_gets_a_login_of_its_own_in_the_same_database(at_home: Cli) -> None:
     assert "fairpost db start" in at_home.error("db", "url", "--app")
     at_home.ok("db", "start")
-    for _ in range(2):  # the second time it is there
+    for _ in range(2):  # it already exists the second time
         url = at_home.ok("db", "url", "--app").strip()
     with psycopg.connect(url) as conn:
         conn.execute("CREATE TABLE orders (id integer)")
@@ -142,7 +142,7 @@ def test_the_shell_hands_no_password_over_where_others_can_read_it(
 
 
 def test_a_reader_that_goes_away_is_no_error(cli: Cli) -> None:
-    for _ in range(10):  # more than one write
+    for _ in range(10):  # more than a single write
         cli.ok("email", "send", "--to", "a@b.test", "--subject", "s" * 900, "--text", "t")
     listing = subprocess.Popen(
         [*PROGRAM, "email", "list", "--json"],

@@ -1,4 +1,4 @@
-"""`fairpost doctor` on real servers: one that is well, and some that are not."""
+"""`fairpost doctor` on real servers: a healthy one, and some with problems."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ Db = psycopg.Connection[Any]
 
 
 def examined(cli: Cli) -> dict[str, dict[str, Any]]:
-    """Each check by its name; of several, the last."""
+    """Returns each check by its name. If there are several, the last one counts."""
     result = CliRunner().invoke(app, ["doctor", "--json"], env=cli.environment)
     found = json.loads(result.stdout)
     assert result.exit_code == (0 if found["ok"] else 1)
@@ -105,7 +105,8 @@ def test_a_fresh_server_has_no_problem_and_a_badly_set_one_is_told_in_every_poin
 
 @contextmanager
 def standby(home: Path) -> Iterator[str]:
-    """The server of that home as a standby; promoted in the end. Only a primary counts as ready, so its start takes until then."""
+    """Runs the server of that home as a standby, which is promoted at the end. Only a primary counts as ready, so
+    starting takes until then."""
     server = EmbeddedServer(home, settings={"shared_buffers": "16MB", **BAD})
     (server.status().data_dir / "standby.signal").touch()
     with ThreadPoolExecutor(1) as pool:
@@ -149,7 +150,7 @@ def test_a_schema_that_is_not_there_or_out_of_reach_is_a_problem(blank_url: str,
             checks = examined(stranger)
             assert checks["schema"]["grade"] == "problem"
             assert checks["role"]["grade"] == "problem"
-            assert checks["open transactions"]["grade"] == "note", "of others it sees nothing"
+            assert checks["open transactions"]["grade"] == "note", "it cannot see others' sessions"
         finally:
             conn.execute("DROP ROLE stranger")
 
@@ -219,7 +220,7 @@ def test_a_restored_database_is_told_before_any_engine_starts(cli: Cli, db: Db) 
     db.execute("UPDATE fairpost.identity SET system_identifier = 1")
     found = examined(cli)
     assert found["identity"]["grade"] == "problem"
-    assert found["pause"]["grade"] == "ok", "looking changes nothing"
+    assert found["pause"]["grade"] == "ok", "it changes nothing"
 
 
 def test_a_settings_file_with_a_secret_that_everybody_can_read_is_a_note(cli: Cli, tmp_path: Path) -> None:
@@ -238,7 +239,7 @@ def test_workspaces_that_borrow_the_services_own_pool_are_named(cli: Cli) -> Non
     cli.ok("workspace", "add", "default")
     cli.ok("workspace", "add", "apart", "--pool", "relay")
     assert "workspaces" not in examined(cli)
-    lent = Cli({**cli.environment, "FAIRPOST_SERVICE_POOL": "codes"})  # before the pool became the service's
+    lent = Cli({**cli.environment, "FAIRPOST_SERVICE_POOL": "codes"})  # before the pool was used by the service
     lent.ok("workspace", "add", "acme", "--pool", "default")
     found = examined(cli)["workspaces"]
     assert found["grade"] == "note"

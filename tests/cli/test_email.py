@@ -1,4 +1,4 @@
-"""Single e-mails by hand: sent, listed, shown, retried, cancelled, resolved."""
+"""Single e-mails on the command line: sent, listed, shown, retried, cancelled, resolved."""
 
 from datetime import datetime
 from pathlib import Path
@@ -270,7 +270,9 @@ def test_only_what_was_given_up_can_be_retried(cli: Cli, url: str) -> None:
     waiting = send(cli)
     error = cli.error("email", "retry", waiting, failed)
     assert missing(error, waiting, "ready", "failed", "bounced") == []
-    assert cli.json("email", "show", failed)["state"] == "ready"  # one that cannot does not keep the others from it
+    assert (
+        cli.json("email", "show", failed)["state"] == "ready"
+    )  # one that cannot be retried does not affect the others
 
 
 def test_waiting_e_mails_are_cancelled(cli: Cli, url: str) -> None:
@@ -439,7 +441,7 @@ def test_a_state_is_told_and_asked_for_in_the_words_of_sequences(cli: Cli, url: 
             assert {str(each["id"]) for each in found} == set(ids), (word, whose)
             assert {each["sequence_status"] for each in found} <= {word}
     both = cli.json("email", "list", "--state", "RETRY_SCHEDULED", "--state", "scheduled")
-    assert {str(each["id"]) for each in both} == {later, new}, "ours and theirs together"
+    assert {str(each["id"]) for each in both} == {later, new}, "of both workspaces together"
     assert cli.json("email", "show", later)["sequence_status"] == "RETRY_SCHEDULED"
     cli.error("email", "list", "--state", "LOST", code=2)
 

@@ -1,4 +1,4 @@
-"""What commands say of the account that the environment gives, and what they do where the engine is off."""
+"""What commands say about the account from the environment, and what they do if the engine is off."""
 
 import asyncio
 import json
@@ -25,14 +25,14 @@ LOGIN = {"SMTP_USER": "ann", "SMTP_PASSWORD": "geheim"}
 
 
 def told(cli: Cli, **said: str) -> list[tuple[str, str, str | None]]:
-    """What the doctor says of the environment: grade, text, what to type."""
+    """Returns what the doctor says about the environment: grade, text, and next step."""
     result = CliRunner().invoke(app, ["doctor", "--json"], env={**cli.environment, **said})
     checks = json.loads(result.stdout)["checks"]
     return [(each["grade"], each["text"], each["then"]) for each in checks if each["name"] == "environment"]
 
 
 def work(cli: Cli, *arguments: str, **said: str) -> "subprocess.Popen[str]":
-    """As a supervisor starts it: with pipes."""
+    """Starts it as a supervisor does, with pipes."""
     return subprocess.Popen(
         [*PROGRAM, "work", *arguments],
         env=process_environment({**cli.environment, **said}),
@@ -44,7 +44,7 @@ def work(cli: Cli, *arguments: str, **said: str) -> "subprocess.Popen[str]":
 
 
 def start(cli: Cli, **said: str) -> str | None:
-    """What an engine with these variables does about the account when it starts. None: nothing."""
+    """Returns what an engine with these variables does with the account when it starts, or None for nothing."""
     settings = read_settings({**cli.environment, **said})
     given = given_account(settings)
     assert given is not None
@@ -84,7 +84,9 @@ def test_an_account_tells_where_it_comes_from_and_what_of_it_stays(cli: Cli, db:
     assert "FAIRPOST_SMTP_" in cli.ok("account", "show", "env")
     cli.ok("account", "add", "sales", "--from", "sales@post.test", "--smtp", "smtp://mail.test")
     assert cli.json("account", "show", "sales")["origin"] is None
-    assert "FAIRPOST_SMTP_" in cli.ok("account", "set", "env", "--display-name", "Mine")  # it does not last
+    assert "FAIRPOST_SMTP_" in cli.ok(
+        "account", "set", "env", "--display-name", "Mine"
+    )  # the change will be overwritten
     assert "FAIRPOST_SMTP_" not in cli.ok("account", "set", "env", "--daily", 500)
     assert missing(start(cli, **SAID, **LOGIN) or "", "env", "name") == []
     shown = cli.json("account", "show", "env")

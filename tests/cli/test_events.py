@@ -1,4 +1,4 @@
-"""`fairpost events`: the newest, those after a cursor, those of one e-mail, and what comes next."""
+"""`fairpost events`: the newest, those after a cursor, those of one e-mail, and following new ones."""
 
 import json
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""`fairpost explain`: for people one reply, for programs a stream of them."""
+"""`fairpost explain`: one reply for people, and a stream of them for programs."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def test_every_class_has_its_consequences(bare: Cli) -> None:
         found = bare.json("explain", reply, "--phase", phase)["class"]
         said = bare.ok("explain", reply, "--phase", phase)
         assert found in said
-        assert len(said.splitlines()) >= 9  # the last three: for the e-mail, the recipient and the account
+        assert len(said.splitlines()) >= 9  # the last three are about the e-mail, the recipient and the account
         classes.add(found)
     assert classes == set(ReplyClass)
 

@@ -1,4 +1,4 @@
-"""`fairpost fairness`: what it shows of a queue, of what was served, and of nothing."""
+"""`fairpost fairness`: its output for a queue, for served mail, and for an empty database."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_waiting_and_served_senders_are_listed(cli: Cli, url: str) -> None:
 
     shown = cli.ok("fairness")
     assert missing(shown, "ann", "acme", "2 senders", "0.25", "75.0%", "█") == []
-    assert report["mode"]["fair_percent"] == 100, "everybody is in the fair queue"
+    assert report["mode"]["fair_percent"] == 100, "every workspace is in the fair queue"
     inside = cli.ok("fairness", "--workspace", "tiny")
     assert "eve" in inside
     assert "acme" not in inside

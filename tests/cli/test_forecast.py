@@ -1,4 +1,4 @@
-"""`fairpost forecast`: when it is done, in words, in bars, as JSON and as a picture; without a database."""
+"""`fairpost forecast`: when a campaign finishes, as text, bars, JSON and a picture, without a database."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Holds and suppressions: who sends nothing for a while, and who gets nothing any more."""
+"""Holds and suppressions: senders that send nothing for a while, and addresses that get no mail."""
 
 from typing import TYPE_CHECKING, Any
 

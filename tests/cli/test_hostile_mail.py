@@ -1,4 +1,4 @@
-"""Mails that were made to hurt, through the commands that read them: bounded time and memory, and the next mail is taken."""
+"""Malicious mails passed to the commands that read them: time and memory are bounded, and the next mail is accepted."""
 
 import re
 import smtplib
@@ -15,7 +15,7 @@ DEAD = "550 5.1.1 User unknown"
 MEMORY_KB_MAX = 400_000
 
 
-# Tells what it took, in seconds of CPU and kB, when the command is done.
+# Prints the CPU seconds and the kB that the command used.
 MEASURED = """
 import resource, sys
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_the_receiver_takes_them_and_then_the_next_mail(cli: Cli) -> None:
         server.kill()
         server.communicate()
     refused = {name: code for name, code in replies.items() if code != 250}
-    assert set(refused.values()) <= {500, 552}, refused  # a line or a mail that is too long
+    assert set(refused.values()) <= {500, 552}, refused  # for a line or a mail that is too long
     assert replies[""] == 250
     assert most is not None
     assert int(most[1]) < MEMORY_KB_MAX

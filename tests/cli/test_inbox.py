@@ -1,4 +1,4 @@
-"""The development inbox from the command line: served as a process of its own, looked at, saved, emptied."""
+"""The development inbox on the command line: served by a separate process, listed, saved, emptied."""
 
 import asyncio
 import re
@@ -24,7 +24,7 @@ from tests.docs.test_commands import COMMANDS, options
 
 
 def put(url: str, raw: bytes, *, to: tuple[str, ...] = ("ann@example.com",)) -> str:
-    """Into the inbox, without a server; its id."""
+    """Stores a message in the inbox without a server. Returns its id."""
     arrived = Arrived(
         sender="app@example.com", recipients=to, helo="h.test", peer="127.0.0.1:9", tls=None, auth_user="ann", raw=raw
     )
@@ -49,7 +49,7 @@ def full() -> bytes:
 
 @contextmanager
 def serving(cli: Cli, *options: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The process, ready, and its port; ended by SIGTERM, if it still runs."""
+    """Yields the process, once it is ready, and its port. SIGTERM ends it if it is still running."""
     process = cli.start("inbox", "serve", "--port", "0", *options)
     assert process.stdout is not None
     try:
@@ -67,12 +67,12 @@ def deliver_to(port: int, subject: str, *to: str) -> None:
 
 
 def test_it_serves_as_its_options_say_until_sigterm(cli: Cli, url: str) -> None:
-    """While the table is gone, senders hear 451, and the server stays."""
+    """While the table is missing, senders get 451, and the server keeps running."""
     ids = [put(url, b"Subject: old\r\n\r\n") for _ in range(3)]
     options = ("--keep-mails", "1", "--fault", "auth=reject:535 5.7.0 Closed", "--fault", "mail=delay:1ms")
     with serving(cli, *options) as (process, port):
         assert process.stdout is not None
-        assert [mail["id"] for mail in cli.json("inbox", "list")] == ids[2:], "older mails go when it starts"
+        assert [mail["id"] for mail in cli.json("inbox", "list")] == ids[2:], "old messages are deleted when it starts"
         with smtplib.SMTP("127.0.0.1", port) as client, pytest.raises(smtplib.SMTPAuthenticationError) as refused:
             client.login("ann", "any")
         assert (refused.value.smtp_code, refused.value.smtp_error) == (535, b"5.7.0 Closed")
@@ -109,7 +109,7 @@ def test_it_serves_until_sigint_even_when_nothing_reads_its_output(cli: Cli) -> 
             client.sendmail("a@example.com", "b@example.com", "Subject: a\r\n\r\n")
         process.send_signal(signal.SIGINT)
         process.wait(timeout=PROCESS_S_MAX)
-    assert process.returncode in (0, 1), "it ended by itself"
+    assert process.returncode in (0, 1), "the process ended without being told to"
     assert [mail["auth_user"] for mail in cli.json("inbox", "list")] == ["ann", None, None]
 
 

@@ -1,4 +1,4 @@
-"""Long-running programs and their database: the embedded one is started again when it dies, another is waited for."""
+"""Long-running programs and their database: the embedded one is restarted when it dies, any other is waited for."""
 
 import asyncio
 import http.client
@@ -42,7 +42,7 @@ def cli(server: EmbeddedServer) -> Cli:
 
 @contextmanager
 def running(cli: Cli, *arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """Until the end of the block, and ready before it begins; and the line that said so."""
+    """Runs a program until the end of the block. Begins once the program is ready, and yields the line that said so."""
     process = cli.start(*arguments)
     try:
         yield process, hear(process, ".started")[-1]
@@ -57,7 +57,7 @@ def running(cli: Cli, *arguments: str) -> Iterator[tuple["subprocess.Popen[str]"
 
 
 def hear(process: "subprocess.Popen[str]", words: str) -> list[str]:
-    """What it says until then."""
+    """Reads its output until then."""
     assert process.stderr is not None
     said: list[str] = []
     while words not in "".join(said):

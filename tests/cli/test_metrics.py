@@ -71,7 +71,7 @@ def test_sent_emails_are_in_the_figures(cli: Cli, url: str, db: Db) -> None:
     assert value(found, "fairpost_wait_seconds_bucket", tier="normal", queue="fair", le="+Inf") == 3
     assert value(found, "fairpost_wait_seconds_gcount", tier="normal", queue="fair") == 3
     counts = [s.value for s in found["fairpost_send_seconds"].samples]
-    assert counts == sorted(counts), "each bucket holds those before it"
+    assert counts == sorted(counts), "each bucket includes those before it"
     assert value(found, "fairpost_database_seconds_gcount", operation="claim") > 0
     assert value(found, "fairpost_engine_memory_bytes", engine="here") == 4096
     assert value(found, "fairpost_engine_cpu_seconds_total", engine="here") == 1.5
@@ -100,7 +100,7 @@ LABELS = {
 
 
 def assert_by_convention(found: dict[str, Metric]) -> None:
-    """As promtool checks it: names, types and units; and no label that any number of senders could fill."""
+    """Checks what promtool checks (names, types and units), and that no label grows with the number of senders."""
     for name, family in found.items():
         assert re.fullmatch("fairpost(_[a-z]+)+", name)
         assert family.documentation

@@ -1,4 +1,4 @@
-"""`fairpost pause` and `resume`, and how loudly `fairpost status` says so."""
+"""`fairpost pause` and `resume`, and how prominently `fairpost status` shows it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every command behind PgBouncer in transaction mode, where no two transactions run in the same session."""
+"""Every command behind PgBouncer in transaction mode, where each transaction may run in a different session."""
 
 import asyncio
 import json
@@ -27,13 +27,13 @@ PASSWORD = "four words that fit"
 FAILED = Report(reached=Reached.REPLIED, step=Step.RCPT, reply=Reply(554, "5.6.0 we do not take this"))
 IN_DOUBT = Report(reached=Reached.AFTER_DOT)
 
-# What is not walked here, and why.
+# Commands that are not run here, and why.
 WITHOUT_A_DATABASE = {
     *("settings", "explain", "account providers", "prospects columns", "portal check", "emulate smtp", "emulate gmail"),
     *("simulate abuse", "bench compose", "bench smtp"),
 }
 OTHER_PROGRAMS = {"up", "db start", "db stop", "db shell"}  # of the embedded server, and psql
-FOR_EVER = {"webhook listen", "work", "api", "inbox serve", "receive"}  # in tests of their own
+FOR_EVER = {"webhook listen", "work", "api", "inbox serve", "receive"}  # in separate tests
 REGIONS = {"account share"}  # needs several databases
 LONG = {
     name for name in (key.removeprefix("fairpost ") for key in COMMANDS) if name.startswith(("bench ", "simulate "))
@@ -80,7 +80,7 @@ def look_around(walk: Walk, url: str, folder: Path) -> None:
         walk(line, code=1)  # there is no such role
     for line in ("status", "fairness", "metrics", "audit", "events"):
         walk(line)
-    walk("doctor", code=1)  # the server of the tests writes nothing durably
+    walk("doctor", code=1)  # the tests' server is not durable
     walk("pause --all --reason busy")
     walk("pause --all --reason busier")
     walk("resume --all")
@@ -95,10 +95,10 @@ def keep_accounts(walk: Walk, url: str, folder: Path) -> None:
     walk("account set sales --hourly 1000")
     walk("account list")
     walk("account show sales")
-    walk("account verify sales", code=1)  # no server is there
+    walk("account verify sales", code=1)  # there is no server
     walk("account pause sales --reason tired")
     walk("account resume sales --no-verify")
-    walk("account unblock sales --all", code=1)  # no sender is blocked there
+    walk("account unblock sales --all", code=1)  # no sender is blocked on it
     walk("account remove spare --yes")
     walk("secrets rotate")
 
@@ -117,7 +117,7 @@ def keep_workspaces(walk: Walk, url: str, folder: Path) -> None:
     walk("key list acme")
     walk("key revoke acme", key["id"])
     walk("domain add acme acme.localhost")
-    walk("domain check acme acme.localhost", code=1)  # it is not proven
+    walk("domain check acme acme.localhost", code=1)  # it is not verified
     dkim = walk.json("domain add-key acme acme.localhost")
     walk("domain keys acme acme.localhost")
     walk("domain remove-key acme acme.localhost", dkim["selector"])
@@ -145,7 +145,7 @@ def let_people_in(walk: Walk, url: str, folder: Path) -> None:
     on_store(url, lambda store: signing_in.begin_sign_in(store, **person))
     for verb in ("list", "code a@x.test", "link a@x.test", "sessions a@x.test", "enable a@x.test"):
         walk(f"admin {verb}")
-    walk("admin disable a@x.test", code=1)  # the last who can sign in
+    walk("admin disable a@x.test", code=1)  # the last admin who can sign in
     walk("admin reset a@x.test")
     walk("member add acme b@x.test")
     walk("member list acme")
@@ -176,12 +176,12 @@ def keep_webhooks(walk: Walk, url: str, folder: Path) -> None:
     ):
         verb, _, more = line.partition(" ")
         walk(f"webhook {verb} {hook} {more}")
-    walk(f"webhook test {hook}", code=1)  # no server is there
+    walk(f"webhook test {hook}", code=1)  # there is no server
     walk(f"webhook remove {hook}")
 
 
 def answer_mail(walk: Walk, id_: str, file: Path) -> None:
-    """The person whose e-mail counts as sent answers it."""
+    """The recipient of the e-mail that counts as sent replies to it."""
     public_id = walk.json(f"email show {id_}")["public_id"]
     file.write_bytes(mail("Gladly.", sender="b@there.test", headers={"References": f"<{public_id}.0@here.test>"}))
     walk("receive --message", file)
@@ -197,7 +197,7 @@ def send_mail(walk: Walk, url: str, folder: Path) -> None:
     ]
     walk("pause --all --reason 'one moment'")
     walk("resume --all")
-    deliver(url, FAILED, FAILED, IN_DOUBT, FAILED)  # the first is the code of the one who signs in
+    deliver(url, FAILED, FAILED, IN_DOUBT, FAILED)  # the first is the sign-in code
     walk("email retry", failed)
     walk("email cancel", failed)
     walk("email resolve --as sent", doubted)

@@ -20,7 +20,7 @@ BUILT_IN_PORTALS = cache(lambda: load_portals(BUILT_IN))
 
 @pytest.fixture(autouse=True)
 def built_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The built-in files do not change: they are compiled once for all commands."""
+    """The built-in files do not change, so they are compiled once for all commands."""
     monkeypatch.setattr(
         "fairpost.portals.loading.load_portals",
         lambda *folders, **more: BUILT_IN_PORTALS() if folders == (BUILT_IN,) else load_portals(*folders, **more),
@@ -103,7 +103,7 @@ def test_a_workspace_has_its_own_words_until_it_is_reset(cli: Cli, db: Db, tmp_p
     assert not changed["is_new"]
     kept = cli.json("portal", "preview", "hub", "tfa", "--workspace", "shop")
     assert kept["subject"] == "Now 482913"
-    assert "Shop: 482913" in kept["text"], "what is not named stays"
+    assert "Shop: 482913" in kept["text"], "omitted parts are not changed"
     cli.ok("portal", "reset", "hub", "tfa", "--workspace", "shop")
     assert "shop" in cli.error("portal", "reset", "hub", "tfa", "--workspace", "shop")
     assert cli.json("portal", "preview", "hub", "tfa", "--workspace", "shop")["subject"] == built_in

@@ -1,4 +1,4 @@
-"""`fairpost privacy`, and `fairpost db retain`: what is stored about one person, and for how long."""
+"""`fairpost privacy` and `fairpost db retain`: what is stored about one person, and for how long."""
 
 import json
 import re

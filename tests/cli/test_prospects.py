@@ -1,4 +1,4 @@
-"""`fairpost prospects`: from a CSV file to a list and back, in words and as JSON."""
+"""`fairpost prospects`: from a CSV file to a list and back, as text and as JSON."""
 
 import re
 from pathlib import Path

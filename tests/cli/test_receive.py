@@ -1,4 +1,4 @@
-"""`fairpost receive` and `fairpost email returned`: what comes back, from a file and over SMTP, and what is listed of it."""
+"""`fairpost receive` and `fairpost email returned`: returned mail from a file and over SMTP, and its listing."""
 
 import re
 import signal

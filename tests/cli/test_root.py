@@ -1,4 +1,4 @@
-"""What holds for every command: help, version, errors and their codes."""
+"""What applies to every command: help, version, errors and exit codes."""
 
 import os
 import subprocess
@@ -41,7 +41,7 @@ def test_the_help_of_every_command_has_a_summary_and_an_example(bare: Cli) -> No
 
 
 def loaded_by(*arguments: str) -> set[str]:
-    """The modules that a command has imported in the end."""
+    """Returns the modules that a command has imported when it ends."""
     code = f"import sys, fairpost.cli; sys.argv = {['fairpost', *arguments]}\ntry: fairpost.cli.main()\nfinally: print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return set(done.stderr.split())
@@ -51,7 +51,7 @@ CLIENTS = {"aiosmtpd", "asyncpg", "cryptography", "google.auth", "httpx", "httpx
 
 
 def test_help_needs_nothing_heavy() -> None:
-    """What a command needs is imported when it runs: help is there at once, on any machine."""
+    """A command's modules are imported when it runs, so help is fast and works on any machine."""
     loaded = loaded_by("--help")
     assert {name for extra in Extra for name in PACKAGES[extra] if name in loaded} == {"typer"}
     assert not {f"fairpost.cli.{place.partition(':')[0]}" for place, _ in COMMANDS.values()} & loaded

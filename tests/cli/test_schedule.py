@@ -1,4 +1,4 @@
-"""`fairpost schedule`: when a workspace sends and how much, in words that people use, on clocks that change."""
+"""`fairpost schedule`: when and how much a workspace sends, in the user's notation, on clocks that change."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ OFFICE = ("--timezone", "Europe/Berlin", "--days", "mon-fri", "--hours", "09:00-
 
 @pytest.fixture
 def hands() -> Iterator[ManualClock]:
-    """Of a clock that stands: half past eleven in Berlin, on a Monday."""
+    """Of a stopped clock: half past eleven in Berlin, on a Monday."""
     with clock.stopped_at(MONDAY) as manual:
         yield manual
 
@@ -71,7 +71,7 @@ WRITTEN: list[tuple[str, list[str], Any, Any]] = [
 
 
 def test_real_world_inputs(cli: Cli, hands: ManualClock) -> None:
-    """Each in a workspace of its own."""
+    """Each in a separate workspace."""
     wrong = []
     for number, (written, facts, *expected) in enumerate(WRITTEN):
         of = ("--workspace", f"w{number}")

@@ -1,4 +1,4 @@
-"""`fairpost sequence`: templates in a row, with delays as people write them."""
+"""`fairpost sequence`: several templates, with delays in the user's notation."""
 
 import re
 from typing import Any
@@ -102,7 +102,7 @@ def test_one_that_was_launched_keeps_its_steps(cli: Cli, db: Db) -> None:
     launch(db)
     assert "sale" in cli.error("sequence", "set", "spring", "--step", "reminder")
     assert len(steps(cli)) == 3
-    cli.ok("sequence", "set", "spring", *STEPS)  # the same is no change
+    cli.ok("sequence", "set", "spring", *STEPS)  # setting the same steps changes nothing
     assert "sale" in cli.ok("sequence", "show", "spring")
     assert missing(cli.error("sequence", "remove", "spring"), "spring", "sale") == []
     assert len(steps(cli)) == 3

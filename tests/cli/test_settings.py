@@ -1,4 +1,4 @@
-"""`fairpost settings`: what holds, and why."""
+"""`fairpost settings`: the values in effect, and their sources."""
 
 from base64 import b64encode
 from pathlib import Path

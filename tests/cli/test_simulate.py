@@ -25,13 +25,13 @@ ABUSE = ("simulate", "abuse", "--senders", 20, "--days", 2)
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A twentieth of the e-mails and of the slots: a quick look."""
+    """A twentieth of the e-mails and slots, for a quick look."""
     monkeypatch.setattr(scenarios, "scenario", lambda name, *, seed, scale: scenario(name, seed=seed, scale=scale / 20))
 
 
 @asynccontextmanager
 async def empty_already(url: str) -> AsyncIterator[str]:
-    """Instead of a database that is made for the simulation: that of the test."""
+    """Uses the test's database instead of a new one."""
     yield url
 
 

@@ -1,4 +1,4 @@
-"""`fairpost status`: what it counts, and each reason when its cause is there and only then."""
+"""`fairpost status`: its counts, and each reason if and only if its cause exists."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def add_account(cli: Cli, name: str = "sales", *options: object) -> None:
 
 
 def take_lease(db: Db, name: str = "sales", *, claim: int = 0) -> None:
-    """A live engine drives the account, which has just sent something and has this many e-mails claimed."""
+    """A live engine drives the account, which has just sent an e-mail and has claimed this many."""
     db.execute("SELECT fairpost.engine_here('worker 1', false)")
     db.execute("UPDATE fairpost.leases SET last_begun_at = clock_timestamp()")
     db.execute(
@@ -254,7 +254,7 @@ def test_mail_in_the_hands_of_a_dead_worker_is_a_reason(cli: Cli, db: Db) -> Non
 
 @pytest.mark.fresh
 def test_looking_costs_the_same_however_much_is_waiting(url: str, db: Db) -> None:
-    """Counted by the database itself: rows of the queue that were read, with ten e-mails waiting and a thousand."""
+    """Counted by the database itself: the queue rows that were read, with ten e-mails waiting and with a thousand."""
     db.execute("SELECT fairpost.add_account('sales', 'sales@post.test', 'default', '{}')")
     enqueue_many(db, 10)
     take_lease(db, claim=5)

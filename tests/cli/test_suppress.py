@@ -1,4 +1,4 @@
-"""`fairpost suppress`: one address, the list, and what stands behind it. Files are in test_suppress_files."""
+"""`fairpost suppress`: one address, the list, and the effects. Files are in test_suppress_files."""
 
 from datetime import datetime
 from typing import Any

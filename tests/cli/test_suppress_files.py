@@ -1,4 +1,4 @@
-"""`fairpost suppress import` and `export`: whole lists, all of one or nothing."""
+"""`fairpost suppress import` and `export`: complete lists, all or nothing."""
 
 import codecs
 import csv
@@ -238,7 +238,7 @@ def test_a_file_that_is_not_there_is_an_error(cli: Cli, file: Path, tmp_path: Pa
 
 @pytest.mark.thorough
 def test_a_long_list_comes_in_whole_or_not_at_all(cli: Cli, file: Path, db: Db) -> None:
-    """Here its last row breaks a rule of the table first."""
+    """Its last row is the first to break a rule of the table."""
     lines = times(5_000)
     reason = "hard_bounce,550 5.1.1,2024-05-01T10:00:00Z"
     file.write_text("".join(f"Person.{i}@company{i % 50}.example,{reason}\n" for i in range(lines)))
@@ -314,7 +314,7 @@ _ENTRIES = st.builds(
     created_at=st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),
     workspace=st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=20),
 )
-ENTRIES = st.builds(  # only an unsubscribe stops bulk mail alone
+ENTRIES = st.builds(  # only an unsubscribe can stop bulk mail alone
     lambda entry, stops: replace(entry, stops=stops if entry.kind == "unsubscribe" else Stops.ALL),
     _ENTRIES,
     st.sampled_from(Stops),

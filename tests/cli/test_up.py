@@ -1,6 +1,6 @@
-"""`fairpost up` as people start it: a process of its own, until a signal ends it.
+"""`fairpost up` as users run it: as a separate process, until a signal ends it.
 
-All of them use one home, one after the other: a server of its own takes seconds to make, and each start another three.
+All tests use one home, one after the other, because creating a server takes seconds, and each start another three.
 """
 
 import os
@@ -32,12 +32,12 @@ from tests.peers.process import free_port
 
 pytestmark = pytest.mark.slow
 
-FLOOD = 60  # enough that the others are done before it
-MANY = 2_000  # not over before it is ended
+FLOOD = 60  # enough that the others finish before it
+MANY = 2_000  # not finished when it is ended
 TOTAL = FLOOD + sum(OTHERS.values())
 READY = r"(?m)^ready"
-DONE = "fairpost inbox list"  # named when the first act is over
-GOES_ON = "fairpost campaign list --workspace demo-shop"  # named when the second act begins
+DONE = "fairpost inbox list"  # printed when the burst is over
+GOES_ON = "fairpost campaign list --workspace demo-shop"  # printed when the background begins
 DRAWN_OVER = "\x1b[1A"
 DEMO = ("--demo", "--demo-emails", str(FLOOD))
 
@@ -79,7 +79,7 @@ def up(cli: Cli, *options: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def engines(home: Path) -> list[int]:
-    """The engine processes of this home that live."""
+    """Returns the live engine processes of this home."""
     found = []
     for status in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -93,7 +93,7 @@ def engines(home: Path) -> list[int]:
 
 @dataclass(frozen=True)
 class Shown:
-    """What `fairpost up` printed until its demonstration was over, and it still runs."""
+    """Returns what `fairpost up` printed until its burst was over; it is still running."""
 
     cli: Cli
     home: Path
@@ -222,7 +222,7 @@ def test_then_it_goes_on_quietly_and_there_is_something_to_see_of_everything(sho
 def test_killed_it_leaves_no_engine_behind_and_the_next_shows_itself_on_a_terminal_and_is_ended_midway(
     shown: Shown,
 ) -> None:
-    """After those that look: it ends what they look at."""
+    """Runs last, because it ends what the other tests look at."""
     shown.process.kill()
     shown.process.communicate()
     until(lambda: engines(shown.home) == [], "the engine is gone")
@@ -249,7 +249,8 @@ def assert_nothing_of_it_is_left(shown: Shown) -> None:
 
 @contextmanager
 def on_a_terminal(cli: Cli, *arguments: str) -> Iterator[str]:
-    """What is drawn until something arrives in the inbox and a picture is drawn over the last one; then it is told to end."""
+    """Returns the output until something arrives in the inbox and a picture replaces the last one; then it is told to
+    end."""
     ours, theirs = pty.openpty()
     environment = process_environment({**cli.environment, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"})
     process = subprocess.Popen([*PROGRAM, *arguments], env=environment, stdout=theirs, stderr=theirs)
@@ -283,7 +284,7 @@ def test_a_database_elsewhere_is_not_migrated_unasked(blank_url: str, tmp_path: 
 
 
 def _read_terminal(terminal: int, *wanted: str) -> str:
-    """What is written there, until it has all of this."""
+    """Reads the output until it contains all of this."""
     seen = ""
     until_s = clock.monotonic() + PROCESS_S_MAX
     while lacking := [each for each in wanted if each not in seen]:

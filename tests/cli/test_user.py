@@ -1,4 +1,4 @@
-"""Who sends: registered, shown, listed, throttled and let go by hand."""
+"""Senders: registered, shown, listed, throttled and unthrottled manually."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -27,18 +27,18 @@ def sales(cli: Cli) -> None:
 
 @pytest.fixture
 def strict(cli: Cli) -> Cli:
-    """Where scores have consequences."""
+    """With scores that have consequences."""
     return Cli({**cli.environment, "FAIRPOST_ABUSE_DETECTION": "enforce"})
 
 
 @pytest.fixture
 def lenient(cli: Cli) -> Cli:
-    """Where they are only observed."""
+    """With scores that are only observed."""
     return Cli({**cli.environment, "FAIRPOST_ABUSE_DETECTION": "observe"})
 
 
 def be_busy(db: Db, *, user: str = "ann", hours_ago: int = 0, **counts: int) -> None:
-    """Ten a day before, and this in one hour."""
+    """Ten a day so far, and this many within one hour."""
     db.execute(
         """INSERT INTO fairpost.activity_days (workspace, user_name, day, volume)
            SELECT 'acme', %s, (now() AT TIME ZONE 'UTC')::date - n, 10 FROM generate_series(2, 4) n ON CONFLICT DO NOTHING""",
@@ -53,7 +53,7 @@ def be_busy(db: Db, *, user: str = "ann", hours_ago: int = 0, **counts: int) -> 
 
 
 def be_bad(db: Db, *, user: str = "ann") -> None:
-    """55 points."""
+    """Has 55 points."""
     be_busy(db, user=user, volume=100, sent=70, bounced=30)
 
 
@@ -318,12 +318,12 @@ def test_an_observed_throttle_is_listed_as_such(lenient: Cli, db: Db) -> None:
     assert "observed" in lenient.ok("user", "list", "--throttled")
 
 
-# ── throttle and lift ────────────────────────────────────────────────────────────────────────────────────
+# ── ── throttle and unthrottle ───────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.usefixtures("sales")
 def test_mail_of_a_manually_throttled_user_waits_until_it_is_lifted(cli: Cli, url: str) -> None:
-    """A workspace or a user, whatever is done about scores."""
+    """Throttles a workspace or a user, whatever the mode of scoring."""
     throttled = {
         (mode, *names): Cli({**cli.environment, "FAIRPOST_ABUSE_DETECTION": mode})
         for mode in ("off", "observe", "enforce")
@@ -383,7 +383,7 @@ def test_a_throttle_by_score_is_lifted_and_not_put_back(strict: Cli, db: Db) -> 
     strict.ok("user", "unthrottle", "--workspace", *ANN, "--immune-for", "2h")
     strict.ok("user", "set", "--workspace", *ANN, "--plan", "team")
     shown = strict.json("user", "show", "--workspace", *ANN)
-    assert (shown["tier"], shown["score"], shown["throttle"]) == ("high", 55, None), "looked at again, with this score"
+    assert (shown["tier"], shown["score"], shown["throttle"]) == ("high", 55, None), "checked again, with this score"
     immune_until = datetime.fromisoformat(shown["immune_until"])
     assert timedelta(minutes=110) < immune_until - datetime.now(UTC) <= timedelta(hours=2)
     assert f"{immune_until:%H:%M:%S}" in strict.ok("user", "show", "--workspace", *ANN)
@@ -406,7 +406,7 @@ def test_lifting_says_what_still_stands_in_the_way(cli: Cli) -> None:
 
 
 def test_a_decision_that_comes_too_late_is_made_again(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between reading and writing, the application says that the user pays now."""
+    """Between reading and writing, the application reports that the user now pays."""
     real = senders.decide
     tries: list[bool | None] = []
 

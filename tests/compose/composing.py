@@ -1,4 +1,4 @@
-"""One way to a message for all the tests."""
+"""Composes a message in the same way for all tests."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""What two parsers that are not ours see in a message, in the same words."""
+"""What two independent parsers see in a message, in a common form."""
 
 import email
 import email.policy
@@ -36,7 +36,7 @@ class Seen:
 
 
 def read_by_stdlib(data: bytes) -> EmailMessage:
-    """The standard library's parser reads raw UTF-8 in headers only when it is given text."""
+    """The standard library's parser reads raw UTF-8 in headers only if it is given text."""
     if data.isascii():
         message = email.message_from_bytes(data, policy=email.policy.default)
     else:
@@ -66,7 +66,7 @@ def seen_by_stdlib(data: bytes) -> Seen:
 
 
 def defects_of(message: EmailMessage) -> list[str]:
-    """Without the one that says no more than that an address needs SMTPUTF8."""
+    """Leaves out the finding that only says that an address needs SMTPUTF8."""
     found = []
     for part in message.walk():
         found += [f"{part.get_content_type()}: {defect!r}" for defect in part.defects]
@@ -91,10 +91,12 @@ def _people(data: bytes, name: str) -> list[tuple[str, str]]:
 
 
 def _name(phrase: str, display_name: str) -> str:
-    """The new parser of the standard library (3.11) has two faults with encoded words in names, its old one has not.
+    """The standard library's new parser (3.11) has two faults with encoded words in names, which its old parser does
+    not have.
 
-    It puts a space between two adjacent words, where RFC 2047 (6.2) says that white space between them is not shown, and it
-    makes one blank of several inside a word, no-break spaces included: `=?utf-8?q?Ann__Lee?=` is read as "Ann Lee".
+    It puts a space between two adjacent words, although RFC 2047 (6.2) says that white space between them is not shown;
+    and inside a word, it reduces several spaces to one, including no-break spaces: `=?utf-8?q?Ann__Lee?=` is read as
+    "Ann Lee".
     """
     decoded = str(make_header(decode_header(phrase))) if "=?" in phrase else display_name
     return decoded if phrase.count("=?") > 1 or re.search(r"\s\s", decoded) else display_name
@@ -120,10 +122,10 @@ def _file(part: EmailMessage) -> File:
 
 
 def _one_encoded_name_a_line(data: bytes) -> bytes:
-    """The same message by RFC 5322, folded so that the Rust parser reads it right.
+    """The same message according to RFC 5322, folded so that the Rust parser reads it correctly.
 
-    It leaves an encoded word undecoded when raw UTF-8 stands before it on the same line: of
-    `ü@x.example, =?utf-8?q?=C3=84?= <a@x.example>` the name comes back as it is written, with a line break before it it is "Ä".
+    That parser does not decode an encoded word if raw UTF-8 precedes it on the same line: in `ü@x.example,
+    =?utf-8?q?=C3=84?= <a@x.example>`, the name is returned as written, but after a line break it is "Ä".
     """
     head, empty_line, body = data.partition(b"\r\n\r\n")
     return data if data.isascii() else head.replace(b", =?", b",\r\n =?") + empty_line + body

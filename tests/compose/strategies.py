@@ -1,4 +1,4 @@
-"""E-mails as nasty as acceptance lets them in: every strategy draws only what `check_email.sql` would take."""
+"""E-mails as difficult as the database accepts them: every strategy draws only what `check_email.sql` would accept."""
 
 from hypothesis import strategies as st
 
@@ -29,7 +29,7 @@ tokens = st.one_of(
 
 
 def lines_of(*, chars_max: int, extra: st.SearchStrategy[str] = long_words) -> st.SearchStrategy[str]:
-    """One line without control characters, from nothing to `chars_max`."""
+    """One line without control characters, with up to `chars_max` characters."""
     pieces = st.lists(st.one_of(tokens, extra), max_size=40)
     return st.builds(lambda gap, words: gap.join(words)[:chars_max], st.sampled_from(("", " ")), pieces)
 

@@ -1,4 +1,4 @@
-"""The transfer encodings, each held against the standard library's decoder."""
+"""The transfer encodings, each compared with the standard library's decoder."""
 
 import base64
 import binascii

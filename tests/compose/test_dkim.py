@@ -1,4 +1,4 @@
-"""Signed messages as other implementations verify them, as they are and after what SMTP does to them."""
+"""Signed messages, verified by other implementations, both unchanged and after SMTP transfer."""
 
 import random
 import re
@@ -25,7 +25,7 @@ from tests.peers.dkim import by_dkimpy, by_mail_dkim, by_opendkim
 from tests.peers.fetch import PeerMissing
 from tests.thorough import IS_FREE, times
 
-NOW = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)  # verifiers refuse what is signed in the future
+NOW = datetime(2026, 1, 31, 9, 0, tzinfo=UTC)  # verifiers reject signatures from the future
 RSA = generate_private_key(65537, 2048)
 ED25519 = Ed25519PrivateKey.generate()
 KEYS = (
@@ -52,7 +52,7 @@ def signed(
 
 
 def hostile() -> list[bytes]:
-    """One of each kind."""
+    """One key of each kind."""
     long = {
         "X-Long": "word " * 300,
         "List-Unsubscribe": f"<https://example.org/{'u' * 300}>",
@@ -78,7 +78,8 @@ def hostile() -> list[bytes]:
 
 
 def verified(messages: Sequence[bytes], folder: Path, *, without_peers: Callable[[str], None]) -> list[list[int]]:
-    """For each message, how many of its two signatures hold at dkimpy, opendkim and Mail::DKIM, which counts one at most."""
+    """Returns for each message how many of its two signatures are valid according to dkimpy, opendkim and Mail::DKIM,
+    which counts at most one."""
     held = [by_dkimpy(messages, DNS)]
     try:
         held += [by_opendkim(messages, DNS, folder), by_mail_dkim(messages, DNS, folder)]
@@ -93,7 +94,7 @@ def test_hostile_messages_verify_at_three_verifiers(tmp_path: Path) -> None:
 
 
 def test_each_verifier_notices_a_changed_byte(tmp_path: Path) -> None:
-    """So that what holds above does not hold by itself."""
+    """Shows that the checks above can fail."""
     good = signed(content_of(text="Hello")).data
     messages = [good, good.replace(b"Hello", b"Hallo"), good.replace(b"\r\nSubject: ", b"\r\nSubject: Re: "), good]
     assert verified(messages, tmp_path, without_peers=pytest.skip) == [[2, 2, 1], [0, 0, 0], [0, 0, 0], [2, 2, 1]]
@@ -148,7 +149,7 @@ def random_message(chance: random.Random) -> bytes:
 
 
 def test_the_signature_survives_the_wire() -> None:
-    """A receiver that takes the doubled dots back has the bytes that were signed."""
+    """A receiver that removes the doubled dots has the signed bytes."""
     for message in hostile():
         on_the_wire = stuffed(message)
         assert re.sub(rb"(?m)^\.", b"", on_the_wire) == message

@@ -1,4 +1,4 @@
-"""What filters hold against a message, and ours does not have."""
+"""Properties that filters hold against a message, and that ours do not have."""
 
 from email import message_from_bytes
 from email.policy import default
@@ -33,7 +33,7 @@ def test_plain_text_files_are_not_disguised_and_arrive_byte_by_byte() -> None:
     encodings = {
         b"a,b\r\n1,2\r\n": "7bit",
         b"": "7bit",
-        b"a,b\n1,2\n": "quoted-printable",  # 7bit would make CRLF of it
+        b"a,b\n1,2\n": "quoted-printable",  # 7bit would convert its line endings to CRLF
         b"a\n\n\n": "quoted-printable",
         b"name;town \n" * 40 + b"end \t": "quoted-printable",
         b"a,b,c\r\n1,2,3\n4,5,6\r": "quoted-printable",

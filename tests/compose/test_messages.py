@@ -1,4 +1,4 @@
-"""Messages byte by byte, and what each kind of e-mail becomes."""
+"""Messages byte by byte, and the result for each kind of e-mail."""
 
 import email.utils
 import os
@@ -318,7 +318,7 @@ def test_a_text_that_contains_its_own_boundary_gets_another() -> None:
     (expected,) = boundaries(message_of(content_of(text=text, html="h")).data)
     evil = text[:101] + f"--{expected.decode()}\n".ljust(70, "y")
     message = message_of(content_of(text=evil, html="h"))
-    assert len(evil.replace("\n", "\r\n")) == len(text.replace("\n", "\r\n")), "else the boundary is another one anyway"
+    assert len(evil.replace("\n", "\r\n")) == len(text.replace("\n", "\r\n")), "otherwise the boundary differs anyway"
     assert expected not in boundaries(message.data)
     assert seen_by_stdlib(message.data).text == evil.replace("\n", "\r\n").encode()
     assert seen_by_rust(message.data).text == evil.replace("\n", "\r\n").encode()
@@ -335,7 +335,7 @@ INJECTION = "x\r\nX-Evil: 1\r\n\r\nbody"
 
 
 def test_line_breaks_never_make_a_header() -> None:
-    """Acceptance lets none in, but fields are filled into subjects and headers later."""
+    """The database accepts none, but fields are filled into subjects and headers later."""
     content = content_of(
         INJECTION,
         "text",

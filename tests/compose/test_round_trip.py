@@ -1,4 +1,4 @@
-"""Whatever goes in comes out: two parsers that are not ours read back what was composed."""
+"""Composed messages read back unchanged with two independent parsers."""
 
 import re
 from email.message import MIMEPart
@@ -149,5 +149,5 @@ def test_structured_headers_pass_through_untouched(value: str) -> None:
     assert defects_of(read_by_stdlib(message.data)) == []
     if (
         "=?" not in value
-    ):  # RFC 2047 (5) allows no encoded words in List-Help; the standard library takes it for free text
+    ):  # RFC 2047 (5) allows no encoded words in List-Help; the standard library treats it as free text
         assert str(read_by_stdlib(message.data)["list-help"]) == value

@@ -1,4 +1,4 @@
-"""Messages that follow others: what they refer to, that no stranger's id can break a header, and who is named in To."""
+"""Messages that follow others: what they refer to, that foreign ids cannot break a header, and who is named in To."""
 
 from dataclasses import replace
 
@@ -112,5 +112,5 @@ def test_where_headers_are_the_envelope_they_name_exactly_it(people: tuple[Recip
     by_smtp = compose(
         replace(some.email_of(content, people), envelope=envelope), prepare(content), sender=SHOP, date=NOW
     )
-    assert set(found) == set(by_smtp.recipients)  # a domain in two scripts is named as often as it was written
+    assert set(found) == set(by_smtp.recipients)  # a domain written in two scripts is named as often as it was written
     assert f"Message-ID: {by_smtp.message_id}\r\n".encode() in data  # the same for every attempt

@@ -1,4 +1,4 @@
-"""What every message looks like on the wire, whatever is in it."""
+"""The form of every message on the wire, whatever its content."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the files in deploy/ say, read for the tests: commands, variables, spans of time."""
+"""The files in deploy/, parsed for the tests: commands, variables, durations."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 PAGE = ROOT / "docs" / "deployment.md"
 
-# The orchestrator waits for its workers so long; then they see that it is gone, and have so long to say goodbye to the database.
+# How long the orchestrator waits for its workers; after that, they notice that it is gone, and have this long to update
+# the database.
 ENGINE_ENDS_WITHIN_S = orchestrator.END_S_MAX + process.END_S_MAX
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
@@ -31,7 +32,7 @@ def example_environment() -> dict[str, str]:
 
 
 def filled_in(text: str, environment: Mapping[str, str]) -> str:
-    """As compose fills in `${NAME}`, `${NAME:-default}` and `${NAME:?what to do}`."""
+    """Fills in `${NAME}`, `${NAME:-default}` and `${NAME:?what to do}` like compose."""
 
     def value(found: re.Match[str]) -> str:
         name, kind, rest = found.groups()
@@ -52,7 +53,8 @@ def seconds(span: str) -> float:
 
 
 def check_command(arguments: Sequence[str]) -> None:
-    """That the command is known and understands its arguments; nothing is run. `fairpost` itself is left out."""
+    """Checks that the command exists and accepts its arguments, without running it. `arguments` does not include
+    `fairpost` itself."""
     words = ["fairpost", *arguments]
     name = next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
     assert name is not None, f"there is no command {' '.join(words)}"

@@ -1,4 +1,5 @@
-"""deploy/compose.yaml, its Dockerfile and its examples fit together, and fit this Fairpost. No Docker is needed."""
+"""deploy/compose.yaml, its Dockerfile and its examples are consistent with each other and with this version. No Docker
+is needed."""
 
 import re
 import shlex
@@ -38,7 +39,7 @@ def environment_of(service: dict[str, Any]) -> dict[str, str]:
 
 
 def instructions(name: str) -> list[str]:
-    """What follows this word in the Dockerfile, each time."""
+    """Returns what follows this word in the Dockerfile, each time."""
     whole = DOCKERFILE.replace("\\\n", " ")
     return re.findall(rf"^{name} (.*)$", whole, re.MULTILINE)
 
@@ -198,7 +199,7 @@ def test_the_memory_outlives_the_container(name: str) -> None:
 def test_the_database_outlives_its_container() -> None:
     postgres = SERVICES["postgres"]
     major = int(postgres["image"].removeprefix("postgres:"))
-    assert major >= 18  # before, its data was in /var/lib/postgresql/data
+    assert major >= 18  # earlier versions stored their data in /var/lib/postgresql/data
     assert postgres["volumes"] == ["postgres:/var/lib/postgresql"]
 
 
@@ -249,7 +250,7 @@ def test_the_example_has_every_setting_with_its_help_and_its_default(tmp_path: P
     lines = dict(re.findall(r"^# (\w+) = (.*)$", text, re.MULTILINE))
     assert list(lines) == [setting.name for setting in SETTINGS], "deploy/fairpost.toml names other settings"
     for name in ("secret_key", "secret_key_old"):
-        lines[name] = f'"{KEY}"'  # what stands there says how to make one
+        lines[name] = f'"{KEY}"'  # the value in the file explains how to create one
     path = tmp_path / "fairpost.toml"
     path.write_text("\n".join(f"{name} = {value}" for name, value in lines.items()))
     texts = read_settings_file({FILE_VARIABLE: str(path)}).texts
@@ -259,11 +260,11 @@ def test_the_example_has_every_setting_with_its_help_and_its_default(tmp_path: P
         assert setting.help in unwrapped
 
 
-# ── the page ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── ── the docs page ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def commands_on(page: str) -> list[list[str]]:
-    """The arguments of every `fairpost` that is run there, with or without a path."""
+    """Returns the arguments of every `fairpost` that is run there, with or without a path."""
     found = []
     for block in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         for line in block.splitlines():

@@ -1,6 +1,7 @@
-"""Each part of Fairpost as a role with the rights that docs/deployment.md names and no others; and what the doctor says when one is gone.
+"""Each part of Fairpost runs as a role with exactly the rights in docs/deployment.md, and the doctor reports each
+missing one.
 
-The roles of a server are shared by its databases. So these tests put the tenants' role of the others aside until they are done.
+All databases of a server share their roles, so these tests rename the tenants' role of the others until they are done.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ TENANT = "fairpost_tenant"
 
 
 def sql_blocks() -> dict[str, str]:
-    """Those of the page, by their first words."""
+    """Returns the statements of the page, by their first words."""
     section = PAGE.read_text("utf-8").split("## Roles and rights")[1].split("\n## ")[0]
     return {block.split(";")[0].strip(): block for block in re.findall(r"```sql\n(.*?)```", section, re.DOTALL)}
 
@@ -55,7 +56,7 @@ def statements(block: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Managed:
-    """A server whose administrator is not a superuser, and the database created as the page says."""
+    """A server whose administrator is not a superuser, with the database created as described on the page."""
 
     server_url: str
     home: Path
@@ -67,14 +68,14 @@ class Managed:
         return Cli({"FAIRPOST_DATABASE_URL": self.url(login, database), "FAIRPOST_HOME": str(self.home)})
 
     def run(self, *sql: str, login: str | None = None, database: str = "mail") -> None:
-        """As that role, or as the superuser."""
+        """Connects as that role, or as the superuser."""
         url = self.url(login, database) if login else at_database(self.server_url, database)
         with psycopg.connect(url, autocommit=True) as conn:
             for statement in sql:
-                conn.execute(statement.encode())  # not a literal: the page has it
+                conn.execute(statement.encode())  # not a literal, because it comes from the page
 
     def doctor(self, login: str = "fairpost_owner", database: str = "mail") -> dict[str, dict[str, Any]]:
-        """What is not well, by its name. The tests' server is quick rather than durable."""
+        """Returns the failed checks by name. The tests' server is fast instead of durable."""
         result = CliRunner().invoke(app, ["doctor", "--json"], env=self.cli(login, database).environment)
         found = json.loads(result.stdout)
         assert result.exit_code == (0 if found["ok"] else 1)
@@ -167,8 +168,10 @@ def test_an_application_can_read_and_change_nothing(managed: Managed) -> None:
     assert managed.doctor("shop").keys() == {"schema", "role", "tenant role"}
 
 
-# What is taken away, which check names it, and what its next step names. A member has the tenants' rights, too.
-MEMBERSHIP = f"REVOKE {TENANT} FROM fairpost_owner"  # from PostgreSQL 16 on, of those that this administrator gave
+# The right that is revoked, the check that reports it, and its next step. A member also has the tenants' rights.
+MEMBERSHIP = (
+    f"REVOKE {TENANT} FROM fairpost_owner"  # since PostgreSQL 16, of the memberships that this administrator granted
+)
 BOTH = f"fairpost_owner, {TENANT}"
 TAKEN = [
     (f"REVOKE USAGE ON SCHEMA fairpost FROM {BOTH}", "rights", "GRANT USAGE ON SCHEMA fairpost TO fairpost_owner"),
@@ -199,7 +202,7 @@ def test_a_revoked_privilege_is_named_and_the_suggested_fix_works(
     managed.run(taken, login=ADMINISTRATOR if taken == MEMBERSHIP else None)
     found = managed.doctor()
     assert missing(found[name]["then"], fact) == []
-    for _ in range(2):  # after the first, what could not be seen before
+    for _ in range(2):  # the first fix reveals problems that were hidden before
         for problem in found.values():
             if problem["name"] != "schema":
                 follow(managed, problem["then"])
@@ -209,7 +212,7 @@ def test_a_revoked_privilege_is_named_and_the_suggested_fix_works(
 
 
 def follow(managed: Managed, then: str, login: str = "fairpost_owner", database: str = "mail") -> None:
-    """Does what the doctor says: SQL as an administrator who may do everything, commands as they are."""
+    """Does what the doctor says: runs SQL as a superuser, and commands as they are."""
     steps = [step.removeprefix("then: ") for step in then.split("; ")]
     managed.run(*(step for step in steps if step != MIGRATE), database=database)
     if MIGRATE in steps:
@@ -255,7 +258,7 @@ def test_without_the_right_to_make_roles_the_migration_says_what_an_administrato
 
 
 def test_a_login_that_may_make_roles_is_granted_one_that_is_there(managed: Managed) -> None:
-    """A second database on the same server, with an owner of its own."""
+    """A second database on the same server, with a different owner."""
     with psycopg.connect(managed.server_url) as conn:
         if conn.info.server_version >= 160_000:
             pytest.skip("from PostgreSQL 16 on, CREATEROLE is not enough for roles of others")

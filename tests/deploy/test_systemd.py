@@ -1,4 +1,4 @@
-"""The units in deploy/systemd fit this Fairpost, and systemd has nothing to say against them."""
+"""The units in deploy/systemd fit this version of Fairpost, and systemd accepts them."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ UNITS = DEPLOY / "systemd"
 SERVICES = ("fairpost-api", "fairpost-metrics", "fairpost-migrate", "fairpost-work")
 LASTING = ("fairpost-api", "fairpost-metrics", "fairpost-work")
 PROGRAM = "/opt/fairpost/bin/fairpost"
-EXPOSURE_MAX = 25  # in tenths, as systemd-analyze has it; 0 is safe, 100 is not
+EXPOSURE_MAX = 25  # in tenths, as in systemd-analyze; 0 is safe, 100 is not
 
 HARDENED = {
     "CapabilityBoundingSet": "",
@@ -29,7 +29,7 @@ HARDENED = {
 
 
 def unit(name: str) -> dict[str, list[str]]:
-    """Every key with all its values, whatever its section."""
+    """Returns every key with all its values, whatever its section."""
     found = defaultdict(list)
     for line in (UNITS / name).read_text().splitlines():
         if line and not line.startswith(("#", "[")):
@@ -94,7 +94,7 @@ def test_the_target_starts_and_stops_both_and_never_changes_the_schema() -> None
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """The units, with a program that is there."""
+    """Returns the units, with a program that exists."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("there is no systemd-analyze on this machine: the units are not verified by systemd itself")
     program = tmp_path / "fairpost"

@@ -1,9 +1,9 @@
-"""Counts phrases that Fairpost's prose does without, and terms that are not in its glossary.
+"""Counts phrases that Fairpost's prose avoids, and terms that are not in its glossary.
 
-english.json has the count of each file that still has some. It may only shrink:
+english.json has the count of each file that still contains some. It may only shrink:
 
-    python -m tests.docs.english            lower the counts to what the files have now
-    python -m tests.docs.english --show     list every place
+python -m tests.docs.english lowers the counts to the current ones; python -m tests.docs.english --show lists every
+place.
 """
 
 import json
@@ -36,7 +36,7 @@ TERMS = (
     "bur(?:y|ies|ied)",  # reclaim
     "course(?<!of course)",  # progress
     "standing",  # snapshot
-    "(?-i:(?<![\"'.-])outlook(?![\"'.,-]))",  # revised forecast; the provider stands in quotes or in a host's name
+    "(?-i:(?<![\"'.-])outlook(?![\"'.,-]))",  # revised forecast; the provider is in quotes or part of a host name
     "crowd",  # concurrency limits
     "doorkeeper",  # authentication
     "entrance",
@@ -82,7 +82,7 @@ def files() -> Iterator[Path]:
 
 
 def found_in(text: str) -> Iterator[tuple[int, str]]:
-    """The line and the phrase. Names count as prose: `test_nobody_waits` has one."""
+    """Yields each line and phrase. Names count as prose: `test_nobody_waits` contains one."""
     prose = NAME.sub("", text).replace("_", " ")
     for match in FOUND.finditer(prose):
         yield prose.count("\n", 0, match.start()) + 1, match.group()

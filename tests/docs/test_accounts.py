@@ -1,4 +1,4 @@
-"""docs/accounts.md names every state, every form of a server's URL, and only commands that exist."""
+"""docs/accounts.md names every state and every form of a server's URL, and only commands that exist."""
 
 import re
 import shlex

@@ -48,7 +48,7 @@ def test_the_options_before_any_command_are_named() -> None:
 
 
 def what_is_wrong(example: str) -> str | None:
-    """Of a command line in the docs: it must name a command and options that exist."""
+    """Returns why a command line in the docs is wrong. It must name a command and options that exist."""
     words = shlex.split(example.partition("$(")[2].partition(")")[0] or example)
     known = [name for name in COMMANDS if words[: len(name.split())] == name.split()]
     if not known and words[:2] == ["fairpost", "suppress"]:
@@ -80,7 +80,7 @@ NOT_COMMANDS = {
 
 
 def mentions() -> Iterator[tuple[str, str, str]]:
-    """Each place, with the words and the rest of a command line that it mentions."""
+    """Yields each place, with the command words and the rest of the command line."""
     for place in MENTIONED_IN:
         path = ROOT_FOLDER / place
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
@@ -98,7 +98,7 @@ def mentions() -> Iterator[tuple[str, str, str]]:
 
 
 def what_is_dead(words: list[str], rest: str) -> str | None:
-    """The part of a mentioned command line that does not exist."""
+    """Returns the part of a command line that does not exist."""
     group: Any = ROOT
     for word in words:
         children = getattr(group, "commands", None)

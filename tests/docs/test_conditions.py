@@ -1,4 +1,4 @@
-"""docs/conditions.md has every code of the catalogue, as the catalogue has it."""
+"""docs/conditions.md contains every code of the catalogue, with its sentence."""
 
 from pathlib import Path
 

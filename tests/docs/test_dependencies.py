@@ -1,4 +1,4 @@
-"""docs/decisions/dependencies.md has every package of pyproject.toml, where it is installed, and no other."""
+"""docs/decisions/dependencies.md lists every package of pyproject.toml and where it is installed, and no other."""
 
 import re
 import tomllib

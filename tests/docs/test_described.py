@@ -1,4 +1,4 @@
-"""The tables that follow from descriptions stand in the docs as they are."""
+"""Tables that are generated from descriptions are up to date in the docs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Prose keeps to plain English and to the glossary: what english.json still excuses may only shrink."""
+"""Prose follows plain English and the glossary: the exceptions in english.json may only shrink."""
 
 from tests.docs.english import allowed, counts, found_in
 

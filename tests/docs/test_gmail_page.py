@@ -1,4 +1,4 @@
-"""docs/gmail.md: its examples can be typed as they are, and its figures are those of the code."""
+"""docs/gmail.md: its examples work as written, and its figures match the code."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/http.md has every code and every path there is."""
+"""docs/http.md contains every error code and every path."""
 
 from pathlib import Path
 
@@ -27,12 +27,12 @@ def test_no_path_is_listed_that_is_not_there() -> None:
 
 
 def test_the_names_of_shapes_tell_nothing_of_our_modules() -> None:
-    """Two of the same name would be distinguished by theirs."""
+    """Two parameters of the same name would be distinguished by their paths."""
     assert [name for name in document()["components"]["schemas"] if "fairpost" in name] == []
 
 
 def test_every_path_says_all_that_it_answers() -> None:
-    """Everything under /v1 answers in one shape, and names what may go wrong."""
+    """All responses under /v1 have one format, and list the possible errors."""
     for path, methods in document()["paths"].items():
         for method, said in methods.items():
             assert said["summary"], f"{method} {path}"

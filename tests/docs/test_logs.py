@@ -1,4 +1,4 @@
-"""docs/logs.md has every event, as the table of events has it."""
+"""docs/logs.md contains every event, as in the table of events."""
 
 from pathlib import Path
 

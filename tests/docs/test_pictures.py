@@ -1,4 +1,4 @@
-"""Every picture that a page of the docs names is there, and every one that is there is named."""
+"""Every picture that the docs refer to exists, and every picture is referred to."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from tests.browser import screenshots
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "screenshots"
-BYTES_MAX = 4_000_000  # of all: they are in every clone
+BYTES_MAX = 4_000_000  # in total, because every clone contains them
 PICTURE = re.compile(r"""(?:\]\(|src=")([^)"\s]+\.(?:png|webp|svg|jpe?g))[)"]""")
 
 

@@ -1,4 +1,4 @@
-"""docs/settings.md and the table of settings say the same."""
+"""docs/settings.md matches the table of settings."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every state is explained where people look for it."""
+"""Every state is explained where users look for it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/transports.md shows a kind that works: the one that tests/transports/test_new_kind.py sends through."""
+"""docs/transports.md shows a working kind: the one that tests/transports/test_new_kind.py uses."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An SMTP server on a real socket that refuses some: who sends it by the domain in From, and who is written to by the name."""
+"""An SMTP server on a real socket that rejects some mail: by the domain in From, or by the recipient's name."""
 
 import asyncio
 from collections import Counter
@@ -16,7 +16,9 @@ NO_USER = "550 5.1.1 no such user"
 class RefusingServer:
     port: int = 0
     refused: set[str] = field(default_factory=set)  # domains of senders
-    conversations: Counter[str] = field(default_factory=Counter)  # by the sender's domain: how many it began
+    conversations: Counter[str] = field(
+        default_factory=Counter
+    )  # number of conversations begun, by the sender's domain
     taken: Counter[str] = field(default_factory=Counter)
 
     @property

@@ -1,4 +1,4 @@
-"""Accounts shared by several senders, over real sockets: only the sender that is refused or bounces is stopped."""
+"""Accounts shared by several senders, over real sockets: only the sender that is rejected or bounces is stopped."""
 
 import asyncio
 import json
@@ -39,18 +39,18 @@ async def enqueue(store: Store, workspace: str, n: int = 1, *, to: str = "ann@th
 
 
 async def enqueue_dead(store: Store, workspace: str, n: int) -> None:
-    """To addresses that do not exist, each of them another: the first bounce of one suppresses it."""
+    """To different addresses that do not exist, because each bounce suppresses its address."""
     for i in range(n):
         await enqueue(store, workspace, to=f"gone{i}@there.test")
 
 
 async def drive(store: Store, account: AccountId, server: RefusingServer) -> Rested:
-    """As one worker, until there is nothing to do; what it rested for."""
+    """Runs one worker until there is nothing to do. Returns why it rested."""
     transport = SmtpTransport(server.settings)
     runner = await Runner.start(store, transport, account, owner="test")
     assert runner is not None
     await runner.run_until_idle()
-    while not isinstance(rested := await runner.step(), Rested):  # another has given something back
+    while not isinstance(rested := await runner.step(), Rested):  # another worker has given something back
         await runner.run_until_idle()
     await runner.stop()
     await transport.close()
@@ -77,15 +77,15 @@ async def test_five_refusals_of_one_workspace_leave_the_sign_in_codes_of_another
     rested = await drive(store, shared, server)
 
     assert server.taken == {"codes.test": 5}
-    assert server.conversations["bad.test"] == REFUSALS_MAX, "not one more than it takes"
+    assert server.conversations["bad.test"] == REFUSALS_MAX, "not one more than necessary"
     assert (await store.account(shared)).status is AccountStatus.ACTIVE
-    assert rested.why is Idle.EMPTY, "there is only what it may not send"
+    assert rested.why is Idle.EMPTY, "only blocked mail is left"
     (found,) = await read_blocks(store, now=await store.now())
     assert (found.account, found.workspace, found.until) == ("shared", "bad", None)
     assert isinstance(found.fault, Refusals)
     assert (found.fault.refused, found.fault.reply) == (REFUSALS_MAX, REFUSED)
     event = await store.row("SELECT workspace, subject, detail FROM fairpost.events WHERE kind = 'blocked'")
-    assert (event["workspace"], event["subject"]) == (None, "shared"), "told to whom the account belongs"
+    assert (event["workspace"], event["subject"]) == (None, "shared"), "its owner is notified"
     assert json.loads(event["detail"])["sender"] == "bad"
     assert await left(store, "bad") == 30 - REFUSALS_MAX
 
@@ -146,7 +146,7 @@ async def test_where_nothing_passes_any_more_an_established_sender_shows_that_it
         "UPDATE fairpost.counters SET since = since - make_interval(days => $1), accepted = $2 WHERE workspace = 'old'",
         *(days, sent),
     )
-    server.refused |= {"old.test", "codes.test"}  # as when a blocklist has the account's server
+    server.refused |= {"old.test", "codes.test"}  # as if the account's server were on a blocklist
     await enqueue(store, "old", 20)
     await drive(store, shared, server)
     assert (await store.account(shared)).status == status
@@ -180,8 +180,8 @@ async def test_three_bounces_stop_a_workspace_on_that_account_alone_and_by_its_o
     await drive(store, own, server)
     (found,) = await read_blocks(store, now=await store.now())
     assert (found.account, found.workspace) == ("shared", "sloppy")
-    assert found.fault == Bounces(sent=10, bounced=3, percent_max=5.0), "not those of the account"
-    assert server.taken == {"good.test": 30, "sloppy.test": 9}, "its password resets go out by its own account"
+    assert found.fault == Bounces(sent=10, bounced=3, percent_max=5.0), "not the account's figures"
+    assert server.taken == {"good.test": 30, "sloppy.test": 9}, "its password resets are sent through its own account"
     assert await left(store, "sloppy") == 4
     assert await store.value("SELECT count(*) FROM fairpost.sender_rules WHERE held_until IS NOT NULL") == 0
     assert (await store.account(shared)).status is AccountStatus.ACTIVE
@@ -278,7 +278,7 @@ async def test_an_account_has_room_for_a_hundred_blocks(store: Store) -> None:
     assert await lay(store, shared, *names) == [True] * BLOCKS_MAX
     assert await lay(store, shared, "one more", "w0") == [False, True]
     await store.value("UPDATE fairpost.blocks SET until = '2020-01-01Z' WHERE workspace = 'w1'")
-    assert await lay(store, shared, "one more") == [True], "one that has ended makes room"
+    assert await lay(store, shared, "one more") == [True], "a block that has ended makes room"
     assert await unblock(store, "shared") == sorted({*names, "one more"} - {"w1"})
 
 

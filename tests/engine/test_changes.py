@@ -1,4 +1,4 @@
-"""An account that comes to a stop or can send again is one event, of one engine."""
+"""An account that stops or can send again is logged as one event, by one engine."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

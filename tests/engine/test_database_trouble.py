@@ -1,4 +1,4 @@
-"""A worker whose database goes away in the middle of anything: it waits, takes up its lease, and sends each e-mail once."""
+"""A worker whose database goes away at any point: it waits, resumes its lease, and sends each e-mail once."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ from fairpost.system import clock
 from fairpost.transports.port import Permission
 from fairpost.transports.scripted.send import OK, ScriptedTransport
 
-HANG_S = 100  # only against waiting for ever
+HANG_S = 100  # only guards against waiting forever
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Faulty(Statements):
-    """A connection that is lost at one of its statements: before it is done, or after, when only the answer is lost."""
+    """Loses the connection at one statement: before it is executed, or afterwards, so that only the answer is lost."""
 
     conn: asyncpg.Connection
     at: int = -1
@@ -45,7 +45,7 @@ class Faulty(Statements):
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[asyncpg.Connection]:
-        yield self.conn  # for more than one statement; a worker has none of these
+        yield self.conn  # for several statements; workers do not use this
 
     async def close(self) -> None: ...
 
@@ -92,14 +92,14 @@ async def drive(store: Store, faulty: Faulty, account: AccountId, transport: Scr
     )
     async with asyncio.timeout(HANG_S):
         assert await worker.run() in (Ending.IDLE, Ending.RESTING)
-    if worker.unreleased is not None:  # which the orchestrator does
+    if worker.unreleased is not None:  # normally done by the orchestrator
         await store.drop_lease(Lease(account_id=account, epoch=worker.unreleased, until=clock.now()))
 
 
 async def test_losing_any_statement_sends_each_email_once_and_leaves_none_in_doubt(
     store: Store, conn: asyncpg.Connection
 ) -> None:
-    """With a follower begun in the same commit, a refusal, a retry, a limit that counts single sends."""
+    """With a follow-up begun in the same commit, a refusal, a retry, and a limit that counts single sends."""
     account = await add_account(store, daily_max=1000, daily_mode="sliding")
     at, sent = 0, 0
     while True:
@@ -146,7 +146,7 @@ async def begin_one(store: Store, account: AccountId, transport: ScriptedTranspo
 
 
 class Away(ScriptedTransport):
-    """The database goes away during a send; changes in the meantime are made by others."""
+    """The database goes away during a send; in the meantime, others make changes."""
 
     def __init__(self, store: Store, report: Report = OK) -> None:
         super().__init__(always=report)
@@ -194,7 +194,7 @@ async def test_the_next_holder_of_the_account_learns_the_outcome_of_the_email(st
 async def test_an_email_that_only_the_database_considers_in_progress_is_in_doubt(
     store: Store, on_doubt: str, state: str
 ) -> None:
-    """A standby that lagged knows of the begin and not of the outcome; a person has resumed on it."""
+    """A lagging standby knows the begin but not the outcome, and a person has resumed sending on it."""
     account = await add_account(store)
     (email,) = await enqueue(store, on_doubt=on_doubt)
     runner = await begin_one(store, account, ScriptedTransport())
@@ -249,9 +249,9 @@ async def test_a_step_that_comes_after_the_lease_was_taken_up_again_is_too_late(
     taken = await store.take_up(lease, seconds=60, life=None)
     assert (taken.verdict, taken.step, taken.sending) == ("held", 1, None)
     claim = await store.claim(lease, limit=1)
-    assert claim.ids == (email,), "what was claimed waits again, and is claimed again"
+    assert claim.ids == (email,), "claimed e-mails wait again, and are claimed again"
     late = await store.begin(lease, email, usage=Usage(), step=1)
-    assert late.verdict == "late", "as it was asked for on the connection that was lost"
+    assert late.verdict == "late", "as it was requested on the lost connection"
     assert (await store.begin(lease, email, usage=Usage(), step=2)).verdict == "begun"
 
 

@@ -1,4 +1,4 @@
-"""What workers note of what they hand over, and when it is believed."""
+"""What workers note about their handovers, and when notes are trusted."""
 
 import asyncio
 import os
@@ -46,7 +46,7 @@ ANNA = AccountId(3)
 
 
 class Torn(bytearray):
-    """Memory as a process leaves it that is killed at any store: of that one, some bytes have arrived and some not."""
+    """The memory of a process that was killed during a store, of which only some bytes were written."""
 
     def __init__(self, accounts: int = 1) -> None:
         super().__init__(header(boot=BOOT, database=DATABASE, accounts=accounts) + bytes(accounts * PAIR_BYTES))
@@ -89,7 +89,7 @@ def test_at_no_moment_a_completed_attempt_is_said_to_be_unwritten(story: list[Un
     for each in story:
         seen = len(memory.moments)
         if each is None:
-            note.complete()  # from its end on, a dot may be on its way
+            note.complete()  # from here on, the dot may be on its way
             during = may_stand
             may_stand = set()
         else:
@@ -145,7 +145,7 @@ def test_an_incomplete_file_of_notes_is_ignored(content: bytes) -> None:
     assert whole is None or whole.unwritten == ()
 
 
-# ── the file, and who believes it ─────────────────────────────────────────────────────────────────────────
+# ── ── the file, and when it is trusted ───────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 class Dead:
-    """A worker that has begun an e-mail; its notes; and what a successor makes of them."""
+    """A worker that has begun an e-mail, its notes, and what a successor does with them."""
 
     def __init__(self, store: Store, home: Path) -> None:
         self.store = store
@@ -182,7 +182,7 @@ class Dead:
         return lease
 
     async def notes(self, *notes: Unwritten, database: UUID | None = None) -> Handover:
-        """As a worker that lives."""
+        """Acts as a live worker."""
         key = database or await self.store.handover_key()
         handover = Handover.open(self.folders, database=key, accounts_max=4)
         for each in notes:
@@ -190,7 +190,7 @@ class Dead:
         return handover
 
     async def leaves(self, *notes: Unwritten, database: UUID | None = None) -> None:
-        """As one that ended without settling them."""
+        """Acts as a worker that ended without settling them."""
         (await self.notes(*notes, database=database)).close()
 
     async def clear(self) -> int:
@@ -413,7 +413,7 @@ async def test_accounts_come_and_go_in_a_process_with_room_for_few(dead: Dead) -
         begin(worker.note(AccountId(n)), unwritten(n))
         worker.release(AccountId(n))
     assert not worker.note(AccountId(6)).stands
-    begin(worker.note(AccountId(7)), unwritten(7))  # no room: nothing is noted
+    begin(worker.note(AccountId(7)), unwritten(7))  # there is no room, so nothing is noted
     assert noted(dead.file().read_bytes()) == {kept}
     worker.close()
 

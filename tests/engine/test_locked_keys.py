@@ -1,4 +1,4 @@
-"""Mail whose DKIM key cannot be opened waits and costs nothing, while the same account sends the mail of other domains."""
+"""Mail whose DKIM key cannot be opened waits at no cost, while the same account sends mail of other domains."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta

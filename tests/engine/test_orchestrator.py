@@ -1,4 +1,4 @@
-"""The orchestrator: whom it starts, wakes, kills and gives up. The test takes the place of the parent and of the workers."""
+"""The orchestrator: which workers it starts, wakes, kills and gives up. The test acts as the parent and the workers."""
 
 import asyncio
 import signal
@@ -31,8 +31,8 @@ from fairpost.transports.smtp.settings import SmtpSettings
 
 SERVER = SmtpSettings(host="127.0.0.1", port=9)
 OWNER = "here:1:a"
-HANG_S = 60  # only against waiting for ever
-NO_PROCESS = 2**22 + 1  # more than any pid
+HANG_S = 60  # only guards against waiting forever
+NO_PROCESS = 2**22 + 1  # larger than any pid
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def hands() -> Iterator[ManualClock]:
 
 
 def received(sock: socket.socket) -> list[Message]:
-    """What has arrived by now."""
+    """Returns what has arrived by now."""
     try:
         return Lines().feed(sock.recv(65_536))
     except BlockingIOError:
@@ -75,14 +75,14 @@ class Worker:
 
 @dataclass
 class Parent:
-    """Is asked for workers, and says who was forked and who has ended."""
+    """Receives requests for workers, and reports which were forked and which have ended."""
 
     ours: socket.socket
     its: socket.socket
     workers: list[Worker] = field(default_factory=list)
 
     def asked(self) -> int:
-        """How many forks."""
+        """Returns the number of forks."""
         return len(received(self.ours))
 
     async def fork(self, pid: int = NO_PROCESS) -> Worker:
@@ -123,11 +123,11 @@ class Engine:
     log: list[Reason]
 
     async def heard(self) -> None:
-        """Until all that was said to it has been heard: a question to the database takes many turns of the loop."""
+        """Waits until all messages have been processed: a query takes many turns of the loop."""
         await self.store.value("SELECT 1")
 
     async def asks(self) -> int:
-        """How many workers one check asks for, after earlier messages have been processed."""
+        """Returns how many workers one check requests, after earlier messages have been processed."""
         await self.orchestrator.step()
         return self.parent.asked()
 
@@ -171,7 +171,7 @@ async def enqueue(store: Store, n: int = 1, **more: Any) -> list[Any]:
 
 
 async def send_one(store: Store, account: AccountId) -> None:
-    """As its worker does."""
+    """Acts as its worker."""
     runner = await Runner.start(store, ScriptedTransport(), account, owner=OWNER)
     assert runner is not None
     assert len(await runner.run_until_idle()) == 1
@@ -186,7 +186,7 @@ async def test_an_account_with_work_gets_a_process_and_one_without_does_not(engi
     assert await engine.asks() == 0
     await enqueue(engine.store)
     assert await engine.asks() == 1
-    assert await engine.asks() == 0, "it is on its way"
+    assert await engine.asks() == 0, "it is being started"
 
 
 async def test_it_looks_as_often_as_it_is_told_and_often_enough_to_be_counted_on(store: Store, parent: Parent) -> None:
@@ -204,13 +204,13 @@ async def test_packed_accounts_share_a_process(store: Store, parent: Parent) -> 
 
 
 async def test_mailboxes_share_processes_before_there_are_too_many_of_them(store: Store, parent: Parent) -> None:
-    """Also when all start in the same look, before the first is forked."""
+    """Even if all start in the same check, before the first is forked."""
     for nth in range(12):
         limits = Limits(delay_ms=1000)
         await store.add_account(f"m{nth}", address=f"m{nth}@post.test", limits=limits, transport=SERVER)
     await enqueue(store, 30)
-    engine = engine_of(store, parent, accounts_max=None)  # ten processes at the most
-    assert await engine.asks() == 6, "five alone, and one for all others"
+    engine = engine_of(store, parent, accounts_max=None)  # at most ten processes
+    assert await engine.asks() == 6, "five with a process each, and one for all others"
 
 
 async def test_there_are_never_more_processes_than_allowed(store: Store, parent: Parent) -> None:
@@ -229,7 +229,7 @@ async def test_a_worker_at_rest_is_let_go_when_its_account_has_new_settings(engi
     worker = await engine.start()
     lease = await engine.store.take_lease(account, owner=OWNER, seconds=60)
     assert lease is not None
-    await engine.store.claim(lease, limit=1)  # nothing waits any more
+    await engine.store.claim(lease, limit=1)  # nothing is waiting any more
     worker.rests()
     await engine.heard()
     assert await engine.asks() == 0
@@ -289,7 +289,7 @@ async def test_one_sleeping_worker_is_woken_for_one_e_mail(engine: Engine) -> No
 
 @pytest.fixture
 async def workers(engine: Engine, hands: ManualClock) -> AsyncIterator[list[Worker]]:
-    """Three, with a real process each."""
+    """Creates three, with a real process each."""
     processes = [await asyncio.create_subprocess_exec("sleep", "600") for _ in range(3)]
     workers = []
     for n, process in enumerate(processes):
@@ -304,7 +304,7 @@ async def workers(engine: Engine, hands: ManualClock) -> AsyncIterator[list[Work
 
 
 async def killed(engine: Engine, workers: list[Worker]) -> list[Worker]:
-    """By one look. The log names each: one that is slow to die is not missed."""
+    """Checks once. The log names each, so that one that dies slowly is not missed."""
     await engine.asks()
     named = [worker for worker in workers if any(each.params.get("pid") == str(worker.pid) for each in engine.log)]
     async with asyncio.timeout(HANG_S):
@@ -357,7 +357,7 @@ async def test_the_accounts_of_a_dead_worker_are_freed_at_once_but_not_before(en
     assert (await engine.store.runtimes())[0].is_driven(), "it may only have closed its socket"
     engine.parent.exited(worker)
     await engine.heard()
-    assert await engine.asks() == 0, "it rests a moment"
+    assert await engine.asks() == 0, "it rests for a moment"
     assert not (await engine.store.runtimes())[0].is_driven()
 
 
@@ -486,13 +486,13 @@ async def test_deaths_during_an_outage_are_not_counted_and_their_accounts_are_fr
             patch.setattr(Store, "newest_migration", gone)
             await away.wait()
             away.clear()
-            await away.wait()  # the second time it knows
+            await away.wait()  # the second time, it is known
             engine.parent.die(worker)
             away.clear()
             await away.wait()
         while (await store.runtimes())[0].is_driven():  # noqa: ASYNC110 - a row sends no event
             await asyncio.sleep(0.01)
-        running.cancel()  # in good order it would wait for the worker that it has asked for again
+        running.cancel()  # a regular end would wait for the worker that it has requested again
         await asyncio.wait([running])
     assert await deaths(store) == 0
 

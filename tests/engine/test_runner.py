@@ -1,4 +1,4 @@
-"""The whole way of an e-mail on a real database: accepted, claimed, begun, sent by a script, settled."""
+"""The complete path of an e-mail on a real database: accepted, claimed, begun, sent by a script, settled."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ CUT_BEFORE_DOT = Report(reached=Reached.BEFORE_DOT, error="connection lost")
 CUT_AFTER_DOT = Report(reached=Reached.AFTER_DOT, error="connection lost after the dot")
 UNTOUCHED = Report(reached=Reached.UNTOUCHED, error="connection refused")
 
-FIRST_RETRY_S = 67.0  # a minute and its jitter
+FIRST_RETRY_S = 67.0  # a minute plus jitter
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def start(store: Store, account: AccountId, transport: Transport) -> Runne
 async def start_at_pace(
     store: Store, account: AccountId, transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> Runner:
-    """One that knows how quick it is: a new one claims a single e-mail."""
+    """Returns one that knows how fast it is; a new one claims a single e-mail."""
     now_s = clock.monotonic()
     with monkeypatch.context() as stopped:
         stopped.setattr(clock, "monotonic", lambda: now_s)
@@ -83,7 +83,7 @@ async def deliver(store: Store, account: AccountId, *script: Report, **more: Any
 
 
 async def pass_time(store: Store, seconds: float) -> None:
-    """Everything that waits for a moment is that much nearer to it."""
+    """Moves everything that waits for a time closer to it."""
     for table, columns in {
         "queue": ("due_at", "expires_at"),
         "arrivals": ("due_at",),
@@ -121,7 +121,7 @@ async def test_an_accepted_e_mail_is_sent_and_its_reply_is_kept(store: Store, ac
 
 
 class SlowTransport:
-    """Answers after a while, and may say itself how long it took."""
+    """Answers after a while, and can report how long it took."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, takes_s: float = 0.25, says_ms: int | None = None) -> None:
         self._at_s = clock.monotonic()
@@ -181,14 +181,14 @@ async def test_an_e_mail_that_follows_another_knows_what_was_sent_before(store: 
     assert "follows" in rows[0]["error"]
     (fourth,) = await enqueue(store, follows=third)
     (email,) = await store.load([fourth])
-    assert email.follows is None, "what its transport gave no id to cannot be answered"
+    assert email.follows is None, "without an id from its transport, it cannot be answered"
 
 
 async def test_an_e_mail_from_before_public_ids_keeps_its_message_id_and_its_thread(
     store: Store, account: AccountId
 ) -> None:
     (old,) = await enqueue(store)
-    await store.value("UPDATE fairpost.public_ids SET since = fairpost.new_id()")  # as if it was upgraded here
+    await store.value("UPDATE fairpost.public_ids SET since = fairpost.new_id()")  # as if it had just been upgraded
     seen: list[str] = []
 
     def answer(email: Outgoing) -> Report:
@@ -210,7 +210,7 @@ async def test_a_temporary_refusal_is_tried_again_later_and_then_sent(store: Sto
     (email,) = await enqueue(store)
     await deliver(store, account, TRY_LATER)
     assert await state(store, email) == "scheduled"
-    assert (await deliver(store, account)).delivered == []  # not before its time
+    assert (await deliver(store, account)).delivered == []  # not before it is due
     await pass_time(store, FIRST_RETRY_S)
     await deliver(store, account)
     assert await state(store, email) == "sent"
@@ -287,7 +287,7 @@ async def test_doubt_about_the_last_attempt_is_left_to_people(store: Store, acco
 
 @pytest.fixture
 def still() -> Iterator[None]:
-    """No time goes by: what rests for a second rests for the whole test."""
+    """No time passes: a rest of one second lasts for the whole test."""
     with clock.stopped_at(clock.now()):
         yield
 
@@ -309,7 +309,7 @@ async def test_a_transport_that_was_never_touched_costs_nothing(store: Store, st
     await store.value("UPDATE fairpost.leases SET rest_until = NULL")
     await other.stop()
     other = await start(store, account, transport)
-    assert await other.step() == Handled(email, "sent")  # the only send of this hour was still to be had
+    assert await other.step() == Handled(email, "sent")  # the only send of this hour was still available
     assert (await store.account(account)).usage.hour_used == 1
 
 
@@ -364,7 +364,7 @@ async def test_recipients_who_could_not_get_it_yet_are_tried_again_alone(store: 
     await deliver(store, account, replace(OK, recipients=replies))
     shown = await show_email(store, email)
     assert shown.remaining == ("bob@there.test",)
-    assert len(shown.recipients) == 3  # the headers still name everybody
+    assert len(shown.recipients) == 3  # the headers still name all recipients
     assert await suppressed(store) == ["eve@there.test"]
     await pass_time(store, FIRST_RETRY_S)
     transport = await deliver(store, account)
@@ -423,7 +423,7 @@ async def test_a_paused_account_gives_back_all_it_holds(
     emails = await enqueue(store, n=4)
     await runner.step()
     await store.value("UPDATE fairpost.accounts SET status = 'paused' WHERE id = $1", account)
-    assert await runner.step() == Handled(emails[1], "sent"), "its intent was committed before"
+    assert await runner.step() == Handled(emails[1], "sent"), "its intent was already committed"
     assert await runner.step() == Rested(Idle.INACTIVE)
     assert [await state(store, email) for email in emails[2:]] == ["ready"] * 2
     other = await store.add_account("bert", address="bert@post.test", limits=Limits())
@@ -438,7 +438,7 @@ async def test_changed_settings_act_before_the_next_send(
     runner = await start_at_pace(store, account, transport, monkeypatch)
     await enqueue(store, n=3)
     if midway:
-        assert isinstance(await runner.step(), Handled)  # the second is begun with it
+        assert isinstance(await runner.step(), Handled)  # the second is begun in the same commit
     await store.change_account("anna", {"daily_max": 3})
     if midway:
         assert isinstance(await runner.step(), Handled)
@@ -554,9 +554,7 @@ async def test_a_worker_whose_account_was_taken_over_sends_nothing_more(
     await old.step()
     await expire_lease(store)
     new = await start(store, account, heir)
-    assert await old.step() == Handled(emails[1], "evidence"), (
-        "the one that was begun, and it is known what became of it"
-    )
+    assert await old.step() == Handled(emails[1], "evidence"), "the begun one, whose fate is known"
     assert await old.step() == Rested(Idle.LOST)
     assert await old.run_until_idle() == []
     assert [d.email_id for d in lost.delivered] == emails[:2]
@@ -565,7 +563,7 @@ async def test_a_worker_whose_account_was_taken_over_sends_nothing_more(
 
 
 class FreezingTransport(ScriptedTransport):
-    """The process stands still before the message is complete, for longer than its lease; another takes over."""
+    """The process stands still before the message is complete, for longer than its lease; another worker takes over."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], Any]) -> None:
         super().__init__()
@@ -592,7 +590,7 @@ async def test_a_frozen_worker_that_wakes_up_does_not_complete_its_message(
     old = await start(store, account, transport)
     assert await old.step() == Handled(email, "stale")
     assert transport.delivered == []
-    assert await state(store, email) == "in_doubt"  # who took over cannot know that nothing was sent
+    assert await state(store, email) == "in_doubt"  # the new worker cannot know that nothing was sent
     assert await old.step() == Rested(Idle.LOST)
 
 
@@ -700,7 +698,7 @@ async def test_an_email_cancelled_between_claim_and_load_costs_nothing(
 async def test_every_step_of_an_account_is_one_request_that_another_may_commit(
     store: Store, account: AccountId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that the steps of many accounts can share a commit."""
+    """Lets the steps of many accounts share a commit."""
     requests: list[StepRequest] = []
 
     async def take_step(request: StepRequest) -> StepAnswer:

@@ -1,4 +1,4 @@
-"""What a machine knows to be committed: written by workers, compared by engines, forgotten with its accounts."""
+"""What a machine knows to be committed: written by workers, compared by engines, and forgotten with its accounts."""
 
 import os
 from pathlib import Path

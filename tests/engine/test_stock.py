@@ -1,4 +1,4 @@
-"""An account holds no stock: what it cannot send now is there for others, and their turns are given back."""
+"""An account holds no stock: what it cannot send now is available to others, and their turns are given back."""
 
 import asyncio
 from collections.abc import Iterator
@@ -121,7 +121,7 @@ async def test_an_urgent_arrival_changes_places_with_what_is_held(store: Store, 
     transport = ScriptedTransport()
     runner = await start(store, account, transport)
     await runner.step()
-    await runner.step()  # with the next it has begun
+    await runner.step()  # including the next one, which it has begun
     most = await held(store)
     assert most > 0
     for number in range(5):
@@ -152,7 +152,7 @@ async def test_returned_emails_cost_their_sender_nothing(store: Store, hands: Ma
     lease = await store.take_lease(account, owner="test", seconds=60)
     assert lease is not None
     emails = await store.load((await store.claim(lease, limit=served["other"])).ids)
-    assert {email.workspace for email in emails} == {"whale"}, "it is served until both have had as much"
+    assert {email.workspace for email in emails} == {"whale"}, "it is served until both have had the same share"
 
 
 class Hanging:
@@ -170,7 +170,7 @@ class Hanging:
 
 
 async def given_back(store: Store) -> None:
-    """Until nothing is held."""
+    """Waits until nothing is held."""
     async with asyncio.timeout(60):
         while await held(store):  # noqa: ASYNC110 (it is the database that changes)
             await asyncio.sleep(0.05)
@@ -179,7 +179,7 @@ async def given_back(store: Store) -> None:
 async def test_while_a_send_takes_long_what_is_held_goes_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     account = await store.add_account("anna", address="anna@post.test", limits=Limits())
     now_s = clock.monotonic()
-    monkeypatch.setattr(clock, "monotonic", lambda: now_s)  # it knows itself as quick
+    monkeypatch.setattr(clock, "monotonic", lambda: now_s)  # makes it consider itself fast
     transport = Hanging()
     runner = await start(store, account, transport)
     await enqueue(store, n=8)
@@ -202,7 +202,7 @@ def about(poison: EmailId, report: Report) -> Any:
 
 
 async def drive(store: Store, account: AccountId, transport: Transport, hands: ManualClock, *, minutes: int) -> None:
-    """A worker that comes and goes: each rest is its end."""
+    """A worker that ends at each rest."""
     until = hands.now + timedelta(minutes=minutes)
     while hands.now < until:
         runner = await start(store, account, transport)
@@ -273,8 +273,8 @@ async def test_a_throttled_account_rests_longer_each_time_even_with_another_work
         rests.append((rest.until - hands.now) // timedelta(minutes=1))
         hands.move_to(rest.until)
     assert rests == [1, 2, 4, 8]
-    assert len(set(transport.conversations)) > 1, "it comes back with another one"
-    assert await store.value("SELECT max(attempts) FROM fairpost.queue") == 0, "no try is used up"
+    assert len(set(transport.conversations)) > 1, "it resumes with a different one"
+    assert await store.value("SELECT max(attempts) FROM fairpost.queue") == 0, "no attempt is used up"
     assert [outcome for email in emails for outcome in await log_of(store, email)] == ["deferred"] * 4
     await store.change_account("anna", {"delay_ms": 1})
     assert (await store.account(account)).troubles.throttle_count == 0, "examined again"
@@ -285,7 +285,9 @@ async def test_attempts_lost_to_consecutive_refusals_are_given_back(store: Store
     emails = await enqueue(store, n=3, attempts_max=1)
     runner = await start(store, account, ScriptedTransport(always=LATER))
     await runner.run_until_idle()
-    assert {await state(store, email) for email in emails} == {"waiting"}, "two had failed, and are back"
+    assert {await state(store, email) for email in emails} == {"waiting"}, (
+        "two had failed, and their attempts are given back"
+    )
     rest = (await store.account(account)).usage.rest
     assert rest is not None
     hands.move_to(rest.until)

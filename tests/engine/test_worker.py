@@ -1,4 +1,4 @@
-"""One account driven for as long as there is work: waking, resting, finishing, ending at once."""
+"""One account, driven for as long as there is work: waking, resting, finishing, ending at once."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ from fairpost.system import clock
 from fairpost.transports.port import Permission
 from fairpost.transports.scripted.send import ScriptedTransport
 
-HANG_S = 50  # only against waiting for ever
+HANG_S = 50  # only guards against waiting forever
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ async def account(store: Store) -> AccountId:
 
 
 class Watched(ScriptedTransport):
-    """Tells of each message, and can hold one up before or after its dot."""
+    """Reports each message, and can delay one before or after its dot."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ async def test_news_wakes_it_at_once(store: Store, account: AccountId) -> None:
 
     worker = worker_for(store, account, transport, idle_s_max=600, tell=tell)
     running = asyncio.create_task(worker.run())
-    async with asyncio.timeout(HANG_S):  # much less than the ten minutes after which it would look by itself
+    async with asyncio.timeout(HANG_S):  # much less than the ten minutes after which it would check anyway
         await rests.wait()
         await enqueue(store)
         worker.wake()

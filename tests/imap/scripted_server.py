@@ -1,4 +1,4 @@
-"""An IMAP server on a real socket with mailboxes in memory. It behaves well, except where it is told to do otherwise."""
+"""An IMAP server on a real socket with mailboxes in memory. It behaves well, except where told otherwise."""
 
 import asyncio
 import base64
@@ -36,9 +36,8 @@ def folders() -> dict[str, Folder]:
 
 @dataclass(slots=True)
 class Mailboxes:
-    """What the server has and what it does. `misdeeds`: by the name of a command, bytes instead of its answer; None:
-    the connection is cut. Each is done once.
-    """
+    """The server's data and behaviour. `misdeeds` maps the name of a command to bytes sent instead of its response, or
+    to None to cut the connection. Each applies once."""
 
     passwords: dict[str, str] = field(default_factory=dict)  # empty: any
     of: dict[str, dict[str, Folder]] = field(default_factory=dict)
@@ -50,7 +49,7 @@ class Mailboxes:
     misdeeds: dict[str, bytes | None] = field(default_factory=dict)
     noise: bytes = b""  # before each answer
     has_uid_next: bool = True
-    is_idle: bool = True  # clients that idle are told of news
+    is_idle: bool = True  # whether clients in IDLE are notified
     commands: list[str] = field(default_factory=list)
     connections: int = 0
     idling: int = 0
@@ -79,7 +78,7 @@ class Conversation:
         self._given, self._reader, self._writer = given, reader, writer
         self._user: str | None = None
         self._folder: Folder | None = None
-        self._told = 0  # how many messages the client knows of
+        self._told = 0  # the number of messages the client knows about
 
     async def run(self) -> None:
         self._say(self._given.greeting.replace(b"%b", self._offered.encode()))
@@ -94,7 +93,7 @@ class Conversation:
         return " ".join(self._given.capabilities)
 
     async def _line(self) -> str:
-        """With literals put in as quoted strings."""
+        """Converts literals to quoted strings."""
         await self._writer.drain()
         line = (await self._reader.readline()).decode(errors="replace").rstrip("\r\n")
         while found := re.search(r"\{(\d+)\}$", line):
@@ -254,7 +253,7 @@ class Conversation:
 
 @asynccontextmanager
 async def imap_server(given: Mailboxes, *, implicit: bool = False) -> AsyncIterator[int]:
-    """Yields the port it listens on. `implicit`: under TLS from the first byte."""
+    """Yields its port. `implicit` means TLS from the first byte."""
     conversations: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""The client on real sockets: logins, TLS, reading without leaving a trace, and servers that misbehave."""
+"""The client on real sockets: logins, TLS, reading without leaving traces, and servers that misbehave."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ async def test_a_mailbox_is_read_without_a_trace() -> None:
         folder = await connection.examine("INBOX")
         assert (folder.uid_validity, folder.uid_next) == (7, 3)
         assert await connection.uids(1, 10) == [first, second]
-        assert await connection.uids(3) == []  # the server returns the newest all the same
+        assert await connection.uids(3) == []  # the server returns the newest anyway
         assert await connection.fetch(first, bytes_max=1_000_000) == MAIL
         assert await connection.fetch(second, bytes_max=1_000) == b"x" * 1_000
         assert await connection.fetch(99, bytes_max=1_000) is None

@@ -1,4 +1,4 @@
-"""IMAP without I/O: what bytes mean however they are cut, and what a hostile server cannot do."""
+"""IMAP without I/O: the meaning of bytes, however they are split, and what a hostile server cannot do."""
 
 from datetime import date
 from itertools import pairwise

@@ -1,4 +1,5 @@
-"""The demonstration on a real database, sent over real sockets: what is there to be seen, again after any start, and gone at the end."""
+"""The demonstration on a real database, sent over real sockets: what it creates, that it can be started again, and that
+nothing is left at the end."""
 
 import asyncio
 import json
@@ -58,7 +59,7 @@ async def begun(store: Store, server: SmtpSettings = NOWHERE) -> Background:
 
 
 async def stage_of(store: Store) -> dict[str, Any]:
-    """What there is, but for the ids."""
+    """Returns everything that exists, except for the ids."""
     sql = """
         SELECT (SELECT array_agg((a.name, a.pool, a.status, a.status_reason)::text ORDER BY a.name) FROM fairpost.accounts a) AS accounts,
                (SELECT array_agg((l.workspace, l.pool, l.senders)::text ORDER BY l.workspace, l.pool) FROM fairpost.loans l) AS workspaces,
@@ -76,7 +77,7 @@ async def unfinished(store: Store, *routes: str) -> int:
 
 
 async def send_all(store: Store, *accounts: str) -> None:
-    """All that these accounts may send within their limits, over the wire, at any pace."""
+    """Sends everything that these accounts may send within their limits, over the wire, ignoring pauses."""
     for name in accounts:
         await store.change_account(name, {"delay_ms": 0})
         account = await store.account_named(name)
@@ -120,9 +121,7 @@ async def test_within_moments_every_page_has_something_to_show(store: Store, inb
     assert states.get("in_doubt") == 1, states
     assert states["sent"] > FLOOD + sum(OTHERS.values())
     assert states["bounced"] >= 2
-    assert (
-        await store.value("SELECT count(*) FROM fairpost.queue q WHERE q.attempts = 1 AND q.waiting") > 0
-    )  # tried again
+    assert await store.value("SELECT count(*) FROM fairpost.queue q WHERE q.attempts = 1 AND q.waiting") > 0  # retried
     hourly, paused, warming = [await store.account_named(f"demo-{name}") for name in ("hourly", "paused", "warming")]
     at_limit = availability(hourly, now=now)
     assert isinstance(at_limit, NotBefore)
@@ -144,7 +143,7 @@ async def test_within_moments_every_page_has_something_to_show(store: Store, inb
 async def test_a_second_start_finds_what_is_there(store: Store) -> None:
     await begun(store)
     before = await stage_of(store)
-    await begun(store)  # nothing was ended: as after a kill
+    await begun(store)  # nothing was ended, as after a kill
     assert await stage_of(store) == before
 
 
@@ -249,7 +248,7 @@ async def test_it_ends_when_it_is_told_to(store: Store) -> None:
     over = asyncio.Event()
 
     def dice() -> float:
-        """Rolled for the first e-mail, it is over."""
+        """With this roll for the first e-mail, it is over."""
         over.set()
         return 0.5
 

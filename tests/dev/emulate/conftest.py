@@ -27,7 +27,7 @@ BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 class Time:
-    """A clock that stands until it is moved."""
+    """A clock that stands still until it is moved."""
 
     def __init__(self) -> None:
         self.moment = NOON
@@ -57,7 +57,7 @@ def encoded(raw: bytes) -> str:
 
 
 def assertion(info: dict[str, str], *, at: datetime, **claims: Any) -> str:
-    """A JWT signed with the key of this file; a claim that is None is left out."""
+    """Returns a JWT signed with the key of this file. A claim of None is left out."""
     iat = int(at.timestamp())
     usual = {
         "iss": info["client_email"],
@@ -74,13 +74,13 @@ def assertion(info: dict[str, str], *, at: datetime, **claims: Any) -> str:
 
 @lru_cache(maxsize=8)
 def signer(private_key: str, key_id: str) -> Any:
-    """Reading a key takes longer than most tests."""
+    """Parsing a key takes longer than most tests."""
     return crypt.RSASigner.from_string(private_key, key_id)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)
 class Client:
-    """The Gmail API as one user sees it."""
+    """The Gmail API for one user."""
 
     emulator: GmailEmulator
     http: httpx2.AsyncClient
@@ -109,7 +109,7 @@ class Client:
         return found
 
     async def error(self, method: str, path: str, **more: Any) -> tuple[int, str, str]:
-        """Status, reason and message of a refusal that has the shape of Google's."""
+        """Returns status, reason and message of a refusal in Google's format."""
         return refused(await self.ask(method, path, **more))
 
 
@@ -135,7 +135,7 @@ def time() -> Time:
 
 @pytest.fixture
 async def emulate(time: Time, caplog: pytest.LogCaptureFixture) -> AsyncIterator[Emulate]:
-    """Starts an emulator with these options on a free port. Its clock stands."""
+    """Starts an emulator with these options on a free port. Its clock stands still."""
     async with AsyncExitStack() as stack:
 
         async def start(*users: str | User, **options: Any) -> GmailEmulator:
@@ -149,7 +149,7 @@ async def emulate(time: Time, caplog: pytest.LogCaptureFixture) -> AsyncIterator
 
 @pytest.fixture
 async def connect(time: Time) -> AsyncIterator[Connect]:
-    """A client with a token."""
+    """Returns a client with a token."""
     async with AsyncExitStack() as stack:
 
         async def open_(emulator: GmailEmulator, user: str = ANN, **claims: Any) -> Client:
@@ -171,7 +171,7 @@ async def ann(emulate: Emulate, connect: Connect) -> Client:
 
 
 async def raw_exchange(emulator: GmailEmulator, octets: bytes, *, seconds: float = 60) -> bytes:
-    """Sends these bytes, and reads until the server has ended the connection."""
+    """Sends these bytes, and reads until the server has closed the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", emulator.port)
     try:
         writer.write(octets)

@@ -1,4 +1,4 @@
-"""`fairpost emulate`: a process of its own, with a key file that google-auth reads."""
+"""`fairpost emulate`: a separate process, with a key file that google-auth can read."""
 
 import json
 import os
@@ -29,7 +29,7 @@ PROCESS_S_MAX = 150
 
 @contextmanager
 def playing(home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process, and its line that begins with ready."""
+    """Yields the process and its `ready` line."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FAIRPOST_")}
     process = subprocess.Popen(
         [*PROGRAM, "emulate", "gmail", "--port", "0", *options],

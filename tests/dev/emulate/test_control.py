@@ -1,4 +1,4 @@
-"""Below /emulator: what was sent, and steering from outside."""
+"""The paths below /emulator: what was sent, and control over HTTP."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""docs/emulate.md names what there is, and nothing else."""
+"""docs/emulate.md names everything that exists, and nothing else."""
 
 import re
 from pathlib import Path

@@ -37,7 +37,7 @@ async def until(happened: Callable[[], object]) -> None:
 
 @asynccontextmanager
 async def given_up_on(client: Client) -> AsyncIterator[None]:
-    """A message whose only fault has applied, and whose answer is no longer awaited."""
+    """Sends a message, cancelled once its only fault has applied."""
     sending = asyncio.create_task(client.ask("POST", "/messages/send", json={"raw": encoded(mail())}))
     await until(lambda: client.emulator.faults.listed()[0][2])
     yield
@@ -73,7 +73,7 @@ async def test_a_connection_dropped_after_the_message_was_sent(ann: Client) -> N
 
 @pytest.mark.parametrize("after", [False, True])
 async def test_an_answer_that_comes_after_the_client_s_patience(ann: Client, after: bool) -> None:
-    """Either way, the message is sent: a server does not know that the client has left."""
+    """Either way, the message is sent: a server does not notice that the client has left."""
     ann.emulator.faults.add(route="messages.send", action="delay", seconds=2, after=after)
     async with given_up_on(ann):
         await until(lambda: len(ann.emulator.sent()) == int(after))
@@ -275,7 +275,7 @@ async def test_stopping_does_not_wait_for_what_is_stalled(emulate: Emulate, conn
     client.emulator.faults.add(route="messages.send", action="delay", seconds=3_600)
     asks = [asyncio.create_task(ask) for ask in (client.ask("GET", "/profile"), client.send())]
     await asyncio.sleep(0.2)
-    async with asyncio.timeout(60):  # what is delayed would take an hour
+    async with asyncio.timeout(60):  # without cancelling, it would take an hour
         await client.emulator.stop()
     for ask in asks:
         with pytest.raises(httpx2.TransportError):
@@ -317,7 +317,7 @@ async def test_stopping_does_not_wait_for_what_is_stalled(emulate: Emulate, conn
     ],
 )
 def test_a_fault_that_is_misspelt_is_refused(written: Any) -> None:
-    """One that silently never strikes would prove nothing."""
+    """A fault that silently never applies would prove nothing."""
     with pytest.raises(ValueError):
         parse(written)
 

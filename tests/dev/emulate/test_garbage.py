@@ -1,4 +1,4 @@
-"""Whatever comes in, the emulator answers like Google or hangs up; it never fails by itself."""
+"""Whatever it receives, the emulator answers like Google or closes the connection; it never fails."""
 
 import random
 from typing import Any
@@ -167,7 +167,7 @@ async def test_a_client_that_hangs_up_in_the_middle_has_sent_nothing(ann: Client
 
 
 async def test_any_bytes_may_be_a_message(ann: Client) -> None:
-    """Recipients first, so that it is sent; then noise in every place where the API shows something of it."""
+    """Valid recipients first, so that it is sent; then noise in every place that the API shows."""
     dice = random.Random(7)
     alphabet = [
         b"\r\n",

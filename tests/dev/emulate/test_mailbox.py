@@ -1,4 +1,4 @@
-"""Drafts, messages, threads and labels over the API: what Gmail's documentation says of them."""
+"""Drafts, messages, threads and labels over the API, as described in Gmail's documentation."""
 
 import asyncio
 import base64
@@ -179,7 +179,7 @@ async def test_all_kinds_of_recipients_are_recorded(ann: Client) -> None:
     await ann.send(raw)
     (sent,) = ann.emulator.sent()
     assert (sent.to, sent.cc, sent.bcc) == (("a@x.test", "b@x.test"), ("c@x.test",), ("d@x.test",))
-    assert message_from_bytes(sent.raw)["Bcc"] == "d@x.test"  # the sender's own copy shows it
+    assert message_from_bytes(sent.raw)["Bcc"] == "d@x.test"  # the sender's own copy contains it
 
 
 async def test_a_message_to_oneself_is_in_the_inbox_too(ann: Client) -> None:
@@ -283,7 +283,7 @@ async def test_a_search_for_a_message_id_lags(emulate: Emulate, connect: Connect
     message_id = client.emulator.sent()[0].message_id
     query = {"q": f"rfc822msgid:{message_id}"}
     assert await client.get("/messages", **query) == {"resultSizeEstimate": 0}
-    assert (await client.get("/messages"))["messages"][0]["id"] == sent["id"]  # a list is no search
+    assert (await client.get("/messages"))["messages"][0]["id"] == sent["id"]  # a list is not a search
     assert (await client.get(f"/messages/{sent['id']}"))["id"] == sent["id"]
     time.pass_by(29)
     assert await client.get("/messages", **query) == {"resultSizeEstimate": 0}

@@ -1,4 +1,4 @@
-"""Limits: units in a minute, messages in a day, and exactly where they bite."""
+"""Limits: units per minute, messages per day, and exactly when they apply."""
 
 import re
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""The token endpoint: google-auth gets tokens from it, and every way to be refused."""
+"""The token endpoint: google-auth gets tokens from it, and every kind of refusal."""
 
 import asyncio
 from typing import Any
@@ -17,13 +17,13 @@ from fairpost.dev.emulate.server import GmailEmulator
 from fairpost.dev.emulate.tokens import BAD_TIMES, COMPOSE, FULL_ACCESS, METADATA, NOT_AUTHORIZED, READONLY, SEND
 from tests.dev.emulate.conftest import ANN, BEARER, NOON, Client, Connect, Emulate, Time, assertion, mail, refused
 
-# google-auth has no types of its own for these.
+# google-auth has no types for these
 from_key: Any = service_account.Credentials.from_service_account_info
 user_credentials: Any = google.oauth2.credentials.Credentials
 
 
 async def refresh(credentials: Any) -> Any:
-    """google-auth blocks: the emulator answers from the loop meanwhile."""
+    """google-auth blocks, so it runs in a thread while the emulator answers in the loop."""
 
     def work() -> None:
         with requests.Session() as session:

@@ -1,4 +1,4 @@
-"""Large messages: raw uploads, the limits of both ways, and bodies that are not what they say."""
+"""Large messages: raw uploads, the limits of both endpoints, and bodies that differ from their description."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A capture server in the test's own loop, and a client that says exactly what it is told to."""
+"""A capture server in the test's own loop, and a client that sends exactly what it is told to."""
 
 import asyncio
 import ssl
@@ -22,7 +22,7 @@ REPLY_S_MAX = 120
 
 @dataclass
 class Running:
-    """A server, and what it told its observers."""
+    """A server, and what it reported to its observers."""
 
     server: InboxServer
     store: Store
@@ -48,7 +48,7 @@ async def store(url: str) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def serve(store: Store, caplog: pytest.LogCaptureFixture) -> AsyncIterator[Serve]:
-    """Starts a server with these options on a free port. `rolls` are the dice; delays are noted, not slept."""
+    """Starts a server with these options on a free port. `rolls` are the dice; delays are recorded instead of slept."""
     started: list[Running] = []
 
     async def start(*, rolls: Iterable[float] = (), **options: Any) -> Running:
@@ -78,7 +78,7 @@ async def serve(store: Store, caplog: pytest.LogCaptureFixture) -> AsyncIterator
 
 @dataclass
 class Wire:
-    """A reply is "" when the server has cut the connection."""
+    """A reply is "" if the server has closed the connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -110,7 +110,7 @@ class Wire:
         return self
 
     async def mail(self, data: bytes, *, to: str = "ann@example.com", sender: str = "app@example.com") -> str:
-        """The reply to the dot. The data comes stuffed, as it goes over the wire."""
+        """Returns the reply to the dot. `data` is already dot-stuffed, as on the wire."""
         assert (await self.say(f"MAIL FROM:<{sender}>")).startswith("250")
         assert (await self.say(f"RCPT TO:<{to}>")).startswith("250")
         assert (await self.say("DATA")).startswith("354")
@@ -150,7 +150,7 @@ SAID = {
 
 
 async def converse(wire: Wire, *, to: str = "ann@example.com", sender: str = "app@example.com") -> dict[Step, str]:
-    """The reply to each step, up to the first that is not a good one."""
+    """Returns the reply to each step, up to the first that fails."""
     replies = {Step.CONNECT: await wire.reply()}
     for step, line in SAID.items():
         if next(reversed(replies.values()))[:1] not in ("2", "3"):
@@ -175,7 +175,7 @@ class Certificate:
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
-    """Signed by itself, for 127.0.0.1."""
+    """Self-signed, for 127.0.0.1."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,4 +1,4 @@
-"""The language of faults: what can be written, what it means, and what strikes."""
+"""The syntax of faults: what is valid, what it means, and which faults apply."""
 
 from contextlib import suppress
 from pathlib import Path

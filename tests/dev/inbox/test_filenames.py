@@ -1,4 +1,4 @@
-"""Names of files as strangers give them never lead out of the directory, nor onto each other."""
+"""File names from strangers never lead out of the directory, nor overwrite each other."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The mails of the inbox in the database: kept, listed, searched, pruned, deleted."""
+"""The inbox's messages in the database: stored, listed, searched, pruned, deleted."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every fault at every step, asked for as an option and by a tag, seen from the client's side of the wire."""
+"""Every fault at every step, requested by an option and by a tag, as seen by the client."""
 
 import asyncio
 import smtplib
@@ -13,7 +13,7 @@ TAGGED = [Step.MAIL, Step.RCPT, Step.DATA, Step.DOT]
 
 
 def addresses(step: Step, fault: str) -> dict[str, str]:
-    """The tag stands in the address that is known when the step comes."""
+    """The tag is in the address that is known at that step."""
     who = "sender" if step is Step.MAIL else "to"
     return {who: f"ann+{step}-{fault}@example.com"}
 

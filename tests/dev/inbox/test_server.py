@@ -1,4 +1,5 @@
-"""The capture server on a real socket and a real database: keeps exactly what came, and says 250 only then."""
+"""The capture server on a real socket and a real database: it stores exactly what it received, and only then replies
+250."""
 
 import asyncio
 import re
@@ -18,7 +19,7 @@ from tests.dev.inbox.conftest import Certificate, Connect, Running, Serve, Wire
 
 
 async def with_smtplib(running: Running, work: Any) -> Any:
-    """A blocking client, in a thread of its own."""
+    """A blocking client, in a separate thread."""
 
     def run() -> Any:
         with smtplib.SMTP("127.0.0.1", running.server.port, timeout=120) as client:
@@ -226,7 +227,7 @@ async def test_an_insert_that_fails_is_451(serve: Serve, connect: Connect, conn:
 
 
 async def waiting_for_the_lock(url: str) -> int:
-    """The process of the database that waits to insert."""
+    """Returns the database process that waits to insert."""
     observer = await asyncpg.connect(url)
     sql = (
         "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%INSERT INTO fairpost.inbox%'"
@@ -259,7 +260,7 @@ async def test_pruning_that_fails_does_not_unsay_that_the_mail_is_kept(
     await conn.execute("INSERT INTO holder SELECT id FROM fairpost.inbox")
     assert (await wire.mail(b"Subject: b\r\n\r\n")).startswith("250 ")
     assert len(await running.mails()) == 2
-    assert "holder" in running.troubles[0]  # as PostgreSQL says
+    assert "holder" in running.troubles[0]  # PostgreSQL's own words
 
 
 async def test_many_at_once_are_all_kept(serve: Serve, connect: Connect) -> None:
