@@ -135,7 +135,7 @@ class WebhookWatch:
     async def _serve(self, hook: Webhook) -> None:
         """Serve an endpoint turn after turn, until nothing is left, it fails, or others are waiting.
 
-        The first turn is short, so that many endpoints that hang take little memory.
+        The first turn is short: then many endpoints that hang take little memory.
         """
         failpoint("after_lease")
         until_s = clock.steady() + RUN_S_MAX
@@ -144,7 +144,7 @@ class WebhookWatch:
             current = await self._turn(current, most=PAGE, is_last=clock.steady() >= until_s)
 
     async def _turn(self, hook: Webhook, *, most: int, is_last: bool) -> Webhook | None:
-        """Take one turn of at most so many events. Return the endpoint to continue with, or None."""
+        """Take one turn of at most `most` events. Return the endpoint to continue with, or None."""
         now = await self._store.now()
         try:
             secrets = await webhooks.secrets_of(self._store, hook.id, now=now)
