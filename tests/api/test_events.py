@@ -1,14 +1,18 @@
 """GET /v1/events: a workspace's own events by cursor, with public ids and sealed cursors."""
 
+from dataclasses import replace
 from typing import Any
 
 import httpx2 as httpx
+import pytest
 
+from fairpost.api.topics import TOPICS
 from fairpost.model.account import Limits
 from fairpost.model.event import EventKind
 from fairpost.store.events import take_turn
 from fairpost.store.store import Store
 from tests.api.conftest import Api
+from tests.api.test_live import watching
 from tests.api.test_metrics import add_account, send, stage
 
 
@@ -56,6 +60,28 @@ async def test_latest_begins_with_what_happens_from_now_on(api: Api, client: htt
     cursor = (await read(client, after="latest"))["cursor"]
     (id_,) = await queued(api, client)
     assert [each["data"]["email_id"] for each in (await read(client, after=cursor))["items"]] == [id_]
+
+
+async def test_a_stream_has_what_is_new_and_goes_on_by_cursor(
+    api: Api, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TOPICS, "events", replace(TOPICS["events"], every_s=0.02))
+    await api.workspace("other", domains=[])
+    await add_account(client)
+    await queued(api, client)
+    async with (
+        api.client("other") as stranger,
+        watching(client, "/v1/live/events") as stream,
+        watching(stranger, "/v1/live/events") as others,
+    ):
+        first = await stream.state()
+        assert first["items"] == (await others.state())["items"] == []
+        (id_,) = await queued(api, client, tags={"order": "17"})
+        while not (state := await stream.state())["items"]:
+            pass
+        assert [(each["data"]["email_id"], each["data"]["tags"]) for each in state["items"]] == [(id_, {"order": "17"})]
+        assert (await read(client, after=first["cursor"]))["items"] == state["items"]
+        assert (await read(client, after=state["cursor"]))["items"] == []
 
 
 async def test_a_shared_account_has_no_name_in_events(api: Api, client: httpx.AsyncClient) -> None:

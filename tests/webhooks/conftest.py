@@ -76,7 +76,7 @@ class Hooks:
     async def pass_time(self, interval: str) -> None:
         """Everything that was stored is so much older."""
         await self.store.value(
-            """UPDATE fairpost.webhooks SET failing_since = failing_since - $1::text::interval, next_at = next_at - $1::text::interval,
+            """UPDATE fairpost.webhooks SET failing_since = failing_since - $1::text::interval, next_at = next_at - $1::text::interval, delivered_at = delivered_at - $1::text::interval,
                leased_until = leased_until - $1::text::interval""",
             interval,
         )

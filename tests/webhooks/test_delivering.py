@@ -217,8 +217,11 @@ async def test_after_a_day_it_is_disabled_with_a_notice_and_resumes_where_it_sto
         watch = hooks.watch()
         await hooks.write(1)
         await hooks.deliver(watch)
-        await hooks.pass_time("25 hours")
-        await hooks.deliver(watch)
+        await hooks.pass_time("25 hours")  # no engine was running
+        for _ in range(4):
+            assert (await hooks.now(hook)).state is WebhookState.FAILING
+            await hooks.deliver(watch)
+            await hooks.pass_time("5 hours")
         await hooks.deliver(watch)
         now = await hooks.now(hook)
         assert now.state is WebhookState.DISABLED
@@ -230,13 +233,14 @@ async def test_after_a_day_it_is_disabled_with_a_notice_and_resumes_where_it_sto
         await hooks.write(2)
         await hooks.pass_time("5 hours")
         await hooks.deliver(watch)
-        assert len(receiver.seen) == 2
+        assert len(receiver.seen) == 5
         state["is_up"] = True
         resume = actions.NamedWebhook(id=hook.id, called="it")
         assert isinstance(await actions.resume(ACTOR, resume, hooks.store), Done)
         await hooks.deliver(watch)
-        assert receiver.ids[2] == receiver.ids[0]
-        assert len(receiver.seen) == 4
+        assert len(receiver.seen) == 7
+        assert receiver.ids[0] in receiver.ids[5:]
+        assert len(set(receiver.ids)) == 2
 
 
 async def test_410_disables_it_at_once(hooks: Hooks) -> None:
@@ -256,12 +260,48 @@ async def test_one_event_that_is_never_taken_is_given_up_after_a_day_and_the_end
         hook = await hooks.add(receiver.url)
         watch = hooks.watch()
         await hooks.write(1, 2)
-        await hooks.deliver(watch)
-        await hooks.pass_time("25 hours")
-        await hooks.write(3)
+        for number in range(3, 8):
+            await hooks.deliver(watch)
+            await hooks.pass_time("6 hours")
+            await hooks.write(number)
         await hooks.deliver(watch)
         assert (await hooks.now(hook)).state is WebhookState.ACTIVE
         assert await hooks.store.value("SELECT count(*) FROM fairpost.webhook_pending") == 0
+
+
+async def test_an_event_that_is_never_taken_delays_no_other(hooks: Hooks) -> None:
+    """Alone, retried alone, and as the oldest of many that failed while the receiver was down."""
+    poison = (await hooks.store.public_ids()).email(1)
+    state = {"is_up": True}
+
+    def behave(receiver: Receiver, request: Request) -> bytes:
+        return OK if state["is_up"] and request.event["data"]["email_id"] != poison else answer(400)
+
+    async with Receiver(behave) as receiver:
+        hook, watch = await hooks.add(receiver.url), hooks.watch()
+        await hooks.write(1)
+        await hooks.deliver(watch)
+        for number in range(2, 6):
+            await hooks.write(number)
+            await hooks.deliver(watch)
+            assert (await hooks.now(hook)).state is WebhookState.ACTIVE
+            await hooks.pass_time("1 hour")
+            await hooks.deliver(watch)
+            assert (await hooks.now(hook)).state is WebhookState.ACTIVE, "the retry failed alone"
+        state["is_up"] = False
+        await hooks.write(6, 7, 8)
+        await hooks.deliver(watch)
+        assert (await hooks.now(hook)).state is WebhookState.FAILING
+        state["is_up"] = True
+        await hooks.pass_time("1 minute")
+        await hooks.deliver(watch)
+        delivered = [each.event["data"]["email_id"] for each in receiver.seen]
+        ids = await hooks.store.public_ids()
+        assert set(delivered[-4:]) >= {ids.email(EmailId(number)) for number in (6, 7, 8)}
+        await hooks.pass_time("25 hours")
+        await hooks.deliver(watch)
+        assert await hooks.store.value("SELECT count(*) FROM fairpost.webhook_pending") == 0
+        assert (await hooks.now(hook)).state is WebhookState.ACTIVE
 
 
 async def test_two_engines_deliver_each_event_once(hooks: Hooks) -> None:

@@ -157,14 +157,15 @@ async def test_a_name_that_leads_inside_later_is_never_connected_to(hooks: Hooks
         assert (entry.why and entry.why.code, receiver.connections) == ("webhook.forbidden", 0)
 
 
-async def test_a_hundred_tenants_do_not_wait_for_one_that_hangs(
+async def test_a_hundred_tenants_do_not_wait_for_those_that_hang(
     hooks: Hooks, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:
-    """It hangs until all of the others have theirs: no clock decides."""
+    """Each has an endpoint that hangs until all of the others have theirs: no clock decides."""
     monkeypatch.setattr(post, "REQUEST_S_MAX", 60.0)
     async with Receiver(lambda *_: None) as bad, Receiver() as good:
-        await hooks.add(bad.url, "t0")
+        await hooks.add(f"{bad.url}/0", "t0")
         for number in range(1, 100):
+            await hooks.add(f"{bad.url}/{number}", f"t{number}")
             await hooks.add(f"{good.url}/{number}", f"t{number}")
         await hooks.write(*range(40), workspace="t0")
         await asyncio.gather(*(hooks.write(1, 2, workspace=f"t{number}") for number in range(1, 100)))
@@ -174,7 +175,9 @@ async def test_a_hundred_tenants_do_not_wait_for_one_that_hangs(
             await good.until(2 * 99)
             record_property("seconds", round(clock.steady() - began_s, 2))
             assert len({each.path for each in good.seen}) == 99
-            assert len(bad.seen) == bad.in_work_max == 16, "no more requests at once to one endpoint"
+            hanging = Counter(each.path for each in bad.seen)
+            assert len(bad.seen) == bad.in_work_max
+            assert max(hanging.values()) == 16, "no more requests at once to one endpoint"
 
 
 async def test_failing_endpoints_leave_places_for_the_others(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from fairpost.store.store import Store
 from fairpost.store.trouble import is_trouble
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
-from fairpost.webhooks.deliver import Booking, Turn, as_dict, book, deliver, unsignable
+from fairpost.webhooks.deliver import AT_ONCE, Booking, Turn, as_dict, book, deliver, unsignable
 from fairpost.webhooks.post import Endpoint, Tls, system_tls
 from fairpost.webhooks.signing import key_of
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 LOOK_S = 0.25
 LEASE_S = 60.0
 RUN_S_MAX = 10.0  # then others get a turn, if slots are short
-PLACES = 64
+PLACES = 128
 FAILING_MAX = 16  # number of slots for failing endpoints
 EACH_MAX = 4  # slots per workspace
 PAGE = 500
@@ -133,15 +133,18 @@ class WebhookWatch:
     # ── one endpoint ──
 
     async def _serve(self, hook: Webhook) -> None:
-        """Serve an endpoint turn after turn, until nothing is left, it fails, or others are waiting."""
+        """Serve an endpoint turn after turn, until nothing is left, it fails, or others are waiting.
+
+        The first turn is short: then many endpoints that hang take little memory.
+        """
         failpoint("after_lease")
         until_s = clock.steady() + RUN_S_MAX
-        current: Webhook | None = hook
+        current = await self._turn(hook, most=min(AT_ONCE, PAGE), is_last=False)
         while current is not None:
-            current = await self._turn(current, is_last=clock.steady() >= until_s)
+            current = await self._turn(current, most=PAGE, is_last=clock.steady() >= until_s)
 
-    async def _turn(self, hook: Webhook, *, is_last: bool) -> Webhook | None:
-        """Take one turn. Return the endpoint to continue with, or None."""
+    async def _turn(self, hook: Webhook, *, most: int, is_last: bool) -> Webhook | None:
+        """Take one turn of at most `most` events. Return the endpoint to continue with, or None."""
         now = await self._store.now()
         try:
             secrets = await webhooks.secrets_of(self._store, hook.id, now=now)
@@ -151,7 +154,7 @@ class WebhookWatch:
         if not keys:
             await self._book(hook, unsignable(hook, now=now))
             return None
-        due, behind, dropped, cursor, is_end = await self._read(hook)
+        due, behind, dropped, cursor, is_end = await self._read(hook, most)
         turn = (
             await deliver(self._endpoint(hook), keys, due, await self._public_ids())
             if due
@@ -170,25 +173,28 @@ class WebhookWatch:
         return now_is if goes_on and now_is is not None and now_is.paused_at is None else None
 
     async def _read(
-        self, hook: Webhook
+        self, hook: Webhook, most: int
     ) -> tuple[list[Due], list[tuple[Due, datetime]], list[tuple[int, int]], str, bool]:
         """Return what to try, new events behind pending ones of their lanes, and places of dropped events.
 
-        Also returns the cursor afterwards, and whether it is at the end. A failing endpoint is tried with one event.
+        Also returns the cursor afterwards, and whether it is at the end. A failing endpoint is tried with one event, and
+        if possible with one that has not failed yet: the endpoint may work, and refuse an event.
         """
         is_probe = hook.failing_since is not None
-        due, dropped = await webhooks.pending(self._store, hook, most=1 if is_probe else PAGE, is_all=is_probe)
-        if is_probe and due:
+        most = 1 if is_probe else most
+        due, dropped = await webhooks.pending(self._store, hook, most=most, is_all=is_probe)
+        if is_probe and due and not due[0].attempts:
             return due, [], dropped, hook.cursor, False
         lanes = await webhooks.pending_lanes(self._store, hook)
-        room = min(1 if is_probe else PAGE, PENDING_MAX - sum(count for count, _ in lanes.values()))
+        room = min(most, PENDING_MAX - sum(count for count, _ in lanes.values()))
         if room <= 0:
             return due, [], dropped, hook.cursor, False
         page = await self._page(hook, room)
-        new = [Due(event=each) for each in page.events if hook.wants(each)]
-        behind = [(each, lanes[each.lane][1]) for each in new if each.lane in lanes]
-        cursor = page.cursor or hook.cursor
-        return [*due, *(each for each in new if each.lane not in lanes)], behind, dropped, cursor, page.is_end
+        wanted = [Due(event=each) for each in page.events if hook.wants(each)]
+        behind = [(each, lanes[each.lane][1]) for each in wanted if each.lane in lanes]
+        new = [each for each in wanted if each.lane not in lanes]
+        due = new if is_probe and new else [*due, *new]
+        return due, behind, dropped, page.cursor or hook.cursor, page.is_end
 
     async def _page(self, hook: Webhook, most: int) -> EventPage:
         kinds = hook.kinds or None

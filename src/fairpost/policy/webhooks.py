@@ -7,6 +7,7 @@ from fairpost.model.reason import Reason
 PAUSES_S = (5, 30, 120, 600, 1800, 3600, 7200, 10_800, 14_400)  # the last one repeats
 JITTER = 0.2
 GIVE_UP_AFTER = timedelta(days=1)
+ATTEMPTS_MIN = 5  # no engine may have been running for most of the day
 RETRY_AFTER_S_MAX = 3600.0
 
 
@@ -19,8 +20,8 @@ def next_try(now: datetime, failures: int, *, roll: float, retry_after_s: float 
     return now + timedelta(seconds=max(pause_s, min(retry_after_s or 0.0, RETRY_AFTER_S_MAX)))
 
 
-def is_given_up(since: datetime | None, now: datetime) -> bool:
-    return since is not None and now - since >= GIVE_UP_AFTER
+def is_given_up(since: datetime | None, now: datetime, *, attempts: int) -> bool:
+    return since is not None and now - since >= GIVE_UP_AFTER and attempts >= ATTEMPTS_MIN
 
 
 def judged(status: int) -> Reason | None:

@@ -34,6 +34,15 @@ class Turn:
     def is_delivered(self) -> bool:
         return any(each.answered.is_delivered for each in self.tried)
 
+    def is_failure_of(self, hook: Webhook) -> bool:
+        """Return whether the endpoint is to blame: nothing was delivered, now or since one of these events failed first.
+
+        An event that is retried alone and fails again says nothing about an endpoint that has taken others since.
+        """
+        failed = [each.due for each in self.tried if not each.answered.is_delivered]
+        is_news = hook.failing_since is not None or not all(_is_outlived(each, hook) for each in failed)
+        return bool(failed) and not self.is_delivered and is_news
+
     @property
     def last_failure(self) -> Tried | None:
         return next((each for each in reversed(self.tried) if not each.answered.is_delivered), None)
@@ -129,7 +138,9 @@ def book(
     for each in turn.tried:
         if each.answered.is_delivered:
             continue
-        if turn.is_delivered and is_given_up(each.due.since, now):
+        if (turn.is_delivered or _is_outlived(each.due, hook)) and is_given_up(
+            each.due.since, now, attempts=each.due.attempts + 1
+        ):
             done.append(each.due.place)
             continue
         again = next_try(now, each.due.attempts + 1, roll=chance.roll(), retry_after_s=each.answered.retry_after_s)
@@ -145,19 +156,24 @@ def book(
         return replace(booking, is_disabled=True, failing_since=hook.failing_since or now, why=Reason("webhook.gone"))
     if turn.is_delivered:
         return replace(booking, is_delivered=True)
-    if failure is None:
+    if failure is None or not turn.is_failure_of(hook):
         return replace(
             booking, failing_since=hook.failing_since, failures=hook.failures, next_at=hook.next_at, why=hook.why
         )
     since, failures = hook.failing_since or now, hook.failures + 1
     return replace(
         booking,
-        is_disabled=is_given_up(since, now),
+        is_disabled=is_given_up(since, now, attempts=failures),
         failing_since=since,
         failures=failures,
         next_at=next_try(now, failures, roll=chance.roll(), retry_after_s=failure.answered.retry_after_s),
         why=failure.answered.why,
     )
+
+
+def _is_outlived(due: Due, hook: Webhook) -> bool:
+    """Return whether the endpoint has taken another event since this one failed first."""
+    return due.since is not None and hook.delivered_at is not None and hook.delivered_at >= due.since
 
 
 def unsignable(hook: Webhook, *, now: datetime) -> Booking:

@@ -13,7 +13,7 @@ from fairpost.api.shapes.events import Event, EventsRead
 from fairpost.model.errors import Refusal
 from fairpost.model.event import EventKind
 from fairpost.model.outside import as_told
-from fairpost.model.public_ids import Kind
+from fairpost.model.public_ids import Kind, PublicIds
 from fairpost.store.events import PAGE_MAX, events_after, events_end
 
 TAG = {"name": "events", "description": "What happened to e-mails, accounts, campaigns, senders and domains."}
@@ -38,7 +38,7 @@ async def read_events(
 ) -> Answer[EventsRead]:
     if after == LATEST:
         end = await events_end(caller.store)
-        return Answer(data=EventsRead(items=[], cursor=_outside(end, caller), is_end=True))
+        return Answer(data=EventsRead(items=[], cursor=cursor_outside(end, caller.ids), is_end=True))
     try:
         page = await events_after(
             caller.store, _inside(after, caller), most=limit, workspace=caller.workspace, kinds=types
@@ -46,12 +46,12 @@ async def read_events(
     except Refusal as refusal:
         raise refused(refusal.reason) from None
     items = [Event.model_validate(as_told(event, caller.ids)) for event in page]
-    return Answer(data=EventsRead(items=items, cursor=_outside(page.cursor, caller), is_end=page.is_end))
+    return Answer(data=EventsRead(items=items, cursor=cursor_outside(page.cursor, caller.ids), is_end=page.is_end))
 
 
-def _outside(cursor: str | None, caller: Caller) -> str | None:
+def cursor_outside(cursor: str | None, ids: PublicIds) -> str | None:
     """Sealed: the numbers would reveal counts of the whole installation."""
-    return None if cursor is None else ".".join(sealed(int(number), caller.ids) for number in cursor.split("."))
+    return None if cursor is None else ".".join(sealed(int(number), ids) for number in cursor.split("."))
 
 
 def _inside(cursor: str | None, caller: Caller) -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from fairpost.api.topics.accounts import account_look, accounts_look
 from fairpost.api.topics.campaigns import campaign_look, campaigns_look
 from fairpost.api.topics.email import email_look
+from fairpost.api.topics.events import events_look
 from fairpost.api.topics.fairness import fairness_look
 from fairpost.api.topics.now import now_look
 from fairpost.api.topics.watching import Asked, Watched, Watcher
@@ -32,6 +33,7 @@ TOPICS: Mapping[str, Watched] = {
     "campaigns": Watched(look=campaigns_look),
     "campaign": Watched(look=campaign_look, takes=("name",)),
     "email": Watched(look=email_look, takes=("name",)),
+    "events": Watched(look=events_look),
     "fairness": Watched(look=fairness_look, every_s=5.0),
     **_for_development(),
 }

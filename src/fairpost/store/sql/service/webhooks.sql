@@ -2,11 +2,13 @@
 -- outcomes at once. If it dies before, the next one posts the same events again, with the same ids.
 
 -- Finds the endpoints that have new events, and returns how many were woken. An endpoint that is not behind has nothing before these events, so it
--- starts there: an idle one never reads the events of others. Events are read once for all endpoints.
+-- starts there: an idle one never reads the events of others. Events are read once for all endpoints. A pause ends where few events have failed:
+-- the endpoint may have refused these, and work. A response of 429 or 503 is about the endpoint.
 CREATE OR REPLACE FUNCTION fairpost.wake_webhooks() RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     turns_max CONSTANT integer := 100;
+    enough CONSTANT integer := 3;
     before bigint;
     upto bigint;
     whose text[];
@@ -28,10 +30,12 @@ BEGIN
             SELECT o.workspace FROM unnest(t.late) x(xid) CROSS JOIN LATERAL (
                 SELECT * FROM fairpost.outbox o WHERE o.xid = x.xid AND o.id BETWEEN t.first_id AND t.last_id AND o.at BETWEEN t.first_at AND t.last_at OFFSET 0) o) o
         WHERE o.workspace IS NOT NULL);
-    UPDATE fairpost.webhooks w
-    SET is_behind = true, cursor = before || '.' || (2 ^ 53)::bigint   -- after all events of that turn
+    UPDATE fairpost.webhooks w SET is_behind = true, cursor = before || '.' || (2 ^ 53)::bigint   -- after all events of that turn
     WHERE NOT w.is_behind AND (w.workspace IS NULL OR w.workspace = ANY (whose));
     GET DIAGNOSTICS woken = ROW_COUNT;
+    UPDATE fairpost.webhooks w SET next_at = NULL
+    WHERE w.next_at IS NOT NULL AND (w.workspace IS NULL OR w.workspace = ANY (whose)) AND coalesce(w.params ->> 'status', '') NOT IN ('429', '503')
+      AND (SELECT count(*) FROM (SELECT FROM fairpost.webhook_pending p WHERE p.webhook_id = w.id LIMIT enough) p) < enough;
     UPDATE fairpost.webhook_reader r SET turn = upto;
     RETURN woken;
 END $$;
@@ -68,18 +72,18 @@ BEGIN
     FROM chosen c WHERE c.id = w.id RETURNING w.*;
 END $$;
 
--- Returns the pending events of an endpoint, in order; none before those of its lane. `p_all` includes those whose next attempt is later. A row
--- without an id was dropped in the meantime.
+-- Returns the pending events of an endpoint, in order; none before those of its lane. `p_all` includes those whose next attempt is later, and only the
+-- first of each lane, the least tried first. A row without an id was dropped in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.pending_events(p_webhook bigint, p_all boolean, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS TABLE (
     turn bigint, event_id bigint, attempts integer, since timestamptz, cursor text, id bigint, at timestamptz, kind text, workspace text, email_id bigint, account text, campaign text, subject text,
     address text, recipients text[], type text, tags jsonb, metadata jsonb, reason text, params jsonb
 )
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT p.turn, p.event_id, p.attempts, p.since, p.turn || '.' || p.event_id, e.id, e.at, e.kind, e.workspace, e.email_id, e.account, e.campaign, e.subject, e.address, e.recipients, e.type, e.tags, e.metadata, e.reason, e.params
-    FROM (SELECT * FROM fairpost.webhook_pending p WHERE p.webhook_id = p_webhook AND (p_all OR p.next_at <= coalesce(p_now, clock_timestamp()) AND NOT EXISTS (
+    FROM (SELECT * FROM fairpost.webhook_pending p WHERE p.webhook_id = p_webhook AND (p_all OR p.next_at <= coalesce(p_now, clock_timestamp())) AND NOT EXISTS (
               SELECT FROM fairpost.webhook_pending q WHERE q.webhook_id = p_webhook AND q.lane = p.lane AND (q.turn, q.event_id) < (p.turn, p.event_id)
-              AND q.next_at > coalesce(p_now, clock_timestamp())))
-          ORDER BY p.turn, p.event_id LIMIT p_max) p
+              AND (p_all OR q.next_at > coalesce(p_now, clock_timestamp())))
+          ORDER BY CASE WHEN p_all THEN p.attempts END, p.turn, p.event_id LIMIT p_max) p
     LEFT JOIN LATERAL (
         SELECT e.* FROM fairpost.events_after(p.turn || '.' || p.event_id - 1, 1, p.workspace) e
         WHERE e.id = p.event_id AND (p.turn, p.event_id) > (SELECT d.turn, d.id FROM fairpost.events_dropped d)) e ON true
