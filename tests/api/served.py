@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from asyncio import events
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ class Served:
 @contextmanager
 def served(settings: Settings, *, prepare: Callable[[FastAPI], None] = lambda app: None) -> Iterator[Served]:
     """`prepare` may add routes to the application."""
-    loop = asyncio.new_event_loop()
+    loop = events.new_event_loop()  # whose connections last: see tests/lasting.py
     it = Served(loop)
     is_up, is_over = threading.Event(), asyncio.Event()
     problems: list[BaseException] = []
