@@ -226,3 +226,11 @@ async def test_a_search_without_an_index_reads_a_little_at_a_time(store: Store) 
     assert matches.emails == []
     assert matches.looked_to is not None
     assert await all_pages(store, wanted, workspace="big", states=[State.SENT]) == []
+
+
+def test_criteria_without_a_value_match_everything_and_need_no_search() -> None:
+    for anything in (Wanted(), Wanted(tags={})):
+        assert anything.is_anything
+        assert not anything.is_of_one_workspace
+    assert not Wanted(tags={"order": "7"}).is_anything
+    assert Wanted(tags={"order": "7"}).is_of_one_workspace

@@ -1,9 +1,11 @@
 """The shape of every response: `{success, data}`, or `{success: false, error: {code, message, details}}`."""
 
 import re
+from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import cache
+from operator import attrgetter
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from fastapi import Path
@@ -42,15 +44,14 @@ Number = Annotated[
 ]
 Moment = Annotated[
     datetime,
-    PlainSerializer(lambda moment: _in_utc(moment), return_type=str, when_used="json-unless-none"),
+    BeforeValidator(lambda moment: _in_utc(moment)),
     WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
 ]
 
 
-def _in_utc(moment: datetime) -> str:
-    if moment.tzinfo is not UTC:  # values from the database are in UTC already
-        moment = moment.astimezone(UTC)
-    return moment.isoformat()[: -len("+00:00")] + "Z"
+def _in_utc(moment: datetime) -> datetime:
+    """Times in UTC are written with a Z, by the framework itself."""
+    return moment if moment.tzinfo is UTC else moment.astimezone(UTC)  # values from the database are in UTC already
 
 
 def _is_text(value: object) -> object:
@@ -181,12 +182,15 @@ class Failure(BaseModel):
 def as_dict(value: Any) -> dict[str, Any]:
     """Returns the fields of a dataclass, for a response that changes some of them."""
     kind: Any = type(value)
-    return {name: getattr(value, name) for name in _field_names(kind)}
+    names, values_of = _reader_of(kind)
+    return dict(zip(names, values_of(value), strict=True))
 
 
 @cache
-def _field_names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+def _reader_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    """Returns the names of the fields, and a function that reads all of them at once: lists have thousands."""
+    names = tuple(field.name for field in fields(kind))
+    return names, attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
 
 
 def failure(error: ApiError) -> JSONResponse:

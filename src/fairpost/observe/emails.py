@@ -254,7 +254,7 @@ def _common(row: Any) -> dict[str, Any]:
     named["email_class"] = EmailClass(named.pop("class"))
     named["recipients"] = tuple(Recipient(**recipient) for recipient in json.loads(named["recipients"]))
     named["reason"] = stored_reason(named["reason"], named.pop("reason_params"))
-    named["tags"] = json.loads(named["tags"] or "{}")
+    named["tags"] = json.loads(named["tags"]) if named["tags"] else {}
     return named
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from fairpost.model.ids import EmailId
 from fairpost.model.states import SequenceWord, State, wanted_states
@@ -29,14 +30,19 @@ class Wanted:
 
     @property
     def is_of_one_workspace(self) -> bool:
-        return any(each is not None for each in (self.key, self.campaign, self.user, self.stream, self.type, self.tags))
+        return not self._given().keys().isdisjoint(("key", "campaign", "user", "stream", "type", "tags"))
+
+    @property
+    def is_anything(self) -> bool:
+        """Whether all e-mails match, so that a page needs no search."""
+        return not self._given()
 
     def as_json(self) -> str:
+        return json.dumps(self._given(), default=str)
+
+    def _given(self) -> dict[str, Any]:
         known = {field.name: getattr(self, field.name) for field in fields(self)}
-        return json.dumps({name: value for name, value in known.items() if value not in (None, {})}, default=str)
-
-
-ANY = Wanted()
+        return {name: value for name, value in known.items() if value not in (None, {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +77,7 @@ async def search_emails(
     now: datetime | None = None,
 ) -> Matches:
     """Returns matching e-mails, newest first. Reads at most two thousand e-mails, even if few of them match."""
-    if wanted == ANY:
+    if wanted.is_anything:
         return Matches(
             emails=await list_emails(store, workspace=workspace, states=states, before=before, most=most, now=now)
         )

@@ -81,13 +81,11 @@ BEGIN
         coalesce(o.on_doubt, CASE class WHEN 'urgent' THEN 'resend' ELSE 'hold' END)::fairpost.doubt_policy,
         route, workspace, domain, user_name, stream, CASE WHEN o."from" IS NOT NULL THEN jsonb_build_object('address', o."from") END,
         jsonb_build_array(jsonb_build_object('kind', 'to', 'address', o."to")), ARRAY[o."to"], o.idempotency_key);
-    IF p_daily_max IS NOT NULL AND user_name <> '' THEN
-        INSERT INTO fairpost.submissions AS s (workspace, user_name, hour, n) VALUES (workspace, user_name, fairpost.hour_of(t), 1)
-        ON CONFLICT ON CONSTRAINT submissions_pkey DO UPDATE SET n = s.n + 1;
-    END IF;
-    IF p_workspace_max IS NOT NULL THEN
+    IF p_daily_max IS NOT NULL OR p_workspace_max IS NOT NULL THEN
         INSERT INTO fairpost.submissions AS s (workspace, user_name, hour, n)
-        VALUES (workspace, '', fairpost.hour_of(t) + fairpost.counter_place(workspace) * interval '1 microsecond', 1)
+        SELECT workspace, '', fairpost.hour_of(t) + fairpost.counter_place(workspace) * interval '1 microsecond', 1 WHERE p_workspace_max IS NOT NULL
+        UNION ALL
+        SELECT workspace, user_name, fairpost.hour_of(t), 1 WHERE p_daily_max IS NOT NULL AND user_name <> ''
         ON CONFLICT ON CONSTRAINT submissions_pkey DO UPDATE SET n = s.n + 1;
     END IF;
     IF p_fingerprint IS NOT NULL AND key_hash IS NOT NULL THEN

@@ -1,22 +1,25 @@
--- Submissions by a workspace: its own e-mails, in its own name, through its own accounts or those lent to it.
+-- Submissions by a workspace: its own e-mails, in its own name, through its own accounts or those lent to it. What is asked for each e-mail is in PL/pgSQL,
+-- which keeps its plans: SQL functions with subqueries are planned again in every statement.
 
 -- Returns the route that a pool or account of this name means for a workspace: its own, or a pool that the operator has lent it. Null if there is
 -- none.
 CREATE OR REPLACE FUNCTION fairpost.route_for(p_workspace text, p_pool text, p_account text) RETURNS text
-LANGUAGE sql STABLE AS $$
-    SELECT CASE
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN CASE
         WHEN p_account IS NOT NULL THEN (SELECT '@' || a.name FROM fairpost.accounts a WHERE a.name = p_workspace || '/' || p_account)
         WHEN EXISTS (SELECT FROM fairpost.accounts a WHERE a.pool = p_workspace || '/' || coalesce(p_pool, 'default')) THEN p_workspace || '/' || coalesce(p_pool, 'default')
-        ELSE (SELECT l.pool FROM fairpost.loans l WHERE l.workspace = p_workspace AND l.pool = coalesce(p_pool, 'default')) END
-$$;
+        ELSE (SELECT l.pool FROM fairpost.loans l WHERE l.workspace = p_workspace AND l.pool = coalesce(p_pool, 'default')) END;
+END $$;
 
 DROP FUNCTION IF EXISTS fairpost.may_send_through(text, text);
 
 -- Returns whether a workspace's mail may go out through a stored route, from this address (null: it names none, and so uses the account's own).
 -- Through its own accounts, a workspace may use any address that it has proven to own; through a pool of the operator, those that the loan allows.
 CREATE OR REPLACE FUNCTION fairpost.may_be_from(p_workspace text, p_route text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-    SELECT CASE
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN CASE
         WHEN starts_with(p_route, p_workspace || '/') OR starts_with(p_route, '@' || p_workspace || '/')
             THEN p_address IS NULL OR fairpost.may_write_as(p_workspace, p_address, p_now)
         ELSE EXISTS (
@@ -24,23 +27,25 @@ LANGUAGE sql STABLE AS $$
             WHERE l.workspace = p_workspace AND l.pool = p_route AND CASE
                 WHEN p_address IS NULL THEN 'account' = ANY (l.senders)
                 ELSE given = ANY (l.senders) OR 'proven' = ANY (l.senders) AND fairpost.may_write_as(p_workspace, p_address, p_now)
-                    OR EXISTS (SELECT FROM unnest(l.senders) allowed WHERE strpos(allowed, '.') > 0 AND (domain = allowed OR right(domain, length(allowed) + 1) = '.' || allowed)) END) END
-$$;
+                    OR EXISTS (SELECT FROM unnest(l.senders) allowed WHERE strpos(allowed, '.') > 0 AND (domain = allowed OR right(domain, length(allowed) + 1) = '.' || allowed)) END) END;
+END $$;
 
 -- Returns whether an address belongs to the workspace: by its domain or a parent; or by a login to this mailbox, until logins have failed for a week.
 DROP FUNCTION IF EXISTS fairpost.may_write_as(text, text);
 CREATE OR REPLACE FUNCTION fairpost.may_write_as(p_workspace text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-    SELECT fairpost.proven_domain(p_workspace, split_part(p_address, '@', 2)) IS NOT NULL
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN fairpost.proven_domain(p_workspace, split_part(p_address, '@', 2)) IS NOT NULL
         OR EXISTS (SELECT FROM fairpost.mailboxes m WHERE m.workspace = p_workspace AND m.address = fairpost.normalize_address(p_address)
-                   AND coalesce(m.failed_since > coalesce(p_now, clock_timestamp()) - interval '7 days', true))
-$$;
+                   AND coalesce(m.failed_since > coalesce(p_now, clock_timestamp()) - interval '7 days', true));
+END $$;
 
 -- Returns one e-mail as it is enqueued: `e` with its workspace, route and user, who is the caller if it names none; or what is wrong with it.
 DROP FUNCTION IF EXISTS fairpost.check_submission(text, jsonb);
 CREATE OR REPLACE FUNCTION fairpost.check_submission(p_workspace text, e jsonb, p_caller text, p_now timestamptz, OUT email jsonb, OUT wrong jsonb)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
+    sender jsonb;
     address text;
     route text;
 BEGIN
@@ -61,8 +66,9 @@ BEGIN
                       ELSE fairpost.complaint('pool', format('there is no pool %s for this workspace', left(coalesce(e ->> 'pool', 'default'), 100))) END;
         RETURN;
     END IF;
-    address := fairpost.parse_address(e -> 'from') ->> 'address';
-    IF (e ->> 'from' IS NULL OR fairpost.parse_sender(e -> 'from') IS NOT NULL) AND NOT fairpost.may_be_from(p_workspace, route, address, p_now) THEN   -- check_email reports invalid addresses
+    sender := CASE WHEN e ->> 'from' IS NOT NULL THEN fairpost.parse_sender(e -> 'from') END;
+    address := sender ->> 'address';   -- null also for a name alone
+    IF (e ->> 'from' IS NULL OR sender IS NOT NULL) AND NOT fairpost.may_be_from(p_workspace, route, address, p_now) THEN   -- check_email reports invalid addresses
         wrong := fairpost.complaint('from', CASE
             WHEN address IS NULL THEN format('is required: mail through the operator''s pool %s is not sent in the operator''s name', route)
             WHEN strpos(route, '/') > 0 THEN format('%s is not a domain that this workspace has shown to be its own, nor a mailbox of its accounts', split_part(fairpost.normalize_address(address), '@', 2))
