@@ -504,7 +504,7 @@ TIES: tuple[Phrases, ...] = (
     ),
     _row(
         NO_DOMAIN,
-        "unrouteable | unroutable | host unknown | unknown host | unknown domain name | domain must exist | no such domain | no such host | domain not found",
+        "unrouteable | unroutable | host unknown | unknown host | unknown domain name | domain must exist | illegal host | no such domain | no such host | domain not found",
         "domain name not found | domain does not exist | domain doesn't exist | domain doesnt exist | domain * not exist | nxdomain",
         "host not found | host * not found | no mx record | no mx | null mx | nullmx | null-mx | indicated no smtp service",
         "no mail hosts | handle mail for | does not accept mail | accepts no mail | mail exchanger | any host | host name is unknown | invalid host name",
