@@ -2,9 +2,10 @@
 
 from datetime import timedelta
 
-from fairpost.maintenance.returns import ReturnsWatch, take_in
+from fairpost.maintenance.returns import Mailbox, ReturnsWatch, take_in
+from fairpost.model.account import Limits
 from fairpost.store import privacy
-from tests.returns.mails import mail
+from tests.returns.mails import mail, report
 from tests.settle.test_returned import ANN, NOW, Post
 from tests.settle.test_returned import post as post
 from tests.simulation.world import MINUTE
@@ -62,6 +63,37 @@ async def test_with_a_token_a_person_can_answer_from_another_address(post: Post)
     await take_in(post.store, raw, now=NOW, recipients=[await post.path(id_)])
     row = await post.store.row("SELECT author, from_name, account_id FROM fairpost.replies")
     assert (row["author"], row["from_name"], row["account_id"]) == ("ann@home.example", "Ann", post.account)
+    assert [each[0] for each in await kept(post)] == [ANN]
+
+
+async def test_in_a_mailbox_the_complete_message_id_finds_the_person_who_answers_from_another_address(
+    post: Post,
+) -> None:
+    mailbox = Mailbox(account_id=post.account, address="anna@post.test")
+    elsewhere = Mailbox(
+        account_id=await post.store.add_account("bert", address="bert@post.test", limits=Limits()),
+        address="bert@post.test",
+    )
+    id_ = await post.sent()
+    named = await post.message_id(id_)
+    raw = await answer(post, id_, sender="Ann <ann@home.example>")
+    cases = (
+        ("another account's mailbox", raw, elsewhere, None),
+        ("no mailbox", raw, None, None),
+        ("a colleague on the thread", await answer(post, id_, sender="bert@post.test"), mailbox, None),
+        ("a similar Message-ID", raw.replace(b".0123456789abcdef@", b".0123456789abcdee@"), mailbox, None),
+        (
+            "a report on another address",
+            report("5.1.1", "550 5.1.1 User unknown", recipient="ann@home.example", message_id=named),
+            mailbox,
+            None,
+        ),
+        ("the person", raw, mailbox, id_),
+    )
+    await post.store.value("UPDATE fairpost.emails SET message_id = $2 WHERE id = $1", id_, named)
+    for name, each, where, expected in cases:
+        (found,) = (await take_in(post.store, each, now=NOW + MINUTE, mailbox=where)).findings
+        assert found.email_id == expected, name
     assert [each[0] for each in await kept(post)] == [ANN]
 
 

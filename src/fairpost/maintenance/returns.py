@@ -28,6 +28,7 @@ from fairpost.store.store import Store
 from fairpost.system.failpoints import failpoint
 
 KEPT = frozenset({Kind.REPLY, Kind.AUTO_REPLY, Kind.UNSUBSCRIBE})  # in the conversation with the person
+_OF_PEOPLE = frozenset({Effect.REPLIED, Effect.AWAY, Effect.UNSUBSCRIBED})
 LOOK_S = 5.0
 AT_ONCE = 100
 
@@ -67,7 +68,10 @@ async def take_in(
     public_ids = await store.public_ids()
     named = [public_ids.of_return_token(found.token), *(email_of(each, public_ids) for each in recipients)]
     tokens = [id_ for id_ in named if id_ is not None]
-    findings = [_told(each, reply_stops) for each in consequences(found)]
+    findings = [
+        _told(each, reply_stops) | {"by_name": mailbox is not None and _is_of_another_company(each, mailbox)}
+        for each in consequences(found)
+    ]
     if not findings:
         return TakenIn(kind=found.kind, findings=())
     failpoint("before_taking_return")
@@ -133,6 +137,12 @@ def _told(each: Consequence, reply_stops: ReplyStops) -> dict[str, object]:
         "params": each.params | {name: value for name, value in more.items() if value},
         "back_on": more["back_on"],
     }
+
+
+def _is_of_another_company(each: Consequence, mailbox: Mailbox) -> bool:
+    """Return whether a person outside the account's company wrote this, and not a colleague on the same thread."""
+    company = company_of(mailbox.address)
+    return each.effect in _OF_PEOPLE and (company is None or company_of(each.address) != company)
 
 
 class ReturnsWatch:

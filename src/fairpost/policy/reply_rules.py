@@ -227,7 +227,7 @@ def _beside(
 # Phrases that rule out a dead recipient: they blame us, another address, or a temporary condition. A reply with one of
 # them suppresses no recipient, whatever else it says. The first match counts.
 SPARING: tuple[Phrases, ...] = (
-    _row(NO_DOMAIN, "mail exchanger or ip address"),  # the recipient's
+    _row(NO_DOMAIN, "mail exchanger or ip address | missing the proper dns entries"),  # the recipient's
     _row(BUSY, "couldn't create | could not create | cannot create | can't create"),  # a program that delivers locally
     _row(
         SENDER,
@@ -432,6 +432,7 @@ PLAIN: tuple[Phrases, ...] = (
         NO_DOMAIN,
         "dns query name does not exist | nonexistent domain | non-existent domain | nonexistentdomain | querymx enotfound",
         "had no relevant answers | code nxdomain | host does not accept mail | domain does not accept mail",
+        "missing the proper dns entries | not reachable. please check the domain",  # cPanel; Outlook.com
         only="5",
     ),
     # Names that cannot be looked up now; names that do not exist are among the ties.
@@ -504,7 +505,7 @@ TIES: tuple[Phrases, ...] = (
     ),
     _row(
         NO_DOMAIN,
-        "unrouteable | unroutable | host unknown | unknown host | unknown domain name | domain must exist | no such domain | no such host | domain not found",
+        "unrouteable | unroutable | host unknown | unknown host | unknown domain name | domain must exist | illegal host | no such domain | no such host | domain not found",
         "domain name not found | domain does not exist | domain doesn't exist | domain doesnt exist | domain * not exist | nxdomain",
         "host not found | host * not found | no mx record | no mx | null mx | nullmx | null-mx | indicated no smtp service",
         "no mail hosts | handle mail for | does not accept mail | accepts no mail | mail exchanger | any host | host name is unknown | invalid host name",

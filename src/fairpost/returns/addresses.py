@@ -11,7 +11,7 @@ _LABEL = rf"\w(?:(?!(?<=[A-Za-z0-9])[{_CJK}])[\w-]){{0,62}}"
 # Bounded on both sides of the @, so that no text makes the search slow.
 ADDRESS = re.compile(
     rf"(?:(?<![^{_MARKS}/])|(?<=[{_CJK}])(?=[\x21-\x7e]))"
-    rf"((?:(?![{_CJK}][\x21-\x3f\x41-\x7e])[^{_MARKS}]){{1,128}}@(?:{_LABEL}\.){{0,10}}{_LABEL})",
+    rf"((?:\"[^\s\"<>\\]{{1,64}}\"|(?:(?![{_CJK}][\x21-\x3f\x41-\x7e])[^{_MARKS}]){{1,128}})@(?:{_LABEL}\.){{0,10}}{_LABEL})",
 )
 _BRACKETED = re.compile(r"<\s*(\"?[^<>\"]{0,128}\"?@[\w.-]{1,255}|[^\s<>@]{1,128}@[\w.-]{1,255})\s*>")
 

@@ -85,7 +85,8 @@ _DELAYED = re.compile(
 )  # attempts continue
 
 _EXPIRED = re.compile(
-    r"retry time(?:out)? (?:exceeded|not reached)|have been failing for a long time", re.IGNORECASE
+    r"retry time(?:out)? (?:exceeded|not reached)|have been failing for a long time|could not be delivered for \d+ (?:day|hour)",
+    re.IGNORECASE,
 )  # Exim: earlier errors were temporary
 
 

@@ -18,7 +18,7 @@ _PARTING = re.compile(
     r"^[ \t]*(?:[-=_*#|+][-=_*#|+ ]{1,80}|>{1,3} )?[ \t]*(?:"
     r"(?:below|after|following) this (?:line|text|message)|(?:the )?(?:header|headers|body|text|start|beginning) of (?:the |your )?(?:original|message|returned)"
     r"|(?:your |the )?(?:original|unsent|returned|undelivered|failed|rejected) (?:message|mail|e-?mail)(?: headers?| header)?(?: (?:follows|is (?:included|attached)|was|text))?[ \t]*[-=:.*]*[ \t]*$"
-    r"|message headers? follow|(?:this|here|following|included|attached) is a copy|(?:a )?copy of (?:the|your) (?:original )?message"
+    r"|message headers? follow|(?:this|here|following|included|attached) is a copy|enclosed (?:is|are) |(?:a )?copy of (?:the|your) (?:original )?message"
     r"|message contents? follows?|(?:your|the) (?:original )?message (?:follows|headers?)|forwarded message|undelivered message follows"
     r"|the header of the original|original message"
     r"|(?:der |die )?(?:header|kopfzeilen|text) der (?:urspr[uü]nglichen|original)|(?:die )?(?:urspr[uü]ngliche|original)[ -]?nachricht|message d'origine|message original|mensaje original|messaggio originale"
@@ -50,7 +50,7 @@ _UNDELIVERED = (
 _SUBJECTS = re.compile(
     rf"{_UNDELIVERED}|non[- ]?deliver|delivery (?:status|failure|failed|report|notif|error|problem|delay|incomplete|unsuccessful|has failed)|deliver(?:y|ed)? fail|not delivered"
     r"|returned? (?:mail|to sender|e-?mail)|failure (?:notice|delivery|notif)|fail(?:ed|ure) (?:mail|delivery|to deliver)|mail (?:could not|cannot|not) "
-    r"|mail (?:system|failure|status|error|returned)|could not be delivered|couldn'?t be delivered|message status|error sending|(?:delivery|mail|message|e-?mail) (?:error|failure|failed|delayed|rejected|bounced)"
+    r"|mail (?:system|failure|status|error|returned)|could not be delivered|couldn'?t be delivered|message status|error sending|message you sent|(?:delivery|mail|message|e-?mail) (?:error|failure|failed|delayed|rejected|bounced)"
     r"|échec|echec|zustellung|エラー|недостав",
     re.IGNORECASE,
 )
@@ -62,6 +62,11 @@ _NOTICES = re.compile(
     r"|以下のメール|宛先",
     re.IGNORECASE,
 )
+# Notices repeat these fields of the message, and their content says nothing about the failure.
+_REPEATED = re.compile(
+    r"^[ \t>*]{0,8}(?:subject|message-id|date|sent|betreff|objet|asunto|oggetto|assunto|onderwerp|temat|件名|主题|тема)[ \t]{0,3}[:：].*$",
+    re.IGNORECASE | re.MULTILINE,
+)
 # The text right before an address that a notice is about.
 _BEFORE = re.compile(
     r"(?:rcpt to|recipients?|recipient\(s\)|address(?:es)?|address\(es\)|deliver\w*(?: your)?(?: e?-?mail| message)?(?: to)?|mailbox|failed (?:for|to)|error (?:for|on|from)|sent to"
@@ -70,9 +75,13 @@ _BEFORE = re.compile(
     re.IGNORECASE,
 )
 _AFTER_OWN = re.compile(
-    r"(?:from|sender|by|contact|mail from|originator|reply-to|please (?:e-?mail|write to|send)|postmaster|envelope-from|questions? to|help|abuse|via)[\s:=*]{0,4}[<\"'(\[]?(?:mailto:)?$",
+    r"(?:(?<!expanded )(?<!generated )from|sender|(?<!generated )by|contact|mail from|originator|reply[ -]to|please (?:e-?mail|write to|send)|postmaster|envelope-from|questions? to|help|abuse|via)[\s:=*]{0,4}[<\"'(\[]?(?:mailto:)?$",
     re.IGNORECASE,
 )
+
+
+# An alias, and after this the address that we wrote to.
+_ORIGIN = re.compile(r"(?:expanded from|generated (?:from|by))[\s:]{0,4}[<\"']?$", re.IGNORECASE)
 
 
 class Notice(NamedTuple):
@@ -88,11 +97,12 @@ class Failed(NamedTuple):
 def read_notice(mail: Mail) -> Notice:
     text = mail.text
     cut = _cut(text)
+    notice = _REPEATED.sub("", text[:cut])[:NOTICE_CHARS_MAX]
     inner = _returned_part(mail)
     if inner is not None:
-        return Notice(text[:cut][:NOTICE_CHARS_MAX], inner)
+        return Notice(notice, inner)
     below = read_mail(text[cut:].encode("utf-8", "replace")[:100_000]).headers if cut < len(text) else None
-    return Notice(text[:cut][:NOTICE_CHARS_MAX], below if below and below.fields else _embedded(text[cut:]))
+    return Notice(notice, below if below and below.fields else _embedded(text[cut:]))
 
 
 def _cut(text: str) -> int:
@@ -185,17 +195,22 @@ def _sent_to(returned: Headers | None) -> list[str]:
 def _ranked(text: str, *, ours: Iterable[str], sent_to: list[str]) -> list[str]:
     """Returns the addresses that a notice is about: those in the usual places, otherwise any that is not ours."""
     ranks: dict[str, int] = {}
+    lowered = {address.lower() for address in sent_to}
+    aliases = set[str]()
+    before = ""
     for match in ADDRESS.finditer(text):
-        address = match[1].rstrip(".")
-        ranks[address] = max(ranks.get(address, 0), _rank(text, match.start(1), address, ours))
+        address, at = match[1].rstrip("."), match.start(1)
+        if before.lower() not in lowered and _ORIGIN.search(text[max(0, at - 30) : at]):
+            aliases.add(before)
+        ranks[address] = max(ranks.get(address, 0), _rank(text, at, address, ours))
+        before = address
         if len(ranks) > 10 * RECIPIENTS_MAX:
             break
-    lowered = {address.lower() for address in sent_to}
+    ranks = {address: rank for address, rank in ranks.items() if address not in aliases}
     for address in ranks:
         ranks[address] += 2 if address.lower() in lowered and ranks[address] else 0
-    best = max(ranks.values(), default=0)
-    floor = {0: 0, 1: 1, 2: 2}.get(best, 3)
-    return list({address.lower(): address for address, rank in ranks.items() if rank >= floor}.values())
+    floor = min(max(ranks.values(), default=0), 3)
+    return list({address.lower(): address for address, rank in ranks.items() if 0 < floor <= rank}.values())
 
 
 def _rank(text: str, at: int, address: str, ours: Iterable[str]) -> int:

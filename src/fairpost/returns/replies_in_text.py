@@ -70,8 +70,9 @@ def _own_lines(text: str, code: str) -> str:
 
 def _status_in(text: str, kind: str = "") -> str:
     """Returns the first status that agrees with the code. Other numbers may be versions or addresses."""
+    right_after = STATUS.match(text.lstrip(" -"))  # 550 4.4.7: Microsoft's own status of a message that expired
     found = (match for match in STATUS.finditer(text) if match[1] == kind or (not kind and match[1] != "2"))
-    match = next(found, None)
+    match = right_after if right_after and kind and right_after[1] != "2" else next(found, None)
     return f"{match[1]}.{int(match[2])}.{int(match[3])}" if match else ""
 
 

@@ -115,6 +115,20 @@ async def test_the_position_of_another_mailbox_does_not_count() -> None:
         assert subjects(await look(reader, {"where": "another", "history_id": "1"})) == []
 
 
+async def test_a_message_that_google_never_delivers_can_be_left_out() -> None:
+    async with reading() as (emulator, reader):
+        begin = (await look(reader, None))[-1].position
+        receive(emulator, "one", "two")
+        broken = Error(status=500, reason="backendError", message="no", domain="global")
+        emulator.faults.add(Fault(route="messages.get", times=1, action=broken))
+        with pytest.raises(Unreadable) as told:
+            await look(reader, begin)
+        assert told.value.beyond is not None
+        found = await look(reader, told.value.beyond)
+        assert subjects(found) == ["two"]
+        assert "without" not in found[-1].position
+
+
 @pytest.mark.parametrize(("status", "code"), [(503, "account.read_unreachable"), (403, "account.read_refused")])
 async def test_a_google_that_does_not_answer_is_a_condition(status: int, code: str) -> None:
     async with reading() as (emulator, reader):

@@ -39,15 +39,15 @@ class GmailReader:
         begin = str(position["history_id"])
         first = await self._client.added_since(begin)
         if not isinstance(first, Page) and is_gone(first):
-            async for found in self._again(begin, since - OVERLAP):
+            async for found in self._again(position, since - OVERLAP):
                 yield found
             return
         page = _known(first)
         while True:
             for id_ in page.ids:
-                mail = await self._mail(id_)
+                mail = await self._mail(id_, position)
                 if mail is not None and not mail.is_own:
-                    yield Found(self._at(begin), mail.raw)  # Gmail does not number messages in the order of arrival
+                    yield Found(position, mail.raw)  # Gmail does not number messages in the order of arrival
             if page.next_token is None:
                 break
             page = _known(await self._client.added_since(begin, page_token=page.next_token))
@@ -68,24 +68,32 @@ class GmailReader:
     def _at(self, history_id: str) -> Position:
         return {"where": self._where, "history_id": history_id}
 
-    async def _mail(self, id_: str) -> RawMail | None:
-        """Returns None if the message has been deleted in the meantime."""
-        got = await self._client.get_raw(id_)
-        return None if not isinstance(got, RawMail) and is_gone(got) else _known(got)
+    async def _mail(self, id_: str, position: Position) -> RawMail | None:
+        """Returns None if the message has been deleted in the meantime, or is to be left out."""
+        left_out = position.get("without", [])
+        got = await self._client.get_raw(id_) if id_ not in left_out else None
+        if got is None or (not isinstance(got, RawMail) and is_gone(got)):
+            return None
+        try:
+            return _known(got)
+        except Unreadable as error:
+            if error.code == "account.read_unreachable":
+                error.beyond = {**position, "without": [*left_out, id_]}
+            raise
 
-    async def _again(self, begin: str, since: datetime) -> AsyncGenerator[Found, None]:
+    async def _again(self, position: Position, since: datetime) -> AsyncGenerator[Found, None]:
         """Records the current position before listing: messages that arrive in the meantime are found again next time."""
         present = _known(await self._client.present())
         token: str | None = None
         for _ in range(PAGES_MAX):
             page = _known(await self._client.newest(page_token=token))
             for id_ in page.ids:
-                mail = await self._mail(id_)
+                mail = await self._mail(id_, position)
                 if mail is not None and mail.received_at is not None and mail.received_at < since:
                     yield Found(self._at(present))
                     return
                 if mail is not None and not mail.is_own:
-                    yield Found(self._at(begin), mail.raw)
+                    yield Found(position, mail.raw)
             token = page.next_token
             if token is None:
                 break

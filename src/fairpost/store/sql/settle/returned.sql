@@ -4,10 +4,12 @@
 -- Returns the e-mail that a finding is about, or no row if that is uncertain, in which case nothing follows. `p_candidates` are ids that the mail
 -- names, most significant first; with `p_is_token`, the first was in the address it was sent to. An id alone proves nothing, because others may have
 -- seen it: the address must be one of the e-mail's recipients, or the token led to its only one. Mail that came to an account's mailbox (`p_account`)
--- is about e-mails of that account. As a last resort, such mail is matched by recipient and time: one e-mail to this address in two weeks, or several
+-- is about e-mails of that account; with `p_by_name`, the complete Message-ID is enough for an e-mail to one person, who may answer from another
+-- address, or have someone else answer. As a last resort, such mail is matched by recipient and time: one e-mail to this address in two weeks, or several
 -- of one sequence if it does not matter which.
+DROP FUNCTION IF EXISTS fairpost.match_return(bigint[], boolean, bigint, text[], text[], boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.match_return(
-    p_candidates bigint[], p_is_token boolean, p_account bigint, p_addresses text[], p_message_ids text[], p_is_report boolean, p_now timestamptz
+    p_candidates bigint[], p_is_token boolean, p_account bigint, p_addresses text[], p_message_ids text[], p_is_report boolean, p_by_name boolean, p_now timestamptz
 ) RETURNS TABLE (email_id bigint, workspace text, address text)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
@@ -18,15 +20,15 @@ DECLARE
 BEGIN
     FOR email IN
         SELECT x.* FROM unnest(p_candidates) WITH ORDINALITY c(id, place) CROSS JOIN LATERAL (
-            SELECT e.id, e.workspace, e.account_id, e.recipients, c.place FROM fairpost.emails e WHERE e.id = c.id AND e.attempts > 0
+            SELECT e.id, e.workspace, e.account_id, e.recipients, e.message_id, c.place FROM fairpost.emails e WHERE e.id = c.id AND e.attempts > 0
             UNION ALL
-            SELECT q.id, q.workspace, q.account_id, q.recipients, c.place FROM fairpost.queue q WHERE q.id = c.id AND q.attempts > 0) x
+            SELECT q.id, q.workspace, q.account_id, q.recipients, NULL, c.place FROM fairpost.queue q WHERE q.id = c.id AND q.attempts > 0) x
         WHERE p_account IS NULL OR x.account_id = p_account ORDER BY x.place
     LOOP
         RETURN QUERY SELECT email.id, email.workspace, a FROM fairpost.people_of(email.recipients) a WHERE a = ANY (folded) LIMIT 1;
         IF FOUND THEN
             RETURN;
-        ELSIF p_is_token AND email.place = 1 AND jsonb_array_length(email.recipients) = 1 THEN
+        ELSIF jsonb_array_length(email.recipients) = 1 AND (p_is_token AND email.place = 1 OR p_by_name AND email.message_id = ANY (p_message_ids)) THEN
             RETURN QUERY SELECT email.id, email.workspace, a FROM fairpost.people_of(email.recipients) a;
             RETURN;
         END IF;
@@ -55,7 +57,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.normalize_address(r ->> 'address') FROM jsonb_array_elements(recipients) r
 $$;
 
--- Records what a mail says, and applies what can be applied now. `p_findings`: [{address, aliases, effect, reason, params, back_on}]. Returns each with
+-- Records what a mail says, and applies what can be applied now. `p_findings`: [{address, aliases, effect, reason, params, back_on, by_name}]. Returns each with
 -- the e-mail it is about (null: uncertain) and whether it is new. `p_mail` is the mail itself, if it is to be kept (replies.sql).
 DROP FUNCTION IF EXISTS fairpost.take_return(text, bigint, bigint[], boolean, text[], jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_return(
@@ -70,10 +72,10 @@ DECLARE
     found record;
     written fairpost.returned;
 BEGIN
-    FOR finding IN SELECT f.* FROM jsonb_to_recordset(p_findings) f(address text, aliases text[], effect text, reason text, params jsonb, back_on date) LOOP
+    FOR finding IN SELECT f.* FROM jsonb_to_recordset(p_findings) f(address text, aliases text[], effect text, reason text, params jsonb, back_on date, by_name boolean) LOOP
         SELECT m.email_id, m.workspace, m.address INTO found FROM fairpost.match_return(
             p_candidates, p_is_token, p_account, finding.address || coalesce(finding.aliases, '{}'), p_message_ids,
-            finding.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered', 'delayed', 'delivered'), t) m;
+            finding.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered', 'delayed', 'delivered'), coalesce(finding.by_name, false), t) m;
         written := NULL;
         INSERT INTO fairpost.returned AS r (workspace, email_id, address, effect, reason, params, source, account_id, back_on, at)
         VALUES (found.workspace, found.email_id, coalesce(found.address, left(fairpost.normalize_address(finding.address), 320)), finding.effect, finding.reason,
