@@ -1,5 +1,6 @@
 """Campaign mail is unsubscribed from by the link in it: by a receiver with one click, by a person on a page, and never by a scanner."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from email import message_from_bytes
@@ -134,6 +135,16 @@ async def test_one_click_acts_at_once_and_doing_it_again_changes_nothing(campaig
     assert await campaign.kinds("bob@there.test") == []
     assert await campaign.entries() == 1
     assert set(await campaign.emails()) == {"bob@there.test"}, "queued mail is cancelled"
+
+
+async def test_requests_at_once_count_once(campaign: Campaign) -> None:
+    await campaign.launch()
+    path = await campaign.path()
+    answers = await asyncio.gather(*[campaign.anyone.post(path, data=ONE_CLICK) for _ in range(8)])
+    assert {answer.status_code for answer in answers} == {200}
+    assert await campaign.entries() == 1
+    await asyncio.gather(*[campaign.anyone.post(f"{path}/undo") for _ in range(8)])
+    assert await campaign.entries() == 2
 
 
 async def test_a_scanner_that_follows_the_link_unsubscribes_no_one(campaign: Campaign) -> None:
