@@ -124,6 +124,19 @@ async def test_a_template_that_has_the_link_gets_no_second_one(campaign: Campaig
         assert email.content.text.count(PUBLIC) == 1
 
 
+async def test_a_link_that_the_recipient_would_not_see_does_not_count(campaign: Campaign) -> None:
+    object.__setattr__(campaign.api.service.settings, "public_url", PUBLIC)
+    text = "Hello{# unsubscribe_url #}{% if first_name == 'Ann' %} Leave: {{ unsubscribe_url }}{% endif %}"
+    html = '<a href="https://track.test/?to={{ unsubscribe_url | urlencode }}">Leave</a>'
+    await campaign.launch(steps=[{"subject": "Hi", "text": text, "html": html}])
+    for address, email in (await campaign.emails()).items():
+        assert email.content.text is not None
+        assert email.content.html is not None
+        assert email.content.text.count(PUBLIC) == 1, address
+        assert ("Unsubscribe:" in email.content.text) is (address == "bob@there.test")
+        assert email.content.html.count("post.test") == 1, "a link with the link in it is enough"
+
+
 async def test_one_click_acts_at_once_and_doing_it_again_changes_nothing(campaign: Campaign) -> None:
     await campaign.launch()
     path = await campaign.path()
