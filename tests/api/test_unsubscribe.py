@@ -1,6 +1,7 @@
 """People unsubscribe from campaign mail with the link in it: through their provider with one click, or on a page. A
 scanner never does."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from email import message_from_bytes
@@ -125,6 +126,19 @@ async def test_a_template_that_has_the_link_gets_no_second_one(campaign: Campaig
         assert email.content.text.count(PUBLIC) == 1
 
 
+async def test_a_link_that_the_recipient_would_not_see_does_not_count(campaign: Campaign) -> None:
+    object.__setattr__(campaign.api.service.settings, "public_url", PUBLIC)
+    text = "Hello{# unsubscribe_url #}{% if first_name == 'Ann' %} Leave: {{ unsubscribe_url }}{% endif %}"
+    html = '<a href="https://track.test/?to={{ unsubscribe_url | urlencode }}">Leave</a>'
+    await campaign.launch(steps=[{"subject": "Hi", "text": text, "html": html}])
+    for address, email in (await campaign.emails()).items():
+        assert email.content.text is not None
+        assert email.content.html is not None
+        assert email.content.text.count(PUBLIC) == 1, address
+        assert ("Unsubscribe:" in email.content.text) is (address == "bob@there.test")
+        assert email.content.html.count("post.test") == 1, "a link with the link in it is enough"
+
+
 async def test_one_click_acts_at_once_and_doing_it_again_changes_nothing(campaign: Campaign) -> None:
     await campaign.launch()
     path = await campaign.path()
@@ -142,6 +156,16 @@ async def test_one_click_acts_at_once_and_doing_it_again_changes_nothing(campaig
         "suppression.created",
         "email.unsubscribed",
     ]
+
+
+async def test_requests_at_once_count_once(campaign: Campaign) -> None:
+    await campaign.launch()
+    path = await campaign.path()
+    answers = await asyncio.gather(*[campaign.anyone.post(path, data=ONE_CLICK) for _ in range(8)])
+    assert {answer.status_code for answer in answers} == {200}
+    assert await campaign.entries() == 1
+    await asyncio.gather(*[campaign.anyone.post(f"{path}/undo") for _ in range(8)])
+    assert await campaign.entries() == 2
 
 
 async def test_a_scanner_that_follows_the_link_unsubscribes_no_one(campaign: Campaign) -> None:

@@ -167,7 +167,8 @@ def codes(raw: bytes, level: Level = Level.BAD) -> list[str]:
 
 def test_bulk_mail_without_a_way_to_unsubscribe_is_bad() -> None:
     for header in ("List-Id: <spring.acme.example>", "Precedence: bulk"):
-        assert "unsubscribe.missing" in codes(f"{header}\r\n".encode() + mail(html=WORDS))
+        for way in ("", "List-Unsubscribe: <mailto:out@example.com>\r\n"):
+            assert "unsubscribe.missing" in codes(f"{header}\r\n{way}".encode() + mail(html=WORDS))
     assert "unsubscribe.missing" not in codes(mail(html=WORDS))
 
 

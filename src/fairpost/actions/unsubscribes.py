@@ -20,6 +20,7 @@ class OfRecipient:
 @action("recipient.unsubscribe")
 async def unsubscribe(actor: Actor, request: OfRecipient, store: Store) -> bool:
     """Unsubscribes an address. Queued campaign mail is not sent either. Returns False if there was nothing to do."""
+    await suppressions.take_turn(store, request.prospect_id)
     address = await prospects.address_of(store, request.workspace, request.prospect_id)
     if address is None:
         return False
@@ -36,6 +37,7 @@ async def unsubscribe(actor: Actor, request: OfRecipient, store: Store) -> bool:
 @action("recipient.resubscribe")
 async def resubscribe(actor: Actor, request: OfRecipient, store: Store) -> bool:
     """Undoes an unsubscribe. A suppression for a bounce or complaint remains, and cancelled e-mails stay cancelled."""
+    await suppressions.take_turn(store, request.prospect_id)
     address = await prospects.address_of(store, request.workspace, request.prospect_id)
     known = address and await _of_workspace(store, request.workspace, address)
     if not address or not known or (known.kind, known.stops) != (SuppressionKind.UNSUBSCRIBE, Stops.BULK):

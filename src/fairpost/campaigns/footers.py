@@ -1,27 +1,32 @@
-"""The unsubscribe link added to a campaign e-mail whose template has none."""
+"""The unsubscribe link added to a campaign e-mail that does not show it.
+
+Added to the rendered parts: a template may name the link in a comment, or in a branch that this recipient does not get.
+"""
 
 import re
+from html import escape
+from urllib.parse import quote
 
 FIELD = "unsubscribe_url"
-TEXT = "\n\n---\nUnsubscribe: {{ unsubscribe_url }}\n"
+TEXT = "\n\n---\nUnsubscribe: {url}\n"
 HTML = (
     '<p style="margin:32px 0 0;font-family:sans-serif;font-size:12px;line-height:18px;color:#666666">'
-    '<a href="{{ unsubscribe_url }}" style="color:#666666">Unsubscribe</a></p>'
+    '<a href="{url}" style="color:#666666">Unsubscribe</a></p>'
 )
 _END = re.compile(r"</body\s*>|</html\s*>", re.IGNORECASE)
 
 
-def names_link(*parts: str | None) -> bool:
-    """Returns whether one of the parts contains the link."""
-    return any(FIELD in part for part in parts if part)
-
-
-def with_footer(text: str | None, html: str | None) -> tuple[str | None, str | None]:
-    """Returns the templates with the link added to each part that has none."""
-    if text is not None and not names_link(text):
-        text = text.rstrip("\n") + TEXT
-    if html is not None and not names_link(html):
+def with_footer(text: str | None, html: str | None, *, url: str) -> tuple[str | None, str | None]:
+    """Returns the parts with the link added to each that has none."""
+    if text is not None and not _has(text, url):
+        text = text.rstrip("\n") + TEXT.format(url=url)
+    if html is not None and not _has(html, url):
         end = _END.search(html)
         at = end.start() if end else len(html)
-        html = html[:at] + HTML + html[at:]
+        html = html[:at] + HTML.format(url=escape(url)) + html[at:]
     return text, html
+
+
+def _has(part: str, url: str) -> bool:
+    """Returns whether the part has the link, perhaps as a parameter of another one."""
+    return any(form in part for form in (url, escape(url), quote(url), quote(url, safe="")))

@@ -1,7 +1,7 @@
 """Shows one e-mail of a campaign as one prospect would receive it, before it is sent."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -45,10 +45,11 @@ async def preview(
     """Returns the preview. Raises Unrenderable with the name of a missing field. The unsubscribe link leads nowhere."""
     subject, text, html = await campaigns.words_of_step(store, campaign, number)
     base = base_of(public_url)
-    if campaign.has_footer and base is not None:
-        text, html = with_footer(text, html)
     link = f"{base.rstrip('/')}{PATH}/preview" if base else None
     said = await asyncio.to_thread(_said, Template(subject=subject, text=text, html=html), prospect, link)
+    if campaign.has_footer and link is not None:
+        text, html = with_footer(said.text, said.html, url=link)
+        said = replace(said, text=text, html=html)
     accounts = await store.accounts(serving=[campaign.route])
     sender = Mailbox(address=accounts[0].address, name=accounts[0].display_name) if accounts else NO_ACCOUNT
     content = _content(said, await campaigns.header_fields_of_step(store, campaign, number))

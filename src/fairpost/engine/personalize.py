@@ -14,9 +14,11 @@ def personal(email: Outgoing) -> Outgoing:
     has_footer = bulk is not None and url is not None and not bulk.is_one_to_one
     if not content.is_template and not has_footer:
         return email
-    text, html = with_footer(content.text, content.html) if has_footer else (content.text, content.html)
-    compiled = compile_template(Template(subject=content.subject, text=text, html=html))
+    compiled = compile_template(Template(subject=content.subject, text=content.text, html=content.html))
     link = {FIELD: url} if url is not None else {}
     said = compiled.render({"email": email.recipients[0].address, **email.fields, **link})
-    words = replace(content, id=None, subject=said.subject, text=said.text, html=said.html, is_template=False)
+    text, html = (
+        with_footer(said.text, said.html, url=url) if url is not None and has_footer else (said.text, said.html)
+    )
+    words = replace(content, id=None, subject=said.subject, text=text, html=html, is_template=False)
     return replace(email, content=words)

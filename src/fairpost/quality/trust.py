@@ -31,6 +31,12 @@ def check_unsubscribe(reading: Reading) -> Iterator[Finding]:
         yield bad("unsubscribe", "List-Unsubscribe uses http. Use https.")
     elif has_https:
         yield good("unsubscribe", f"List-Unsubscribe has an https link{' and a mailto' if has_mailto else ''}.")
+    elif has_mailto and _is_bulk(reading):
+        yield bad(
+            "unsubscribe",
+            "List-Unsubscribe has only a mailto link, and Gmail and Yahoo reject bulk mail without an https link. Set FAIRPOST_PUBLIC_URL.",
+            fault="missing",
+        )
     elif has_mailto:
         yield note(
             "unsubscribe",

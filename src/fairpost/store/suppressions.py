@@ -115,6 +115,13 @@ async def suppress(
     return bool(await store.value(sql, workspace, address, reason, now, kind))
 
 
+async def take_turn(store: "Store", prospect_id: int) -> None:
+    """Wait until no other transaction unsubscribes this prospect or undoes it. Receivers repeat requests at once."""
+    await store.value(
+        "SELECT pg_advisory_xact_lock(hashtextextended('fairpost unsubscribe ' || $1::bigint, 0))", prospect_id
+    )
+
+
 async def tell_of_unsubscribe(store: "Store", workspace: str, prospect_id: int, address: str) -> None:
     """Write the event, in the commit of the suppression."""
     sql = "SELECT fairpost.tell_of_unsubscribe($1, $2, $3, $4)"
