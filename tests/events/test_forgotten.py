@@ -1,4 +1,4 @@
-"""Events are dropped by the day; a cursor that pointed to them is refused, and a person is erased from the rest."""
+"""Events are dropped by day; a cursor that points to dropped ones is refused; and a person is erased from the rest."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta

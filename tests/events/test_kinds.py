@@ -1,4 +1,4 @@
-"""Every change tells of itself, once, under its name."""
+"""Every change writes one event of its kind."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta

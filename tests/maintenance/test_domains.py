@@ -1,4 +1,4 @@
-"""Domains are looked at again after a day, each by one engine."""
+"""Domains are checked again after a day, each by one engine."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Mailboxes are read once, by one engine, and what is found counts once, whatever dies in between."""
+"""Mailboxes are read once, by one engine, and each finding counts once, whatever dies in between."""
 
 import asyncio
 import signal
@@ -213,7 +213,7 @@ async def test_one_engine_reads_a_mailbox_and_another_takes_over_when_it_is_sile
     await reads.store.value("UPDATE fairpost.engines SET seen_at = seen_at - interval '2 minutes' WHERE id = 'one'")
     await two.step()
     await reads.server.until(lambda: reads.server.connections == 2)
-    await one.step()  # it lets go
+    await one.step()  # it releases the mailbox
     await reads.idles(1)
 
 

@@ -1,4 +1,4 @@
-"""Each check is a problem, a note or fine when its facts say so. No database: facts in, grades out."""
+"""Each check is a problem, a note or fine, depending on its facts. There is no database: facts in, grades out."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -88,7 +88,7 @@ def facts(**more: Any) -> Findings:
 
 
 def only(findings: Findings) -> Check:
-    """The one check that is not fine."""
+    """Returns the only check that is not fine."""
     (check,) = [check for check in check_up(findings) if check.grade is not Grade.OK]
     assert check.then
     return check

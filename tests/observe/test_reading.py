@@ -60,7 +60,7 @@ def looked(ago: timedelta | None, reason: Reason | None = None) -> MailboxState:
             (Unknown.REPLIES,),
             Tone.FAULT,
         ),
-        # A look from before reading was switched off no longer counts.
+        # A read from before reading was switched off no longer counts.
         (runtime(read=False, mailbox=looked(OVERDUE, REFUSED)), "off", "account.no_way_back", ALL, Tone.IDLE),
     ],
 )

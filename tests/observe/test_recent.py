@@ -1,4 +1,4 @@
-"""What looks found, kept for a moment: asked for once, however many ask; and never more of it than there is room for."""
+"""Cached results: read once, however many callers ask, and limited in number."""
 
 import asyncio
 

@@ -7,7 +7,7 @@ from tests.peers import fetch
 
 
 def run_fetch(home: Path, *, path: Path) -> list[str]:
-    """As a program of its own, with no other programs than those in `path`."""
+    """Runs it as a separate program, with only the programs in `path`."""
     done = subprocess.run(
         [sys.executable, fetch.__file__, str(home)],
         env={"PATH": str(path)},

@@ -84,7 +84,7 @@ def assert_is_ours(server: Server) -> None:
 
 
 def pipelined(server: Server) -> list[int]:
-    """A session in three writes, whose replies are read only then; returns their codes."""
+    """Sends a session in three writes and reads the replies only then. Returns their codes."""
     with socket.create_connection((server.host, server.port), timeout=20) as connection:
         replies = replies_on(connection)
         codes = [next(replies)]
@@ -317,7 +317,7 @@ def start_and_fail(start: Start) -> tuple[Server, list[int]]:
     family: list[int] = []
     try:
         with start() as server:
-            assert server.log.parent.is_dir()  # the file itself comes with the first word, which may be later
+            assert server.log.parent.is_dir()  # the file itself is created with the first output, which may be later
             family = descendants(server.pid)
             raise ZeroDivisionError
     except ZeroDivisionError:

@@ -1,4 +1,5 @@
-"""Each situation has one code, and only what really sends is called sending. No database: facts in, conditions out."""
+"""Each situation has one code, and only an account that really sends is called sending. There is no database: facts in,
+conditions out."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -26,7 +27,7 @@ SECOND = timedelta(seconds=1)
 def account(
     name: str = "sales", *, driven: bool = True, begun_at: datetime | None = None, **more: Any
 ) -> AccountRuntime:
-    """Driven by an engine that lives, and with a send just now."""
+    """Driven by a live engine, with a send just now."""
     known = Account(
         **{
             "id": AccountId(1),
@@ -256,7 +257,7 @@ def test_a_block_names_the_workspace_the_account_and_the_figures() -> None:
     assert missing(told(found), "acme", "sales", "7 of 40") == []
 
 
-# ── in one line ───────────────────────────────────────────────────────────────────────────────────────────
+# ── ── the headline ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def first_of(facts: Facts, per_s: float = 0) -> Condition:

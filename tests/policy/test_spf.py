@@ -1,4 +1,4 @@
-"""SPF as receivers evaluate it, over a DNS that is a dictionary."""
+"""SPF as receivers evaluate it, with a dictionary in place of DNS."""
 
 from dataclasses import dataclass
 
@@ -114,7 +114,7 @@ def test_a_record_is_read_as_receivers_read_it(record: str, expected: str) -> No
 def test_an_error_of_syntax_breaks_the_record_even_behind_a_match(term: str) -> None:
     found = evaluated({("shop.test", "TXT"): [f"v=spf1 ip4:198.51.100.0/24 {term} -all"], **HOSTS})
     assert (found.result, found.problem) == (Result.PERMERROR, Problem.SYNTAX)
-    if not term.startswith("include:nodot"):  # a name is only known to be wrong once it is filled in
+    if not term.startswith("include:nodot"):  # a name is only known to be invalid once it is filled in
         assert result(f"v=spf1 ip4:192.0.2.7 {term} -all", HOSTS) == "permerror"
 
 
@@ -147,7 +147,7 @@ def test_ten_lookups_are_followed_and_no_more() -> None:
     many = " ".join(["a:mail.test"] * 10)
     assert result(f"v=spf1 {many} -all", HOSTS) == "fail"
     assert result(f"v=spf1 {many} redirect=ok.test", HOSTS) == "permerror"
-    assert result(f"v=spf1 ip4:192.0.2.7 {many} mx -all", HOSTS) == "pass", "what matches first decides"
+    assert result(f"v=spf1 ip4:192.0.2.7 {many} mx -all", HOSTS) == "pass", "the first match decides"
 
 
 def test_hosts_without_addresses_are_tolerated_twice() -> None:

@@ -1,4 +1,4 @@
-"""Styles on their way from a layout's block into the tags."""
+"""Styles, moved from a layout's block into attributes."""
 
 import pytest
 from hypothesis import given

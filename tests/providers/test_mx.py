@@ -1,4 +1,4 @@
-"""Who takes a domain's mail: asked of a DNS server on this machine."""
+"""Which servers accept a domain's mail, looked up on a local DNS server."""
 
 import socket
 import threading

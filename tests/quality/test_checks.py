@@ -1,4 +1,4 @@
-"""What is said about a mail: each mistake by its name, no mistake where there is none, and an answer to anything at all."""
+"""The findings about a mail: each mistake is named, correct mails have none, and any input gets an answer."""
 
 import time
 from collections.abc import Callable
@@ -158,7 +158,7 @@ def test_a_template_that_was_not_filled_in_is_found(raw: bytes) -> None:
 def test_braces_of_style_and_script_are_no_template() -> None:
     raw = mail(html="<style>a{width:100%} @media x{{ b }}</style><script>x={{}}</script><!-- {{ old }} --><p>50% {off}")
     assert levels(raw, "template marks") == ["good"]
-    assert levels(link("{{ url }}"), "links") == ["good"]  # one mistake is named once
+    assert levels(link("{{ url }}"), "links") == ["good"]  # one mistake is reported once
 
 
 def codes(raw: bytes, level: Level = Level.BAD) -> list[str]:
@@ -321,9 +321,10 @@ IN_HEADERS = ("<", "a@", "=?utf-8?q?", "; d=", "dkim=", " ", "(", '"', "1 ", ","
 
 
 def is_linear(made: Callable[[int], bytes], size: int) -> bool:
-    """Four times as much takes about four times the work; quadratic work would take sixteen times as much.
+    """Four times the input takes about four times the work; quadratic work would take sixteen times as much.
 
-    Measured in CPU time of this thread, and again where a busy machine got in the way."""
+    Measured in CPU time of this thread, and repeated if a busy machine interfered.
+    """
     return any(cpu_s(made(4 * size)) < 10 * cpu_s(made(size)) + 0.05 for _ in range(3))
 
 

@@ -1,4 +1,4 @@
-"""A sending domain set up as its owner does it, and mail of each kind sent from it through a real account."""
+"""A sending domain set up like its owner does, and mail of each kind sent from it through a real account."""
 
 import asyncio
 from collections.abc import Collection
@@ -45,7 +45,7 @@ class Shop:
     url: str
     there: Receiver
     account: AccountId
-    service: AccountId  # of the product's own mail
+    service: AccountId  # for the product's own mail
 
     @classmethod
     async def opened(
@@ -75,7 +75,7 @@ class Shop:
         return shop
 
     async def sign(self, workspace: str) -> tuple[Finding, ...]:
-        """Publishes a key, and has it seen. What else the check finds."""
+        """Publishes a key, and checks its record. Returns the other findings of the check."""
         await workspaces.add_domain(self.api.store, workspace, DOMAIN)
         asked = AddKey(workspace=workspace, domain=DOMAIN, vault=self.api.service.vault)
         made = await add_key(ACTOR, asked, self.api.store)

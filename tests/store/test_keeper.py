@@ -1,4 +1,5 @@
-"""The embedded server dies in every way there is, and a keeper looks. One server for all tests: each leaves it running."""
+"""The embedded server dies in every possible way while a keeper watches. One server for all tests: each leaves it
+running."""
 
 import os
 import shutil
@@ -184,7 +185,7 @@ def test_a_frozen_server_is_left_alone_and_named(server: EmbeddedServer, keeper:
 
 @pytest.fixture
 def scripted(home: Path, server: EmbeddedServer) -> Iterator[Callable[[str], EmbeddedServer]]:
-    """The server, dead, and as its program a script."""
+    """The server is dead, and a script replaces its program."""
     end(server)
     programs = home / "programs"
     programs.mkdir(mode=0o755)
@@ -206,7 +207,7 @@ CUT_OFF = 'echo "[$$] LOG:  interrupted while in recovery" >&2\necho "[$$] HINT:
 def test_how_often_it_panics_before_it_is_ended_is_no_news(
     scripted: Callable[[str], EmbeddedServer], said: list[Reason]
 ) -> None:
-    """The postmaster starts over after each panic, and says so when it was cut off in the middle of that."""
+    """The postmaster starts again after each panic, and logs when it was interrupted during that."""
     keeper = Keeper(scripted(PANIC), said.append)
     assert keeper.step() > 0
     scripted(CUT_OFF + PANIC + CUT_OFF + PANIC)
@@ -245,7 +246,7 @@ def test_a_full_disk_is_told_and_the_server_starts_when_there_is_room(
         subprocess.run(["cp", "-a", server.status().data_dir, disk / "postgres" / "data"], check=True)
         small.start()
         end(small)
-        # For the log, which is on the same disk: when it cannot grow, the server cannot say what is wrong.
+        # For the log, which is on the same disk: if it cannot grow, the server cannot report the problem.
         subprocess.run(["fallocate", "--keep-size", "--length", "65536", small.status().log_file], check=True)
         with suppress(OSError), (disk / "ballast").open("wb", buffering=0) as ballast:
             while True:

@@ -1,4 +1,5 @@
-"""A server that vanishes silently: every statement gives up in time, and the next one reaches the server that answers now."""
+"""A server that vanishes silently: every statement gives up in time, and the next one reaches the server that responds
+now."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +21,7 @@ from fairpost.transports.scripted.send import ScriptedTransport
 
 ANSWER_S_MAX = 0.3
 EVERY = 1 if LONG_KILLS else 8  # request
-HANG_S = 100  # only against waiting for ever
+HANG_S = 100  # only guards against waiting forever
 ACTIVE = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()"
 TOLD = "SELECT state::text, attempts FROM fairpost.emails WHERE id = ANY ($1) ORDER BY id"
 
@@ -103,7 +104,7 @@ async def test_stores_whose_server_is_silent_are_closed(proxy: Swallowing) -> No
 
 
 async def drive(store: Store, proxy: Swallowing, at: int, transport: ScriptedTransport) -> None:
-    """To the end of the mail, and what the orchestrator does for a worker that could not give its lease back."""
+    """Sends all mail, and does what the orchestrator does for a worker that could not return its lease."""
     account = (await store.accounts())[0].id
     async with Store.open(proxy.url, connections_max=1, answer_s_max=ANSWER_S_MAX) as through:
         worker = AccountWorker(through, transport, account, owner="test", idle_s_max=0.0)
@@ -116,7 +117,7 @@ async def drive(store: Store, proxy: Swallowing, at: int, transport: ScriptedTra
 
 
 async def each_is_sent_once(store: Store, proxy: Swallowing, *, every: int) -> None:
-    """Whichever request the server vanishes with, before it was heard or after."""
+    """Whichever request the server vanishes at, before it was received or after."""
     await store.add_account("anna", address="anna@post.test", limits=Limits())
     at = 1 - every
     while True:

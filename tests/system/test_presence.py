@@ -43,7 +43,7 @@ def test_it_is_gone_with_the_last_process_and_not_before(tmp_path: Path) -> None
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    assert not is_gone(tmp_path), "its child is frozen, and might go on"
+    assert not is_gone(tmp_path), "its child is frozen, and might continue"
     os.kill(child, signal.SIGKILL)
     while not is_gone(tmp_path):
         pass

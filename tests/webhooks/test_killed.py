@@ -1,4 +1,5 @@
-"""Engines, the database and receivers die at every step: each event arrives at least once, in order, with one id."""
+"""Engines, the database and receivers are killed at every step: each event arrives at least once, in order, with one
+id."""
 
 import signal
 from pathlib import Path
@@ -29,7 +30,7 @@ async def _write(hooks: Hooks) -> None:
 
 
 def _check(receiver: Receiver) -> int:
-    """All events arrived, in order, and repetitions are identical. Return the number of repetitions."""
+    """Checks that all events arrived in order, and that repetitions are identical. Returns the number of repetitions."""
     bodies: dict[str, bytes] = {}
     first: dict[str, list[str]] = {}
     for request in receiver.seen:

@@ -1,4 +1,5 @@
-"""The receivers of docs/webhooks.md in Python and Node (building Go takes a minute), and `fairpost webhook listen`, take what we sign and refuse the rest."""
+"""The receivers of docs/webhooks.md in Python and Node (building the Go one takes a minute) and `fairpost webhook
+listen` accept what we sign, and reject everything else."""
 
 import asyncio
 import re
@@ -31,7 +32,8 @@ def free_port() -> int:
 
 
 async def _verdicts(port: int) -> list[int | None]:
-    """Of a good request, one with two signatures, one with a changed body, one by another secret and one from yesterday."""
+    """Returns their responses to a valid request, one with two signatures, one with a changed body, one with another
+    secret, and one from yesterday."""
     endpoint = Endpoint(f"http://127.0.0.1:{port}/", NetworkGuard(), is_operators=True)
     now, key, other = int(clock.now().timestamp()), key_of(SECRET), b"other"
     try:
@@ -55,7 +57,7 @@ async def _until_it_listens(port: int) -> None:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
             except OSError:
-                await asyncio.sleep(0.05)  # another program says nothing when it listens
+                await asyncio.sleep(0.05)  # another program sends no event when it listens
                 continue
             writer.close()
             await writer.wait_closed()

@@ -1,4 +1,4 @@
-"""The client against a server on a raw socket: what it asks, and what it knows after any accident."""
+"""The client against a server on a raw socket: its requests, and what it knows after any failure."""
 
 import asyncio
 import json
@@ -148,7 +148,7 @@ async def test_without_a_token_nothing_is_asked(error_: Refused | Unreachable, f
         assert server.requests == []
 
 
-# ── permission and accidents ─────────────────────────────────────────────────────────────────────────────────────────
+# ── ── permission and failures ───────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_without_permission_the_request_is_never_complete() -> None:

@@ -1,4 +1,4 @@
-"""Google's tokens, from a token server that really checks what was signed, and says what Google says."""
+"""Google's tokens, from a token server that really checks signatures and answers like Google."""
 
 import asyncio
 import json
@@ -74,7 +74,7 @@ async def test_missing_delegation_says_where_to_give_it_and_to_whom() -> None:
     with serving(google(delegated=False)) as server:
         error = await refusal(service(server))
     assert error.reason == "unauthorized_client"
-    for fact in (MAILBOX, "unauthorized_client", "Client is unauthorized"):  # the last is what Google said
+    for fact in (MAILBOX, "unauthorized_client", "Client is unauthorized"):  # the last one is Google's message
         assert fact in error.what
     for fact in ("API controls → Domain-wide delegation", CLIENT_ID, *SCOPES):
         assert fact in error.advice
@@ -106,7 +106,7 @@ async def test_a_clock_that_is_off_is_told_by_how_much(off: timedelta, told: str
         source = service(server, now=lambda: datetime.now(UTC) + off + timedelta(seconds=20))
         with pytest.raises(Unreachable) as error:  # the account is not to blame
             await source.token()
-    assert "short-lived token" in str(error.value)  # as Google said
+    assert "short-lived token" in str(error.value)  # Google's message
     assert told in str(error.value)
     assert "timedatectl set-ntp true" in str(error.value)
 
@@ -163,7 +163,7 @@ async def test_a_refresh_token_gets_a_token() -> None:
 @pytest.mark.parametrize(
     ("error", "said", "advice"),
     [
-        ("invalid_grant", "Token has been expired or revoked.", ["testing", CONNECT_AGAIN]),  # the app's status
+        ("invalid_grant", "Token has been expired or revoked.", ["testing", CONNECT_AGAIN]),  # the app is in testing
         ("invalid_client", "The OAuth client was not found.", ["7.apps", CONNECT_AGAIN]),
         ("admin_policy_enforced", "", ["App access control", "7.apps"]),
         ("invalid_rapt", "", ["fairpost account set NAME --oauth google"]),

@@ -1,4 +1,4 @@
-"""A server is tried step by step, on real sockets, and gets no mail."""
+"""A server is tested step by step, on real sockets, and gets no mail."""
 
 import ssl
 from base64 import b64encode
