@@ -1,4 +1,4 @@
-"""The one answer to whether an account's mailbox is read, and what stays unknown otherwise."""
+"""The one answer to whether an account's mailbox is read, and what is not detected otherwise."""
 
 from datetime import UTC, datetime, timedelta
 
