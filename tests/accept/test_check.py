@@ -371,7 +371,7 @@ def test_ten_thousand_emails_are_one_call_and_one_more_is_not(judge: Judge) -> N
     assert refused.value.sqlstate == "FP001"
 
 
-# ── ── other rejections ──────────────────────────────────────────────────────────────────────────────────
+# ── other rejections ─────────────────────────────────────────────────────────────────────────────────────
 REFUSED: list[tuple[str, Any]] = [
     ("", None),
     ("", 5),
@@ -522,7 +522,7 @@ def test_an_email_expires_after_it_is_due_and_after_now(judge: Judge) -> None:
     )
 
 
-# ── ── arbitrary JSON ────────────────────────────────────────────────────────────────────────────────────
+# ── arbitrary JSON ───────────────────────────────────────────────────────────────────────────────────────
 OF_ANOTHER_TYPE = [True, False, 5, 1.5, "x", [], [5], {}, {"x": 5}]
 TAKES: dict[str, list[Any]] = {
     **{name: ["x"] for name in ("subject", "text", "html", "workspace", "user", "stream", "pool", "account")},
@@ -612,7 +612,7 @@ def test_a_plain_email_is_known_at_first_sight(judge: Judge) -> None:
     assert row == (True,)
 
 
-# ── ── many at once; rejected ones write nothing ─────────────────────────────────────────────────────────
+# ── many at once; rejected ones write nothing ────────────────────────────────────────────────────────────
 def test_a_bad_email_in_the_middle_does_not_affect_the_others(judge: Judge) -> None:
     results = judge.all([hello(), hello(to="nobody"), hello(), 5, hello(idempotency_key="k"), hello(class_="x")])
     assert [result.field for result in results] == [None, "to", None, "", None, "class_"]

@@ -182,7 +182,7 @@ def test_options_stand_for_what_a_line_leaves_out() -> None:
         ({"code": 550, "channel": "pigeon"}, ("'pigeon'", "gmail")),
     ],
 )
-def test_a_bad_line_is_told_with_its_number_and_the_others_are_answered(bad: Any, facts: tuple[str, ...]) -> None:
+def test_a_bad_line_is_reported_with_its_number_and_the_others_are_answered(bad: Any, facts: tuple[str, ...]) -> None:
     result = stream({"code": 250}, bad, {"code": 250})
     assert result.exit_code == 1
     first, second, third = told(result)
@@ -261,7 +261,7 @@ def test_a_mail_is_explained_from_a_file_and_from_standard_input(tmp_path: Path)
     assert [line["kind"] for line in told(from_stdin)] == ["report"]
 
 
-def test_a_mail_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_mail_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     results = [
         CliRunner().invoke(app, ["explain", "--message", str(tmp_path / "none.eml")]),
         CliRunner().invoke(app, ["explain", "550 no", "--message", str(tmp_path)]),

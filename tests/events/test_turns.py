@@ -47,7 +47,7 @@ async def others(url: str) -> AsyncIterator[list[asyncpg.Connection]]:
         each.terminate()
 
 
-async def test_what_ends_tells_of_it_in_the_same_commit(bench: Bench) -> None:
+async def test_what_ends_reports_it_in_the_same_commit(bench: Bench) -> None:
     sent, failed = await bench.enqueue(2, type="reset", tags={"order": "17"}, metadata={"a": 1})
     lease = await bench.lease()
     for id_, verdict in ((sent, Sent()), (failed, Failed())):

@@ -108,7 +108,7 @@ async def reads(url: str) -> AsyncIterator[Reads]:
         yield made
 
 
-async def test_a_bounce_in_the_mailbox_takes_effect_and_the_mailbox_stays_as_it_is(reads: Reads) -> None:
+async def test_a_bounce_in_the_mailbox_takes_effect_and_the_mailbox_stays_unchanged(reads: Reads) -> None:
     id_ = await reads.sent()
     await (await reads.engine()).step()
     await reads.idles()
@@ -134,7 +134,7 @@ async def test_the_first_look_begins_at_the_present(reads: Reads) -> None:
     assert not any("FETCH" in each for each in reads.server.commands)
 
 
-async def test_a_server_that_does_not_say_which_number_is_next_is_read_all_the_same(reads: Reads) -> None:
+async def test_a_server_that_does_not_say_which_number_is_next_is_read_anyway(reads: Reads) -> None:
     reads.server.has_uid_next = False
     id_ = await reads.sent()
     reads.server.inbox.add(await reads.dead(id_))
@@ -228,7 +228,7 @@ async def test_a_former_owner_can_commit_nothing(reads: Reads) -> None:
         await mailbox_reads.looked(reads.store, held, {"uid": 1}, begun_at=clock.now())
 
 
-async def test_a_wrong_password_is_a_condition_and_sending_goes_on(reads: Reads) -> None:
+async def test_a_wrong_password_is_a_condition_and_sending_continues(reads: Reads) -> None:
     reads.server.passwords = {"ann": "another"}
     watch = await reads.engine()
     await watch.step()

@@ -290,7 +290,7 @@ async def test_health_is_seen_and_written(store: Store, runner: Runner, hands: c
     assert tuple(row) == (90, None, pytest.approx(0.7)), "held mail does not count as waiting"
 
 
-async def test_other_plans_are_looked_at_by_the_next_engine(store: Store, hands: clock.ManualClock) -> None:
+async def test_other_plans_are_checked_by_the_next_engine(store: Store, hands: clock.ManualClock) -> None:
     await senders.set_sender(store, BAD, plan="gold", since=START - timedelta(days=30))
     watch = watch_of(store, plans="before")
     await watch.start()
@@ -323,7 +323,7 @@ async def test_a_look_that_fails_is_not_the_last(store: Store, monkeypatch: pyte
     assert said[0] == Reason("task.failed", task="sender watch", error="ValueError: nonsense")
 
 
-async def test_a_sender_that_an_application_has_locked_is_looked_at_later(
+async def test_a_sender_that_an_application_has_locked_is_checked_later(
     store: Store, url: str, hands: clock.ManualClock
 ) -> None:
     watch = watch_of(store)
@@ -341,7 +341,7 @@ async def test_a_sender_that_an_application_has_locked_is_looked_at_later(
         await conn.close()
 
 
-async def test_hours_in_which_no_engine_looked_are_looked_at(store: Store, hands: clock.ManualClock) -> None:
+async def test_hours_in_which_no_engine_checked_are_checked(store: Store, hands: clock.ManualClock) -> None:
     await store.value(
         """INSERT INTO fairpost.activity (workspace, user_name, hour, writer, volume, bounced)
            VALUES ('w1', 'bad', fairpost.hour_of($1) - interval '3 hours', 'default', 500, 100)""",

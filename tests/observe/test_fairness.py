@@ -70,7 +70,7 @@ async def test_a_window_that_was_not_kept_is_refused(store: Store, window: timed
         await read_fairness(store, window=window)
 
 
-# ── ── the queue: a small world, counted in two ways ──────────────────────────────────────────────────────
+# ── the queue: a small world, counted in two ways ─────────────────────────────────────────────────────────
 
 WORKSPACES = ("w1", "w2", "w3")
 MODES = (
@@ -196,7 +196,7 @@ def by_name(portions: Any) -> dict[tuple[str, str], int]:
     return {(each.workspace, each.name): each.emails for each in listed}
 
 
-# ── ── served mail ────────────────────────────────────────────────────────────────────────────────────────
+# ── served mail ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_served_mail_is_counted_by_sender_and_hour(store: Store, account: AccountId) -> None:
@@ -363,7 +363,7 @@ async def test_engines_say_what_they_use_where_they_do(store: Store) -> None:
     assert (two.id, two.processes, two.cpu_s, two.rss_bytes) == ("two", None, None, None)
 
 
-# ── ── cost ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── cost ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class InTurn:

@@ -201,7 +201,7 @@ async def confirm(store: Store) -> None:
     assert (await store.confirm_server("here", life=None, steps={})).verdict == "confirmed"
 
 
-async def test_a_failover_that_lost_nothing_is_told_and_does_not_pause(store: Store, home: Path) -> None:
+async def test_a_failover_that_lost_nothing_is_reported_and_does_not_pause(store: Store, home: Path) -> None:
     await remember(store, home)
     await confirm(store)
     # as before the failover
@@ -234,7 +234,7 @@ async def test_where_nothing_of_the_server_may_be_seen_the_memory_still_guards(s
     assert remembered_at(home) in signs(await guard(store, home))
 
 
-async def test_a_home_that_cannot_be_written_to_is_told_and_stops_nothing(store: Store, tmp_path: Path) -> None:
+async def test_a_home_that_cannot_be_written_to_is_reported_and_stops_nothing(store: Store, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "engines").write_text("a file, where a folder should be")

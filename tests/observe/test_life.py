@@ -240,7 +240,7 @@ def test_a_ready_email_shows_what_it_waits_for() -> None:
         assert fact in held.words
 
 
-async def test_a_reply_is_told_in_the_words_of_explain(full: Store, neighbours: Neighbours) -> None:
+async def test_a_reply_is_reported_in_the_words_of_explain(full: Store, neighbours: Neighbours) -> None:
     id_ = neighbours.a.emails["bounced"]
     await full.value("UPDATE fairpost.attempts SET code = 550, reply = '5.1.1 User unknown' WHERE email_id = $1", id_)
     life = await life_of(full, await show_email(full, EmailId(id_)), ids=await full.public_ids())

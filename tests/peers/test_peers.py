@@ -257,7 +257,7 @@ class TestRealServers:
             client.ehlo()
             assert client.esmtp_features["size"] == "4321"
 
-    def test_the_system_stays_as_it_is(self, start: Start) -> None:
+    def test_the_system_stays_unchanged(self, start: Start) -> None:
         before = state_of_the_system()
         with start() as server, smtplib.SMTP(server.host, server.port) as client:
             send(client)

@@ -166,7 +166,7 @@ def test_confidence_grows_with_the_sample() -> None:
     assert SCORER.score(activity(Counts(volume=20)), now=NOW).confidence == 0.5
 
 
-# ── ── whether scoring is worthwhile ─────────────────────────────────────────────────────────────────────
+# ── whether scoring is worthwhile ────────────────────────────────────────────────────────────────────────
 
 some_counts = st.builds(
     Counts,
@@ -200,7 +200,7 @@ def test_a_burst_is_noticed_with_the_e_mail_that_breaks_a_rule_and_scored_but_a_
     assert broken_rules(scored) == broken_rules(day)
 
 
-# ── ── consequences ──────────────────────────────────────────────────────────────────────────────────────
+# ── consequences ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def score(value: int, sure: float = 1.0) -> Score:
@@ -299,10 +299,10 @@ def test_a_throttle_lasts_at_most_a_day(steps: list[tuple[int, int]]) -> None:
             assert value > 50 or throttle.holds(now)
 
 
-# ── ── the next check ────────────────────────────────────────────────────────────────────────────────────
+# ── the next check ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_throttled_sender_is_looked_at_when_the_throttle_ends_and_then_when_an_hour_leaves_the_day() -> None:
+def test_a_throttled_sender_is_checked_when_the_throttle_ends_and_then_when_an_hour_leaves_the_day() -> None:
     throttle = Throttle(NOW, NOW + 4 * HOUR)
     found = activity(Counts(volume=200, bounced=40), days=(1,))
     assert look_again_at(None, found, now=NOW) is None
@@ -313,7 +313,7 @@ def test_a_throttled_sender_is_looked_at_when_the_throttle_ends_and_then_when_an
     assert SCORER.score(found, now=at).value == 0
 
 
-def test_a_young_one_is_looked_at_when_it_is_no_longer_young() -> None:
+def test_a_young_one_is_checked_when_it_is_no_longer_young() -> None:
     found = activity(Counts(volume=200, bounced=40), age=WEEK - HOUR)
     assert look_again_at(Throttle(NOW - DAY, NOW), found, now=NOW) == NOW + HOUR
 

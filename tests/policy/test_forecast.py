@@ -60,7 +60,7 @@ def hours(found: Forecast) -> dict[int, int]:
     return {(hour - NOW) // HOUR: count for hour, count in found.per_hour}
 
 
-# ── ── well-known timelines ───────────────────────────────────────────────────────────────────────────────────
+# ── well-known timelines ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_thousand_through_one_gmail_account_take_a_day_and_five_hours() -> None:
@@ -165,7 +165,7 @@ def test_a_rest_is_waited_for() -> None:
     assert found.bottleneck is Bottleneck.PAUSE
 
 
-# ── ── steps, gaps and waiting e-mails ────────────────────────────────────────────────────────────────────────
+# ── steps, gaps and waiting e-mails ───────────────────────────────────────────────────────────────────────────
 
 
 def test_three_steps_three_days_apart() -> None:
@@ -226,7 +226,7 @@ def test_the_mean_pause(limits: Limits, gap: Gap | None, sending_s: float, mean_
     assert mean_pause(limits, gap, seconds_per_send=sending_s) == (timedelta(seconds=mean_s), reason)
 
 
-# ── ── impossible plans ───────────────────────────────────────────────────────────────────────────────────────
+# ── impossible plans ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_nothing_to_send_is_done_at_once() -> None:
     assert found.per_step == ((0, None, None),)
 
 
-# ── ── compared with the simulation of single e-mails ─────────────────────────────────────────────────────────
+# ── compared with the simulation of single e-mails ────────────────────────────────────────────────────────────
 
 
 @st.composite
@@ -456,7 +456,7 @@ def test_the_days_of_a_year_are_whole() -> None:
     assert all(later - earlier == HOUR for (earlier, _), (later, _) in pairwise(found.per_hour))
 
 
-# ── ── suggestions ────────────────────────────────────────────────────────────────────────────────────────────
+# ── suggestions ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_suggestion_is_a_variant_that_was_computed() -> None:

@@ -53,7 +53,7 @@ def after(sender: Sender, hours: Hours = NOTHING, *, policy: SenderPolicy = ENFO
 # ── age and plan ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_young_user_is_low_until_the_seventh_day_is_over_and_is_looked_at_then() -> None:
+def test_a_young_user_is_low_until_the_seventh_day_is_over_and_is_checked_then() -> None:
     young = after(Sender(id=ANN, plan="team", since=NOW))
     assert (young.tier, young.look_at) == (Tier.LOW, NOW + WEEK)
     assert looked(young, now=NOW + WEEK - TICK) is None
@@ -120,7 +120,7 @@ def test_while_a_throttle_holds_nothing_is_written_for_each_e_mail_more() -> Non
     assert looked(throttled, more, now=NOW + HOUR) is None
 
 
-def test_a_higher_score_prolongs_a_throttle_and_says_why_and_is_told_no_second_time() -> None:
+def test_a_higher_score_prolongs_a_throttle_and_says_why_without_a_second_notice() -> None:
     throttled = after(Sender(id=ANN), BAD)
     decided = looked(throttled, WORSE, now=NOW + HOUR)
     assert decided is not None
@@ -184,7 +184,7 @@ def test_another_scorer_can_take_the_place_of_the_rules() -> None:
     assert caught.reasons == (Reason("mine.untrusted"),)
 
 
-# ── ── modes ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── modes ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_an_observed_throttle_is_stored_without_effect() -> None:
@@ -215,7 +215,7 @@ def test_turning_scoring_off_frees_throttled_senders() -> None:
     assert free.scored_at == NOW, "it was not scored now"
 
 
-# ── ── manual decisions ──────────────────────────────────────────────────────────────────────────────────
+# ── manual decisions ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def imposed(sender: Sender, *, policy: SenderPolicy = ENFORCE, length: timedelta = 2 * HOUR) -> Sender:
@@ -226,7 +226,7 @@ def imposed(sender: Sender, *, policy: SenderPolicy = ENFORCE, length: timedelta
 
 @pytest.mark.parametrize("id_", [ANN, ACME, NAMELESS], ids=str)
 @pytest.mark.parametrize("policy", [ENFORCE, OBSERVE, OFF], ids=["enforce", "observe", "off"])
-def test_by_hand_beats_every_mode_and_ends_by_itself(id_: SenderId, policy: SenderPolicy) -> None:
+def test_manually_beats_every_mode_and_ends_by_itself(id_: SenderId, policy: SenderPolicy) -> None:
     held = imposed(Sender(id=id_, plan="team"), policy=policy)
     assert (held.tier, held.is_enforced, held.reasons) == (Tier.THROTTLED, True, (SPAM,))
     assert held.look_at == NOW + 2 * HOUR
@@ -236,13 +236,13 @@ def test_by_hand_beats_every_mode_and_ends_by_itself(id_: SenderId, policy: Send
     assert free.look_at is None
 
 
-def test_no_score_shortens_or_prolongs_what_was_imposed_by_hand() -> None:
+def test_no_score_shortens_or_prolongs_what_was_imposed_manually() -> None:
     held = imposed(Sender(id=ANN))
     scored = after(held, WORSE, now=NOW + HOUR)
     assert (scored.throttle, scored.reasons, scored.score) == (held.throttle, (SPAM,), 75)
 
 
-def test_after_what_was_imposed_by_hand_a_bad_score_begins_a_throttle_of_its_own() -> None:
+def test_after_what_was_imposed_manually_a_bad_score_begins_a_throttle_of_its_own() -> None:
     decided = looked(imposed(Sender(id=ANN)), BAD, now=NOW + 2 * HOUR)
     assert decided is not None
     assert decided.is_new
@@ -250,7 +250,7 @@ def test_after_what_was_imposed_by_hand_a_bad_score_begins_a_throttle_of_its_own
     assert not decided.after.is_by_hand
 
 
-def test_by_hand_takes_the_place_of_a_throttle_by_score() -> None:
+def test_manually_takes_the_place_of_a_throttle_by_score() -> None:
     held = imposed(after(Sender(id=ANN), WORSE))
     assert held.throttle == Throttle(NOW, NOW + 2 * HOUR)
     assert held.reasons == (SPAM,)
@@ -279,7 +279,7 @@ def test_immunity_ends_without_a_trace_for_who_did_nothing() -> None:
     assert after(free, now=NOW + IMMUNE_FOR) == Sender(id=ANN, scored_at=NOW + IMMUNE_FOR)
 
 
-def test_the_immune_are_throttled_by_hand_all_the_same() -> None:
+def test_the_immune_are_throttled_manually_anyway() -> None:
     held = imposed(lift(Sender(id=ANN), policy=ENFORCE, now=NOW).after)
     assert (held.tier, held.immune_until) == (Tier.THROTTLED, None)
 
@@ -291,7 +291,7 @@ def test_a_sender_released_while_young_matures_in_time() -> None:
     assert (grown.tier, grown.look_at) == (Tier.NORMAL, NOW + IMMUNE_FOR)
 
 
-# ── ── usual volume ──────────────────────────────────────────────────────────────────────────────────────
+# ── usual volume ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_no_e_mail_of_the_days_before_is_lost_or_counted_twice(days: Days) -> No
     assert day.past_days == ((date(2030, 1, 30) - min(before)).days if before else 0)
 
 
-# ── ── arbitrary input ───────────────────────────────────────────────────────────────────────────────────
+# ── arbitrary input ──────────────────────────────────────────────────────────────────────────────────────
 
 spans = st.timedeltas(timedelta(), timedelta(days=9)) | st.sampled_from([timedelta(), HOUR, 4 * HOUR, DAY, WEEK])
 counts = st.builds(

@@ -194,7 +194,7 @@ def test_after_a_silence_the_rest_grows_only_when_another_e_mail_is_met_by_silen
     assert rest_s(account.tries(3, report)) == 1
 
 
-def test_a_server_that_is_not_there_rests_the_account_up_to_a_minute() -> None:
+def test_a_server_that_does_not_exist_rests_the_account_up_to_a_minute() -> None:
     account = Account()
     weighed = [account.tries(1, NO_SERVER) for _ in range(9)]
     assert [rest_s(w) for w in weighed] == [1, 2, 4, 8, 16, 32, 60, 60, 60]

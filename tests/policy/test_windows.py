@@ -292,7 +292,7 @@ def every_day_for(days: int) -> frozenset[date]:
     return frozenset(NOW.date() + n * DAY for n in range(-1, days))
 
 
-def test_a_window_without_an_open_day_is_said_to_be_so_and_never_searched_for_ever() -> None:
+def test_a_window_without_an_open_day_is_said_to_be_so_and_never_searched_forever() -> None:
     shut = replace(window("Europe/Berlin", "09:00–17:00"), holidays=every_day_for(1000))
     with pytest.raises(NeverOpens, match="2021-07-02"):
         next_open(shut, NOW)

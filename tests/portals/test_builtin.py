@@ -86,7 +86,7 @@ def fewest(template: PortalTemplate) -> dict[str, Any]:
     return {name: field.sample for name, field in template.fields.items() if field.is_required}
 
 
-# ── ── content ────────────────────────────────────────────────────────────────────────────────────────────
+# ── content ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_every_portal_has_every_type() -> None:
@@ -228,7 +228,7 @@ def test_every_portal_has_its_own_brand() -> None:
         assert portal.values["colours"]["accent"] in page
 
 
-# ── ── lookups ────────────────────────────────────────────────────────────────────────────────────────────
+# ── lookups ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("name", ["../hub", "", "HUB", "hub/welcome", "nobody"])
@@ -239,7 +239,7 @@ def test_missing_templates_are_reported(name: str) -> None:
         LOADED.preview("hub", name)
 
 
-def test_a_field_that_is_missing_or_unknown_is_told() -> None:
+def test_a_field_that_is_missing_or_unknown_is_reported() -> None:
     with pytest.raises(MissingFields) as incomplete:
         LOADED.render("hub", "invite", {"inviter": " ", "first_name": None})
     assert incomplete.value.names == ("inviter", "accept_url")
@@ -311,7 +311,7 @@ def test_a_message_keeps_its_lines() -> None:
     assert "white-space: pre-line" in page
 
 
-# ── ── for all fields ─────────────────────────────────────────────────────────────────────────────────────
+# ── for all fields ────────────────────────────────────────────────────────────────────────────────────────
 
 nasty = st.sampled_from(
     ['"><script>alert(1)</script>', "' onload='x", "</td></tr></table>", "<!--", "-->", "]]>", "&lt;", "{{ code }}", "{% if %}",

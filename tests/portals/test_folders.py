@@ -148,7 +148,7 @@ def test_the_list_tells_what_an_author_and_a_caller_need(tmp_path: Path) -> None
     assert note.where == str(tmp_path / "shop" / "note")
 
 
-# ── ── precedence ─────────────────────────────────────────────────────────────────────────────────────────
+# ── precedence ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_type_of_ones_own_replaces_the_built_in_one_and_nothing_else(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_links_within_the_folder_are_fine(tmp_path: Path) -> None:
     assert (loaded(tmp_path).preview("shop", "note").text or "").startswith("Linked Ada")
 
 
-# ── ── unreadable files ───────────────────────────────────────────────────────────────────────────────────
+# ── unreadable files ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_no_folder_no_templates(tmp_path: Path) -> None:
@@ -322,10 +322,10 @@ def test_a_file_that_is_not_text_is_refused(content: bytes | str, facts: tuple[s
     assert missing("\n".join(refused(shop(tmp_path, note__text_txt=content))), *facts) == []
 
 
-# ── ── errors ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── errors ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     folder = shop(
         tmp_path,
         portal_toml=PORTAL.replace("#004400", "green").replace("https://shop.dev/help", "javascript:x"),
@@ -564,7 +564,7 @@ def test_numbers_and_addresses_have_their_kinds(tmp_path: Path) -> None:
             portals.render("shop", "note", {"name": "A", "n": 5, "mail": "a@b.dev", **wrong})
 
 
-# ── ── warnings ───────────────────────────────────────────────────────────────────────────────────────────
+# ── warnings ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def warned(folder: Path) -> list[str]:

@@ -54,7 +54,7 @@ async def rows(store: Store) -> list[Any]:
     return [tuple(row) for row in await store.fetch("SELECT * FROM fairpost.portal_overrides ORDER BY 1, 2, 3")]
 
 
-# ── ── precedence ─────────────────────────────────────────────────────────────────────────────────────────
+# ── precedence ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_workspace_has_its_own_words_and_the_others_have_those_of_the_files(ours: WorkspacePortals) -> None:
@@ -136,7 +136,7 @@ async def test_the_built_in_words_are_fit_to_be_a_workspaces(ours: WorkspacePort
         assert await ours.portal_email("shop", *key, template.sample) == LOADED.preview(*key)
 
 
-# ── ── changes ────────────────────────────────────────────────────────────────────────────────────────────
+# ── changes ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_change_is_seen_at_once_by_other_processes(ours: WorkspacePortals, others: WorkspacePortals) -> None:
@@ -224,7 +224,7 @@ async def test_one_whose_type_is_gone_is_listed_and_can_be_removed(store: Store,
     assert await after.overrides("shop") == []
 
 
-# ── ── rejected content ───────────────────────────────────────────────────────────────────────────────────
+# ── rejected content ──────────────────────────────────────────────────────────────────────────────────────
 
 Place = tuple[int, int]  # line and column; 0 means the part as a whole
 
@@ -405,7 +405,7 @@ def unprinted(saved: Saved) -> set[str]:
 
 
 @pytest.mark.parametrize("part", ["subject", "text", "html", "preheader"])
-async def test_a_field_that_nothing_prints_is_told(ours: WorkspacePortals, part: str) -> None:
+async def test_a_field_that_nothing_prints_is_reported(ours: WorkspacePortals, part: str) -> None:
     words = Words(subject="Hi", text="Hi", html="<p>Hi</p>", preheader="Hi")
     saved = await ours.put_override("shop", "hub", "tfa", words)
     assert unprinted(saved) >= {"code", "first_name"}
@@ -452,7 +452,7 @@ async def test_the_database_takes_no_other_names_either(store: Store) -> None:
             await portal_overrides.put_row(store, "shop", name, "tfa", **words)  # type: ignore[arg-type]
 
 
-# ── ── enqueueing ─────────────────────────────────────────────────────────────────────────────────────────
+# ── enqueueing ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_it_is_queued_in_the_workspaces_words(ours: WorkspacePortals, store: Store) -> None:

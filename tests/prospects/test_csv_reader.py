@@ -325,7 +325,7 @@ def test_utf_16_may_break_off_or_be_broken() -> None:
     assert [line for line, _ in bad(data)] == [3, 4]
 
 
-# ── ── write and read ─────────────────────────────────────────────────────────────────────────────────────
+# ── write and read ────────────────────────────────────────────────────────────────────────────────────────
 
 ENCODINGS = {"utf-8": None, "utf-8-sig": None, "utf-16": None, "cp1252": "cp1252", "latin-1": "latin-1"}
 
@@ -370,7 +370,7 @@ def test_any_written_value_can_be_read_back(
     ]
 
 
-# ── ── malicious files ────────────────────────────────────────────────────────────────────────────────────
+# ── malicious files ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @given(st.binary(max_size=400) | st.text('a@.,;"\n\r\0 \x85\u2028ä', max_size=200).map(str.encode))

@@ -104,7 +104,7 @@ async def proof(reply: Reply, domain: str = "acme.test", *, limit_s: float = HAN
         return found
 
 
-# ── ── verified or not ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── verified or not ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ async def test_an_answer_about_another_name_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize("reply", [rcode(dns.rcode.NXDOMAIN), rcode(dns.rcode.NOERROR)], ids=["no name", "no record"])
-async def test_where_nothing_is_the_record_to_publish_is_told(reply: Reply) -> None:
+async def test_where_nothing_is_the_record_to_publish_is_reported(reply: Reply) -> None:
     found = await proof(reply)
     assert (found.found, found.seen) == (Found.NOT_FOUND, ())
     assert f'_fairpost.acme.test TXT "{VALUE}"' in found.words
@@ -187,7 +187,7 @@ async def test_text_from_strangers_is_shortened_and_harmless() -> None:
     assert len(short.seen) == SEEN_MAX
 
 
-# ── ── DNS in trouble ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── DNS in trouble ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ async def test_the_check_never_exceeds_its_time_limit() -> None:
     assert LIMIT_S == 5
 
 
-# ── ── valid domains ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── valid domains ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

@@ -178,13 +178,13 @@ def test_fields_that_were_left_over_are_named_and_counted() -> None:
     assert found.text.startswith("2 fields ")
 
 
-def test_a_mail_made_of_images_is_told() -> None:
+def test_a_mail_made_of_images_is_reported() -> None:
     image = '<img src="cid:x" alt="Everything there is to know, in one picture">'
     assert "images.alone" in codes(mail(html=image))
     assert "images.alone" not in codes(mail(html=f"{WORDS}{image}"))
 
 
-def test_images_are_looked_at() -> None:
+def test_images_are_checked() -> None:
     html = f'{WORDS}<img src="https://example.com/a.png"><img src="cid:logo" alt=Logo><img src=x alt="">'
     (first, second, third) = [
         (each.level, each.text) for each in checked(mail(html=html)).findings if each.what == "images"
@@ -221,7 +221,7 @@ def test_an_image_that_came_with_it_is_not_missed() -> None:
         (None, "List-Unsubscribe=One-Click", ["note", "bad"]),
     ],
 )
-def test_unsubscribing_is_looked_at(unsubscribe: str | None, post: str | None, expected: list[str]) -> None:
+def test_unsubscribing_is_checked(unsubscribe: str | None, post: str | None, expected: list[str]) -> None:
     given = {"List_Unsubscribe": unsubscribe, "List_Unsubscribe_Post": post}
     raw = mail(**{name: value for name, value in given.items() if value})
     assert [*levels(raw, "unsubscribe"), *levels(raw, "one-click")] == expected
@@ -255,7 +255,7 @@ def test_a_header_that_cannot_be_read_is_bad(name: str, value: str) -> None:
     assert levels(f"{name}: {value}\r\n".encode() + mail(without=name), name.lower()) == ["bad"]
 
 
-def test_subjects_parts_sizes_lines_and_bytes_are_looked_at() -> None:
+def test_subjects_parts_sizes_lines_and_bytes_are_checked() -> None:
     assert levels(mail(Subject="x" * 79), "subject") == ["note"]
     assert levels(mail(Subject="x" * 78), "subject") == ["good"]
     assert levels(mail(html="<p>Hi", text=None), "parts") == ["note"]
@@ -273,7 +273,7 @@ def test_subjects_parts_sizes_lines_and_bytes_are_looked_at() -> None:
     assert levels(mail(text="Jürgen\n"), "headers") == []
 
 
-def test_signatures_and_results_are_told() -> None:
+def test_signatures_and_results_are_reported() -> None:
     assert levels(mail(), "authentication") == ["note"]
     head = (
         "DKIM-Signature: v=1; a=rsa-sha256; d=example.com; s=key1; h=from; bh=x; b=y\r\n"

@@ -29,7 +29,7 @@ SOME = 8
 
 
 @pytest.mark.slow
-async def test_when_one_region_dies_the_other_goes_on_and_it_resumes_when_it_is_back(
+async def test_when_one_region_dies_the_other_continues_and_it_resumes_when_it_is_back(
     regions: Regions, tmp_path: Path
 ) -> None:
     """It is dead as seen from here: nothing listens any more, and every connection is gone."""

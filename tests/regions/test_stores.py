@@ -139,7 +139,7 @@ async def test_a_region_without_its_schema_says_what_to_run(regions: Regions, bl
         assert await ask(stores, "eu")
 
 
-async def test_a_region_that_fails_is_told_once_and_so_is_its_return(
+async def test_a_region_that_fails_is_reported_once_and_so_is_its_return(
     regions: Regions, proxies: dict[str, Proxy]
 ) -> None:
     told: list[Reason] = []
@@ -157,7 +157,7 @@ async def test_a_region_that_fails_is_told_once_and_so_is_its_return(
         assert told[1:] == [Reason("region.answers_again", region="us")]
 
 
-async def test_a_database_that_is_not_there_is_a_region_that_does_not_answer(regions: Regions) -> None:
+async def test_a_database_that_does_not_exist_is_a_region_that_does_not_answer(regions: Regions) -> None:
     missing = regions.urls["eu"].replace("/test_", "/absent_")
     assert missing != regions.urls["eu"]
     async with RegionStores(Directory([Region("eu", missing)])) as stores:

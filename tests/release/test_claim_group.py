@@ -290,7 +290,7 @@ async def test_members_hear_that_the_answer_to_a_claim_was_lost(store: Store, ur
     assert member.is_unsure
 
 
-async def test_steps_go_on_during_a_claim_and_a_new_holder_waits_for_it(store: Store, url: str) -> None:
+async def test_steps_continue_during_a_claim_and_a_new_holder_waits_for_it(store: Store, url: str) -> None:
     """One account leads the claim; only its steps wait."""
     leases = await leases_of(store, "a", "b")
     await store.enqueue_many([draft(to=f"p{i}@there.test") for i in range(9)], now=NOW)

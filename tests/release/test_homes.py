@@ -180,7 +180,7 @@ async def test_a_user_has_the_same_home_below_every_route_and_in_every_lane(stor
     assert await places(store, "ann") == {SHARED}
 
 
-# ── ── how the home is decided ────────────────────────────────────────────────────────────────────────────
+# ── how the home is decided ───────────────────────────────────────────────────────────────────────────────
 
 
 async def test_two_open_transactions_of_one_new_user_do_not_wait_for_each_other(store: Store) -> None:
@@ -252,7 +252,7 @@ async def test_a_proven_domain_that_comes_later_becomes_the_home_and_another_one
     assert await drained(store, lease) == 38
 
 
-# ── ── set_sender ─────────────────────────────────────────────────────────────────────────────────────────
+# ── set_sender ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_home_that_is_given_takes_what_waits_along(store: Store) -> None:
@@ -348,7 +348,7 @@ async def test_waiting_mail_is_shown_by_its_from_domain(store: Store) -> None:
     assert {row["name"]: row["n"] for row in rows} == {FIFTY[0]: 9, FIFTY[1]: 16, FIFTY[2]: 9}
 
 
-# ── ── mail from before users had homes ───────────────────────────────────────────────────────────────────
+# ── mail from before users had homes ──────────────────────────────────────────────────────────────────────
 
 
 async def put_as_before(store: Store, user: str, domains: Sequence[str], each: int) -> None:

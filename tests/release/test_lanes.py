@@ -311,7 +311,7 @@ async def test_one_at_a_time_an_empty_lane_saves_nothing_up(store: Store) -> Non
     assert by_user == {"vip": 10, "plain": 10}
 
 
-async def test_a_route_that_comes_while_everybody_is_moved_is_not_left_behind(store: Store, url: str) -> None:
+async def test_a_route_that_comes_while_everyone_is_moved_is_not_left_behind(store: Store, url: str) -> None:
     await lease_of(store)
     await store.enqueue_many([draft(pool="other")], now=START)
     async with Store.open(url) as another, store.connection() as conn:

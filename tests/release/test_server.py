@@ -141,7 +141,7 @@ async def test_an_engine_that_is_silent_after_a_failover_stops_everything_until_
     assert await paused(store) is None
 
 
-async def test_a_person_may_go_on_without_an_engine_that_is_silent(
+async def test_a_person_may_continue_without_an_engine_that_is_silent(
     store: Store, account: AccountId, hands: ManualClock
 ) -> None:
     for engine in ("a", "b"):

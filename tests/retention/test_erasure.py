@@ -159,7 +159,7 @@ async def test_that_there_was_an_email_and_how_it_ended_is_still_known(bench: Be
     assert (attempt["outcome"], attempt["code"], attempt["reply"]) == ("failed", 550, "[erased]")
 
 
-# ── ── waiting e-mails ────────────────────────────────────────────────────────────────────────────────────
+# ── waiting e-mails ───────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_only_the_erased_recipient_among_several_is_removed(bench: Bench) -> None:
@@ -223,7 +223,7 @@ async def test_an_erased_email_that_is_retried_is_not_sent(bench: Bench) -> None
     assert await bench.state(id_) == "suppressed"  # type: ignore[arg-type]
 
 
-# ── ── no more mail ───────────────────────────────────────────────────────────────────────────────────────
+# ── no more mail ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("keep_sendable", [False, True])
@@ -299,7 +299,7 @@ async def test_no_two_databases_have_the_same_hashes(store: Store, blank_url: st
     await conn.close()
 
 
-# ── ── other people ───────────────────────────────────────────────────────────────────────────────────────
+# ── other people ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_workspace_erases_only_what_is_its_own(bench: Bench) -> None:
@@ -364,7 +364,7 @@ async def test_months_of_history_are_all_read(store: Store) -> None:
     assert await rows_with(store, *FORMS) == []
 
 
-# ── ── in any order ───────────────────────────────────────────────────────────────────────────────────────
+# ── in any order ──────────────────────────────────────────────────────────────────────────────────────────
 
 PEOPLE = ("ann@one.test", "joann@one.test", "Bob+x@Two.test", "jörg@müller.test", "ann@one.test.org")
 WRITTEN = st.sampled_from(PEOPLE).flatmap(lambda a: st.sampled_from((a, a.upper() if a.isascii() else a)))

@@ -163,7 +163,7 @@ async def test_a_step_is_retried_although_the_one_before_it_is_forgotten(past: P
     assert await store.value("SELECT due_at < 'infinity' FROM fairpost.queue WHERE id = $1", second)
 
 
-# ── ── concurrency ────────────────────────────────────────────────────────────────────────────────────────
+# ── concurrency ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_long_read_is_waited_for_briefly_and_delays_no_other_transaction(
@@ -272,7 +272,7 @@ async def test_enqueuers_beside_the_drop_lose_nothing(past: Past, url: str, stor
     assert await store.value("SELECT count(*) FROM fairpost.queue") == 2 * taken
 
 
-# ── ── future months ──────────────────────────────────────────────────────────────────────────────────────
+# ── future months ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def partitions(store: Store) -> set[str]:

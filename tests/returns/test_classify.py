@@ -130,7 +130,7 @@ def test_reports_in_words_name_the_recipient_and_the_reply() -> None:
     assert not wrong
 
 
-def test_malformed_delivery_status_is_read_all_the_same() -> None:
+def test_malformed_delivery_status_is_read_anyway() -> None:
     good = report("5.1.1", "550 5.1.1 User unknown").decode()
     variants = {
         "no blank line between the groups": good.replace("relay.example\n\nFinal", "relay.example\nFinal"),

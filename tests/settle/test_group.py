@@ -227,7 +227,7 @@ def test_a_group_leaves_what_single_steps_leave(
     assert got[1] == expected[1]
 
 
-# ── ── concurrency ────────────────────────────────────────────────────────────────────────────────────────────
+# ── concurrency ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_the_same_step_twice_and_one_too_late_change_nothing(store: Store) -> None:
@@ -369,7 +369,7 @@ async def test_a_session_left_with_synchronous_commit_off_still_waits_for_the_di
         await conn.close()
 
 
-# ── ── which accounts the group serves ────────────────────────────────────────────────────────────────────────
+# ── which accounts the group serves ───────────────────────────────────────────────────────────────────────────
 
 
 def request_of(account: int, *, verdict: Any = None) -> StepRequest:

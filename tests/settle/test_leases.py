@@ -248,7 +248,7 @@ async def test_a_bounce_is_remembered_for_the_workspace(bench: Bench) -> None:
     )
 
 
-async def test_an_email_given_up_can_be_retried_by_hand_and_a_sent_one_cannot(bench: Bench) -> None:
+async def test_an_email_given_up_can_be_retried_manually_and_a_sent_one_cannot(bench: Bench) -> None:
     await bench.enqueue(2)
     lease = await bench.lease()
     id_ = await bench.begun(lease)

@@ -139,7 +139,7 @@ async def test_how_long_is_what_the_settings_say(bench: Bench) -> None:
     assert [await bench.give_up(at) for at in (timedelta(hours=1), 2 * DAY)] == [1, 1]
 
 
-async def test_it_is_told_beforehand(bench: Bench) -> None:
+async def test_the_reason_is_known_beforehand(bench: Bench) -> None:
     (urgent,), (bulk,) = await bench.enqueue("urgent"), await bench.enqueue("bulk")
     await bench.suspend()
     told = {}

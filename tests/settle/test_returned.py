@@ -368,9 +368,7 @@ async def test_returned_mail_is_removed_by_erasure_and_retention(post: Post) -> 
     assert await post.store.value("SELECT count(*) FROM fairpost.returned") == 0
 
 
-async def test_the_same_mails_at_the_same_time_count_once_while_the_account_goes_on_sending(
-    post: Post, url: str
-) -> None:
+async def test_the_same_mails_at_the_same_time_count_once_while_the_account_keeps_sending(post: Post, url: str) -> None:
     people = [f"p{number}@people.example" for number in range(6)]
     ids = [await post.sent(each) for each in people]
     raws = [

@@ -82,7 +82,7 @@ async def claimed(bench: Bench, to: str) -> tuple[Lease, EmailId]:
     return lease, id_
 
 
-# ── ── which address ──────────────────────────────────────────────────────────────────────────────────────
+# ── which address ─────────────────────────────────────────────────────────────────────────────────────────
 
 SAME = [
     ("ann@müller.example", "ann@xn--mller-kva.example"),
@@ -126,7 +126,7 @@ async def test_removing_a_suppression_accepts_any_spelling(bench: Bench) -> None
     assert await kinds(bench.store) == {}
 
 
-# ── ── the reason ─────────────────────────────────────────────────────────────────────────────────────────
+# ── the reason ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_the_kinds_are_those_of_the_schema_in_the_same_order(store: Store) -> None:
@@ -357,7 +357,7 @@ async def test_hard_beats_soft(post: Post) -> None:
     assert await kinds(post.store) == {("w1", "ann@there.test"): "hard_bounce"}
 
 
-# ── ── concurrency ────────────────────────────────────────────────────────────────────────────────────────
+# ── concurrency ───────────────────────────────────────────────────────────────────────────────────────────
 # Two settlements for the same people must lock them in the same order, or each would wait for the other.
 
 COUNT_AGAIN = "UPDATE fairpost.soft_bounces SET count = count WHERE address = $1"

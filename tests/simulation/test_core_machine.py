@@ -67,7 +67,7 @@ class CoreMachine(RuleBasedStateMachine):
         for account in ACCOUNTS:
             self.take_lease(account)
 
-    # ── ── the model's state ──────────────────────────────────────────────────────────────────────────────
+    # ── the model's state ─────────────────────────────────────────────────────────────────────────────────
 
     def lease(self, account: str, age: int) -> Lease | None:
         """Returns the newest lease of an account or an earlier one, as of a frozen worker that wakes up."""
@@ -111,7 +111,7 @@ class CoreMachine(RuleBasedStateMachine):
             and not e.is_expired(self.now)
         ]
 
-    # ── ── operations ─────────────────────────────────────────────────────────────────────────────────────
+    # ── operations ────────────────────────────────────────────────────────────────────────────────────────
 
     @rule(
         workspace=workspaces,
@@ -443,7 +443,7 @@ class CoreMachine(RuleBasedStateMachine):
     def _any(self, pick: int) -> Known:
         return list(self.emails.values())[pick % len(self.emails)]
 
-    # ── ── invariants ─────────────────────────────────────────────────────────────────────────────────────
+    # ── invariants ────────────────────────────────────────────────────────────────────────────────────────
 
     def _stored(self) -> dict[int, tuple[Any, ...]]:
         rows = self.run(

@@ -81,7 +81,7 @@ class Hammer:
             except CUT:
                 self.turns["cut off"] += 1
 
-    # ── ── participants ───────────────────────────────────────────────────────────────────────────────────
+    # ── participants ──────────────────────────────────────────────────────────────────────────────────────
 
     async def send_mail(self) -> None:
         pick = self.dice.choice

@@ -123,7 +123,7 @@ async def test_a_354_without_recipients_is_ended_with_a_lone_dot_and_the_connect
     assert script.connections == 1
 
 
-async def test_the_connection_may_break_after_everybody_was_refused() -> None:
+async def test_the_connection_may_break_after_everyone_was_refused() -> None:
     script = Script(takes_no_recipient=True, at="dot", misdeed=CUT)
     [report] = await send_all(script, MESSAGE)
     assert report.reached is Reached.REPLIED
@@ -151,7 +151,7 @@ async def test_after_a_refusal_the_next_message_begins_with_a_reset() -> None:
     assert script.connections == 1
 
 
-# ── ── what the server cannot accept ─────────────────────────────────────────────────────────────────────────────────
+# ── what the server cannot accept ────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ async def test_utf8_addresses_are_announced_and_written_raw() -> None:
     assert script.taken == [data]
 
 
-# ── ── reused connections ────────────────────────────────────────────────────────────────────────────────────────────
+# ── reused connections ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_connection_carries_a_limited_number_of_messages() -> None:

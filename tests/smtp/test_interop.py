@@ -155,7 +155,7 @@ async def test_postfix_relays_what_we_send_to_the_next_server() -> None:
     assert b"\n.and one with a dot\n..\n" in mails[0].content.replace(b"\r\n", b"\n")
 
 
-# ── ── smtp-sink fails on request ────────────────────────────────────────────────────────────────────────────────────
+# ── smtp-sink fails on request ───────────────────────────────────────────────────────────────────────────────────────
 
 SINK = [
     (["-q", "CONNECT"], Reached.UNTOUCHED, Step.GREETING, None),

@@ -201,7 +201,7 @@ def test_an_unexpected_reply_is_garbage_but_a_goodbye_is_not() -> None:
     assert (answer.step, wire.state) == (Step.QUIT, State.CLOSED)
 
 
-# ── ── arbitrary servers ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── arbitrary servers ────────────────────────────────────────────────────────────────────────────────────────────────
 
 HELLOS = ((b"220 hi\r\n", b"250-hi\r\n250 PIPELINING\r\n"), (b"220 hi\r\n", b"250 hi\r\n"))
 sayings = st.one_of(

@@ -42,7 +42,7 @@ async def test_a_database_that_went_back_in_time_is_paused_by_the_engine_that_wa
     assert await store.value("SELECT count(*) FROM fairpost.pauses WHERE restored") == 1
 
 
-async def test_an_engine_goes_on_watching_after_any_trouble_of_the_database(
+async def test_an_engine_keeps_watching_after_any_trouble_of_the_database(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a server stands still, no connection becomes free, which is not a driver error."""

@@ -72,7 +72,7 @@ async def revision(store: Store) -> int:
     return count
 
 
-# ── ── the variables ─────────────────────────────────────────────────────────────────────────────────────
+# ── the variables ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_without_a_host_there_is_no_account(home: Path) -> None:
@@ -122,7 +122,7 @@ def test_the_password_is_not_shown_with_the_rest(home: Path) -> None:
     assert "geheim" not in f"{settings} {given_account(settings)}"
 
 
-# ── ── create and update ─────────────────────────────────────────────────────────────────────────────────
+# ── create and update ────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_it_is_made_in_the_default_pool_without_limits(store: Store, home: Path) -> None:
@@ -155,7 +155,7 @@ async def test_unchanged_limits_follow_the_provider(store: Store, home: Path) ->
     assert (account.provider, account.limits.daily_max) == ("gmail", 400), "users have set them"
 
 
-async def test_a_change_that_was_made_meanwhile_is_looked_at_first(
+async def test_a_change_that_was_made_in_the_meantime_is_checked_first(
     store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise, the server of one engine would be stored with the password of another."""

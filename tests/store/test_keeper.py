@@ -139,7 +139,7 @@ def test_missing_data_are_not_created_again(home: Path, server: EmbeddedServer, 
     assert answers(server)
 
 
-def test_data_that_cannot_be_used_are_told_of_once_with_a_pause_that_grows(
+def test_data_that_cannot_be_used_are_reported_once_with_a_pause_that_grows(
     server: EmbeddedServer, keeper: Keeper, said: list[Reason]
 ) -> None:
     data = server.status().data_dir
@@ -216,7 +216,7 @@ def test_how_often_it_panics_before_it_is_ended_is_no_news(
     assert "PANIC" in str(said[1].params["why"])
 
 
-def test_a_panic_is_told_also_while_the_process_is_still_there(
+def test_a_panic_is_reported_also_while_the_process_is_still_there(
     home: Path, scripted: Callable[[str], EmbeddedServer], said: list[Reason]
 ) -> None:
     end_of_it = home / "end"
@@ -230,7 +230,7 @@ def test_a_panic_is_told_also_while_the_process_is_still_there(
         end_of_it.unlink()
 
 
-def test_a_full_disk_is_told_and_the_server_starts_when_there_is_room(
+def test_a_full_disk_is_reported_and_the_server_starts_when_there_is_room(
     server: EmbeddedServer, tmp_path: Path, said: list[Reason]
 ) -> None:
     disk = tmp_path / "disk"

@@ -193,7 +193,7 @@ async def test_a_sender_that_is_registered_is_to_be_looked_at_at_once(store: Sto
     assert (found.sender.plan, found.sender.since) == ("team", NOW)
 
 
-async def test_operators_are_told_once_and_with_the_commit(store: Store) -> None:
+async def test_operators_are_notified_once_and_in_the_commit(store: Store) -> None:
     after = Sender(id=ANN, throttle=Throttle(NOW, NOW + timedelta(hours=4)), is_enforced=True, tier=Tier.THROTTLED)
     assert await senders.decide(store, after, is_new=True, now=NOW)
     mail = draft(workspace="operators", user="", to="ops@here.test")

@@ -95,7 +95,7 @@ def test_other_errors_are_raised_unchanged() -> None:
             raise error
 
 
-def test_an_outage_is_told_once_and_so_is_its_end() -> None:
+def test_an_outage_is_reported_once_and_so_is_its_end() -> None:
     told: list[Reason] = []
     outage = Outage(told.append)
     for error in (ConnectionRefusedError(), asyncpg.CannotConnectNowError(), ConnectionRefusedError()):

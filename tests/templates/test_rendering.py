@@ -54,7 +54,7 @@ def refusal(source: str) -> str:
     return str(refused.value)
 
 
-# ── ── results ────────────────────────────────────────────────────────────────────────────────────────────
+# ── results ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_all_parts_are_rendered_and_only_html_is_escaped() -> None:
     assert rendered.html == "<b>&lt;A &amp; B/C&gt;</b>"
 
 
-def test_a_part_that_is_not_there_stays_away() -> None:
+def test_a_missing_part_stays_away() -> None:
     rendered = compile_template(Template(subject="{{ a }}")).render({"a": 1})
     assert (rendered.text, rendered.html) == (None, None)
 
@@ -178,7 +178,7 @@ def test_threads_share_a_template() -> None:
     assert texts == [f"{n}," * 50 + f"w{n}" for n in range(200)]
 
 
-# ── ── authors' mistakes ──────────────────────────────────────────────────────────────────────────────────
+# ── authors' mistakes ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_monstrous_templates_are_refused_at_once(source: str) -> None:
     assert time.process_time() - started_s < SOON_S_MAX
 
 
-# ── ── the effect of recipients' fields ───────────────────────────────────────────────────────────────────
+# ── the effect of recipients' fields ──────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("value", ["{{ secret }}", "{% for a in b %}", "{# x #}", "{{ 7 * 7 }}", "}}", "{%"])
@@ -384,7 +384,7 @@ def test_a_part_that_grows_too_long_is_refused() -> None:
         subject("x" * (CHARS_MAX["subject"] + 1))
 
 
-# ── ── for all templates and all fields ───────────────────────────────────────────────────────────────────
+# ── for all templates and all fields ──────────────────────────────────────────────────────────────────────
 
 NAMES = ["a", "b", "c", "items", "o.p", "o.q"]
 anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="⟦⟧"))

@@ -55,7 +55,7 @@ async def public(host: str, port: int) -> Sequence[str]:
     return ["9.9.9.9"]
 
 
-# ── ── storing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── storing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ async def test_a_server_is_refused_for_where_it_is() -> None:
     assert await refused(replace(SMTP, port=5432), NetworkGuard(resolve=public), "5432", "465, 587, 2525")
 
 
-# ── ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sending ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def sealed(settings: GmailSettings, secret: str = "geheim") -> GmailSettings:

@@ -110,7 +110,7 @@ def test_a_link_a_folder_and_a_pipe_are_refused(path: Path) -> None:
         read_key_file(path)
 
 
-def test_a_home_that_cannot_be_made_is_told_as_such(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_made_is_reported_as_such(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(VaultError, match="Set FAIRPOST_HOME"):
         create_key_file(tmp_path / "file" / "home" / "secret.key")

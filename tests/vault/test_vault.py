@@ -73,7 +73,7 @@ def test_without_any_key_the_error_says_which_one_is_needed(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("place", [0, 11, 12, 20, -1])
-def test_a_damaged_secret_is_told_as_such(tmp_path: Path, place: int) -> None:
+def test_a_damaged_secret_is_reported_as_such(tmp_path: Path, place: int) -> None:
     key = new_key()
     vault = vault_with(tmp_path, key)
     head, _, text = vault.seal(PASSWORD, account_id=SALES, key=key).rpartition(":")

@@ -103,7 +103,9 @@ async def test_a_receiver_that_goes_in_the_middle_and_comes_back_gets_everything
         assert await hooks.store.value("SELECT count(*) FROM fairpost.webhook_pending") == 0
 
 
-async def test_what_was_interrupted_goes_on_in_the_same_engine_and_waits_for_its_lease_in_another(hooks: Hooks) -> None:
+async def test_what_was_interrupted_continues_in_the_same_engine_and_waits_for_its_lease_in_another(
+    hooks: Hooks,
+) -> None:
     async with Receiver(lambda *_: None) as receiver:
         await hooks.add(receiver.url)
         await hooks.write(1)

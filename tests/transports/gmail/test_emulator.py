@@ -117,7 +117,7 @@ async def test_a_conversation_stays_one_thread() -> None:
         assert dict(emulator.sent()[2].headers)["References"] == f"{first.message_id} {second.message_id}"
 
 
-async def test_a_conversation_that_was_deleted_is_followed_all_the_same() -> None:
+async def test_a_conversation_that_was_deleted_is_followed_anyway() -> None:
     follows = Earlier(message_id="<gone@mail.gmail.com>", thread_id="00000000deadbeef")
     async with gmail() as (_, transport):
         assert is_sent(await transport.send(ACCOUNT, replace(EMAIL, follows=follows), permission=yes))
@@ -154,7 +154,7 @@ async def test_a_revoked_mailbox_is_about_the_account() -> None:
         assert "Domain-wide delegation" not in report.reply.text, "a stored reply contains no advice"
 
 
-async def test_a_mailbox_without_gmail_is_told_in_googles_words() -> None:
+async def test_a_mailbox_without_gmail_is_reported_in_googles_words() -> None:
     async with gmail(users=[User(address=SALES, mail_enabled=False)]) as (_, transport):
         report = await transport.send(ACCOUNT, EMAIL, permission=yes)
         assert report.reply == (400, "failedPrecondition: Mail service not enabled")

@@ -42,7 +42,7 @@ def test_it_is_a_drafting_transport() -> None:
     assert issubclass(GmailTransport, DraftingTransport)
 
 
-# ── ── the draft ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the draft ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_draft_has_our_mark_and_is_evidence() -> None:
@@ -167,7 +167,7 @@ async def test_an_unsendable_message_is_reported_without_asking_the_server() -> 
         assert server.requests == []
 
 
-# ── ── the report ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the report ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_sent_with_the_ids_that_google_gave() -> None:
@@ -227,7 +227,7 @@ async def test_for_callers_without_an_intent_the_draft_does_not_stay() -> None:
         (429, "rateLimitExceeded", "User-rate limit exceeded.  Retry after 2999-01-01T00:00:00Z"),
     ],
 )
-async def test_googles_no_is_reported_in_its_words_and_the_draft_taken_away(
+async def test_googles_refusal_is_reported_in_its_words_and_the_draft_deleted(
     where: str, status: int, reason: str, message: str
 ) -> None:
     async with google() as server, transport_to(server) as transport:
@@ -393,7 +393,7 @@ async def test_a_long_wait_is_not_spent_here() -> None:
         assert server.paths().count("POST /gmail/v1/users/me/drafts/send") == 1
 
 
-async def test_a_refusal_proves_nothing_when_the_draft_has_gone_meanwhile() -> None:
+async def test_a_refusal_proves_nothing_when_the_draft_has_gone_in_the_meantime() -> None:
     limited = http(429, error(429, "rateLimitExceeded", "Slow down"))
     async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)

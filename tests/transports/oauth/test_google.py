@@ -111,7 +111,7 @@ async def test_a_clock_that_is_off_is_told_by_how_much(off: timedelta, told: str
     assert "timedatectl set-ntp true" in str(error.value)
 
 
-async def test_a_clock_that_is_off_is_told_even_where_the_server_names_something_else() -> None:
+async def test_a_clock_that_is_off_is_reported_even_where_the_server_names_something_else() -> None:
     answer = saying(400, {"error": "invalid_grant", "error_description": "Bad Request"})
     later = format_datetime(datetime.now(UTC) + timedelta(minutes=10, seconds=50), usegmt=True)
     with serving(TokenServer(answer=answer, date=later)) as server, pytest.raises(Unreachable, match="10 min"):
@@ -179,7 +179,7 @@ async def test_a_refused_refresh_token_says_what_to_do(error: str, said: str, ad
 @pytest.mark.parametrize(
     "text", ["", "1//bare", "[]", "{}", '{"refresh_token": 1}', '{"refresh_token": "x", "client_secret": 1}']
 )
-async def test_a_damaged_secret_is_refused_without_asking_anybody(text: str) -> None:
+async def test_a_damaged_secret_is_refused_without_asking_anyone(text: str) -> None:
     error = await refusal(GoogleRefreshToken(text, client_id="7.apps", token_uri="http://127.0.0.1:1/"))
     assert error.reason == "damaged_secret"
 
@@ -212,7 +212,7 @@ async def test_a_server_in_trouble_may_work_later_and_is_asked_once(status: int,
         assert len(server.asked) == 1
 
 
-async def test_a_server_that_is_not_there_may_come_back() -> None:
+async def test_a_server_that_does_not_exist_may_come_back() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/token"

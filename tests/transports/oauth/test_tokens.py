@@ -122,7 +122,7 @@ async def test_a_refusal_is_not_kept(source: Counting) -> None:
     assert await secret(source) == "token-2"
 
 
-async def test_everybody_who_waits_hears_of_a_refusal(source: Counting) -> None:
+async def test_everyone_who_waits_hears_of_a_refusal(source: Counting) -> None:
     source.error = Refused("invalid_grant", "no.", "Do something.")
     heard = await asyncio.gather(*(source.token() for _ in range(5)), return_exceptions=True)
     assert {type(each) for each in heard} == {Refused}

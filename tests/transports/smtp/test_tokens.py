@@ -204,7 +204,7 @@ async def test_a_trial_says_that_all_is_well(certificates: Certificates) -> None
     assert all(each.ok for each in steps)
 
 
-async def test_a_trial_tells_what_is_wrong_with_the_grant_after_the_steps_that_are_fine(
+async def test_a_trial_shows_what_is_wrong_with_the_grant_after_the_steps_that_are_fine(
     certificates: Certificates,
 ) -> None:
     with serving(google(delegated=False)) as tokens:
@@ -257,7 +257,7 @@ async def test_no_secret_is_shown_or_logged(certificates: Certificates, caplog: 
         assert secret not in caplog.text
 
 
-# ── ── stored form ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── stored form ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 SERVER = SmtpSettings(
     host="smtp.office365.com",
