@@ -1,6 +1,6 @@
 """Unpacks the mail servers and the browser for the tests into a folder, without installing anything.
 
-python tests/peers/fetch.py [DIR]
+    python tests/peers/fetch.py [DIR]
 
 Skips peers that the system already has. For a peer that is not available, it prints one line, and its tests are
 skipped. Only this file knows where the files of a peer are; servers.py configures and runs peers. It uses only the

@@ -1,11 +1,11 @@
-"""PgBouncer in transaction mode before a PostgreSQL of the tests: no session belongs to a client for longer than a transaction.
+"""PgBouncer in transaction mode in front of a test PostgreSQL: no client keeps a session for longer than a transaction.
 
     with pgbouncer(url) as through, sessions(through(url)) as left_behind:
         connect_to(through(url))
         assert left_behind() == []
 
 It serves every database of the server. All clients of one database share a few sessions, which take turns: each
-transaction of a client runs in another session than the one before.
+transaction of a client runs in a different session than the one before.
 """
 
 import re

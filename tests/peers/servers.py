@@ -1,6 +1,8 @@
 """Real mail servers on 127.0.0.1, each in a temporary folder, gone when the `with` block ends.
 
-with postfix(tls=certificates.good) as server: send_to(server.host, server.port) [mail] = server.wait_for(1)
+    with postfix(tls=certificates.good) as server:
+        send_to(server.host, server.port)
+        [mail] = server.wait_for(1)
 
 smtp_sink runs wherever its program is available; the others also need root. If a server cannot run, PeerMissing is
 raised; `why_not` returns the reason in advance. Each server has its own file next to this one.

@@ -1,10 +1,11 @@
-"""A proxy on 127.0.0.1 in front of a PostgreSQL or a pooler, which can fall silent: it accepts bytes, forwards none,
-and closes nothing.
+"""A proxy in front of a PostgreSQL or a pooler that can fall silent: it accepts bytes, forwards none, and closes nothing.
 
 This is what a client sees if its server behind a router loses power: no connection is refused or reset, and none is
 answered.
 
-async with Swallowing(url).open() as proxy: conn = await connect(proxy.url) proxy.swallow()
+    async with Swallowing(url).open() as proxy:
+        conn = await connect(proxy.url)
+        proxy.swallow()
 """
 
 import asyncio
