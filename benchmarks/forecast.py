@@ -1,6 +1,7 @@
-"""How long the forecast of a million recipients over fifty accounts takes; beside it, a plan stepped one e-mail at a time.
+"""Measures the forecast of a million recipients over fifty accounts, compared with a plan stepped one e-mail at a time.
 
-Processor time, which a busy machine stretches less, and the clock. Needs the package and nothing else. `--json` for the figures alone.
+Reports CPU time, which a busy machine affects less, and elapsed time. Needs only the package. `--json` prints only the
+figures.
 """
 
 import json
@@ -59,7 +60,7 @@ def _forecast(plan: Plan, senders: Sequence[Sender]) -> Callable[[], object]:
 
 
 def one_by_one(limits: Limits, emails: int) -> None:
-    """The same rules, an e-mail at a time."""
+    """Applies the same rules, one e-mail at a time."""
     usage, now = Sender(name="a", limits=limits).usage, NOW
     while emails:
         match admit(limits, usage, now=now):
@@ -70,7 +71,7 @@ def one_by_one(limits: Limits, emails: int) -> None:
 
 
 def measured(subject: Callable[[], object]) -> dict[str, float]:
-    """The quickest, for the others were disturbed."""
+    """Returns the fastest run, because the others were disturbed."""
     rounds = []
     for _ in range(ROUNDS):
         started, worked = perf_counter(), process_time()

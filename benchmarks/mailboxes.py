@@ -1,9 +1,9 @@
-"""What reading mailboxes costs: memory and connections of idle ones, CPU of new mail.
+"""Measures the cost of reading mailboxes: memory and connections of idle ones, and CPU for new mail.
 
     PYTHONPATH=. python benchmarks/mailboxes.py [MAILBOXES] [MAILS]      # 5,000 and 1,000 by default; some minutes
 
-One reader, as an engine runs it, on an embedded PostgreSQL of its own. The IMAP server is a process of its own on this
-machine; connections are under TLS. The mails, a minute's worth, are reports, replies and newsletters in equal parts.
+One reader runs as in an engine, on its own embedded PostgreSQL. The IMAP server is a separate process on this machine;
+connections use TLS. The mails, a minute's worth, are reports, replies and newsletters in equal parts.
 """
 
 import asyncio

@@ -1,6 +1,8 @@
-"""Loading the built-in e-mails and rendering each of them, beside the engine alone and Jinja2 on the same sources in the same run.
+"""Loads the built-in e-mails and renders each of them, compared with the engine alone and Jinja2 on the same sources in
+the same run.
 
-Processor time, which a busy machine stretches less. Needs the package and nothing else; Jinja2 is compared with where it is installed. `--json` for the figures alone.
+Reports CPU time, which a busy machine affects less. Needs only the package; Jinja2 is included if it is installed.
+`--json` prints only the figures.
 """
 
 import json
@@ -59,7 +61,7 @@ def sources_of(template: PortalTemplate) -> dict[str, str]:
 
 
 def by_minijinja(template: PortalTemplate) -> Callable[[], object]:
-    """No kinds, no limits, no look at what is missing: the floor."""
+    """Renders without kinds, limits or checks for missing fields, which is the lower bound."""
     engine = minijinja.Environment(templates=sources_of(template), auto_escape_callback=lambda part: part == "html")
     values: dict[str, Any] = {**template.sample, **template.constants}
     return lambda: [engine.render_template(part, **values) for part in ("subject", "text", "html")]
@@ -84,7 +86,7 @@ def by_jinja2(templates: tuple[PortalTemplate, ...]) -> dict[str, list[Callable[
 
 
 def medians_us(subjects: dict[str, list[Callable[[], object]]]) -> dict[str, float]:
-    """Turn by turn, so that a busy moment of the machine meets all of them."""
+    """Measures them in turns, so that a busy moment of the machine affects all of them."""
     seen: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(ROUNDS):
         for name, calls in subjects.items():

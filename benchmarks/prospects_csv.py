@@ -1,7 +1,8 @@
-"""How fast a million prospects are read and imported, and in how much memory; beside it, in the same run, what a bare csv.reader does.
+"""Measures how fast a million prospects are read and imported, and with how much memory, compared with a bare
+csv.reader in the same run.
 
-Each way has a process of its own, so that its peak of memory is its own. Rates are given by the clock, and by the time the
-processor worked on it, which other programs on the machine disturb less.
+Each way has its own process, so that its peak memory is its own. Rates are given by elapsed time and by CPU time, which
+other programs disturb less.
 """
 
 import asyncio
@@ -60,7 +61,7 @@ def read(path: Path) -> int:
 
 
 def imported(path: Path) -> int:
-    """Into a PostgreSQL that writes to its disk as always; its start is not counted."""
+    """Into a PostgreSQL that writes to its disk as usual. Its start is not included."""
 
     async def run(url: str) -> int:
         conn = await asyncpg.connect(url)
@@ -105,7 +106,7 @@ def measured(way: str, path: Path) -> Figures:
 
 
 def best(rounds: list[Figures]) -> Figures:
-    """The quickest, for the others were disturbed; and the highest peak."""
+    """Returns the fastest run, because the others were disturbed, and the highest peak."""
     return {key: max(figures[key] for figures in rounds) for key in rounds[0]}
 
 

@@ -1,8 +1,9 @@
-"""What a step costs the database, alone and together with those of other accounts.
+"""Measures what a step costs the database, alone and together with those of other accounts.
 
-    python benchmarks/steps.py          # some minutes; on an embedded PostgreSQL of its own that is removed afterwards
+    python benchmarks/steps.py          # takes some minutes, on an embedded PostgreSQL that is removed afterwards
 
-Prints the CPU of the process that serves the only connection, per e-mail that is settled while the next one begins.
+Prints the CPU time of the process that serves the only connection, per e-mail that is settled while the next one
+begins.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ async def measured_us(url: str, accounts: int, *, together: bool) -> float:
                 ids += (await store.claim(lease, limit=50)).ids
         rounds, before = min(map(len, claimed)), {}
         for turn in range(rounds):
-            if turn == rounds // 5:  # warm
+            if turn == rounds // 5:  # warmed up
                 before = spent_s([conn.get_server_pid()])
             requests = [
                 StepRequest(

@@ -1,6 +1,7 @@
-"""Rendering a template for one recipient, beside str.format_map and Jinja2 doing the same in the same run.
+"""Renders a template for one recipient, compared with str.format_map and Jinja2 in the same run.
 
-Processor time, which a busy machine stretches less. Needs the package and nothing else; Jinja2 is compared with where it is installed. `--json` for the figures alone.
+Reports CPU time, which a busy machine affects less. Needs only the package; Jinja2 is included if it is installed.
+`--json` prints only the figures.
 """
 
 import json
@@ -63,7 +64,7 @@ def by_jinja2() -> dict[str, Callable[[int], object]]:
 
 
 def medians_us(subjects: dict[str, Callable[[int], Any]]) -> dict[str, float]:
-    """Turn by turn, so that a busy moment of the machine meets all of them."""
+    """Measures them in turns, so that a busy moment of the machine affects all of them."""
     seen: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(ROUNDS):
         for name, subject in subjects.items():

@@ -1,9 +1,9 @@
-"""An upgrade while everything runs: a million e-mails wait, an old engine sends, callers keep transactions open.
+"""Measures an upgrade under load: a million e-mails wait, an old engine sends, and callers keep transactions open.
 
-    python benchmarks/upgrade.py OLD NEW        # two folders with a .venv/bin/fairpost: the version before, and this one
+    python benchmarks/upgrade.py OLD NEW        # two folders with a .venv/bin/fairpost: the old and the new version
 
-Prints how long enqueues had to wait during the migration beside how long they wait without one, and how the old
-engine ended. PostgreSQL is the embedded one, in a folder of its own that is removed afterwards.
+Prints how long enqueues had to wait during the migration, compared with the usual wait, and how the old engine ended.
+It uses its own embedded PostgreSQL, which is removed afterwards.
 """
 
 import argparse
@@ -36,8 +36,8 @@ HELLO = json.dumps([{"to": "ann@there.test", "from": "x@d.test", "subject": "s",
 
 
 class Callers:
-    """Some keep their transaction open for seconds, the others are quick; each wait is measured. They take turns: one is the owner, the
-    next an application that may enqueue for all workspaces."""
+    """Some keep their transaction open for seconds, the others are fast; each wait is measured. They take turns: one is
+    the owner, the next an application that may enqueue for all workspaces."""
 
     def __init__(self, url: str, shop_url: str) -> None:
         self.urls = itertools.cycle([url, shop_url])

@@ -1,6 +1,6 @@
-"""One embedded server for each process of the run, and an empty database for each test that asks for one.
+"""One embedded server for each test process, and an empty database for each test that requests one.
 
-`make test` shares the tests among processes (pytest-xdist, -n auto); `make test ARGS=-n0` runs them in one.
+`make test` distributes the tests among processes (pytest-xdist, -n auto); `make test ARGS=-n0` runs them in one.
 """
 
 import asyncio
@@ -40,7 +40,8 @@ from tests.thorough import IS_FREE
 
 T = TypeVar("T")
 
-# `make test` tries the same examples each time, so that it fails for a change and not by chance; `make fuzz` tries others.
+# `make test` uses the same examples each time, so that failures are caused by changes and not by chance; `make fuzz`
+# uses others.
 settings.register_profile(
     "fairpost",
     deadline=None,
@@ -54,39 +55,38 @@ if not IS_FREE:
     # The examples of a test would depend on each string and number of all modules that its process happened to import.
     providers.is_local_module_file = lambda _: False  # type: ignore[assignment, attr-defined]
 
-# Speed for tests: nothing here has to survive a power cut. What must is tested on servers of its own.
+# Fast settings: nothing here has to survive a power cut. Tests of durability use separate servers.
 TEST_SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
     "shared_buffers": "256MB",
     "max_wal_size": "256MB",
-    "autovacuum_naptime": "1h",  # not at all: it takes CPU, and changes plans by chance
+    "autovacuum_naptime": "1h",  # never: it takes CPU, and changes plans at random
     # A quarter of the server's CPU is planning, because a statement is planned each of the first five times that a
-    # connection asks it. Databases marked `fresh` plan as everywhere.
+    # connection uses it. Databases marked `fresh` plan as usual.
     "plan_cache_mode": "force_generic_plan",
 }
 
-# Of objects, between two looks for garbage: tests make much that lives as long as they do.
+# Number of objects between garbage collections: tests create many that live as long as they do.
 GARBAGE_FROM = 20_000
 
 TEST_URL = os.environ.get("FAIRPOST_TEST_URL")
 MEMORY = Path("/dev/shm")
-MEMORY_BYTES_MIN = 4 << 30  # free, for the servers of all processes; containers often have only 64 MB
-# Many tests copy a database of 10 MB: that takes 100 to 400 ms on a disk, and 30 ms here.
+MEMORY_BYTES_MIN = 4 << 30  # required for the servers of all processes; containers often have only 64 MB
+# Many tests copy a database of 10 MB, which takes 100 to 400 ms on a disk, and 30 ms here.
 IN_MEMORY = not TEST_URL and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES_MIN
-COPYING = "STRATEGY FILE_COPY" if IN_MEMORY else ""  # where writing is cheap, without the log
+COPYING = "STRATEGY FILE_COPY" if IN_MEMORY else ""  # without the log, if writing is cheap
 
-HOME_PREFIX = "fairpost-test-"  # then the process that made it
+HOME_PREFIX = "fairpost-test-"  # followed by the process that created it
 
-# Trusted by clients that are told nothing else. Reading the system's authorities takes 40 ms of CPU for each client.
+# For clients that trust nothing else. Reading the system's authorities takes 40 ms of CPU per client.
 NO_AUTHORITY = Path(__file__).with_name("no-authority.pem")
 
 PROCESSES_MAX = 8
-TEARDOWN_S_MAX = 180  # of a test that has failed
+TEARDOWN_S_MAX = 180  # of a failed test
 
-# Tests of one file run in one process, in their order: they may share what takes long to make. So do these folders: one
-# reads all of the source, one has a browser, and one worlds of many processes, two of which at once would only test the
-# patience of the machine.
+# Tests of one file run in one process, in order, so they can share expensive fixtures. So do these folders: one reads
+# all of the source, one has a browser, and one has worlds of many processes, which would only slow each other down.
 TOGETHER = ("tests/architecture/", "tests/browser/", "tests/chaos/")
 
 
@@ -94,9 +94,9 @@ def pytest_configure(config: pytest.Config) -> None:
     timing.register(config)
     os.environ["SSL_CERT_FILE"] = str(NO_AUTHORITY)
     os.environ.pop("SSL_CERT_DIR", None)
-    keys.RSA_BITS = 1_024  # a key is checked whenever it is read: that takes 6 ms instead of 40
+    keys.RSA_BITS = 1_024  # a key is checked whenever it is read, which takes 6 ms instead of 40
     gc.set_threshold(GARBAGE_FROM, *gc.get_threshold()[1:])
-    config.option.loadscopereorder = False  # the order is ours: see pytest_collection_modifyitems
+    config.option.loadscopereorder = False  # we determine the order: see pytest_collection_modifyitems
 
 
 async def _on(url: str, work: Callable[["asyncpg.Connection"], Awaitable[T]]) -> T:
@@ -109,25 +109,25 @@ async def _on(url: str, work: Callable[["asyncpg.Connection"], Awaitable[T]]) ->
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Twice as many as there are cores, for many tests wait. 0: this process alone, where one file
-    would not be worth the start of others, and where all would have to share the server that was given to us."""
+    """Returns twice the number of cores, because many tests wait. 0 means this process alone: for a single file, or if
+    all tests have to share a given server."""
     is_one_file = len(config.args) == 1 and config.args[0].partition("::")[0].endswith(".py")
     return 0 if is_one_file or TEST_URL else min(2 * (os.cpu_count() or 1), PROCESSES_MAX)
 
 
 def unit_of(nodeid: str) -> str:
-    """What one process runs from its beginning to its end."""
+    """A group of tests that one process runs from beginning to end."""
     return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
 
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
-    """Unit by unit to the next process that is free."""
+    """Gives groups to the next process that is free."""
 
     def _split_scope(self, nodeid: str) -> str:
         return unit_of(nodeid)
 
     def remove_node(self, node: Any) -> str | None:
-        """A process is gone: the test that it died of has failed, and is not given to the next one."""
+        """A process has died: the test that it was running fails, and is not given to the next one."""
         units = self.assigned_work.pop(node)
         left = [(tests, test) for tests in units.values() for test, is_done in tests.items() if not is_done]
         if not left:
@@ -171,7 +171,7 @@ def _import_tests(worker: dict[str, Any] | None) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """When shared among processes, what takes long begins first, so that no process is waited for at the end."""
+    """With several processes, long groups begin first, so that none of them is waited for at the end."""
     if hasattr(config, "workerinput"):
         units_s = Counter[str]()
         for file, seconds in timing.read_record()["files_s"].items():
@@ -180,7 +180,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """A run that was killed leaves its servers behind, and in memory they are in the way."""
+    """Stops servers left behind by a killed run, which still use memory."""
     if not IN_MEMORY or hasattr(session.config, "workerinput"):
         return
     for home in MEMORY.glob(f"{HOME_PREFIX}*"):
@@ -193,16 +193,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
-    """A test that has failed may hang in its teardown. pytest has stopped its own watch by then, so another ends the process."""
+    """A failed test may hang in its teardown. pytest has stopped its own watch by then, so this one ends the process."""
     if isinstance(node, pytest.Item):
         faulthandler.dump_traceback_later(TEARDOWN_S_MAX, exit=True, file=sys.__stderr__ or sys.stderr)
 
 
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
-    """The server that the tests of this process share, with a database `pattern` that holds the newest schema.
+    """The server shared by the tests of this process, with a database `pattern` that has the newest schema.
 
-    FAIRPOST_TEST_URL names another server to test against, by a superuser who may create databases.
+    FAIRPOST_TEST_URL names another server to test against, with a superuser who may create databases.
     """
     if TEST_URL:
         yield _with_pattern(TEST_URL)
@@ -236,21 +236,21 @@ def databases(server_url: str) -> Iterator[Databases]:
 
 @pytest.fixture
 def blank_url(databases: Databases) -> Iterator[str]:
-    """An empty database: no schema of ours in it."""
+    """An empty database, without our schema."""
     with databases.fresh("template1") as url:
         yield url
 
 
 @pytest.fixture
 def url(databases: Databases, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A database with the newest schema and nothing in it. Marked `fresh`: one that no other test has used."""
+    """An empty database with the newest schema. If the test is marked `fresh`, no other test has used it."""
     with databases.fresh() if request.node.get_closest_marker("fresh") else databases.new() as url:
         yield url
 
 
 @pytest.fixture(scope="session", params=[False, True], ids=["keeps-no-statements", "keeps-statements"])
 def through_pooler(request: pytest.FixtureRequest, server_url: str) -> Iterator[Through]:
-    """PgBouncer in transaction mode: makes of a URL the one that leads through it."""
+    """PgBouncer in transaction mode: a function that converts a URL to one that leads through it."""
     if reason := why_not(keeps_statements=request.param):
         pytest.skip(reason)
     with pgbouncer(server_url, keeps_statements=request.param) as through:
@@ -271,7 +271,7 @@ async def conn(url: str) -> AsyncIterator["asyncpg.Connection"]:
 
 @pytest.fixture
 async def store(url: str) -> AsyncIterator[Store]:
-    """A fresh database, whose tables must add up when the test is over."""
+    """An empty database, whose counts are checked when the test is over."""
     async with Store.open(url) as store:
         yield store
         assert await broken_promises(store) == {}

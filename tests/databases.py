@@ -1,8 +1,8 @@
-"""Databases with the newest schema and nothing in them, for one test after another.
+"""Empty databases with the newest schema, used by one test after another.
 
-A copy costs 20 ms of CPU, its drop 10, and what its first connection reads, compiles and plans up to 50 more. So a database
-is emptied when its test is over, and its connections stay for the next one (tests/lasting.py). What cannot be
-undone by emptying is noticed, and the database dropped: a change of the schema, ANALYZE, settings of the database.
+Copying one costs 20 ms of CPU, dropping it 10, and what its first connection reads, compiles and plans up to 50 more.
+So a database is emptied after its test, and its connections are kept for the next one (tests/lasting.py). If a change
+cannot be undone by emptying, the database is dropped: a change of the schema, ANALYZE, database settings.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -14,11 +14,11 @@ import psycopg
 
 from tests.lasting import EMPTIED_PREFIX, Lasting
 
-# Deleted rows leave their places behind: a table that is larger than this is truncated instead. That takes longer, and
-# each connection has to plan again what it asks of it.
+# Deleted rows leave space behind, so a table that is larger than this is truncated instead. That takes longer, and each
+# connection has to plan its queries again.
 DELETED_BYTES_MAX = 8 * 8192
 
-OTHERS_S_MAX = 60  # until all others have left, only against waiting for ever
+OTHERS_S_MAX = 60  # until all others have disconnected; only guards against waiting forever
 
 _TABLES = """
     SELECT 'fairpost.' || quote_ident(relname), pg_relation_size(oid) FROM pg_class
@@ -55,7 +55,7 @@ _RESTART = """
 
 
 def _sown(table: str) -> str:
-    """Where its first rows are kept."""
+    """The table in which its initial rows are kept."""
     return f"watched.{table.removeprefix('fairpost.')}"
 
 
@@ -77,7 +77,7 @@ class Databases:
         self._empty: list[Emptied] = []
         self._drop("watched")
         with psycopg.connect(self._copy("pattern", "watched"), autocommit=True) as conn:
-            self._seeds = [table for table, _ in conn.execute(_TABLES)]  # with rows that came with the schema
+            self._seeds = [table for table, _ in conn.execute(_TABLES)]  # tables with rows from the migrations
             conn.execute("CREATE SCHEMA watched")
             for table in self._seeds:
                 conn.execute(f"CREATE TABLE {_sown(table)} AS TABLE {table}")
@@ -85,14 +85,14 @@ class Databases:
 
     @contextmanager
     def new(self) -> Iterator[str]:
-        """With the newest schema and nothing in it."""
+        """A database with the newest schema and no data."""
         database = self._empty.pop() if self._empty else Emptied(self._copy("watched"), seeds=self._seeds)
         try:
             yield database.url
         finally:
             try:
                 is_empty = database.empty(self._lasting.backends(database.url))
-            except psycopg.OperationalError:  # the test cut this connection, too
+            except psycopg.OperationalError:  # the test has cut this connection as well
                 is_empty = False
             if is_empty:
                 self._empty.append(database)
@@ -103,7 +103,7 @@ class Databases:
 
     @contextmanager
     def fresh(self, template: str = "pattern") -> Iterator[str]:
-        """A copy for one test alone. `template1`: with no schema of ours in it."""
+        """A copy for one test alone. `template1` is without our schema."""
         url = self._copy(template, f"fresh_{self._made}")
         self._conn.execute(f"ALTER DATABASE {_name(url)} SET plan_cache_mode = auto")
         try:
@@ -135,12 +135,12 @@ class Emptied:
     def __init__(self, url: str, *, seeds: list[str]) -> None:
         self.url = url
         self._conn = psycopg.connect(url, autocommit=True, prepare_threshold=0)
-        self._conn.execute("SET session_replication_role = replica")  # no triggers, no foreign keys
+        self._conn.execute("SET session_replication_role = replica")  # disables triggers and foreign keys
         self._seeds = seeds
         self._sown = self._all(self._rows_sql(map(_sown, seeds)))
 
     def empty(self, kept: Collection[int]) -> bool:
-        """False where that would not make it what it was. These backends may stay; the others are ended."""
+        """Returns False if emptying would not restore it. These backends may stay; the others are ended."""
         self._all(_END_OTHERS, list(kept))
         if self._all(_IS_CHANGED) == [(True,)]:
             return False

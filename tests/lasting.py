@@ -1,8 +1,8 @@
 """Event loops and connections that outlast a test.
 
-A new connection has to read the catalogs, and to compile and plan each function that it calls: for a small test, most of
-its CPU. So each `asyncio.run` of this process, and each test, gets a loop that was used before and that nothing of its
-last use is left in. What connects there to a database of the tests gets a connection that was closed before, and was reset.
+A new connection has to read the catalogs, and to compile and plan each function that it calls, which takes most of the
+CPU of a small test. So each `asyncio.run` of this process, and each test, gets a loop that was used before and cleaned
+up. Connections from there to a test database are reused after a reset.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from unittest.mock import patch
 
 import asyncpg
 
-EMPTIED_PREFIX = "test_"  # of the names of databases that are used again
-RESET_S_MAX = 60.0  # only against waiting for ever
-ITS_OWN = 1  # what wakes a loop up
+EMPTIED_PREFIX = "test_"  # prefix of databases that are reused
+RESET_S_MAX = 60.0  # only guards against waiting forever
+ITS_OWN = 1  # the loop's own wake-up socket
 
 
 class LastingLoop(asyncio.SelectorEventLoop):
-    """When it is closed it can be lent again, unless something of its use is left in it."""
+    """Once closed, it can be reused, unless something of its use is left in it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class LastingLoop(asyncio.SelectorEventLoop):
     def end(self) -> None:
         for url in {url for url, _ in self.free}:
             self.forget(url)
-        self.run_until_complete(asyncio.sleep(0))  # so that what was ended lets go of its sockets
+        self.run_until_complete(asyncio.sleep(0))  # lets ended tasks release their sockets
         super().close()
 
     def forget(self, url: str) -> None:
@@ -83,7 +83,7 @@ class LastingConnection(asyncpg.Connection):  # type: ignore[misc]
                 await self.reset(timeout=RESET_S_MAX)
             except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
                 pass
-            except BaseException:  # cancelled, say: the driver lets go of it then, too
+            except BaseException:  # for example cancelled: the driver then gives the connection up as well
                 self.terminate()
                 raise
             else:
@@ -147,7 +147,7 @@ class Lasting:
                 loop.end()
 
     def backends(self, url: str) -> list[int]:
-        """Process ids of idle connections."""
+        """Returns the process ids of idle connections."""
         frees = (free for loop in self._loops for key, free in loop.free.items() if key[0] == url)
         return [conn.get_server_pid() for free in frees for conn in free]
 

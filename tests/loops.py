@@ -1,4 +1,4 @@
-"""Servers that run beside a test without an event loop of its own."""
+"""Servers for tests that have no event loop of their own."""
 
 import asyncio
 import threading

@@ -1,7 +1,7 @@
-"""Tries Fairpost on every supported version of PostgreSQL: `make matrix`, or `make matrix ARGS='--quick --only 14'`.
+"""Tests Fairpost with every supported version of PostgreSQL: `make matrix`, or `make matrix ARGS='--quick --only 14'`.
 
-Each version gets a server of its own, the tests that touch SQL run against it, and a table says what came of it. Versions
-that are not on this machine are fetched (tests/peers/postgresql.py). One that cannot be had is named, and is a failure.
+Each version gets its own server, the tests that use SQL run against it, and a table shows the results. Missing versions
+are downloaded (tests/peers/postgresql.py). A version that is not available is a failure.
 """
 
 import argparse
@@ -49,13 +49,13 @@ QUICK = (
     ),
     *("tests/accept/test_enqueue.py", "tests/campaigns/test_planning.py"),
 )
-# Their servers are their own, and of the version that Fairpost brings along.
+# They have their own servers, of the version that comes with Fairpost.
 NOT_OF_THE_GIVEN_SERVER = ("tests/store/test_embedded.py", "tests/observe/test_guard.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """`trouble`: why there are no figures."""
+    """`trouble` is why there are no figures."""
 
     version: str
     passed: int = 0
@@ -129,7 +129,7 @@ def log_of(version: str) -> Path:
 
 
 def gathered(majors: Sequence[int], given: Sequence[Path], *, may_fetch: bool) -> Iterator[tuple[int, Binaries | str]]:
-    """The programs of each, or why there are none."""
+    """Returns the programs of each version, or why there are none."""
     here = postgresql.found(given)
     for major in majors:
         if major in here or given:
@@ -176,7 +176,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _end(*_: object) -> None:
-    """As Ctrl-C does it: what runs is ended, and no server is left behind."""
+    """Like Ctrl-C: ends what is running, and leaves no server behind."""
     for process in list(_running):
         process.terminate()
     raise KeyboardInterrupt

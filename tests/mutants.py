@@ -1,7 +1,7 @@
 """Checks that the tests catch faults: plants one fault at a time in a copy of the project and runs tests on it.
 
-A mutant is a small change that a careful reviewer would call a bug. Its tests must fail: a mutant that survives shows
-a promise that no test keeps. `make mutants` runs them all, `make mutants ARGS='--only lease'` some of them.
+A mutant is a small change that a careful reviewer would call a bug. Its tests must fail: a mutant that survives reveals
+a guarantee that no test checks. `make mutants` runs them all, `make mutants ARGS='--only lease'` some of them.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def pytest_configure():
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`name` states the fault. `tests` are the ones most likely to catch it, quickest first."""
+    """`name` describes the fault. `tests` are the ones most likely to catch it, fastest first."""
 
     name: str
     path: str
@@ -529,7 +529,7 @@ MUTANTS = (
 
 
 def problem_of(mutant: Mutant, root: Path) -> str | None:
-    """Why the fault cannot be planted here; None if it can."""
+    """Returns why the fault cannot be planted here, or None if it can."""
     path = root / mutant.path
     if not path.is_file():
         return f"{mutant.path} does not exist"
@@ -547,7 +547,7 @@ def problem_of(mutant: Mutant, root: Path) -> str | None:
 
 
 def problems(root: Path = ROOT) -> list[str]:
-    """What is wrong with the list of mutants; empty if nothing is."""
+    """Returns what is wrong with the list of mutants; empty if nothing is."""
     found = [f"{m.name}: {why}" for m in MUTANTS if (why := problem_of(m, root))]
     found += [f"{m.name}: {test} does not exist" for m in MUTANTS for test in m.tests if not (root / test).exists()]
     found += [f"{m.name}: it names no tests" for m in MUTANTS if not m.tests]
@@ -591,10 +591,10 @@ class Run:
 
     @property
     def has_failed(self) -> bool:
-        return self.code in (1, 2) or self.code < 0  # 2: the first failure ended a run of several processes
+        return self.code in (1, 2) or self.code < 0  # 2: the first failure ended a run with several processes
 
     def failures(self) -> list[tuple[str, str]]:
-        """The tests that failed, and why. A killed run has no summary: then the test it was in."""
+        """Returns the tests that failed, and why. A killed run has no summary, so this is then the test it was running."""
         found = re.findall(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - (.*))?$", self.output, re.MULTILINE)
         if found or self.code in (0, 2):
             return [(str(id_), str(why)) for id_, why in found]
@@ -621,7 +621,7 @@ class Tree:
         return environment
 
     def _assert_it_is_imported(self) -> None:
-        """The package may be installed in place, and then that could be tested instead."""
+        """The package may be installed in place, and the tests could use that instead of the copy."""
         asked = [self._python, "-c", "import fairpost; print(fairpost.__file__)"]
         environment = self._environment()
         done = subprocess.run(asked, cwd=self.root, env=environment, capture_output=True, text=True, check=True)
@@ -658,14 +658,14 @@ class Tree:
             self._write(path, right)
 
     def _write(self, path: Path, text: str) -> None:
-        """Drops the compiled file as well: two versions written within a second look the same to Python."""
+        """Also deletes the compiled file, because two versions written within a second look the same to Python."""
         path.write_text(text, "utf-8")
         for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
             compiled.unlink()
 
 
 def _await(process: subprocess.Popen[bytes], said: Path, *, s_max: float) -> None:
-    """Kills the run if it takes too long altogether, says nothing for too long, or does not end after a failure."""
+    """Kills the run if it takes too long in total, prints nothing for too long, or does not end after a failure."""
     begun_s = changed_s = perf_counter()
     failed_s: float | None = None
     size = 0
@@ -683,11 +683,11 @@ def _await(process: subprocess.Popen[bytes], said: Path, *, s_max: float) -> Non
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Every file that git tracks or would add."""
+    """Returns every file that git tracks or would add."""
     asked = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(asked, cwd=source, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
-        if not (source / name).is_file():  # deleted and not committed, or a link to a folder
+        if not (source / name).is_file():  # deleted but not committed, or a link to a folder
             continue
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / name, target / name)

@@ -1,4 +1,4 @@
-"""What a test finds is as new: nothing of the tests before is in its database, in its connections or in its loop."""
+"""Each test finds a clean environment: nothing of earlier tests is left in its database, connections and loop."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from tests.simulation.world import draft
 
 
 def seen(url: str) -> list[Any]:
-    """Every row and every sequence."""
+    """Returns every row and every sequence."""
     with psycopg.connect(url) as conn:
         tables = conn.execute(
             "SELECT relname FROM pg_class WHERE relnamespace = 'fairpost'::regnamespace AND relkind = 'r' ORDER BY 1"

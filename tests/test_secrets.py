@@ -1,4 +1,4 @@
-"""Secrets in texts: masked as whole tokens, so that no word is torn and no secret shown."""
+"""Secrets in texts: masked as whole tokens, so that words stay intact and no secret is shown."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings are checked once, and a wrong one is named with its rule."""
+"""Settings are checked once, and errors name the setting and its rule."""
 
 import errno
 import os

@@ -1,7 +1,7 @@
-"""Where the time of a run goes: at its end, the folders and the longest tests, beside the last recorded run.
+"""Where the time of a run goes: at its end, prints the folders and the longest tests, next to the last recorded run.
 
-CPU counts the processes that run the tests, the processes they started and waited for, and their PostgreSQL servers.
-`make record` writes recorded.json. Nothing here fails a test: clocks only inform.
+CPU includes the processes that run the tests, the processes they started and waited for, and their PostgreSQL servers.
+`make record` writes recorded.json. Nothing here fails a test: the figures only inform.
 """
 
 import json
@@ -19,20 +19,22 @@ import pytest
 RECORDED = Path(__file__).with_name("recorded.json")
 RECORD = "FAIRPOST_TEST_RECORD"  # set: the run is recorded
 LONGEST_SHOWN = 15
-LONG_S = 3.0  # a file that takes as long is recorded by its name, and starts early in later runs
-UNSEEN_S_MAX = 0.05  # of small tests, whose CPU counts for the next one: each look takes as long as one of them
-TABLE_FROM_TESTS = 200  # a smaller run gets the longest tests alone
+LONG_S = 3.0  # a file that takes this long is recorded by name, and starts early in later runs
+UNSEEN_S_MAX = (
+    0.05  # CPU of small tests that is attributed to the next one, because each measurement takes as long as one of them
+)
+TABLE_FROM_TESTS = 200  # smaller runs only show the longest tests
 
 _servers: dict[int, float] = {}  # process id: CPU seconds when last seen
 
 
 def count_server(pid: int) -> None:
-    """From now on, the CPU of this PostgreSQL server counts."""
+    """Includes the CPU of this PostgreSQL server from now on."""
     _servers[pid] = 0.0
 
 
 def cpu_s() -> float:
-    """Of this process, of its children that have ended, and of its servers."""
+    """Returns the CPU of this process, of its children that have ended, and of its servers."""
     _servers.update((pid, max(seen_s, _server_cpu_s(pid))) for pid, seen_s in _servers.items())
     return _of(resource.RUSAGE_SELF) + _of(resource.RUSAGE_CHILDREN) + sum(_servers.values())
 
@@ -43,7 +45,7 @@ def _of(who: int) -> float:
 
 
 def _server_cpu_s(pid: int) -> float:
-    """With its backends. 0 once it has ended, and where there is no /proc."""
+    """Returns the CPU of a server with its backends. 0 once it has ended, and without /proc."""
     try:
         backends = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         ticks = sum(_ticks(pid)) + sum(sum(_ticks(int(each))[:2]) for each in backends)
@@ -53,7 +55,7 @@ def _server_cpu_s(pid: int) -> float:
 
 
 def _ticks(pid: int) -> list[int]:
-    """Of a process, in user and system mode, and of its children that have ended, likewise."""
+    """Returns the CPU of a process in user and system mode, and the same for its children that have ended."""
     return [int(each) for each in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]]
 
 
@@ -73,11 +75,11 @@ class Spent:
 
 @dataclass(eq=False)
 class Meter:
-    """In each process that runs tests: their reports say what CPU they took."""
+    """In each process that runs tests: adds the CPU to their reports."""
 
-    before_s: float | None = None  # when it was looked at last
+    before_s: float | None = None  # at the last measurement
     unseen_s: float = 0.0  # of tests since then
-    is_last: bool = False  # of its folder
+    is_last: bool = False  # whether it is the last of its folder
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(
@@ -105,7 +107,7 @@ class Meter:
 
 @dataclass(eq=False)
 class Reporter:
-    """In the process that reports."""
+    """In the process that prints the report."""
 
     by_test: dict[str, Spent] = field(default_factory=lambda: defaultdict(Spent))
     processes_cpu_s: float = 0.0

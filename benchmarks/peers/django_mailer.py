@@ -1,4 +1,4 @@
-"""django-mailer: `runmailer_pg`, which sends one by one in one process, by intent."""
+"""django-mailer: `runmailer_pg`, which deliberately sends one e-mail at a time in one process."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Fairpost itself: `fairpost work` as it comes, eight accounts without a delay."""
+"""Fairpost itself: `fairpost work` with its defaults, and eight accounts without a delay."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Two runs of a peer: one for its speed, and one in which it is killed five times, to see what that costs."""
+"""Two runs of a peer: one for its speed, and one in which it is killed five times, to measure the cost of crashes."""
 
 import tempfile
 import time
@@ -15,10 +15,10 @@ from benchmarks.peers.sink import running_sink
 
 KILLS = 5
 LOOK_S = 0.005
-RESTART_S = 1.0  # a worker that has ended with work left is started again after so long, as cron or systemd would
-RECOVER_S = 90.0  # without an arrival for so long, what the documentation says to do after a crash is done
-STALL_S_MAX = 240.0  # and after so long nothing more is expected
-LATE_S = 1.0  # what is under way when the queue is empty arrives by then
+RESTART_S = 1.0  # a worker that has ended with work left is restarted after this time, as by cron or systemd
+RECOVER_S = 90.0  # after this time without an arrival, does what the documentation says to do after a crash
+STALL_S_MAX = 240.0  # after this time, nothing more is expected
+LATE_S = 1.0  # e-mails in progress when the queue is empty arrive within this time
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Damage:
 
 
 class Unfinished(Exception):
-    """The peer stopped before all was sent; the message says how far it came."""
+    """The peer stopped before everything was sent. The message says how far it got."""
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def a_place(server_url: str, name: str) -> Iterator[Place]:
 
 
 def measure_speed(peer: Peer, place: Place, emails: Sequence[Email], server_url: str) -> Speed:
-    """From the first arrival until everything has arrived and is settled."""
+    """Returns the time from the first arrival until everything has arrived and is settled."""
     with psycopg.connect(server_url, autocommit=True) as server, _prepared(peer, place, emails):
         commits, asked = _commits(server, place), place.database.asked
         with _Running(peer, place) as running:
@@ -76,7 +76,7 @@ def measure_speed(peer: Peer, place: Place, emails: Sequence[Email], server_url:
 
 
 def measure_damage(peer: Peer, place: Place, emails: Sequence[Email]) -> Damage:
-    """Killed with everything it started each time another sixth has arrived, and started again."""
+    """Kills it with everything it started each time another sixth has arrived, and restarts it."""
     back_s = []
     with _prepared(peer, place, emails), _Running(peer, place) as running:
         for turn in range(1, KILLS + 1):
@@ -117,7 +117,7 @@ class _Running:
         self._workers.end()
 
     def kill(self) -> float:
-        """How long it takes until something arrives again."""
+        """Returns how long it takes until something arrives again."""
         killed_s = time.monotonic()
         self._workers.kill()
         before = self._sink.report().messages

@@ -1,4 +1,4 @@
-"""What every peer of the comparison has: how it is installed, filled, started, and asked whether it is done."""
+"""What every peer of the comparison provides: how it is installed, filled and started, and whether it is done."""
 
 import os
 import subprocess
@@ -23,15 +23,15 @@ Email = Mapping[str, str]
 
 
 class Missing(Exception):
-    """This peer cannot run here; the message says why."""
+    """This peer cannot run here. The message says why."""
 
 
 class CommandFailed(Exception):
-    """The message is the command and what it said."""
+    """The message is the command and its output."""
 
 
 class Database:
-    """A peer's own. Counts what the comparison itself asks, which is no work of the peer's."""
+    """The peer's own database. Counts the comparison's own queries, which are not the peer's work."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -48,7 +48,7 @@ class Database:
 
     @property
     def environment(self) -> dict[str, str]:
-        """As every client of PostgreSQL understands it."""
+        """In a form that every PostgreSQL client understands."""
         parts = urlsplit(self.url)
         options = parse_qs(parts.query)
         return {
@@ -61,7 +61,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where one run of one peer happens; nothing in it was there before, and nothing is kept."""
+    """The place where one run of one peer happens. It is empty at first, and nothing is kept."""
 
     folder: Path
     database: Database
@@ -82,12 +82,12 @@ class Place:
 
 
 class AtWork(Protocol):
-    """The processes of a peer that sends."""
+    """Returns the peer's processes that send."""
 
     def have_ended(self) -> bool: ...
 
     def kill(self) -> None:
-        """All of them at once, without a word."""
+        """Kills all of them at once."""
 
     def end(self) -> None: ...
 
@@ -96,28 +96,28 @@ class Peer(Protocol):
     title: str
 
     def install(self) -> None:
-        """Once; raises Missing where it cannot be had."""
+        """Called once. Raises Missing if it is not available."""
 
     def prepare(self, place: Place, emails: Sequence[Email]) -> None:
-        """Everything is in its queue when this returns, and nothing is sent yet."""
+        """When this returns, everything is in its queue, and nothing is sent yet."""
 
     def start(self) -> AtWork:
-        """Begins to send, or goes on after a crash, as its documentation says."""
+        """Starts sending, or continues after a crash, as documented."""
 
     def is_done(self) -> bool:
-        """Nothing is left that it would still send without being told to."""
+        """Whether nothing is left that it would still send by itself."""
 
     def recover(self) -> None:
-        """What its documentation says to do after a crash, besides starting it again."""
+        """Does what its documentation says to do after a crash, besides restarting it."""
 
     def left(self) -> int:
-        """How many it shows as not sent, for somebody to see to."""
+        """Returns how many e-mails it shows as not sent, for a person to handle."""
 
     def close(self) -> None: ...
 
 
 def make_emails(count: int) -> list[Email]:
-    """5 KB of text and html each, once encoded, and no two alike."""
+    """5 KB of text and HTML each, encoded once, and all different."""
     return [
         {
             "to": f"reader{n}@example.org",
@@ -131,7 +131,7 @@ def make_emails(count: int) -> list[Email]:
 
 
 def install(name: str, *packages: str) -> Path:
-    """A virtual environment with exactly these; returns its python."""
+    """Creates a virtual environment with exactly these packages. Returns its Python."""
     folder = HOME / name
     python, stamp = folder / "bin/python", folder / ".installed"
     wanted = "\n".join(packages)

@@ -1,6 +1,6 @@
-"""PgQueuer: a job for each e-mail, `pgq run` in two processes, and its documented pick-up of stale jobs.
+"""PgQueuer: a job for each e-mail, `pgq run` in two processes, and its documented recovery of stale jobs.
 
-Its documentation advises larger batches than its default for short jobs: both are shown.
+For short jobs, its documentation recommends larger batches than the default, so both are measured.
 """
 
 import json
@@ -10,7 +10,7 @@ from benchmarks.peers.peer import SCRIPTS, Email, Place, install, run
 from benchmarks.peers.processes import Workers
 
 VERSION = "1.6.0"
-TYPER = "typer==0.24.0"  # with 0.29 its command line ends in an AttributeError
+TYPER = "typer==0.24.0"  # with 0.29, its command line raises an AttributeError
 PROCESSES = 2
 
 

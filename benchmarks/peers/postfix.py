@@ -1,6 +1,6 @@
-"""Postfix relaying: filled while it holds everything, then started as it comes, with the sink as its next hop.
+"""Postfix relaying: filled while it holds everything, then started with its defaults, with the sink as its next hop.
 
-Its queue is files, each synced to the disk; it has no part in the database.
+Its queue consists of files, each synced to the disk; it does not use the database.
 """
 
 import smtplib
@@ -23,7 +23,7 @@ HOLD = {"smtpd_recipient_restrictions": "check_recipient_access static:HOLD"}
 
 
 class Serving:
-    """A Postfix at work in its room."""
+    """A running Postfix in its room."""
 
     def __init__(self, room: Room, command: Sequence[str], port: int) -> None:
         self._stack = ExitStack()

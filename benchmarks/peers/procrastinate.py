@@ -1,4 +1,4 @@
-"""procrastinate: a job for each e-mail, two workers of ten at a time, and its documented retry of stalled jobs."""
+"""procrastinate: a job for each e-mail, two workers with ten jobs at a time, and its documented retry of stalled jobs."""
 
 import json
 from collections.abc import Sequence

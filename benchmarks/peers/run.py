@@ -1,4 +1,4 @@
-"""Fairpost beside its neighbours: python benchmarks/peers/run.py [--json] [--only NAME …] [--emails 2000]"""
+"""Compares Fairpost with similar systems: python benchmarks/peers/run.py [--json] [--only NAME …] [--emails 2000]"""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).resolve().parents[2])  # else our pgqueuer.py stands in the way of theirs
+    sys.path[0] = str(Path(__file__).resolve().parents[2])  # otherwise, our pgqueuer.py would hide theirs
 
 from benchmarks.peers.django_mailer import DjangoMailer
 from benchmarks.peers.django_post_office import DjangoPostOffice
@@ -44,7 +44,7 @@ ROUNDS = 3
 
 @dataclass(slots=True)
 class Line:
-    """What is known of one peer; `why` says what is not, and why not."""
+    """The results of one peer. `why` says what is missing, and why."""
 
     title: str
     speed: Speed | None = None
@@ -59,7 +59,7 @@ class Comparison:
         self._say = say
 
     def run(self, names: Sequence[str], *, rounds: int) -> dict[str, Line]:
-        """Turn by turn, so that a busy moment of the machine meets all of them."""
+        """Measures them in turns, so that a busy moment of the machine affects all of them."""
         lines = {name: Line(PEERS[name]().title) for name in names}
         speeds: dict[str, list[Speed]] = {name: [] for name in names}
         for turn in range(rounds):
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--emails", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each speed, of which the median counts")
     given = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are stopped
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="fp-bench-") as home:
         server = EmbeddedServer(Path(home))

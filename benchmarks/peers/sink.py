@@ -1,7 +1,7 @@
-"""A mail server that takes everything and remembers how often each recipient got something, in a process of its own.
+"""A mail server that accepts everything and counts the messages for each recipient, in a separate process.
 
-As a script it serves, and prints its port; `running_sink` starts it so, and `Sink` asks it. Each e-mail of a run has a
-recipient of its own, because some peers make a new Message-ID for every attempt.
+As a script, it serves and prints its port; `running_sink` starts it like this, and `Sink` queries it. Each e-mail of a
+run has its own recipient, because some peers create a new Message-ID for every attempt.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Arrivals:
 
 
 class Session(asyncio.Protocol):
-    """A message counts when its last dot is here, whether or not the sender lives to read the answer."""
+    """A message counts once its final dot has arrived, whether or not the sender lives to read the answer."""
 
     def __init__(self, arrivals: Arrivals) -> None:
         self._arrivals = arrivals

@@ -127,7 +127,7 @@ class Settings:
     abuse_detection: AbuseMode = setting(
         kinds.one_of(AbuseMode),
         "enforce",
-        "Abuse detection: on, off, or observe. With observe, throttles are only reported.",
+        "Abuse detection. With observe, throttles are only reported; with off, senders are not scored.",
         also={"SMTP_ABUSE_DETECTION_ENABLED": kinds.true_or_false(AbuseMode.ENFORCE, AbuseMode.OFF)},
     )
     abuse_threshold: int = setting(

@@ -372,7 +372,7 @@ def test_ten_thousand_emails_are_one_call_and_one_more_is_not(judge: Judge) -> N
     assert refused.value.sqlstate == "FP001"
 
 
-# ── other rejections ──────────────────────────────────────────────────────────────────────────────────
+# ── other rejections ─────────────────────────────────────────────────────────────────────────────────────
 REFUSED: list[tuple[str, Any]] = [
     ("", None),
     ("", 5),
@@ -523,7 +523,7 @@ def test_an_email_expires_after_it_is_due_and_after_now(judge: Judge) -> None:
     )
 
 
-# ── arbitrary JSON ────────────────────────────────────────────────────────────────────────────────────
+# ── arbitrary JSON ───────────────────────────────────────────────────────────────────────────────────────
 OF_ANOTHER_TYPE = [True, False, 5, 1.5, "x", [], [5], {}, {"x": 5}]
 TAKES: dict[str, list[Any]] = {
     **{name: ["x"] for name in ("subject", "text", "html", "workspace", "user", "stream", "pool", "account")},

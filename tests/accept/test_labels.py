@@ -163,7 +163,7 @@ async def status(store: Store, id_: EmailId) -> dict[str, Any]:
     return dict(await store.row("SELECT * FROM fairpost.status($1, $2)", id_, START))
 
 
-async def test_status_tells_what_was_said_last_and_what_comes_next(bench: Bench) -> None:
+async def test_status_shows_what_was_said_last_and_what_comes_next(bench: Bench) -> None:
     store = bench.store
     id_ = await put(store, **LABELS)
     lease = await bench.lease()

@@ -95,7 +95,7 @@ async def test_accounts_with_problems_come_first_and_each_caller_sees_its_own(ap
         assert (await admin.get("/v1/live/accounts?situation=lost")).status_code == 422
 
 
-async def test_one_account_tells_its_warm_up_and_what_servers_said(api: Api) -> None:
+async def test_one_account_shows_its_warm_up_and_what_servers_said(api: Api) -> None:
     await api.workspace()
     await add(api, "acme/sales", daily_max=50, warm_up=WarmUp(start=10, step=10))
     (row,) = await api.store.enqueue_many(

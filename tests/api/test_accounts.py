@@ -353,7 +353,7 @@ async def test_scopes_are_kept(api: Api) -> None:
         assert (await reader.get("/v1/pools")).status_code == 200
 
 
-async def test_keys_that_change_meanwhile_are_asked_for_again(
+async def test_keys_that_change_in_the_meantime_are_asked_for_again(
     api: Api, client: httpx.AsyncClient, settings: Settings
 ) -> None:
     """A key rotation between reading and writing causes a retry, not a failure."""

@@ -51,7 +51,7 @@ async def test_an_admin_sees_who_is_blocked_and_lets_them_go(api: Api) -> None:
         assert (await key.post("/v1/admin/accounts/relay-7/unblock", json={})).status_code == 401
 
 
-async def test_a_workspace_is_told_of_its_own_block_and_of_no_account_s_name(api: Api) -> None:
+async def test_a_workspace_learns_of_its_own_block_but_no_account_name(api: Api) -> None:
     await api.workspace()
     await lay(api.store, "acme", "neighbour")
     email = {"workspace": "acme", "to": "ann@there.test", "subject": "s", "text": "t"}

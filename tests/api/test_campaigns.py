@@ -98,7 +98,7 @@ async def finish(api: Api, state: str, most: int = 1000) -> None:
     )
 
 
-# ── create ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── create ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_draft_is_made_changed_and_removed(api: Api, acme: httpx.AsyncClient) -> None:
@@ -256,7 +256,7 @@ async def test_pages_lead_through_all_the_newest_first(acme: httpx.AsyncClient) 
         await refused(await acme.get("/v1/campaigns", params={"cursor": wrong}), 400, "bad_request")
 
 
-# ── launch ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── launch ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_launch_schedules_all_recipients_and_a_second_one_adds_none(api: Api, acme: httpx.AsyncClient) -> None:
@@ -380,7 +380,7 @@ async def test_one_that_starts_later_is_scheduled(acme: httpx.AsyncClient) -> No
     assert (shown["waits_until"], shown["steps"][0]["emails"]) == ("2099-03-01T09:00:00Z", {"scheduled": PEOPLE})
 
 
-# ── pause, resume, cancel ──────────────────────────────────────────────────────────────────────────────
+# ── pause, resume, cancel ─────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_pause_resume_and_cancel(api: Api, acme: httpx.AsyncClient) -> None:
@@ -446,7 +446,7 @@ async def test_nothing_is_there_of_one_that_is_not(acme: httpx.AsyncClient) -> N
     await refused(await acme.get("/v1/campaigns/a%00b"), 422, "invalid")
 
 
-# ── read ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── read ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_forecast_names_no_account_of_the_operator(api: Api, acme: httpx.AsyncClient) -> None:
@@ -581,7 +581,7 @@ async def test_a_campaign_that_failed_says_so_in_the_words_of_its_workspace(api:
     assert "pool sales" in shown["reason"]
 
 
-# ── isolation ──────────────────────────────────────────────────────────────────────────────────────────
+# ── isolation ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_two_workspaces_with_the_same_names_never_meet(api: Api, acme: httpx.AsyncClient) -> None:
@@ -647,7 +647,7 @@ async def test_a_key_does_what_its_scopes_say(api: Api, acme: httpx.AsyncClient)
         assert (await reader.post("/v1/campaigns/spring/preview")).status_code == 200
 
 
-# ── forecast and progress ──────────────────────────────────────────────────────────────────────────────
+# ── forecast and progress ─────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_progress_has_the_forecast_the_actual_numbers_and_the_revised_forecast(

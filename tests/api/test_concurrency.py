@@ -41,7 +41,7 @@ async def test_a_few_are_under_way_and_the_others_follow() -> None:
     assert most == concurrency.OF_ALL_MAX
 
 
-async def test_a_caller_that_waits_in_vain_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_caller_that_waits_in_vain_gets_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concurrency, "WAIT_S_MAX", 0.01)
     it = ConcurrencyLimit()
     async with it.one_more("a"), it.one_more("a"):
@@ -83,7 +83,7 @@ async def test_a_flood_of_sign_ins_does_not_block_requests_with_a_key(
         assert {task.result().status_code for task in flood} <= {401, 429}
 
 
-async def test_members_changed_at_once_do_not_wait_for_each_other_for_ever(api: Api, client: httpx.AsyncClient) -> None:
+async def test_members_changed_at_once_do_not_wait_for_each_other_forever(api: Api, client: httpx.AsyncClient) -> None:
     asked = [client.put("/v1/members/x@example.com/role", json={"role": "viewer"}) for _ in range(24)]
     answers = await asyncio.wait_for(asyncio.gather(*asked), 120)
     assert {answer.status_code for answer in answers} == {404}
@@ -112,7 +112,7 @@ async def test_invitations_are_few_and_no_place_for_advertisements(api: Api, cli
     assert await api.store.value("SELECT count(*) FROM fairpost.queue WHERE workspace = 'fairpost'") == 3
 
 
-async def test_words_that_are_saved_are_compiled_among_few_as_those_that_are_looked_at(
+async def test_words_that_are_saved_are_compiled_among_few_as_those_that_are_checked(
     api: Api, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(concurrency, "WAIT_S_MAX", 0.05)

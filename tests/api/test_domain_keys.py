@@ -143,7 +143,7 @@ async def test_a_removed_domain_takes_its_keys_along(api: Api, client: httpx.Asy
 
 
 @pytest.mark.usefixtures("workspace")
-async def test_a_check_tells_the_health_of_the_domain_and_what_to_publish(api: Api, client: httpx.AsyncClient) -> None:
+async def test_a_check_shows_the_health_of_the_domain_and_what_to_publish(api: Api, client: httpx.AsyncClient) -> None:
     async with nameserver(zone({"_dmarc.shop.test": "v=DMARC1; p=none"})) as server:
         object.__setattr__(api.service, "resolver", server.resolver)
         data = (await client.post("/v1/domains/shop.test/check")).json()["data"]

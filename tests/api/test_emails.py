@@ -150,7 +150,7 @@ async def test_a_rate_is_kept_and_told(api: Api) -> None:
     assert 1 <= int(answers[-1].headers["Retry-After"]) <= 12
 
 
-async def test_the_rate_that_is_told_is_the_one_with_the_least_left(api: Api) -> None:
+async def test_the_rate_that_is_reported_is_the_one_with_the_least_left(api: Api) -> None:
     """Two keys share a workspace limit of ten requests per minute; each also has its own limit of twenty and three."""
     await api.workspace()
     await workspaces.set_rate(api.store, "acme", 10)

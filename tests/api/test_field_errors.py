@@ -133,7 +133,7 @@ async def test_a_field_has_the_same_path_over_http_in_python_and_in_sql(
         assert json.loads(judged)["field"] == field
 
 
-def test_a_mistake_is_told_once() -> None:
+def test_a_mistake_is_reported_once() -> None:
     body = {**GOOD, "to": ["a@b.example"] * 51}
     assert [each["field"] for each in mistakes(_errors(EmailIn, body), body, EmailIn)] == ["to"]
 

@@ -50,7 +50,7 @@ async def test_how_all_share_what_there_is(api: Api) -> None:
         assert (await client.get("/v1/admin/fairness", params={"hours": 25})).status_code == 422
 
 
-async def test_settings_are_told_without_secrets(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_settings_are_shown_without_secrets(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRPOST_SECRET_KEY", "a" * 43 + "=")
     monkeypatch.setenv("FAIRPOST_DATABASE_URL", "postgresql://post:hidden-word@db.example/x")
     async with signed_in(api) as client:

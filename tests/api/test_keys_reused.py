@@ -55,7 +55,7 @@ async def test_over_sql_another_body_is_skipped_without_an_error(api: Api, clien
     assert (ids.email(row["id"]), row["new"], row["error"]) == (first, False, None)
 
 
-async def test_a_pool_that_is_lent_meanwhile_makes_no_other_request(api: Api, client: httpx.AsyncClient) -> None:
+async def test_a_pool_that_is_lent_in_the_meantime_makes_no_other_request(api: Api, client: httpx.AsyncClient) -> None:
     await ask(client, HELLO)
     await api.store.value("SELECT fairpost.add_account('acme/own', 'own@acme.example', 'acme/default', '{}')")
     assert (await ask(client, HELLO)).status_code == 200

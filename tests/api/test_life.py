@@ -131,7 +131,7 @@ async def test_an_operators_account_has_no_name_in_a_life(api: Api, client: http
     assert ended["meaning"]
 
 
-async def test_a_campaigns_words_are_told_with_and_without_the_fields_of_their_recipient(
+async def test_campaign_content_is_shown_with_and_without_the_fields_of_its_recipient(
     api: Api, client: httpx.AsyncClient
 ) -> None:
     await api.store.add_account("house", address="h@operator.test", limits=Limits())

@@ -341,7 +341,7 @@ async def test_one_email_is_watched_by_its_workspace_alone(api: Api) -> None:
             assert (await stream.state())["email"]["id"] == public_id
 
 
-async def test_a_topic_tells_of_trouble_and_goes_on() -> None:
+async def test_a_topic_reports_trouble_and_continues() -> None:
     answers: list[bytes | Exception] = [b"1", DatabaseUnavailable("away"), b"2"]
     topic = Topic(lambda: _given(answers), every_s=0.01, log=lambda _: None)
     heard = []
@@ -355,7 +355,7 @@ async def test_a_topic_tells_of_trouble_and_goes_on() -> None:
     assert heard[-1] == b"event: state\ndata: 2\n\n"
 
 
-async def test_a_fault_of_ours_is_told_logged_once_and_the_looks_go_on() -> None:
+async def test_a_fault_of_ours_is_reported_and_logged_once_and_the_looks_continue() -> None:
     answers: list[bytes | Exception] = [b"1", KeyError("ours"), KeyError("ours"), b"2"]
     log: list[Reason] = []
     topic = Topic(lambda: _given(answers), every_s=0.01, log=log.append)
@@ -396,7 +396,7 @@ async def test_a_look_that_does_not_hear_that_it_is_to_end_is_the_last() -> None
     assert looks == 1
 
 
-async def test_the_stream_revoker_goes_on_after_a_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_stream_revoker_continues_after_a_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairpost.api.live.REVOKED_EVERY_S", 0.01)
     answers: list[bytes | Exception] = [b"", KeyError("ours"), b""]
     log: list[Reason] = []

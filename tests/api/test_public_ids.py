@@ -286,7 +286,7 @@ async def test_an_email_follows_another_by_its_public_id(api: Api, client: httpx
     assert "'follows'" in told.pop()[1]
 
 
-async def test_a_campaigns_key_is_told_and_found_in_its_public_form_alone(api: Api, ids: PublicIds) -> None:
+async def test_a_campaigns_key_is_reported_and_found_in_its_public_form_alone(api: Api, ids: PublicIds) -> None:
     here = (await settle_in(api.store)).a
     sql = "SELECT q.id, q.idempotency_key FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.idempotency_key IS NOT NULL"
     row = (await api.store.fetch(sql, here.campaigns["spring"]))[0]

@@ -120,7 +120,7 @@ async def wired(regions: Regions, proxies: dict[str, Proxy]) -> AsyncIterator[Wo
         yield world
 
 
-# ── a region's data stays in it ────────────────────────────────────────────────────────────────────────
+# ── a region's data stays in it ───────────────────────────────────────────────────────────────────────────
 
 
 async def live(world: World, region: str, word: str) -> None:
@@ -196,7 +196,7 @@ async def test_no_other_wire_carries_a_word_of_it(wired: World, proxies: dict[st
         assert not proxies[other].seen(word.encode().hex().encode()), other
 
 
-# ── access ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── access ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_each_key_opens_its_own_region_and_a_forged_name_opens_nothing(world: World) -> None:
@@ -351,7 +351,7 @@ async def test_names_of_workspaces_are_unique_over_regions(world: World) -> None
         assert placed == [("acme-ap", "ap"), ("acme-eu", "eu"), ("acme-us", "us"), ("other", "ap")]
 
 
-# ── a region that fails ────────────────────────────────────────────────────────────────────────────────
+# ── a region that fails ───────────────────────────────────────────────────────────────────────────────────
 
 
 def is_unavailable(answer: httpx.Response) -> bool:

@@ -84,7 +84,7 @@ async def test_a_wrong_one_names_the_field(client: httpx.AsyncClient) -> None:
     assert (await client.get("/v1/schedule")).json()["data"]["is_set"] is False
 
 
-async def test_a_window_with_no_valid_day_is_told_at_once(client: httpx.AsyncClient) -> None:
+async def test_a_window_with_no_valid_day_is_reported_at_once(client: httpx.AsyncClient) -> None:
     with clock.stopped_at(MONDAY):
         mondays = [f"2030-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 29)]
         shut = {"days": [1], "start": "09:00", "end": "10:00", "holidays": mondays}

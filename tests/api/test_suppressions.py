@@ -85,7 +85,7 @@ async def test_an_invalid_field_is_named(client: httpx.AsyncClient) -> None:
     assert (await client.get("/v1/suppressions")).json()["data"]["items"] == []
 
 
-async def test_the_list_of_everybody_and_those_of_others_are_out_of_reach(api: Api, client: httpx.AsyncClient) -> None:
+async def test_the_list_of_everyone_and_those_of_others_are_out_of_reach(api: Api, client: httpx.AsyncClient) -> None:
     await api.workspace("other", domains=[])
     await api.store.suppress("*", "all@example.com", reason="the operator's")
     await api.store.suppress("other", "ann@example.com", reason="theirs")

@@ -238,7 +238,7 @@ async def test_taking_it_back_lifts_no_bounce_and_no_complaint(campaign: Campaig
         assert await campaign.kinds() != []
 
 
-async def test_a_link_that_was_changed_does_nothing_and_tells_nothing(campaign: Campaign) -> None:
+async def test_a_link_that_was_changed_does_nothing_and_shows_nothing(campaign: Campaign) -> None:
     await campaign.launch()
     ann, bob = await campaign.path(), await campaign.path("bob@there.test")
     await campaign.api.workspace("other")

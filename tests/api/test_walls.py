@@ -411,7 +411,7 @@ async def test_functions_with_their_owners_rights_do_nothing_to_another_workspac
     assert [row for row in new["queue"] if f"{B}/" in row or "@house" in row] == []
 
 
-async def test_nothing_may_be_called_or_read_by_everybody(store: Store) -> None:
+async def test_nothing_may_be_called_or_read_by_everyone(store: Store) -> None:
     public = await store.fetch(
         """SELECT p.oid::regprocedure::text FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g
            WHERE p.pronamespace = 'fairpost'::regnamespace AND g.grantee = 0

@@ -182,7 +182,7 @@ async def test_a_changed_password_ends_links_that_were_given_out(desk: Desk) -> 
     assert await desk.offered_to(offered.token, now=T0) is None
 
 
-# ── change and disable ─────────────────────────────────────────────────────────────────────────────────
+# ── change and disable ────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_the_last_admin_cannot_be_disabled(desk: Desk) -> None:
@@ -254,7 +254,7 @@ async def test_workspaces_see_their_own_members(desk: Desk) -> None:
     assert found.role is Role.MANAGER
 
 
-# ── the first admin ────────────────────────────────────────────────────────────────────────────────────
+# ── the first admin ───────────────────────────────────────────────────────────────────────────────────────
 
 
 async def setup_token(desk: Desk) -> str:

@@ -102,7 +102,7 @@ async def test_the_code_is_sent_by_the_engine_like_any_other_e_mail(desk: Desk) 
     assert f"    {code}\n" in body
 
 
-# ── wrong input ────────────────────────────────────────────────────────────────────────────────────────
+# ── wrong input ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_unknown_wrong_disabled_and_not_yet_come_get_one_answer_for_one_piece_of_work(
@@ -159,7 +159,7 @@ class Crowded(PasswordHasher):
         return super().verify(*given, **more)
 
 
-async def test_at_most_two_passwords_are_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_at_most_two_passwords_are_checked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     crowded = Crowded()
     monkeypatch.setattr(passwords, "HASHER", crowded)
     kept = crowded.hash(PASSWORD)
@@ -176,7 +176,7 @@ async def test_the_queue_for_password_checks_is_bounded(desk: Desk, monkeypatch:
     assert await desk.store.value("SELECT count(*) FROM fairpost.sign_in_attempts") == 0
 
 
-async def test_a_wrong_code_is_told_with_the_tries_that_are_left(desk: Desk) -> None:
+async def test_a_wrong_code_gets_an_error_with_the_tries_that_are_left(desk: Desk) -> None:
     await desk.admin()
     secret, code = await desk.begun()
     for left in (4, 3, 2, 1, 0):
@@ -281,7 +281,7 @@ async def test_a_change_during_the_password_check_counts(
     assert await desk.emails() == []
 
 
-# ── another code ───────────────────────────────────────────────────────────────────────────────────────
+# ── another code ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def resend(desk: Desk, secret: str, **options: object) -> SignInBegun | Refused:
@@ -357,7 +357,7 @@ async def test_an_expired_sign_in_gets_no_new_code(desk: Desk, ended: str) -> No
     assert await resend(desk, secret, now=now) == signing_in.EXPIRED
 
 
-# ── a code created on the server ───────────────────────────────────────────────────────────────────────
+# ── a code created on the server ──────────────────────────────────────────────────────────────────────────
 
 
 async def local(desk: Desk, person_id: object, **options: object) -> LocalCode | None:

@@ -1,6 +1,6 @@
 """Takes the pictures in docs/screenshots/: every page on a desktop and a phone, light, and some of them dark.
 
-make screenshots [ARGS='campaign now']
+    make screenshots [ARGS='campaign now']
 
 It uses a temporary service with demonstration data. To add a picture, add a line to SHOTS.
 """

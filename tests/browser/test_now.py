@@ -86,7 +86,7 @@ _A_DAY = """
     FROM generate_series(1, 23) h"""
 
 
-async def test_everything_is_paused_and_goes_on_from_the_page(api: Api, page: Page) -> None:
+async def test_everything_is_paused_and_continues_from_the_page(api: Api, page: Page) -> None:
     await signed_in(page, api.store, await add_admin(api.store))
     await page.goto("/")
     await page.get_by_role("button", name="Pause everything").click()

@@ -391,7 +391,7 @@ async def test_a_password_is_changed_and_a_session_ended(api: Api, page: Page, b
     await expect(entry(page, "New password")).to_have_value("")
 
 
-# ── permissions ────────────────────────────────────────────────────────────────────────────────────────
+# ── permissions ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_viewer_looks_and_changes_nothing(api: Api, page: Page) -> None:

@@ -209,7 +209,7 @@ async def test_ac6_window_gap_quota_and_ramp_up_together(world: World) -> None:
     assert (await world.again(campaign)).state is CampaignState.COMPLETED
 
 
-# ── the edge cases of specification E ──────────────────────────────────────────────────────────────────
+# ── the edge cases of specification E ─────────────────────────────────────────────────────────────────────
 
 
 async def test_edge_1_the_same_person_on_two_lists_gets_it_once(world: World) -> None:
@@ -318,7 +318,7 @@ async def test_edge_8_a_window_without_a_day_is_a_clear_error(world: World) -> N
     assert not (await schedules.schedule_of(world.store, WORKSPACE)).is_stored
 
 
-# ── the timelines of specification C ───────────────────────────────────────────────────────────────────
+# ── the timelines of specification C ──────────────────────────────────────────────────────────────────────
 
 
 def by_hour(world: World, account: str | None = None) -> dict[int, int]:

@@ -126,7 +126,7 @@ def told(before: CampaignFile | None, after: CampaignFile) -> list[str]:
     return list(in_lines(diff(before, after)))
 
 
-# ── write and read ─────────────────────────────────────────────────────────────────────────────────────
+# ── write and read ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @given(campaigns())
@@ -299,7 +299,7 @@ def test_a_file_without_a_schedule_leaves_that_of_the_workspace() -> None:
     assert diff(campaign(schedule=Schedule(quota=Quota(daily_max=5))), campaign()) == ()
 
 
-def test_a_schedule_is_told_field_by_field() -> None:
+def test_a_schedule_is_reported_field_by_field() -> None:
     window = SendingWindow(timezone="UTC", days=frozenset({1, 2}), start=time(22), end=time())
     before = Schedule(window=window, quota=Quota(daily_max=5))
     after = Schedule(

@@ -52,7 +52,7 @@ def schedule(lines: str) -> Schedule | None:
     return read(f"{TOP}[schedule]\n{lines}\n{STEP}").schedule
 
 
-# ── content ────────────────────────────────────────────────────────────────────────────────────────────
+# ── content ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_least_that_a_file_can_say() -> None:
@@ -159,7 +159,7 @@ def test_a_template_may_lie_anywhere(tmp_path: Path) -> None:
         assert read(TOP + step, tmp_path / "campaigns").steps[0].content == CONTENT
 
 
-# ── errors ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── errors ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def tells(problem: str, *facts: str) -> bool:
@@ -405,7 +405,7 @@ def test_steps_have_a_limit() -> None:
     assert tells(problem, "step", f"{STEPS_MAX}", "201")
 
 
-def test_every_part_of_a_template_is_looked_at() -> None:
+def test_every_part_of_a_template_is_checked() -> None:
     bad = "{{ x"
     found = problems(f'{TOP}[[step]]\nsubject = "{bad}"\ntext = "{bad}"\nhtml = "{bad}"')
     assert len(found) == 3
@@ -477,7 +477,7 @@ def written(folder: Path, data: bytes | str) -> Path:
     return path
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist(tmp_path: Path) -> None:
     assert "No such file or directory" in refusal(tmp_path / "spring.toml")
 
 
@@ -523,7 +523,7 @@ def test_utf_16_is_recognized(tmp_path: Path, encoding: str) -> None:
     assert "UTF-8" in told
 
 
-def test_latin_1_is_told_with_its_line(tmp_path: Path) -> None:
+def test_latin_1_is_reported_with_its_line(tmp_path: Path) -> None:
     data = f'{TOP}user = "Zoë"\n{STEP}'.encode("latin-1")
     told = refusal(written(tmp_path, data))
     assert missing(told, "UTF-8", "line 3", "0xeb") == []
@@ -569,7 +569,7 @@ def test_a_pipe_is_no_template(tmp_path: Path) -> None:
     assert problem.startswith('step 1: text_file "hello.txt"')
 
 
-# ── arbitrary input ────────────────────────────────────────────────────────────────────────────────────
+# ── arbitrary input ───────────────────────────────────────────────────────────────────────────────────────
 
 SCALARS = st.one_of(
     st.sampled_from(
@@ -591,7 +591,7 @@ def test_any_input_is_parsed_or_refused_with_a_message(tables: list[tuple[str, l
         assert 0 < len(error.problems) == len(str(error).splitlines())  # noqa: PT017 - it need not be raised
 
 
-# ── the docs page ──────────────────────────────────────────────────────────────────────────────────────
+# ── the docs page ─────────────────────────────────────────────────────────────────────────────────────────
 
 SECTIONS = {"": "## The campaign\n", "schedule": "## Schedule\n", "step": "## Steps\n"}
 
@@ -616,7 +616,7 @@ def test_the_example_of_the_page_can_be_read(tmp_path: Path) -> None:
     assert campaign.schedule is not None
 
 
-def test_the_page_shows_problems_as_they_are_told() -> None:
+def test_the_page_shows_problems_as_they_are_reported() -> None:
     block = PAGE.partition("\n\n```\n")[2].partition("```\n")[0]
     found = problems(
         f'{TOP}gap = "90-30"\n[schedule]\ntimezome = "UTC"\n{STEP}'

@@ -51,7 +51,7 @@ async def test_a_file_that_cannot_be_applied_changes_nothing(world: World) -> No
     assert await templates.sequences(world.store, WORKSPACE) == []
 
 
-async def test_a_campaigns_own_sequence_never_replaces_one_made_by_hand(world: World) -> None:
+async def test_a_campaigns_own_sequence_never_replaces_one_made_manually(world: World) -> None:
     await world.add_people(2)
     await world.draft("spring", sequence="spring", delays=(timedelta(days=3),))
     await world.store.value("DELETE FROM fairpost.campaigns")

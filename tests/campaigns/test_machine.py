@@ -373,7 +373,7 @@ class CampaignMachine(RuleBasedStateMachine):
         if rows:
             self.run(campaigns.retry(self.store, [rows[pick % len(rows)]["id"]]))
 
-    # ── time, and the orchestrator ─────────────────────────────────────────────────────────────────────
+    # ── time, and the orchestrator ────────────────────────────────────────────────────────────────────────
 
     @rule(by=st.sampled_from([SECOND, 2 * SECOND, 31 * SECOND, 61 * SECOND, 2 * MINUTE, HOUR, 7 * HOUR, DAY, 3 * DAY]))
     def time_passes(self, by: timedelta) -> None:
@@ -390,7 +390,7 @@ class CampaignMachine(RuleBasedStateMachine):
         self.run(self.watch.step())
         self._judge_waiting()
 
-    # ── invariants ─────────────────────────────────────────────────────────────────────────────────────
+    # ── invariants ────────────────────────────────────────────────────────────────────────────────────────
 
     def _emails(self) -> list[Any]:
         found: list[Any] = self.run(self.store.fetch(EMAILS))
@@ -490,7 +490,7 @@ class CampaignMachine(RuleBasedStateMachine):
         if hasattr(self, "server"):
             assert self.run(broken_promises(self.store)) == {}
 
-    # ── the end ────────────────────────────────────────────────────────────────────────────────────────
+    # ── the end ───────────────────────────────────────────────────────────────────────────────────────────
 
     def teardown(self) -> None:
         if not hasattr(self, "server"):

@@ -48,7 +48,7 @@ def complete(n: int, steps: int = 1) -> dict[tuple[str, int], int]:
     return {(f"p{i}@there.test", step): 1 for i in range(n) for step in range(1, steps + 1)}
 
 
-# ── interruptions ──────────────────────────────────────────────────────────────────────────────────────
+# ── interruptions ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("point", ["after_launch", "after_plan"])
@@ -136,7 +136,7 @@ async def test_a_schedule_that_was_written_and_never_worked_out_is_by_the_next_e
     assert len(world.post.sent) == 5
 
 
-# ── concurrency ────────────────────────────────────────────────────────────────────────────────────────
+# ── concurrency ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def planners(url: str, ids: Sequence[int], *, each: int, most: int) -> list[Planned]:
@@ -227,7 +227,7 @@ async def test_a_quota_holds_when_many_accounts_begin_at_the_same_instant(world:
 # ── paused and started again ─────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_paused_in_the_middle_it_stops_and_goes_on_when_resumed(world: World, url: str) -> None:
+async def test_paused_in_the_middle_it_stops_and_continues_when_resumed(world: World, url: str) -> None:
     await world.add_accounts("anna")
     await world.add_people(3000)
     campaign = await launched(world)

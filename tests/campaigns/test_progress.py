@@ -178,7 +178,7 @@ async def test_the_cause_of_waiting_is_worded_as_elsewhere(world: World) -> None
 # ── totals ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_no_count_misses_or_doubles_an_email_that_moves_meanwhile(world: World) -> None:
+async def test_no_count_misses_or_doubles_an_email_that_moves_in_the_meantime(world: World) -> None:
     people = 240
     campaign = await launched(world, people)
     is_done = False
@@ -254,7 +254,7 @@ async def test_a_retry_continues_the_progress(world: World) -> None:
     assert ended.points == again.points[: len(ended.points)]
 
 
-# ── limits ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── limits ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_long_progress_is_thinned_evenly(world: World) -> None:

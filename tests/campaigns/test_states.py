@@ -89,7 +89,7 @@ def once(n: int, *, steps: int = 1) -> dict[str, int]:
     return {f"p{i}@there.test": steps for i in range(n)}
 
 
-# ── every transition of a campaign ─────────────────────────────────────────────────────────────────────
+# ── every transition of a campaign ────────────────────────────────────────────────────────────────────────
 
 
 async def in_state(world: World, state: CampaignState, name: str) -> Campaign:
@@ -236,7 +236,7 @@ async def test_pausing_and_resuming_while_many_send_repeats_nothing_and_skips_no
     assert (await world.again(campaign)).state is CampaignState.COMPLETED
 
 
-async def test_a_sequence_paused_between_steps_goes_on_where_it_was(world: World) -> None:
+async def test_a_sequence_paused_between_steps_continues_where_it_was(world: World) -> None:
     await world.add_accounts("anna", "bert")
     await world.add_people(6)
     campaign = await world.draft(delays=(DAY, DAY))
@@ -395,7 +395,7 @@ async def test_held_mail_of_a_completed_campaign_can_be_cancelled(world: World) 
 # ── failed ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_campaign_without_an_account_fails_says_why_and_goes_on_when_there_is_one(world: World) -> None:
+async def test_a_campaign_without_an_account_fails_says_why_and_continues_when_there_is_one(world: World) -> None:
     await world.add_accounts("anna")
     await world.add_people(8)
     campaign = await world.draft(delays=(DAY,))
@@ -504,7 +504,7 @@ async def test_a_first_step_in_doubt_that_was_not_sent(world: World, decision: s
     assert (over.state, over.reason) == (CampaignState.COMPLETED, None)
 
 
-# ── retry ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── retry ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("answer", [BAD_MESSAGE, NO_SUCH_USER])
@@ -577,7 +577,7 @@ async def test_a_follow_up_whose_account_was_removed_is_not_left_waiting_for_it(
     assert (await states(world))[P0, 2] != "waiting", "it will never be sent, but no state says so"
 
 
-# ── people who get no more mail ────────────────────────────────────────────────────────────────────────
+# ── people who get no more mail ───────────────────────────────────────────────────────────────────────────
 
 
 WAYS = ("stop", "bounce", "remove", "everywhere", "unsubscribe", "complaint", "manual")
@@ -684,7 +684,7 @@ async def test_stopping_in_one_campaign_leaves_the_other_alone(world: World) -> 
     assert Counter(each.email.content.text for each in world.post.sent) == {"Hello Ann0 1": 2, "Hello Ann0 2": 1}
 
 
-# ── paused people ──────────────────────────────────────────────────────────────────────────────────────
+# ── paused people ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("sent_before", [0, 1, 2])
@@ -824,7 +824,7 @@ async def test_a_claimed_email_is_not_sent_if_its_prospect_is_removed(world: Wor
     assert (await world.again(campaign)).state is CampaignState.COMPLETED
 
 
-# ── checks before a launch ─────────────────────────────────────────────────────────────────────────────
+# ── checks before a launch ────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_missing_field_stops_the_launch_and_is_named(world: World) -> None:
@@ -942,7 +942,7 @@ async def test_ids_of_campaigns_are_never_used_again(world: World) -> None:
     assert await campaigns.remove_draft(world.store, one) is False
 
 
-# ── concurrency ────────────────────────────────────────────────────────────────────────────────────────
+# ── concurrency ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_pause_a_begin_and_an_outcome_do_not_wait_for_each_other_in_a_circle(world: World, url: str) -> None:
@@ -987,7 +987,7 @@ async def test_a_pause_a_begin_and_an_outcome_do_not_wait_for_each_other_in_a_ci
     await world.store.drop_lease(lease)
 
 
-async def test_people_are_stopped_paused_and_suppressed_while_everybody_sends(world: World, url: str) -> None:
+async def test_people_are_stopped_paused_and_suppressed_while_everyone_sends(world: World, url: str) -> None:
     """There are no deadlocks, and the counts agree."""
     names = ("anna", "bert", "carl")
     await world.add_accounts(*names, limits=QUICK)

@@ -89,7 +89,7 @@ async def test_a_draft_is_previewed_with_the_subject_it_will_have(world: World) 
     assert [each.leaves_thread for each in shown] == [False, False, True, False, True]
 
 
-async def test_a_first_subject_that_changes_is_everybodys(world: World) -> None:
+async def test_a_first_subject_that_changes_is_everyones(world: World) -> None:
     await prepared(world)
     changed = replace(read(FILE.replace("Hello {{ first_name }}", "Welcome")), lists=("people",))
     lists = [row["name"] for row in await world.store.fetch("SELECT name FROM fairpost.lists")]

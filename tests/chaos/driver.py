@@ -144,7 +144,7 @@ class World:
         self.dice = random.Random(self.seed)
         self._round: list[str] = []
 
-    # ── ── set-up ─────────────────────────────────────────────────────────────────────────────────────────
+    # ── set-up ────────────────────────────────────────────────────────────────────────────────────────────
 
     @classmethod
     @asynccontextmanager
@@ -179,7 +179,7 @@ class World:
         await until(engine.is_ready, "an engine is ready")
         return engine
 
-    # ── ── the database, which may be down for a moment ───────────────────────────────────────────────────
+    # ── the database, which may be down for a moment ──────────────────────────────────────────────────────
 
     async def patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         deadline_s = clock.monotonic() + STUCK_S
@@ -241,7 +241,7 @@ class World:
             await self.hasten()
             await asyncio.sleep(0.2)
 
-    # ── ── actions ────────────────────────────────────────────────────────────────────────────────────────
+    # ── actions ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def do_something(self) -> None:
         if not self._round:

@@ -282,7 +282,7 @@ async def test_after_a_restart_each_worker_takes_up_what_it_held(
 # ── another server ────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_synchronous_standby_goes_on_where_the_primary_was_killed(tmp_path: Path, figures: Figures) -> None:
+async def test_a_synchronous_standby_continues_where_the_primary_was_killed(tmp_path: Path, figures: Figures) -> None:
     async with Clusters.made(tmp_path, is_synchronous=True) as clusters, world_on(clusters.door.url, tmp_path) as world:
         await world.start_engine(*LONG_LEASES)
         await all_drive(world)
@@ -423,7 +423,7 @@ async def test_a_pooler_that_leads_to_another_server_hides_nothing(
             engine.end()
 
 
-# ── ── two machines ───────────────────────────────────────────────────────────────────────────────────────
+# ── two machines ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def name_of(engine: Engine) -> str:

@@ -189,7 +189,7 @@ async def test_a_process_of_several_accounts_killed_here_repeats_nothing(
 
 
 @pytest.mark.slow
-async def test_an_engine_goes_on_by_itself_after_a_worker_was_killed(
+async def test_an_engine_continues_without_help_after_a_worker_was_killed(
     url: str, store: Store, recorder: Recorder, tmp_path: Path
 ) -> None:
     point, death = "after_send", POINTS["after_send"]

@@ -119,7 +119,7 @@ async def test_one_that_asks_google_about_an_e_mail_in_doubt_may_be_killed_as_we
 
 
 @pytest.mark.slow
-async def test_an_engine_goes_on_by_itself_after_a_worker_was_killed(
+async def test_an_engine_continues_without_help_after_a_worker_was_killed(
     url: str, store: Store, google: GmailEmulator, account: AccountId, tmp_path: Path
 ) -> None:
     file = tmp_path / "alive"

@@ -72,7 +72,7 @@ def orchestrator(url: str) -> Orchestrating:
     return Orchestrating(url)
 
 
-# ── ── the progress of campaigns ──────────────────────────────────────────────────────────────────────────
+# ── the progress of campaigns ─────────────────────────────────────────────────────────────────────────────
 
 
 class Progress:

@@ -119,7 +119,7 @@ async def added_key(store: Store) -> str:
     return text
 
 
-# ── ── the requests ───────────────────────────────────────────────────────────────────────────────────────
+# ── the requests ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def a_launch(place: Place, name: str) -> Asked:
@@ -310,7 +310,7 @@ async def test_killed_in_the_middle_of_a_request_all_is_done_or_nothing_and_aski
             await die(place, number, deed, point)
 
 
-# ── ── the same actions on the command line ───────────────────────────────────────────────────────────────
+# ── the same actions on the command line ──────────────────────────────────────────────────────────────────
 
 
 async def test_a_command_killed_while_it_empties_the_inbox_leaves_all_mails_or_none(

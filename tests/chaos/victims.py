@@ -105,7 +105,7 @@ def work(arguments: Sequence[str], environment: Mapping[str, str], log: Path) ->
     main()
 
 
-# ── ── a worker, as in an engine ──────────────────────────────────────────────────────────────────────────
+# ── a worker, as in an engine ─────────────────────────────────────────────────────────────────────────────
 
 
 def drive(url: str, account_id: AccountId, home: Path, point: str) -> None:
@@ -261,7 +261,7 @@ async def _take(store: Store, transport: PipeTransport, account_id: AccountId) -
     return runner
 
 
-# ── ── what an engine does besides sending ────────────────────────────────────────────────────────────────
+# ── what an engine does besides sending ───────────────────────────────────────────────────────────────────
 
 
 def look(url: str, part: Part, moment: datetime, point: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Ticks are round, cover what is drawn and stand apart; places keep the order of values; peaks are not thinned away."""
+"""Ticks are round, enclose the values and do not overlap; positions keep the order of values; peaks are kept."""
 
 import math
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ def test_the_ticks_of_the_y_axis_are_around_all_values(found: list[float], unit:
     assert ticks[0].value <= low + slack
     assert ticks[-1].value >= high - slack
     assert 2 <= len(ticks) <= max(3, most)
-    assert len({tick.words for tick in ticks}) == len(ticks), "no two say the same"
+    assert len({tick.words for tick in ticks}) == len(ticks), "all labels are different"
 
 
 @given(values, values, units, st.integers(120, 1_200))

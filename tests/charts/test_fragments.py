@@ -1,4 +1,4 @@
-"""Whatever is drawn: it is XML, it runs and styles nothing, it says in words what it shows, and it stays small."""
+"""Every chart is valid XML, has no scripts or styles, describes itself in words, and stays small."""
 
 import math
 import re

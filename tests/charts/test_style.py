@@ -1,4 +1,4 @@
-"""The colours: each can be read on its paper, light or dark, and every class that is drawn is one that is described."""
+"""The colours are readable in light and dark mode, and every class in use is documented."""
 
 import re
 
@@ -16,7 +16,7 @@ def colours(css: str) -> dict[str, str]:
 
 
 def rgb(colour: str) -> list[float]:
-    """Linear light, by WCAG."""
+    """Returns linear light, by WCAG."""
     digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
     channels = [int(digits[n : n + 2], 16) / 255 for n in (0, 2, 4)]
     return [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in channels]
@@ -32,7 +32,8 @@ def contrast(one: str, other: str) -> float:
 
 
 def seen_without_green(colour: str) -> tuple[float, float]:
-    """Lightness, and blue against yellow: what is left in deuteranopia (by Viénot, Brettel and Mollon)."""
+    """Returns lightness, and blue against yellow, which is what remains in deuteranopia (by Viénot, Brettel and
+    Mollon)."""
     red, green, blue = rgb(colour)
     yellow = 0.29275 * red + 0.70725 * green
     bluish = -0.02234 * red + 0.02234 * green + blue

@@ -61,7 +61,7 @@ def token_file(google: GmailEmulator, tmp_path: Path) -> Path:
     return path
 
 
-# ── ── reading the key ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── reading the key ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_key_is_sealed_and_never_shown(cli: Cli, db: "psycopg.Connection[Any]", key_file: Path) -> None:

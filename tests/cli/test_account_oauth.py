@@ -57,7 +57,7 @@ def oauth(cli: Cli) -> dict[str, Any]:
     return {name: value for name, value in server(cli)["oauth"].items() if value is not None}
 
 
-# ── ── options ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── options ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_microsoft_application_has_its_secret_sealed(given: Cli, db: "psycopg.Connection[Any]") -> None:
@@ -139,7 +139,7 @@ def test_clear_text_is_allowed_to_this_very_machine(cli: Cli, key_path: Path) ->
     cli.ok(*ADD, "--smtp", "smtp://127.0.0.1:2525?tls=none", "--oauth", "google", "--key-file", key_path)
 
 
-# ── ── changes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_new_secret_of_an_application_replaces_the_old_one(given: Cli, db: "psycopg.Connection[Any]") -> None:
@@ -232,7 +232,7 @@ def test_an_account_of_googles_is_verified(cli: Cli, certificates: Certificates,
     assert any(command.startswith("AUTH XOAUTH2 ") for command in script.commands)
 
 
-def test_missing_delegation_is_told_after_the_steps_that_are_fine(
+def test_missing_delegation_is_reported_after_the_steps_that_are_fine(
     cli: Cli, certificates: Certificates, tmp_path: Path
 ) -> None:
     key = tmp_path / "key.json"
@@ -285,7 +285,7 @@ def test_a_mailbox_that_takes_no_token_is_told_how_to_open_it(
     assert "token-1" not in said
 
 
-def test_a_server_that_knows_no_tokens_is_told(cli: Cli, certificates: Certificates, tmp_path: Path) -> None:
+def test_a_server_that_knows_no_tokens_is_reported(cli: Cli, certificates: Certificates, tmp_path: Path) -> None:
     key = tmp_path / "key.json"
     with token_serving(google()) as tokens, serving(script_under(certificates)) as port:
         key.write_text(key_file(tokens.url))

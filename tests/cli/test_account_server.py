@@ -89,7 +89,7 @@ def script_under(certificates: Certificates, **given: Any) -> Script:
     return Script(features=("STARTTLS", "AUTH PLAIN"), tls=context, **given)
 
 
-# ── ── reading the password ──────────────────────────────────────────────────────────────────────────────────────────
+# ── reading the password ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_password_comes_in_the_url(cli: Cli, db: "psycopg.Connection[Any]") -> None:
@@ -166,7 +166,7 @@ def test_a_name_that_is_taken_keeps_its_password(cli: Cli, db: "psycopg.Connecti
     assert opened(cli, db) == "first"
 
 
-# ── ── changes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_new_password_replaces_the_old_one_alone(cli: Cli, db: "psycopg.Connection[Any]") -> None:
@@ -209,7 +209,7 @@ def test_a_password_without_a_user_is_of_no_use(cli: Cli) -> None:
     assert "fairpost account set sales --smtp smtp+starttls://USER@HOST --ask-password" in error
 
 
-# ── ── it is never printed ───────────────────────────────────────────────────────────────────────────────────────────
+# ── it is never printed ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_no_command_prints_a_password_or_a_key(cli: Cli, db: "psycopg.Connection[Any]", password_file: Path) -> None:

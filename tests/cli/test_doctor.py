@@ -73,7 +73,7 @@ BAD = {
 
 
 @pytest.mark.slow
-def test_a_fresh_server_has_no_problem_and_a_badly_set_one_is_told_in_every_point() -> None:
+def test_a_fresh_server_has_no_problem_and_a_badly_set_one_is_reported_in_every_point() -> None:
     with new_home() as home:
         home.chmod(0o700)
         cli = Cli({"FAIRPOST_HOME": str(home)})
@@ -141,7 +141,7 @@ def test_a_database_that_does_not_answer_is_a_problem_and_no_traceback(cli: Cli)
     assert "secret" not in found["text"]
 
 
-def test_a_schema_that_is_not_there_or_out_of_reach_is_a_problem(blank_url: str, url: str) -> None:
+def test_a_schema_that_does_not_exist_or_out_of_reach_is_a_problem(blank_url: str, url: str) -> None:
     assert examined(Cli({"FAIRPOST_DATABASE_URL": blank_url}))["schema"]["then"] == "fairpost db migrate"
     with psycopg.connect(url, autocommit=True) as conn:
         conn.execute("CREATE ROLE stranger LOGIN")
@@ -186,7 +186,7 @@ def test_a_transaction_that_stays_open_is_found_with_its_process(cli: Cli, url: 
     assert f"pg_terminate_backend({pid})" in found.then
 
 
-def test_a_pause_a_redirect_and_an_open_home_are_told(cli: Cli, tmp_path: Path) -> None:
+def test_a_pause_a_redirect_and_an_open_home_are_reported(cli: Cli, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     home.chmod(0o777)
@@ -197,7 +197,7 @@ def test_a_pause_a_redirect_and_an_open_home_are_told(cli: Cli, tmp_path: Path) 
     assert checks["home"]["then"] == f"chmod go-w {home}"
 
 
-def test_a_key_that_others_can_read_and_one_that_is_missing_are_told(cli: Cli, tmp_path: Path, db: Db) -> None:
+def test_a_key_that_others_can_read_and_one_that_is_missing_are_reported(cli: Cli, tmp_path: Path, db: Db) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     (home / "secret.key").write_text("00" * 32)
@@ -214,7 +214,7 @@ def test_a_key_that_others_can_read_and_one_that_is_missing_are_told(cli: Cli, t
     assert (passwords["grade"], "sales" in passwords["text"]) == ("problem", True)
 
 
-def test_a_restored_database_is_told_before_any_engine_starts(cli: Cli, db: Db) -> None:
+def test_a_restored_database_is_reported_before_any_engine_starts(cli: Cli, db: Db) -> None:
     db.execute("SELECT fairpost.remember_identity(NULL)")
     assert grade(cli, "identity") == "ok"
     db.execute("UPDATE fairpost.identity SET system_identifier = 1")
@@ -223,7 +223,7 @@ def test_a_restored_database_is_told_before_any_engine_starts(cli: Cli, db: Db) 
     assert found["pause"]["grade"] == "ok", "it changes nothing"
 
 
-def test_a_settings_file_with_a_secret_that_everybody_can_read_is_a_note(cli: Cli, tmp_path: Path) -> None:
+def test_a_settings_file_with_a_secret_that_everyone_can_read_is_a_note(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "fairpost.toml"
     path.write_text(f'secret_key = "{"0" * 64}"')
     set_by_file = Cli({**cli.environment, "FAIRPOST_CONFIG": str(path)})

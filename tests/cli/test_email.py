@@ -356,7 +356,7 @@ def test_a_hold_on_any_name_of_an_e_mail_is_named(cli: Cli) -> None:
     assert [name for name in names if f" {' '.join(('fairpost release --workspace acme', *name))}\n" not in page] == []
 
 
-def test_a_hold_and_a_throttle_on_one_name_are_both_told(cli: Cli) -> None:
+def test_a_hold_and_a_throttle_on_one_name_are_reported(cli: Cli) -> None:
     id_ = send(cli, "--workspace", "acme", "--user", "ann")
     cli.ok("hold", "--workspace", "acme", "--user", "ann", "--reason", "unpaid")
     cli.ok("user", "throttle", "--workspace", "acme", "ann", "--reason", "a bought list")
@@ -408,7 +408,7 @@ def test_a_list_has_only_what_is_asked_for(cli: Cli) -> None:
         assert id_ not in cli.ok("email", "list", *options)
 
 
-def test_the_life_of_an_e_mail_is_told(cli: Cli, url: str) -> None:
+def test_the_timeline_of_an_e_mail_is_shown(cli: Cli, url: str) -> None:
     id_ = in_doubt(cli, url)
     assert missing(cli.ok("email", "show", id_), "--as sent", "--as failed", "--as resend") == []
     cli.ok("email", "resolve", id_, "--as", "failed")
@@ -416,7 +416,7 @@ def test_the_life_of_an_e_mail_is_told(cli: Cli, url: str) -> None:
     assert [moment["kind"] for moment in life["moments"]] == ["accepted", "begun", "ended", "decided", "failed"]
 
 
-def test_a_state_is_told_and_asked_for_in_the_words_of_sequences(cli: Cli, url: str) -> None:
+def test_a_state_is_shown_and_queried_in_the_terms_of_sequences(cli: Cli, url: str) -> None:
     new = send(cli, "--due-at", "2100-01-01T00:00:00Z")
     later = send(cli)
     deliver(url, TRY_LATER)

@@ -78,7 +78,7 @@ def test_the_doctor_knows_how_it_stands(cli: Cli) -> None:
     assert cli.json("account", "show", "env")["server"]["host"] == "other.test"
 
 
-def test_an_account_tells_where_it_comes_from_and_what_of_it_stays(cli: Cli, db: "psycopg.Connection[Any]") -> None:
+def test_an_account_shows_where_it_comes_from_and_what_of_it_stays(cli: Cli, db: "psycopg.Connection[Any]") -> None:
     start(cli, **SAID, **LOGIN)
     assert cli.json("account", "show", "env")["origin"] == "environment"
     assert "FAIRPOST_SMTP_" in cli.ok("account", "show", "env")

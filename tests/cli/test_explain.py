@@ -182,7 +182,7 @@ def test_options_stand_for_what_a_line_leaves_out() -> None:
         ({"code": 550, "channel": "pigeon"}, ("'pigeon'", "gmail")),
     ],
 )
-def test_a_bad_line_is_told_with_its_number_and_the_others_are_answered(bad: Any, facts: tuple[str, ...]) -> None:
+def test_a_bad_line_is_reported_with_its_number_and_the_others_are_answered(bad: Any, facts: tuple[str, ...]) -> None:
     result = stream({"code": 250}, bad, {"code": 250})
     assert result.exit_code == 1
     first, second, third = told(result)

@@ -89,5 +89,5 @@ def test_a_window_that_was_not_kept_says_why(cli: Cli) -> None:
     assert cli.wrong_errors((("fairness", "--window", window), ("1 to 24",)) for window in ("59m", "25h")) == []
 
 
-def test_a_window_that_is_none_is_told_at_once(bare: Cli) -> None:
+def test_a_window_that_is_none_is_reported_at_once(bare: Cli) -> None:
     assert missing(bare.error("fairness", "--window", "day", code=2), "'day'", "1h30m") == []

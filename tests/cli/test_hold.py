@@ -100,7 +100,7 @@ def test_a_suppressed_address_gets_nothing_until_it_is_taken_off_the_list(cli: C
     assert state(cli, id_) == "sent"
 
 
-def test_suppressions_are_listed_for_a_workspace_with_those_of_everybody(cli: Cli) -> None:
+def test_suppressions_are_listed_for_a_workspace_with_those_of_everyone(cli: Cli) -> None:
     cli.ok("suppress", "--reason", "r", "a@x.test", "--workspace", "acme")
     cli.ok("suppress", "add", "b@x.test", "--reason", "r", "--everywhere")
     cli.ok("suppress", "c@x.test", "--reason", "r")

@@ -113,7 +113,7 @@ def test_it_serves_until_sigint_even_when_nothing_reads_its_output(cli: Cli) -> 
     assert [mail["auth_user"] for mail in cli.json("inbox", "list")] == ["ann", None, None]
 
 
-def test_a_port_in_use_is_told_with_what_to_type(cli: Cli) -> None:
+def test_a_port_in_use_is_reported_with_what_to_type(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         error = cli.error("inbox", "serve", "--port", port)
@@ -244,7 +244,7 @@ def test_the_source_is_exactly_what_came(cli: Cli, url: str) -> None:
     assert result.stdout_bytes == raw
 
 
-def test_a_mail_that_is_not_there_is_told_with_what_to_type(cli: Cli) -> None:
+def test_a_mail_that_does_not_exist_is_reported_with_what_to_type(cli: Cli) -> None:
     for command in ("show", "source", "attachments", "delete", "check"):
         error = cli.error("inbox", command, "7")
         assert error.startswith("error: "), command

@@ -165,5 +165,5 @@ def test_an_address_in_use_says_what_to_type(cli: Cli) -> None:
     assert "fairpost metrics --listen" in said
 
 
-def test_an_address_that_is_none_is_told_at_once(cli: Cli) -> None:
+def test_an_address_that_is_none_is_reported_at_once(cli: Cli) -> None:
     assert "127.0.0.1:9464" in cli.error("metrics", "--listen", "9464", code=2)

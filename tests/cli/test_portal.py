@@ -124,7 +124,7 @@ def test_words_that_are_wrong_are_refused_with_their_place(cli: Cli, db: Db, tmp
     assert db.execute("SELECT count(*) FROM fairpost.portal_overrides").fetchone() == (0,)
 
 
-def test_words_that_the_files_do_not_bear_any_more_are_told(cli: Cli) -> None:
+def test_content_that_no_longer_fits_the_files_is_reported(cli: Cli) -> None:
     cli.ok("portal", "override", "hub", "tfa", "--workspace", "shop", "--subject", "Shop {{ code }} {{ place or 1 }}")
     own = Path(cli.environment["FAIRPOST_HOME"]) / "templates" / "hub" / "tfa"
     shutil.copytree(BUILT_IN / "hub" / "tfa", own)

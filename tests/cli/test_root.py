@@ -156,14 +156,14 @@ def test_an_error_is_red_on_a_terminal() -> None:
     assert result.stderr.startswith("\x1b[31merror:")
 
 
-def test_a_schema_that_is_not_there_names_the_command_that_lays_it(blank_url: str) -> None:
+def test_a_schema_that_does_not_exist_names_the_command_that_lays_it(blank_url: str) -> None:
     blank = Cli({"FAIRPOST_DATABASE_URL": blank_url})
     assert "fairpost db migrate" in blank.error("status")
     assert "0001 core" in blank.ok("db", "migrate")
     assert blank.json("status")["accounts"] == []
 
 
-def test_a_role_that_may_not_look_is_told_so(url: str) -> None:
+def test_a_role_that_may_not_look_gets_an_error(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as conn:
         conn.execute("CREATE ROLE stranger LOGIN")
         try:

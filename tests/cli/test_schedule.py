@@ -170,7 +170,7 @@ def test_there_is_an_end_to_holidays(cli: Cli, hands: ManualClock) -> None:
     assert len(show(cli)["window"]["holidays"]) == 1_000
 
 
-def test_one_that_has_closed_for_good_meanwhile_is_still_shown(cli: Cli, hands: ManualClock) -> None:
+def test_one_that_has_closed_for_good_in_the_meantime_is_still_shown(cli: Cli, hands: ManualClock) -> None:
     mondays = [MONDAY.date() + timedelta(weeks=n) for n in range(1, 60)]
     given = [word for day in mondays for word in ("--holiday", day.isoformat())]
     cli.ok("schedule", "set", "--days", "mon", *given)

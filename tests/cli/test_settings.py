@@ -7,7 +7,7 @@ from fairpost.settings import SETTINGS
 from tests.cli.conftest import Cli, missing
 
 
-def test_every_setting_is_told_with_its_value_and_where_it_comes_from(bare: Cli) -> None:
+def test_every_setting_is_reported_with_its_value_and_where_it_comes_from(bare: Cli) -> None:
     cli = Cli({**bare.environment, "FAIRPOST_MAX_QUEUE": "7", "SMTP_FAIR_QUEUE_ENABLED": "false"})
     told = {each["variable"]: each for each in cli.json("settings")}
     assert set(told) == {setting.variable for setting in SETTINGS}

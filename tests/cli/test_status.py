@@ -48,7 +48,7 @@ def test_an_empty_queue_with_an_account_has_nothing_to_explain(cli: Cli) -> None
     cli.ok("status")
 
 
-def test_waiting_mail_is_counted_before_and_after_the_tree_has_heard_of_it(cli: Cli, db: Db) -> None:
+def test_waiting_mail_is_counted_before_and_after_the_tree_has_learned_of_it(cli: Cli, db: Db) -> None:
     add_account(cli)
     for _ in range(3):
         send(cli)

@@ -63,7 +63,7 @@ def test_the_list_is_narrowed_down(cli: Cli) -> None:
         assert missing(cli.ok("suppress", "list", *options), *addresses) == []
 
 
-def test_show_tells_why_since_when_and_where(cli: Cli, db: Db) -> None:
+def test_show_says_why_since_when_and_where(cli: Cli, db: Db) -> None:
     cli.ok("suppress", "ann@x.test", "--reason", "unwanted", "--kind", "unsubscribe")
     cli.ok("suppress", "ann@x.test", "--reason", "spam trap", "--everywhere")
     soft_bounce(db, "Ann@x.test", 3, "acme")

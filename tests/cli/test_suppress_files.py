@@ -231,7 +231,7 @@ def test_an_empty_file_is_an_empty_list(cli: Cli, file: Path) -> None:
         assert cli.json("suppress", "import", file) == NOTHING
 
 
-def test_a_file_that_is_not_there_is_an_error(cli: Cli, file: Path, tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist_is_an_error(cli: Cli, file: Path, tmp_path: Path) -> None:
     for path, why in ((file, os.strerror(errno.ENOENT)), (tmp_path, os.strerror(errno.EISDIR))):
         assert missing(cli.error("suppress", "import", path), path, why) == []
 

@@ -31,7 +31,7 @@ def words(cli: Cli, name: str = "welcome", *arguments: str) -> tuple[str, str | 
 # ── set ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_new_one_tells_which_fields_it_needs(cli: Cli) -> None:
+def test_a_new_one_shows_which_fields_it_needs(cli: Cli) -> None:
     said = cli.ok("template", "set", "welcome", *SUBJECT, *TEXT)
     assert missing(said, "company", "first_name", "fairpost template preview welcome") == []
     again = cli.json("template", "set", "welcome", *SUBJECT, *TEXT)

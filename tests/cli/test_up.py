@@ -194,7 +194,7 @@ def test_it_sends_what_is_enqueued_while_it_runs(shown: Shown) -> None:
     assert [mail["subject"] for mail in shown.cli.json("inbox", "list", "--to", "you@example.com")] == ["Hello"]
 
 
-def test_its_database_killed_it_starts_another_and_goes_on(shown: Shown) -> None:
+def test_its_database_killed_it_starts_another_and_continues(shown: Shown) -> None:
     server = EmbeddedServer(shown.home)
     dead = server.status().pid
     assert dead is not None
@@ -207,7 +207,7 @@ def test_its_database_killed_it_starts_another_and_goes_on(shown: Shown) -> None
     assert shown.process.poll() is None
 
 
-def test_then_it_goes_on_quietly_and_there_is_something_to_see_of_everything(shown: Shown) -> None:
+def test_then_it_continues_quietly_and_there_is_something_to_see_of_everything(shown: Shown) -> None:
     said = read_until(shown.process, GOES_ON)
     assert "http://127.0.0.1:" in said.splitlines()[-1]
     with psycopg.connect(shown.cli.ok("db", "url").strip(), autocommit=True) as conn:

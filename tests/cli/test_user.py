@@ -318,7 +318,7 @@ def test_an_observed_throttle_is_listed_as_such(lenient: Cli, db: Db) -> None:
     assert "observed" in lenient.ok("user", "list", "--throttled")
 
 
-# ── ── throttle and unthrottle ───────────────────────────────────────────────────────────────────────────
+# ── throttle and unthrottle ──────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.usefixtures("sales")

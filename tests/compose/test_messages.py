@@ -256,7 +256,7 @@ def test_neither_text_nor_html_is_an_empty_text() -> None:
     assert message_of(content_of(text=None)).data.endswith(b"Content-Transfer-Encoding: 7bit\r\n\r\n")
 
 
-def test_images_for_an_html_that_is_not_there_are_attachments() -> None:
+def test_images_for_an_html_that_does_not_exist_are_attachments() -> None:
     (file,) = seen_by_rust(message_of(content_of(attachments=(PNG,))).data).files
     assert (file.disposition, file.content_id, file.data) == ("attachment", None, PNG.data)
 

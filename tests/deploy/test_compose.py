@@ -260,7 +260,7 @@ def test_the_example_has_every_setting_with_its_help_and_its_default(tmp_path: P
         assert setting.help in unwrapped
 
 
-# ── ── the docs page ─────────────────────────────────────────────────────────────────────────────────────
+# ── the docs page ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def commands_on(page: str) -> list[list[str]]:

@@ -219,7 +219,7 @@ def follow(managed: Managed, then: str, login: str = "fairpost_owner", database:
         managed.cli(login, database).ok("db", "migrate")
 
 
-def test_a_member_that_may_not_become_the_role_is_told_so(managed: Managed) -> None:
+def test_a_member_that_may_not_become_the_role_gets_an_error(managed: Managed) -> None:
     with psycopg.connect(managed.server_url) as conn:
         if conn.info.server_version < 160_000:
             pytest.skip("before PostgreSQL 16, each member may")

@@ -68,7 +68,7 @@ def test_a_unit_may_do_no_more_than_it_needs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LASTING)
-def test_a_unit_that_is_stopped_has_time_to_finish_and_is_told_once(name: str) -> None:
+def test_a_unit_that_is_stopped_has_time_to_finish_and_gets_one_signal(name: str) -> None:
     assert seconds(service(name)["TimeoutStopSec"][0]) > ENGINE_ENDS_WITHIN_S
     assert (service(name)["KillMode"], service(name)["KillSignal"]) == (["mixed"], ["SIGTERM"])
     assert service(name)["Restart"] == ["on-failure"]

@@ -2,8 +2,8 @@
 
 english.json has the count of each file that still contains some. It may only shrink:
 
-python -m tests.docs.english lowers the counts to the current ones; python -m tests.docs.english --show lists every
-place.
+    python -m tests.docs.english            lower the counts to the current ones
+    python -m tests.docs.english --show     list every place
 """
 
 import json
@@ -14,8 +14,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 COUNTS = Path(__file__).with_suffix(".json")
-PLACES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "src", "examples", "tests", "deploy")
-SUFFIXES = {".css", ".html", ".js", ".md", ".py", ".sql", ".svg", ".toml", ".txt", ".yaml", ".yml"}
+PLACES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks", "docs", "src", "examples", "tests", "deploy")
+SUFFIXES = {
+    ".css",
+    ".example",
+    ".html",
+    ".js",
+    ".md",
+    ".py",
+    ".service",
+    ".sql",
+    ".svg",
+    ".toml",
+    ".txt",
+    ".yaml",
+    ".yml",
+}
 ABOUT_ENGLISH = {"docs/testing.md", "tests/docs/english.py", "tests/docs/test_english.py"}
 
 PHRASES = (

@@ -21,7 +21,7 @@ def test_every_path_is_listed() -> None:
     assert [path for path in _paths() if f"| `{path}` |" not in PAGE] == []
 
 
-def test_no_path_is_listed_that_is_not_there() -> None:
+def test_no_path_is_listed_that_does_not_exist() -> None:
     listed = {line.split("`")[1] for line in PAGE.splitlines() if line.startswith("| `") and " /" in line.split("`")[1]}
     assert listed <= set(_paths())
 

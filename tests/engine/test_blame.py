@@ -308,7 +308,7 @@ async def test_an_account_with_nothing_but_blocked_mail_needs_no_worker_until_it
     assert await blocked_for_all(store) == []
 
 
-async def test_newcomers_do_not_overtake_everybody_because_a_blocked_sender_stands_still(store: Store) -> None:
+async def test_newcomers_do_not_overtake_everyone_because_a_blocked_sender_stands_still(store: Store) -> None:
     """The virtual time of a pool advances although no account may serve the first sender."""
     shared = await add(store)
     await enqueue(store, "blocked", 50)

@@ -40,7 +40,7 @@ def limited(owner: str | None = "here") -> AccountRuntime:
     return runtime(owner, status=AccountStatus.PAUSED_LIMIT_REACHED, status_until=LATER)
 
 
-def test_a_daily_limit_is_told_once_with_its_end_and_so_is_that_it_can_send_again() -> None:
+def test_a_daily_limit_is_reported_once_with_its_end_and_so_is_that_it_can_send_again() -> None:
     changes = AccountChanges("here")
     assert codes(changes, runtime()) == []
     (event,) = changes.seen([limited()])
@@ -49,7 +49,7 @@ def test_a_daily_limit_is_told_once_with_its_end_and_so_is_that_it_can_send_agai
     assert codes(changes, runtime()) == ["account.active"]
 
 
-def test_a_server_that_stays_away_is_told_once_however_often_it_is_tried() -> None:
+def test_a_server_that_stays_away_is_reported_once_however_often_it_is_tried() -> None:
     changes = AccountChanges("here")
     for n, until in enumerate((LATER, NOW - timedelta(seconds=1), LATER)):  # resting, trying, resting again
         usage = Usage(rest=Rest(until, RestReason.UNREACHABLE, "connection refused"))
@@ -58,13 +58,13 @@ def test_a_server_that_stays_away_is_told_once_however_often_it_is_tried() -> No
     assert codes(changes, runtime(usage=over, troubles=NO_TROUBLES)) == ["account.active"]
 
 
-def test_an_account_that_another_engine_drives_is_told_of_by_that_one() -> None:
+def test_an_account_that_another_engine_drives_is_reported_by_that_one() -> None:
     changes = AccountChanges("here")
     assert codes(changes, limited("there")) == []
     assert codes(changes, runtime("there")) == []
 
 
-def test_an_account_that_no_engine_drives_is_told_of() -> None:
+def test_an_account_that_no_engine_drives_is_reported() -> None:
     changes = AccountChanges("here")
     assert codes(changes, runtime(None, status=AccountStatus.PAUSED)) == ["account.paused"]
 

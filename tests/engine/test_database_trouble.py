@@ -124,7 +124,7 @@ async def test_losing_any_statement_sends_each_email_once_and_leaves_none_in_dou
     assert at > 10
 
 
-async def test_a_refusal_that_the_database_did_not_hear_of_is_told_again(
+async def test_a_refusal_that_the_database_did_not_hear_of_is_reported_again(
     store: Store, conn: asyncpg.Connection
 ) -> None:
     account = await add_account(store)

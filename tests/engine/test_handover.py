@@ -145,7 +145,7 @@ def test_an_incomplete_file_of_notes_is_ignored(content: bytes) -> None:
     assert whole is None or whole.unwritten == ()
 
 
-# ── ── the file, and when it is trusted ───────────────────────────────────────────────────────────────────
+# ── the file, and when it is trusted ──────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ async def test_an_email_that_a_dead_worker_never_completed_waits_again_with_the_
     assert await broken_promises(dead.store) == {}
 
 
-async def test_proof_that_it_was_sent_stops_the_second_send_all_the_same(dead: Dead) -> None:
+async def test_proof_that_it_was_sent_stops_the_second_send_anyway(dead: Dead) -> None:
     begun = await dead.begins()
     await dead.leaves(begun)
     assert await dead.clear() == 1
@@ -393,7 +393,7 @@ async def test_a_home_on_a_network_keeps_its_notes_in_shared_memory(dead: Dead) 
     assert await dead.clear() == 1
 
 
-async def test_one_that_ends_in_good_order_leaves_no_file(dead: Dead) -> None:
+async def test_one_that_ends_properly_leaves_no_file(dead: Dead) -> None:
     begun = await dead.begins()
     worker = await dead.notes(begun)
     worker.note(begun.account_id).complete()

@@ -223,7 +223,7 @@ async def test_there_are_never_more_processes_than_allowed(store: Store, parent:
     assert await engine.asks() == 0
 
 
-async def test_a_worker_at_rest_is_let_go_when_its_account_has_new_settings(engine: Engine) -> None:
+async def test_a_worker_at_rest_is_released_when_its_account_has_new_settings(engine: Engine) -> None:
     account = await add_account(engine.store, "anna")
     await enqueue(engine.store)
     worker = await engine.start()

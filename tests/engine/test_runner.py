@@ -733,7 +733,9 @@ async def test_emails_of_a_claim_whose_answer_was_lost_are_found(store: Store, a
     assert {handled.email_id for handled in await runner.run_until_idle()} == {*emails}
 
 
-async def test_emails_claimed_ahead_go_back_if_the_account_rests_meanwhile(store: Store, account: AccountId) -> None:
+async def test_emails_claimed_ahead_go_back_if_the_account_rests_in_the_meantime(
+    store: Store, account: AccountId
+) -> None:
     runner = await start(store, account, ScriptedTransport(always=OK))
     assert isinstance(await runner.step(), Rested)
     emails = await enqueue(store, n=3)

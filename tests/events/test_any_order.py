@@ -1,8 +1,9 @@
-"""Any interleaving of transactions that enqueue, cancel and retry e-mails, with savepoints, rollbacks and long transactions;
-of an engine that claims, begins, settles and crashes; of people who resolve doubts; of turns, retention and a reader that goes
-on page by page: it hears of each change that was committed once, and of no other, in order for each e-mail.
+"""Any interleaving of transactions that enqueue, cancel and retry e-mails, with savepoints, rollbacks and long
+transactions; of an engine that claims, begins, settles and crashes; of people who resolve doubts; and of turns,
+retention and a reader that continues page by page. The reader gets each committed change once, and no other, in order
+for each e-mail.
 
-What changed is seen in the tables, before and after each operation, and never asked of what writes the events.
+Changes are found by comparing the tables before and after each operation, never by asking the code that writes events.
 """
 
 import asyncio
@@ -69,7 +70,7 @@ of_the_reader = st.tuples(
 
 
 def told_of(before: States, after: States, *, is_untouched: bool = False) -> Told:
-    """The events that these changes should have, by docs/events.md."""
+    """Returns the events that these changes should have, according to docs/events.md."""
     told: Told = []
     for id_, (now, _) in after.items():
         was = before.get(id_, (now, 0))[0]
@@ -99,7 +100,7 @@ class Writer:
     is_open: bool = False
 
     async def do(self, what: str, id_: int) -> Told:
-        """What it committed."""
+        """Returns what it committed."""
         if what in CALLS:
             return await self._change(what, id_)
         if what == "enqueue":
@@ -128,7 +129,7 @@ class Writer:
         before = await states(self.conn, [id_])
         try:
             await self.conn.fetchval(CALLS[what], id_)
-        except asyncpg.LockNotAvailableError:  # another transaction has it: this one is lost
+        except asyncpg.LockNotAvailableError:  # another transaction has it, so this one fails
             if self.is_open:
                 await self._end("rollback")
             return []
@@ -141,7 +142,7 @@ class Writer:
 
 @dataclass
 class Engine:
-    """A worker of one account, the one that it replaced, and people who resolve what crashes leave."""
+    """A worker of one account, the worker it replaced, and people who resolve what crashes leave behind."""
 
     conn: asyncpg.Connection
     account: AccountId
@@ -153,7 +154,7 @@ class Engine:
     begun: list[EmailId] = field(default_factory=list)
 
     async def do(self, what: str, detail: int) -> Told:
-        """What it committed."""
+        """Returns what it committed."""
         if what in ("settle", "cut") and not self.begun:
             return await self.do("begin", detail) + (await self.do(what, detail) if self.begun else [])
         verdict = self._verdict(detail)
@@ -161,7 +162,7 @@ class Engine:
         unlocked = await self._set(UNLOCKED)
         try:
             await self._work(what, detail, verdict)
-        except asyncpg.LockNotAvailableError:  # a cancel is under way
+        except asyncpg.LockNotAvailableError:  # a cancellation is in progress
             return []
         after, left = await states(self.conn, self.ids), await self._set(NOTED)
         is_untouched = what.startswith("settle") and isinstance(verdict, Untouched)
@@ -209,7 +210,7 @@ class Engine:
             self.lease = await store.take_lease(self.account, owner="engine", seconds=60, now=self.now)
         elif what == "wake_up" and self.frozen and self.frozen[1]:  # with late proof, or with nothing
             await store.settle(self.frozen[0], self.frozen[1].pop(), verdict, now=now)
-        elif what == "cut":  # it is dead for certain, and had not handed over the first
+        elif what == "cut":  # it is certainly dead, and had not handed over the first
             attempts = (await states(self.conn, self.begun))[self.begun[0]][1]
             await store.cut(self.account, lease.epoch, self.begun[0], attempt=attempts, due_at=now)
             self.lease, self.frozen, self.claimed, self.begun = None, (lease, self.begun), [], []
@@ -229,7 +230,7 @@ class Engine:
         return bool(self.claimed)
 
     def _verdict(self, detail: int) -> Verdict:
-        """What a server may say."""
+        """Possible answers of a server."""
         after, who = self.now + MINUTE, ("p0@there.test",)
         return (Sent(), Failed(), Bounced(who), Retry(after, who), InDoubt(), Untouched(), Deferred(until=None))[detail]
 
@@ -256,7 +257,7 @@ class Reader:
 
 @dataclass
 class World:
-    """Connections for all examples: a new one plans everything again."""
+    """Connections for all examples, because a new one plans every statement again."""
 
     store: Store
     engine: asyncpg.Connection

@@ -1,4 +1,4 @@
-"""Events are dropped by the day; a cursor that pointed to them is refused, and a person is erased from the rest."""
+"""Events are dropped by day; a cursor that points to dropped ones is refused; and a person is erased from the rest."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -52,7 +52,7 @@ async def test_old_days_are_dropped_and_their_cursors_refused(store: Store) -> N
         assert refused.value.reason.code == "events.cursor_expired"
 
 
-async def test_the_newest_turn_stays_so_that_nothing_is_told_twice(store: Store) -> None:
+async def test_the_newest_turn_stays_so_that_nothing_is_reported_twice(store: Store) -> None:
     await write(store, "old", days_ago=5)
     await take_turn(store)
     await drop_event_days(store, before=await store.now())

@@ -1,4 +1,4 @@
-"""Every change tells of itself, once, under its name."""
+"""Every change writes one event of its kind."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -72,13 +72,13 @@ async def test_each_outcome_of_an_attempt_has_its_event(bench: Bench, verdicts: 
 
 
 @pytest.mark.parametrize("decision", ["sent", "failed", "resend"])
-async def test_a_doubt_that_is_resolved_tells_how(bench: Bench, decision: str) -> None:
+async def test_a_doubt_that_is_resolved_shows_how(bench: Bench, decision: str) -> None:
     id_ = await settled(bench, InDoubt())
     await bench.store.value("SELECT fairpost.resolve($1, $2, 'me')", id_, decision)
     assert (await kinds_of(bench, id_))[2:] == ["delivery_delayed" if decision == "resend" else decision]
 
 
-async def test_a_lost_lease_tells_of_the_doubt_and_a_proven_cut_of_the_delay(bench: Bench) -> None:
+async def test_a_lost_lease_reports_the_doubt_and_a_proven_cut_of_the_delay(bench: Bench) -> None:
     await bench.enqueue()
     lease = await bench.lease()
     id_ = await bench.begun(lease)
@@ -91,7 +91,7 @@ async def test_a_lost_lease_tells_of_the_doubt_and_a_proven_cut_of_the_delay(ben
     assert await kinds_of(bench, id_) == ["queued", "in_doubt", "delivery_delayed"]
 
 
-async def test_what_is_cancelled_and_retried_tells_of_both(bench: Bench) -> None:
+async def test_what_is_cancelled_and_retried_reports_both(bench: Bench) -> None:
     id_ = await settled(bench, Failed())
     assert await bench.store.retry(id_, now=LATER) == "waiting"
     assert await bench.store.cancel(id_, now=LATER) == "cancelled"
@@ -166,7 +166,7 @@ async def test_a_suppressed_and_an_expired_one_tell_why(bench: Bench) -> None:
         ("feedback", None),
     ],
 )
-async def test_what_comes_back_tells_of_itself_once(bench: Bench, effect: str, kind: str | None) -> None:
+async def test_what_comes_back_writes_an_event_once(bench: Bench, effect: str, kind: str | None) -> None:
     id_ = await settled(bench, Sent())
     finding = {"address": "p0@there.test", "effect": effect, "reason": "email.replied", "params": {}}
     for source in ("a", "b"):

@@ -1,4 +1,4 @@
-"""A million events are read by cursor in bounded memory: what a reader holds is a page."""
+"""A million events are read by cursor in bounded memory: a reader holds one page."""
 
 import tracemalloc
 

@@ -1,4 +1,5 @@
-"""A workspace that reads its events reads no other's. The database counts the rows, index entries and pages that it reads, and no clock is asked."""
+"""A workspace that reads its events reads no other's. The database counts the rows, index entries and pages that it
+reads; no clock is involved."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.fresh
 
-NOISE, COMMITS = 3_000, 5  # another's events in each commit: several stretches of ids
+NOISE, COMMITS = 3_000, 5  # another workspace's events in each commit, as several ranges of ids
 TURNS = COMMITS * NOISE // 1000
-READ_MAX = 8 * TURNS + 100  # an index entry and the pages above it for each turn
+READ_MAX = 8 * TURNS + 100  # an index entry and its parent pages for each turn
 WRITE = """INSERT INTO fairpost.outbox (at, kind, workspace, email_id)
            SELECT clock_timestamp(), 'email.sent', $1, g FROM generate_series(1, $2::integer) g"""
 
 
 async def read_by(store: Store, work: Callable[[Store], Awaitable[Any]]) -> int:
-    """How much of the events."""
+    """Returns how much of the events was read."""
     async with store.connection() as conn, conn.transaction():
         sql = f"SELECT sum(r.n) FROM ({READ}) r WHERE r.name IN ('outbox', 'event_turns')"
         before = await conn.fetchval(sql)

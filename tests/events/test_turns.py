@@ -1,4 +1,4 @@
-"""The order of events: by commits, each once, never behind an open transaction."""
+"""The order of events: by commit, each once, and never delayed by an open transaction."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -47,7 +47,7 @@ async def others(url: str) -> AsyncIterator[list[asyncpg.Connection]]:
         each.terminate()
 
 
-async def test_what_ends_tells_of_it_in_the_same_commit(bench: Bench) -> None:
+async def test_what_ends_reports_it_in_the_same_commit(bench: Bench) -> None:
     sent, failed = await bench.enqueue(2, type="reset", tags={"order": "17"}, metadata={"a": 1})
     lease = await bench.lease()
     for id_, verdict in ((sent, Sent()), (failed, Failed())):
@@ -145,7 +145,7 @@ async def test_a_restored_database_tells_what_had_no_turn_and_nothing_twice(
     before = await events_end(bench.store)
     await late.execute("COMMIT")
     await write(other, "untold")
-    # As from a dump: all was written by transactions that the counter has not reached.
+    # As in a dump: everything was written by transactions that the counter has not reached yet.
     await bench.store.value(
         """WITH moved AS (UPDATE fairpost.outbox SET xid = ((xid::text)::bigint + 1000000)::text::xid8 RETURNING 1)
            SELECT count(*) FROM moved"""

@@ -85,7 +85,7 @@ async def test_news_end_the_wait() -> None:
         assert await connection.uids(1) == [1]
 
 
-async def test_a_wait_without_news_ends_and_the_connection_goes_on() -> None:
+async def test_a_wait_without_news_ends_and_the_connection_continues() -> None:
     given = Mailboxes()
     async with connected(given) as connection:
         await connection.examine("INBOX")

@@ -1,7 +1,7 @@
-"""Clean environments with what one extra declares and nothing else, made without asking a registry.
+"""Clean environments with exactly the packages of one extra, created without a registry.
 
-The packages come from the environment that runs the tests, which has all of them: their files are linked. pip then installs
-the wheel, and finds out whether what it requires is there.
+The packages are linked from the environment that runs the tests, which has all of them. pip then installs the wheel,
+and checks whether its requirements are met.
 """
 
 import os
@@ -18,18 +18,18 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-PROCESS_S_MAX = 150  # only against waiting for ever
+PROCESS_S_MAX = 150  # only guards against waiting forever
 
 
 @dataclass(frozen=True)
 class Environment:
-    """`settings` are the variables of every process in it; nothing of ours is inherited."""
+    """`settings` are the variables of every process in it; none are inherited."""
 
     folder: Path
     settings: Mapping[str, str]
 
     def start(self, *command: str, **settings: str) -> subprocess.Popen[str]:
-        """A program of this environment, with its arguments."""
+        """Returns a program of this environment, with its arguments."""
         return subprocess.Popen(
             [str(self.folder / "bin" / command[0]), *command[1:]],
             env={"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1", **self.settings, **settings},
@@ -40,7 +40,7 @@ class Environment:
         )
 
     def run(self, *command: str, code: int = 0, **settings: str) -> str:
-        """What it prints, on stdout and then on stderr, having ended with this code and without a traceback."""
+        """Returns stdout followed by stderr of a program that ends with this code and without a traceback."""
         process = self.start(*command, **settings)
         out, err = process.communicate(timeout=PROCESS_S_MAX)
         assert process.returncode == code, out + err
@@ -65,7 +65,7 @@ def make_environment(folder: Path, wheel: Path, extra: str | None = None) -> Env
         link_packages(f"fairpost[{extra}]", site_of(folder))
     what = f"fairpost[{extra}]" if extra else "fairpost"
     pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python")
-    # Compiling all of it would take longer than all the tests; what they import is compiled when they do.
+    # Compiling all of it would take longer than all the tests; imported modules are compiled when needed.
     options = ("--no-index", "--no-compile", "--quiet", "--disable-pip-version-check")
     subprocess.run([*pip, "install", *options, f"{what} @ {wheel.as_uri()}"], check=True)
     return Environment(folder, {"HOME": str(folder), "FAIRPOST_HOME": str(folder / "home")})
@@ -76,7 +76,7 @@ def site_of(folder: Path) -> Path:
 
 
 def link_packages(requirement: str, folder: Path) -> None:
-    """What the requirement needs, and what that needs, and so on; Fairpost itself is left out."""
+    """Returns the requirement's dependencies, recursively, without Fairpost itself."""
     for found in _required(Requirement(requirement), set()):
         for file in found.files or ():
             if ".." not in file.parts:

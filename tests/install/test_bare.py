@@ -1,4 +1,4 @@
-"""`pip install fairpost`: an application enqueues, over the driver that it brings. The command says how to install the rest."""
+"""`pip install fairpost`: an application enqueues over its own driver. The command says how to install the rest."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ HEAVY = {
     "urllib",
 }
 
-# As an application would, with what docs/enqueue.md says.
+# As an application would, following docs/enqueue.md.
 APPLICATION = """
 import asyncio, os, asyncpg, fairpost, psycopg
 url = os.environ["DATABASE_URL"]
@@ -86,7 +86,7 @@ def test_the_command_says_its_version_and_what_to_install(bare: Environment) -> 
 
 
 def test_every_command_names_the_line_that_installs_it(bare: Environment) -> None:
-    """In one process: each would take a tenth of a second to start."""
+    """In one process, because each would take a tenth of a second to start."""
     tried = f"""
 import json, sys
 from fairpost.__main__ import main

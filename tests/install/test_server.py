@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 @pytest.fixture(scope="module")
 def migrated(server: Environment, databases: Databases) -> Iterator[str]:
-    """The URL of a database whose schema this installation has laid."""
+    """Returns the URL of a database whose schema was created by this installation."""
     with databases.fresh("template1") as url:
         server.run("fairpost", "db", "migrate", FAIRPOST_DATABASE_URL=url)
         yield url

@@ -1,4 +1,4 @@
-"""Domains are looked at again after a day, each by one engine."""
+"""Domains are checked again after a day, each by one engine."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ async def store(url: str) -> AsyncIterator[Store]:
         yield store
 
 
-async def test_a_domain_is_looked_at_again_after_a_day_by_one_engine(store: Store) -> None:
+async def test_a_domain_is_checked_again_after_a_day_by_one_engine(store: Store) -> None:
     await workspaces.add_workspace(store, "acme")
     for name in ("old.test", "new.test", "never.test"):
         await workspaces.add_domain(store, "acme", name)

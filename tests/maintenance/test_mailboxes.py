@@ -1,4 +1,4 @@
-"""Mailboxes are read once, by one engine, and what is found counts once, whatever dies in between."""
+"""Mailboxes are read once, by one engine, and each finding counts once, whatever dies in between."""
 
 import asyncio
 import signal
@@ -111,7 +111,7 @@ async def reads(url: str) -> AsyncIterator[Reads]:
         yield made
 
 
-async def test_a_bounce_in_the_mailbox_takes_effect_and_the_mailbox_stays_as_it_is(reads: Reads) -> None:
+async def test_a_bounce_in_the_mailbox_takes_effect_and_the_mailbox_stays_unchanged(reads: Reads) -> None:
     id_ = await reads.sent()
     await (await reads.engine()).step()
     await reads.idles()
@@ -137,7 +137,7 @@ async def test_the_first_look_begins_at_the_present(reads: Reads) -> None:
     assert not any("FETCH" in each for each in reads.server.commands)
 
 
-async def test_a_server_that_does_not_say_which_number_is_next_is_read_all_the_same(reads: Reads) -> None:
+async def test_a_server_that_does_not_say_which_number_is_next_is_read_anyway(reads: Reads) -> None:
     reads.server.has_uid_next = False
     id_ = await reads.sent()
     reads.server.inbox.add(await reads.dead(id_))
@@ -243,7 +243,7 @@ async def test_one_engine_reads_a_mailbox_and_another_takes_over_when_it_is_sile
     await reads.store.value("UPDATE fairpost.engines SET seen_at = seen_at - interval '2 minutes' WHERE id = 'one'")
     await two.step()
     await reads.server.until(lambda: reads.server.connections == 2)
-    await one.step()  # it lets go
+    await one.step()  # it releases the mailbox
     await reads.idles(1)
 
 
@@ -258,7 +258,7 @@ async def test_a_former_owner_can_commit_nothing(reads: Reads) -> None:
         await mailbox_reads.looked(reads.store, held, {"uid": 1}, begun_at=clock.now())
 
 
-async def test_a_wrong_password_is_a_condition_and_sending_goes_on(reads: Reads) -> None:
+async def test_a_wrong_password_is_a_condition_and_sending_continues(reads: Reads) -> None:
     reads.server.passwords = {"ann": "another"}
     watch = await reads.engine()
     await watch.step()

@@ -1,4 +1,4 @@
-"""The watch over senders, on the real database: a burst is caught, held, told of once, and let go."""
+"""The watch over senders, on the real database: a burst is caught, throttled, reported once, and released."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -77,7 +77,7 @@ LOOK_EVERY = 5  # e-mails
 
 
 async def a_burst(store: Store, n: int = 150, bounce_every: int = 5) -> None:
-    """A fresh account, and a list of which every fifth address does not exist."""
+    """A new account with a list in which every fifth address does not exist."""
     await senders.set_sender(store, BAD, plan=None, since=clock.now())
     mail = [
         draft(user="bad", stream="blast", to=f"{'bounce' if i % bounce_every == 0 else 'ok'}{i}@there.test")
@@ -113,11 +113,11 @@ async def test_a_burst_is_caught_while_it_happens_and_let_go(
         await runner.step()
         sent += 1
         await watch.step()
-        assert sent <= 150, "the whole burst went out"
-    assert sent < 130, "15 bounces of 150 take 75 e-mails, and they are written down every 50"
+        assert sent <= 150, "the whole burst was sent"
+    assert sent < 130, "15 bounces of 150 take 75 e-mails, and outcomes are written every 50"
     await runner.run_until_idle()
     left = await store.value("SELECT count(*) FROM fairpost.queue WHERE user_name = 'bad'")
-    assert left > 20, "nothing of it goes out any more"
+    assert left > 20, "no more of it is sent"
 
     (bad,) = await senders.known(store, throttled=True)
     assert bad.score == 70
@@ -126,11 +126,11 @@ async def test_a_burst_is_caught_while_it_happens_and_let_go(
     assert len(await notices(store)) == 2, "one to each operator"
     hands.advance(TELL_EVERY)
     await watch.step()
-    assert len(await notices(store)) == 2, "and not once more"
+    assert len(await notices(store)) == 2, "and not a second time"
 
     assert await senders.decide(store, lift(bad, policy=SenderPolicy(), now=clock.now()).after, is_new=False)
     await watch.step()
-    assert await tier_of(store) is Tier.LOW, "young, as it is"
+    assert await tier_of(store) is Tier.LOW, "young, as before"
     await runner.run_until_idle()
     assert await store.value("SELECT count(*) FROM fairpost.queue WHERE user_name = 'bad'") == 0
 
@@ -146,7 +146,7 @@ async def test_a_throttle_ends_by_itself_and_the_weight_when_the_score_has_falle
     assert await tier_of(store) is Tier.THROTTLED
     hands.advance(timedelta(seconds=8 * 3600 + 1))
     await watch.step()
-    assert await tier_of(store) is Tier.THROTTLED, "the score is still what it was"
+    assert await tier_of(store) is Tier.THROTTLED, "the score is unchanged"
     await store.enqueue_many([draft(user="bad")])
     await runner.run_until_idle()
     assert await store.value("SELECT count(*) FROM fairpost.queue WHERE user_name = 'bad'") == 0, "but it is not held"
@@ -156,7 +156,7 @@ async def test_a_throttle_ends_by_itself_and_the_weight_when_the_score_has_falle
     assert await tier_of(store) is Tier.LOW
     hands.advance(timedelta(seconds=7 * 86400))
     await watch.step()
-    assert await tier_of(store) is Tier.NORMAL, "and grown up"
+    assert await tier_of(store) is Tier.NORMAL, "and no longer young"
 
 
 @pytest.mark.parametrize("mode", [AbuseMode.OBSERVE, AbuseMode.OFF])
@@ -257,7 +257,7 @@ async def test_a_shorter_maximum_shortens_the_throttles_that_run(
     await shorter.step()
     assert await store.value(sql) == timedelta(hours=2)
     held = "SELECT r.throttled_until - s.throttled_since FROM fairpost.sender_rules r JOIN fairpost.senders s ON s.name = r.key WHERE r.key = 'bad'"
-    assert await store.value(held) == timedelta(hours=2), "what it holds back goes out again"
+    assert await store.value(held) == timedelta(hours=2), "its held mail is sent again"
 
 
 async def test_planned_mail_counts_when_its_hour_begins(store: Store, runner: Runner, hands: clock.ManualClock) -> None:
@@ -287,10 +287,10 @@ async def test_health_is_seen_and_written(store: Store, runner: Runner, hands: c
     hands.advance(timedelta(seconds=11))
     await watch.step()
     row = await store.row("SELECT queued, oldest_at, multiplier FROM fairpost.fairness")
-    assert tuple(row) == (90, None, pytest.approx(0.7)), "what is held waits for nobody"
+    assert tuple(row) == (90, None, pytest.approx(0.7)), "held mail does not count as waiting"
 
 
-async def test_other_plans_are_looked_at_by_the_next_engine(store: Store, hands: clock.ManualClock) -> None:
+async def test_other_plans_are_checked_by_the_next_engine(store: Store, hands: clock.ManualClock) -> None:
     await senders.set_sender(store, BAD, plan="gold", since=START - timedelta(days=30))
     watch = watch_of(store, plans="before")
     await watch.start()
@@ -323,7 +323,7 @@ async def test_a_look_that_fails_is_not_the_last(store: Store, monkeypatch: pyte
     assert said[0] == Reason("task.failed", task="sender watch", error="ValueError: nonsense")
 
 
-async def test_a_sender_that_an_application_has_locked_is_looked_at_later(
+async def test_a_sender_that_an_application_has_locked_is_checked_later(
     store: Store, url: str, hands: clock.ManualClock
 ) -> None:
     watch = watch_of(store)
@@ -341,7 +341,7 @@ async def test_a_sender_that_an_application_has_locked_is_looked_at_later(
         await conn.close()
 
 
-async def test_hours_in_which_no_engine_looked_are_looked_at(store: Store, hands: clock.ManualClock) -> None:
+async def test_hours_in_which_no_engine_checked_are_checked(store: Store, hands: clock.ManualClock) -> None:
     await store.value(
         """INSERT INTO fairpost.activity (workspace, user_name, hour, writer, volume, bounced)
            VALUES ('w1', 'bad', fairpost.hour_of($1) - interval '3 hours', 'default', 500, 100)""",
@@ -365,7 +365,7 @@ async def test_an_impossible_age_is_refused(store: Store, since: str) -> None:
 async def test_a_workspace_is_caught_whose_invented_users_each_keep_the_rules(
     store: Store, runner: Runner, hands: clock.ManualClock
 ) -> None:
-    """None of them breaks more than a rule; together they bounce too much, and five times as much as is usual."""
+    """None of them breaks more than one rule; together they bounce too much, and send five times the usual volume."""
     yesterday = (START - timedelta(days=3)).date()
     await store.value(
         "INSERT INTO fairpost.activity_days (workspace, user_name, day, volume) VALUES ('w1', 'usual', $1, 10)",
@@ -419,7 +419,8 @@ async def test_mail_that_names_no_user_counts_for_its_workspace_unless_that_is_t
 
 
 async def test_a_mark_with_a_low_number_that_commits_late_is_seen(store: Store, hands: clock.ManualClock) -> None:
-    """Marks are numbered when they are made. Looks begin behind those that were settled, and now and then at the beginning."""
+    """Marks are numbered when they are made. Checks begin behind those that are settled, and now and then at the
+    beginning."""
     watch = watch_of(store)
     mark = "INSERT INTO fairpost.dirty_senders (id, workspace, user_name, at) OVERRIDING SYSTEM VALUE VALUES ($1, 'w1', 'ann', $2)"
     left = "SELECT array_agg(id ORDER BY id) FROM fairpost.dirty_senders"

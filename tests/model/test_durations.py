@@ -1,4 +1,4 @@
-"""Lengths of time: read as people write them, said as people say them."""
+"""Durations are parsed as people write them, and formatted for people."""
 
 from datetime import timedelta
 

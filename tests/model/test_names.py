@@ -1,4 +1,4 @@
-"""Names are what the database takes as names."""
+"""The rules for names match those of the database."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How much of the tables that grow a statement reads, those inside it included: what a promise of cost is tested by."""
+"""How much of the growing tables a statement reads, including nested statements. Used to test promises about cost."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ _DISCARDED = ("Rows Removed by Filter", "Rows Removed by Index Recheck")
 
 
 async def rows_read(store: Store, sql: str, *arguments: Any) -> float:
-    """Entries of an index that are passed over are none."""
+    """Skipped index entries do not count."""
     said: list[str] = []
     async with store.connection() as conn:
         conn.add_log_listener(listener := lambda _, message: said.append(message.message))
@@ -23,7 +23,7 @@ async def rows_read(store: Store, sql: str, *arguments: Any) -> float:
         conn.remove_log_listener(listener)
     plans = [json.loads(text[text.index("{") :]) for text in said if "plan:" in text and "fairpost." in text]
     scans = [node for plan in plans for node in _walk(plan["Plan"]) if "Relation Name" in node]
-    assert scans, "auto_explain showed no scan: this test would see nothing"
+    assert scans, "auto_explain showed no scan, so this test would prove nothing"
     return sum(
         float((node["Actual Rows"] + sum(node.get(name, 0) for name in _DISCARDED)) * node["Actual Loops"])
         for node in scans

@@ -1,4 +1,4 @@
-"""Each check is a problem, a note or fine when its facts say so. No database: facts in, grades out."""
+"""Each check is a problem, a note or fine, depending on its facts. There is no database: facts in, grades out."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -88,7 +88,7 @@ def facts(**more: Any) -> Findings:
 
 
 def only(findings: Findings) -> Check:
-    """The one check that is not fine."""
+    """Returns the only check that is not fine."""
     (check,) = [check for check in check_up(findings) if check.grade is not Grade.OK]
     assert check.then
     return check
@@ -220,7 +220,7 @@ def test_each_trouble_is_named_with_what_to_do(findings: Findings, name: str, gr
     assert fact in check.text
 
 
-def test_no_server_at_all_still_tells_of_the_machine() -> None:
+def test_no_server_at_all_still_reports_the_machine() -> None:
     findings = Findings(machine=WELL.machine, unreachable="nothing answers")
     check = only(findings)
     assert (check.name, check.text) == ("database", "nothing answers")
@@ -262,7 +262,7 @@ def test_no_engine_is_a_note_and_waiting_mail_makes_it_a_problem() -> None:
     assert problems(engine(facts=replace(FACTS, engines=(), accounts=[undriven], pause=pause))) == []
 
 
-def test_an_engine_that_drives_no_account_although_mail_is_ready_is_told() -> None:
+def test_an_engine_that_drives_no_account_although_mail_is_ready_is_reported() -> None:
     check = only(engine(facts=replace(FACTS, accounts=[replace(post(), owner=None, until=None)])))
     assert (check.name, check.grade) == ("mail", Grade.NOTE)
 

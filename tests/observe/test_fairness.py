@@ -1,4 +1,4 @@
-"""The fairness report: its counts are those of the queue, and reading them reads no e-mail."""
+"""The fairness report: its counts match the queue, and reading them reads no e-mail."""
 
 import asyncio
 import json
@@ -70,7 +70,7 @@ async def test_a_window_that_was_not_kept_is_refused(store: Store, window: timed
         await read_fairness(store, window=window)
 
 
-# ── what waits: a small world, counted twice ──────────────────────────────────────────────────────────────
+# ── the queue: a small world, counted in two ways ─────────────────────────────────────────────────────────
 
 WORKSPACES = ("w1", "w2", "w3")
 MODES = (
@@ -196,7 +196,7 @@ def by_name(portions: Any) -> dict[tuple[str, str], int]:
     return {(each.workspace, each.name): each.emails for each in listed}
 
 
-# ── what was served ───────────────────────────────────────────────────────────────────────────────────────
+# ── served mail ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_served_mail_is_counted_by_sender_and_hour(store: Store, account: AccountId) -> None:
@@ -212,7 +212,7 @@ async def test_served_mail_is_counted_by_sender_and_hour(store: Store, account: 
     assert (served.emails, served.sent, served.bounced, served.rejected) == (62, 60, 1, 1)
     assert served.hours[-2:] == [40, 22]
     assert sum(served.hours[:-2]) == 0
-    assert served.per_hour == 22 + 40 / 2, "half of the hour before still counts at half past"
+    assert served.per_hour == 22 + 40 / 2, "at half past, half of the previous hour still counts"
     assert (served.users.senders, served.workspaces.senders) == (3, 2)
     assert served.users.gini == pytest.approx(gini([30, 10, 22]))
     assert served.workspaces.jain == pytest.approx(jain([40, 22]))
@@ -225,7 +225,7 @@ async def test_served_mail_is_counted_by_sender_and_hour(store: Store, account: 
     inside = await read_fairness(store, now=NOW, workspace="w2")
     assert (inside.served.emails, inside.served.users.senders) == (22, 1)
     later = await read_fairness(store, now=NOW + HOUR, window=HOUR)
-    assert later.served.emails == 22, "what no hour of the window has is left out"
+    assert later.served.emails == 22, "names without e-mails in the window are left out"
 
 
 async def test_the_fair_queue_and_the_other_are_distinguished(store: Store, account: AccountId) -> None:
@@ -268,7 +268,7 @@ async def test_served_mail_stays_counted_for_its_queue_when_the_setting_changes(
     assert report.queues == ("fair", "fifo")
     by_queue = {queue: (served.emails, served.users.senders) for queue, served in report.served_by.items()}
     assert by_queue == {"fair": (10, 1), "fifo": (40, 2)}
-    assert (report.served.emails, report.served.users.senders) == (50, 2), "who was served by both is one"
+    assert (report.served.emails, report.served.users.senders) == (50, 2), "a workspace served by both counts once"
     assert report.served.users.gini == pytest.approx(gini([40, 10]))
     assert [(p.name, p.emails) for p in report.top_users] == [("ann", 40), ("bob", 10)]
     assert await store.value("SELECT sum(sent) FROM fairpost.activity WHERE user_name = 'ann'") == 40
@@ -320,7 +320,7 @@ async def test_throttled_senders_are_counted_and_named(store: Store, account: Ac
         True,
     )
     assert by_user["ann"].found_after_s == 90
-    assert by_user["bob"].found_after_s is None, "nobody knows what began it"
+    assert by_user["bob"].found_after_s is None, "the cause is unknown"
     assert by_user["eve"].until == NOW + HOUR
     assert (await read_fairness(store, now=NOW, workspace="w2")).throttling.throttled == 0
 
@@ -336,7 +336,7 @@ async def test_health_is_the_engines_or_looked_at_here(store: Store, account: Ac
     assert (queue.queued, queue.oldest_wait_s, queue.health) == (1, 9, 0.3)
     assert (await read_fairness(store, now=NOW, workspace="w1")).queue.queued == 7
     queue = (await read_fairness(store, now=NOW + timedelta(minutes=2))).queue
-    assert queue.health == 0.75, "nobody has looked for a while"
+    assert queue.health == 0.75, "no engine has updated it for a while"
 
 
 async def test_a_workspace_can_be_throttled_as_a_whole(store: Store) -> None:
@@ -363,11 +363,11 @@ async def test_engines_say_what_they_use_where_they_do(store: Store) -> None:
     assert (two.id, two.processes, two.cpu_s, two.rss_bytes) == ("two", None, None, None)
 
 
-# ── what it costs ─────────────────────────────────────────────────────────────────────────────────────────
+# ── cost ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class InTurn:
-    """One connection for looks that come at once."""
+    """One connection for several reads at once."""
 
     def __init__(self, conn: "asyncpg.Connection") -> None:
         self._conn = conn
@@ -416,7 +416,7 @@ async def test_looking_reads_no_e_mail_however_many_wait(laid: Store, url: str) 
     await fill(laid, ["w3"], 5)
     read, report = await rows_read(url, "queue")
     assert report.waiting.emails == 10_005
-    assert read <= 10, "without an engine, the oldest of each flow is looked at"
+    assert read <= 10, "without an engine, the oldest e-mail of each flow is read"
     await senders.set_health(laid, queued=1, oldest_at=None, multiplier=1, now=report.now)
     read, report = await rows_read(url, "queue", "emails", now=report.now)
     assert report.waiting.emails == 10_005
@@ -452,7 +452,7 @@ async def test_evenness_is_reported_for_each_hour_with_served_mail(store: Store,
 
 
 async def test_bulk_mail_that_is_sent_as_urgent_is_shown(store: Store, account: AccountId) -> None:
-    """What becomes due is counted when it is staged."""
+    """E-mails that become due are counted when they are staged."""
     emails = [draft(workspace="loud", user="ann", stream="") for _ in range(1_000)]
     emails += [draft(workspace="loud", user="bob", stream="news") for _ in range(500)]
     emails += [draft(workspace="calm", user="eve", stream="") for _ in range(3)]

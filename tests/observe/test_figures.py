@@ -1,4 +1,4 @@
-"""Histograms for Prometheus only grow: over looks, over hours that are left behind, and when an account is removed."""
+"""Histograms for Prometheus only grow: across reads, after old hours are dropped, and when an account is removed."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A restored or copied database starts paused, on a real PostgreSQL: copies, dumps, and memories of what is gone."""
+"""A restored or copied database starts paused, on a real PostgreSQL: copies, dumps, and memories of lost data."""
 
 import asyncio
 import itertools
@@ -76,13 +76,13 @@ async def enqueue(store: Store) -> None:
 
 
 def signs(guarded: Guarded) -> str:
-    """By which it is known as restored."""
+    """Returns the sign by which it is recognized as restored."""
     assert isinstance(guarded.lineage, Restored), guarded
     return "; ".join(map(brief, guarded.lineage.signs))
 
 
 def remembered_at(home: Path) -> str:
-    """When the engine last wrote to the database, as a sign names it."""
+    """Returns when the engine last wrote to the database, according to the sign."""
     (file,) = (home / "engines").glob("*.json")
     return f"{datetime.fromisoformat(json.loads(file.read_text())['at']):%Y-%m-%d %H:%M:%S}"
 
@@ -128,13 +128,15 @@ async def test_a_copied_database_sends_nothing_until_resumed(
         runner = await Runner.start(copy, ScriptedTransport(), account.id, owner="test")
         assert runner is not None
         assert await runner.step() == Rested(Idle.PAUSED)
-        await guard(copy, home)  # for every caller, however often
+        await guard(copy, home)  # for every caller, any number of times
         assert await kinds(copy) == ["restored"]
         await resume(copy)
-        assert await runner.take_up(), "the lease is held in the new life, too"
+        assert await runner.take_up(), "the lease is still held in the new life"
         assert len(await runner.run_until_idle()) == 1
         assert await guard(copy, tmp_path / "elsewhere") == Guarded(lineage=Sound())
-        assert (await remember(copy, home)).lineage == Sound(), "of its new life this engine remembers nothing bad"
+        assert (await remember(copy, home)).lineage == Sound(), (
+            "this engine remembers nothing suspicious about its new life"
+        )
 
 
 def run(program: str, *arguments: str) -> None:
@@ -142,7 +144,7 @@ def run(program: str, *arguments: str) -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
     done = subprocess.run([path, *arguments], check=False, capture_output=True, text=True, env=kept, timeout=150)
     troubles = [line for line in done.stderr.splitlines() if "error:" in line and "transaction_timeout" not in line]
-    assert not troubles, "all but a setting that older servers do not know"
+    assert not troubles, "all but a setting that older servers do not have"
 
 
 @pytest.mark.fresh
@@ -158,11 +160,11 @@ async def test_a_database_loaded_from_a_dump_is_known_as_one(server_url: str, ur
             async with Store.open(loaded) as store:
                 assert {before, await oid(store)} <= set(re.findall(r"\d+", signs(await guard(store, home))))
                 assert (await pause_of(store))["restored"]
-                assert await store.public_ids() == public_ids, "ids that were given away still lead to their e-mails"
+                assert await store.public_ids() == public_ids, "published ids still lead to their e-mails"
         async with Store.open(url) as store:
             await store.value("DROP SCHEMA fairpost CASCADE")
         run("pg_restore", f"--dbname={url}", dump.name)
-    async with Store.open(url) as store:  # into the very database it came from, by a machine that remembers nothing
+    async with Store.open(url) as store:  # into the very database it came from, by a machine without a memory
         assert before not in signs(await guard(store, home.with_name("new")))
 
 
@@ -194,12 +196,12 @@ async def test_a_database_from_before_the_first_start_is_known_by_who_worked_on_
 
 
 async def confirm(store: Store) -> None:
-    """As an engine does that remembers nothing else."""
+    """Acts as an engine that remembers nothing else."""
     await store.ask_about_server()
     assert (await store.confirm_server("here", life=None, steps={})).verdict == "confirmed"
 
 
-async def test_a_failover_that_lost_nothing_is_told_and_does_not_pause(store: Store, home: Path) -> None:
+async def test_a_failover_that_lost_nothing_is_reported_and_does_not_pause(store: Store, home: Path) -> None:
     await remember(store, home)
     await confirm(store)
     # as before the failover
@@ -232,7 +234,7 @@ async def test_where_nothing_of_the_server_may_be_seen_the_memory_still_guards(s
     assert remembered_at(home) in signs(await guard(store, home))
 
 
-async def test_a_home_that_cannot_be_written_to_is_told_and_stops_nothing(store: Store, tmp_path: Path) -> None:
+async def test_a_home_that_cannot_be_written_to_is_reported_and_stops_nothing(store: Store, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "engines").write_text("a file, where a folder should be")
@@ -297,7 +299,7 @@ async def test_a_server_rolled_back_to_a_snapshot_or_recovered_from_one_is_known
 
 
 def recover(home: Path) -> None:
-    """At its next start the server replays its log and begins a timeline of its own, as after a failover."""
+    """At its next start, the server replays its log and begins its own timeline, as after a failover."""
     data = home / "postgres" / "data"
     (data / "recovery.signal").touch()
     owner = (data / "PG_VERSION").stat()
@@ -306,11 +308,11 @@ def recover(home: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_home_that_was_restored_from_its_files_is_known_as_one(embedded_home: Path) -> None:
-    """Database and memory are both of the same old moment: only the files themselves tell."""
+    """Database and memory are from the same old moment: only the files themselves reveal it."""
     home, backup = embedded_home / "h", embedded_home / "b"
     assert (await guarded_at(home)).is_sound
     EmbeddedServer(home).stop()
-    assert (await guarded_at(home)).lineage == Sound(), "a restart is no restore"
+    assert (await guarded_at(home)).lineage == Sound(), "a restart is not a restore"
     EmbeddedServer(home).stop()
     shutil.copytree(home, backup, symlinks=True)
     shutil.rmtree(home)

@@ -1,4 +1,4 @@
-"""The life of an e-mail: its moments in order, the last of them the state it is in."""
+"""The timeline of an e-mail: its moments in order, ending with its current state."""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -59,7 +59,7 @@ seconds = st.integers(0, 3 * 86_400)
 
 @st.composite
 def emails(draw: st.DrawFn) -> ShownEmail:
-    """As the database can have them: attempts one after the other, and the state's own moments after them."""
+    """Yields timelines as the database can have them: attempts in sequence, followed by the state's own moments."""
     at = START
     log = []
     for n in range(1, draw(st.integers(0, 3)) + 1):
@@ -129,7 +129,7 @@ def test_moments_are_in_order_and_the_last_one_is_the_state(
     assert life.moments[-1].kind == email.state
     assert in_order(life)
     begun = [moment.attempt for moment in life.moments if moment.kind in ("begun", "sending")]
-    assert begun == sorted(range(1, email.attempts + 1)), "each attempt is told once"
+    assert begun == sorted(range(1, email.attempts + 1)), "each attempt is listed once"
     assert bool(life.stands_in_the_way) == (email.state in (State.SCHEDULED, State.READY))
     assert (life.doubt is not None) == (email.state is State.IN_DOUBT)
     assert all(moment.words for moment in life.moments)
@@ -137,7 +137,7 @@ def test_moments_are_in_order_and_the_last_one_is_the_state(
 
 @pytest.fixture(scope="module")
 def settled(databases: Databases) -> Iterator[tuple[str, Neighbours]]:
-    """One for all tests here: none of them looks at what another has changed."""
+    """One world for all tests here, because none of them reads what another has changed."""
     with neighbourhood(databases) as it:
         yield it
 
@@ -182,7 +182,7 @@ async def test_a_campaigns_email_names_its_campaign_and_a_held_one_what_holds_it
         full, await show_email(full, EmailId(neighbours.a.emails["held"])), ids=await full.public_ids()
     )
     assert [each.kind for each in held.stands_in_the_way] == ["due", "hold"]
-    for fact in (f"user ann-{A}", f"held by {neighbours.a.secret}"):  # who, and the reason as it was given
+    for fact in (f"user ann-{A}", f"held by {neighbours.a.secret}"):  # the person, and the reason as given
         assert fact in held.stands_in_the_way[1].words
 
 
@@ -240,7 +240,7 @@ def test_a_ready_email_shows_what_it_waits_for() -> None:
         assert fact in held.words
 
 
-async def test_a_reply_is_told_in_the_words_of_explain(full: Store, neighbours: Neighbours) -> None:
+async def test_a_reply_is_reported_in_the_words_of_explain(full: Store, neighbours: Neighbours) -> None:
     id_ = neighbours.a.emails["bounced"]
     await full.value("UPDATE fairpost.attempts SET code = 550, reply = '5.1.1 User unknown' WHERE email_id = $1", id_)
     life = await life_of(full, await show_email(full, EmailId(id_)), ids=await full.public_ids())

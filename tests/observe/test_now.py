@@ -1,4 +1,4 @@
-"""What is happening now: the same numbers whichever way they are counted, and a pace from one look to the next."""
+"""What is happening now: the same numbers however they are counted, and a rate between two reads."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -30,7 +30,7 @@ async def test_workspaces_together_are_the_whole(store: Store, emails: list[dict
     if len(emails) % 2:
         await store.value(
             "SELECT fairpost.absorb_arrivals(ARRAY['default', 'other'])"
-        )  # now and then notes are in the tree
+        )  # now and then, arrivals are absorbed into the tree
     everything = await NowWatch(store).look()
     parts = [await NowWatch(store, name).look() for name in ("acme", "rival")]
     assert everything.waiting == sum(part.waiting for part in parts) > 0
@@ -90,7 +90,7 @@ _SENDS = """
 
 async def test_the_pace_of_a_workspace_stays_when_the_hour_turns(store: Store) -> None:
     turn = datetime(2031, 2, 3, 4, tzinfo=UTC)
-    await store.value(_SENDS, "acme", turn - timedelta(minutes=70), 5_000)  # in an hour that is soon of no account
+    await store.value(_SENDS, "acme", turn - timedelta(minutes=70), 5_000)  # in an hour that soon no longer counts
     with clock.stopped_at(turn - timedelta(seconds=10)) as time:
         watch = NowWatch(store, "acme")
         await watch.look()

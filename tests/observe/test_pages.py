@@ -1,4 +1,4 @@
-"""Pages of e-mails: what a plain query would find, at a cost that does not grow with history."""
+"""Pages of e-mails: the same as a plain query would find, at a cost that does not grow with history."""
 
 from collections.abc import AsyncIterator, Sequence
 from itertools import product
@@ -75,7 +75,7 @@ async def rows_of_page(store: Store, states: Sequence[State], before: EmailId | 
 
 async def test_a_page_reads_little_wherever_it_lies(store: Store) -> None:
     for states in ASKED[:5]:
-        await rows_of_page(store, states, None)  # a plan made when there was nothing must be right later, too
+        await rows_of_page(store, states, None)  # a plan made for empty tables must also be right later
     await filled(store, 5 * EMAILS)
     middle = await store.value("SELECT e.id FROM fairpost.emails e ORDER BY e.id LIMIT 1 OFFSET $1", EMAILS)
     read = {

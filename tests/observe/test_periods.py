@@ -1,6 +1,8 @@
-"""A change is told within five seconds everywhere: no part on the way from it to a view waits longer. From the constants, not from a clock.
+"""A change is visible within five seconds everywhere, because no part on the way to a view waits longer. Computed from
+constants, not measured.
 
-`status`, `doctor`, `account show`, `campaign show` and answers over HTTP about one thing look when they are asked: there is nothing on the way.
+`status`, `doctor`, `account show`, `campaign show` and HTTP responses about one object read when asked, so nothing
+delays them.
 """
 
 import ast
@@ -15,7 +17,7 @@ TOLD_WITHIN_S = 5.0
 PACKAGE = Path(__file__).parents[2] / "src/fairpost"
 PERIOD = re.compile(r"^([A-Z]+_)*(EVERY|KEPT|FRESH|RECENT|ALIVE|REST|AGE)(_[A-Z]+)*$")
 
-# Each way as the periods that lie on it, one behind the other.
+# Each way, as the sequence of its periods.
 WAYS = {
     "an engine that was killed": ["observe.status.ALIVE"],
     "a live page": ["api.live.EVERY_S"],
@@ -27,7 +29,7 @@ WAYS = {
     "the same where a look takes long": ["observe.recent.KEPT_S_MAX"],
     "metrics": ["observe.scrape.KEPT_S"],
 }
-# On no way to a condition: figures by the hour, counters that only grow, sessions and connections.
+# Not on the way to any condition: hourly figures, counters that only grow, sessions and connections.
 ON_NO_WAY = {
     "api.live.REVOKED_EVERY_S",
     "api.protocol.REST_BYTES_MAX",

@@ -1,4 +1,4 @@
-"""The one answer to whether an account's mailbox is read, and what stays unknown otherwise."""
+"""The one answer to whether an account's mailbox is read, and what is not detected otherwise."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -60,7 +60,7 @@ def looked(ago: timedelta | None, reason: Reason | None = None) -> MailboxState:
             (Unknown.REPLIES,),
             Tone.FAULT,
         ),
-        # A look from before reading was switched off no longer counts.
+        # A read from before reading was switched off no longer counts.
         (runtime(read=False, mailbox=looked(OVERDUE, REFUSED)), "off", "account.no_way_back", ALL, Tone.IDLE),
     ],
 )

@@ -1,4 +1,4 @@
-"""What looks found, kept for a moment: asked for once, however many ask; and never more of it than there is room for."""
+"""Cached results: read once, however many callers ask, and limited in number."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from fairpost.observe.recent import KEPT_S_MAX, Recent, Recents
 from fairpost.system import clock
 
 
-async def test_a_look_that_took_long_is_kept_for_longer_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_look_that_took_long_is_kept_for_longer_and_not_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     recent: Recent[float] = Recent(kept_s=1.0, cost_max=0.1)
     now_s = 0.0
     monkeypatch.setattr(clock, "monotonic", lambda: now_s)

@@ -1,4 +1,4 @@
-"""Serving figures: one look a second, and a database that is away ends nothing."""
+"""Serving figures: at most one read per second, and an unavailable database does not stop the server."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""E-mails by what is known of them: what a plain look at all of them finds, at a cost that does not grow with history."""
+"""E-mails by their properties: the same as a full scan finds, at a cost that does not grow with history."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -44,7 +44,7 @@ async def found(store: Store, workspace: str | None = A, **wanted: Any) -> list[
 
 
 async def all_pages(store: Store, wanted: Wanted, **more: Any) -> list[ListedEmail]:
-    """Until there is no more, as one goes on by the cursor."""
+    """Reads page by page until the end."""
     emails: list[ListedEmail] = []
     before: EmailId | None = None
     while True:
@@ -69,7 +69,7 @@ async def test_an_address_is_found_wherever_it_stands_and_however_it_is_written(
     assert await found(store, to="aNN@xn--mller-kva.example") == [international]
     assert await found(store, to="JOANN@example.com") == [other]
     for id_ in (alone, hidden):
-        assert await store.cancel(id_) == "cancelled"  # into history
+        assert await store.cancel(id_) == "cancelled"  # moves it to history
     assert await found(store, to="ann@EXAMPLE.com") == [hidden, capital, alone]
     assert len(await found(store, None, to="ann@example.com")) == 4
     assert await found(store, to="nobody@example.com") == []
@@ -207,7 +207,7 @@ async def test_a_search_reads_little_however_rare_what_is_wanted(store: Store) -
         Wanted(tags={"nothing": ""}),
     )
     for wanted in asked:
-        await rows_of_search(store, wanted)  # a plan made when there was nothing must be right later, too
+        await rows_of_search(store, wanted)  # a plan made for empty tables must also be right later
     await fill_history(store, 5 * EMAILS, lambda _: None)
     for n in range(0, 2_000, 1_000):
         tags = [{"common": "yes", "order": str(n + i)} for i in range(1_000)]

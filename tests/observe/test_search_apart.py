@@ -1,4 +1,4 @@
-"""What a workspace is told of its search is made of its own e-mails: the same, whatever others write to the same people."""
+"""What a workspace learns from its search depends only on its own e-mails, whatever others write to the same people."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ PAGES_MAX = 4
 MORE_THAN_ONE_LOOKS_AT = 2_100
 Told = tuple[list[int], int | None]
 
-# The moment of an e-mail says what its id is: of two batches, the later one has the newer ids.
+# An e-mail's time determines its id: of two batches, the later one has the newer ids.
 _HISTORY = """
 INSERT INTO fairpost.emails (id, state, finished_at, created_at, due_at, attempts, attempts_max, account_id, content_id, class, on_doubt, flow,
     route, workspace, domain, user_name, stream, recipients, addresses)
@@ -82,7 +82,7 @@ async def _told_alike(url: str, written: list[dict[str, Any]]) -> None:
 
 
 async def _all_told(store: Store) -> list[Told]:
-    """Page by page, as the cursors lead."""
+    """Reads page by page, following the cursors."""
     told: list[Told] = []
     for address in (ANN, BOB, "nobody@example.com"):
         for states in (None, [State.SENT], [State.FAILED], [State.READY]):
@@ -111,7 +111,7 @@ async def test_mail_of_other_workspaces_to_an_address_costs_a_search_nothing(url
     async with Store.open(url, connections_max=1) as store:
         sql = "SELECT * FROM fairpost.search_emails($1, $2, NULL, NULL, $3)"
         asked = (Wanted(to=ANN).as_json(), 21)
-        await store.row(sql, A, *asked)  # a plan made when there was nothing must be right later, too
+        await store.row(sql, A, *asked)  # a plan made for empty tables must also be right later
         await fill_history(store, 3_000, lambda _: None)
         for place, (workspace, to, count) in enumerate(
             [(A, [ANN], 5), (A, [BOB, ANN], 5), (B, [ANN], 5_000), (B, [BOB, ANN], 5_000), ("carla", [ANN], 5)]

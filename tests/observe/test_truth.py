@@ -1,7 +1,8 @@
-"""The table of truth: situations made for real, with a real engine and real servers, and the one answer that every view gives.
+"""The table of truth: situations created with a real engine and real servers, and the one answer that every view gives.
 
-Each situation has a workspace, a pool, an account and a campaign of its own. All of them are looked at together, while one engine runs.
-`status`, `doctor` and `account list` are the commands themselves. Then every next step that any of them offers is typed.
+Each situation has its own workspace, pool, account and campaign. All of them are checked together, while one engine
+runs. `status`, `doctor` and `account list` are the commands themselves. Then every next step that any of them offers is
+run.
 """
 
 import asyncio
@@ -43,15 +44,15 @@ from tests.campaigns.world import office_hours
 from tests.chaos.processes import Engine
 
 PEOPLE = 5
-MANY = 400  # to send to for as long as a busy machine may take
-SETTLED_S_MAX = 200.0  # only against waiting for ever
+MANY = 400  # enough to keep sending for as long as a busy machine may take
+SETTLED_S_MAX = 200.0  # only guards against waiting forever
 HOUR = timedelta(hours=1)
 CLOSED_PORT = 1
 
 
 @dataclass
 class Servers:
-    """By what they do: their ports."""
+    """Servers by their behaviour, with their ports."""
 
     takes: int
     hangs: int
@@ -67,7 +68,7 @@ class World:
     launched: dict[str, Campaign] = field(default_factory=dict)
 
     async def cli(self, *arguments: str, answers_json: bool = True) -> Any:
-        """What a command answers in JSON, or prints. `doctor` and `account verify` end with 1 where something is wrong."""
+        """Returns the JSON of a command, or its text. `doctor` and `account verify` exit with 1 if something is wrong."""
         done = await asyncio.to_thread(CliRunner().invoke, app, list(arguments), env=dict(self.environment))
         may_fail = arguments[0] == "doctor" or arguments[:2] == ("account", "verify")
         assert done.exit_code == 0 or (may_fail and done.exit_code == 1), (arguments, done.output)
@@ -124,9 +125,8 @@ Make = Callable[[World, str], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Situation:
-    """`code` is the campaign's and, unless given, all others'. `status` is what keeps e-mails back, worst first; so is
-    `doctor`, where it differs.
-    """
+    """`code` is the campaign's and, unless others are given, that of all views. `status` lists what keeps e-mails back,
+    worst first; so does `doctor`, if it differs."""
 
     make: Make
     code: str
@@ -233,7 +233,7 @@ async def pool_empty(world: World, name: str) -> None:
 
 
 async def one_e_mail(world: World, name: str) -> None:
-    """Nothing waits behind the one on the wire."""
+    """Nothing waits behind the e-mail being sent."""
     await world.account(name, world.servers.hangs)
     await world.campaign(name, people=1)
 
@@ -244,7 +244,7 @@ async def one_of_two_broken(world: World, name: str) -> None:
 
 
 ONE_A_MINUTE = Limits(units_per_minute=1, units_per_send=1)
-SLOW = Limits(delay_ms=1500)  # so that there is something left to send when it is looked at
+SLOW = Limits(delay_ms=1500)  # so that something is left to send when it is checked
 SITUATIONS: dict[str, Situation] = {
     "sending": Situation(takes(SLOW, people=MANY), "account.sending", now="mail.sending", status=()),
     "one of two accounts without a server": Situation(
@@ -338,7 +338,7 @@ def test_no_view_tells_a_situation_by_two_causes() -> None:
 
 
 def name_of(situation: str) -> str:
-    """Of its workspace, pool and account: no word that occurs in a sentence."""
+    """Returns the names of its workspace, pool and account, which occur in no sentence."""
     return f"at-{re.sub('[^a-z]+', '-', situation.lower())}"
 
 
@@ -347,11 +347,11 @@ class Told(NamedTuple):
     then: str
 
 
-Answers = dict[str, dict[str, list[Told]]]  # by situation and view; the worst first
+Answers = dict[str, dict[str, list[Told]]]  # by situation and view, worst first
 
 
 async def answers(world: World, situations: Iterable[str] = ()) -> Answers:
-    """What pages say of all, or of these."""
+    """Returns what pages say about all, or about these."""
     store = world.store
     facts = await read_facts(store)
     pages = {each.account.name.rpartition("/")[2]: condition_of(each, facts) for each in facts.accounts}
@@ -369,7 +369,7 @@ async def answers(world: World, situations: Iterable[str] = ()) -> Answers:
 
 
 async def typed(world: World, situations: Iterable[str] = ()) -> Answers:
-    """What commands say."""
+    """Returns what commands say."""
     status, doctor = await world.cli("status", "--json"), await world.cli("doctor", "--json")
     accounts = await world.cli("account", "list", "--json")
     found: Answers = {}
@@ -394,7 +394,7 @@ def _told(condition: Condition) -> Told:
 
 
 def wrong_in(found: Answers) -> dict[str, str]:
-    """By situation, what is not said there."""
+    """Returns, by situation, what is missing."""
     wrong = {}
     for situation, views in found.items():
         expected = SITUATIONS[situation].expected()
@@ -406,9 +406,8 @@ def wrong_in(found: Answers) -> dict[str, str]:
 
 
 async def until_true(look: Callable[[Iterable[str]], Awaitable[Answers]]) -> Answers:
-    """Waits until everything is true at the same time. Only statements that are still untrue are checked again: a busy machine takes
-    time.
-    """
+    """Waits until everything is true at the same time. Only statements that are still untrue are checked again: a busy
+    machine takes time."""
     wrong: dict[str, str] = {}
     try:
         async with asyncio.timeout(SETTLED_S_MAX):
@@ -455,7 +454,7 @@ NO_NEXT_STEP = (
 
 
 async def _without_an_engine(world: World) -> None:
-    """Five seconds after an engine last said that it is here, by the product's own clock: nothing has to be awaited."""
+    """Five seconds after an engine last reported, by the product's own clock, so the test need not wait."""
     store = world.store
     seen_at: datetime = await store.value("SELECT max(seen_at) FROM fairpost.engines")
     later = await read_facts(store, now=seen_at + timedelta(seconds=5))
@@ -475,7 +474,7 @@ async def _without_an_engine(world: World) -> None:
 
 
 async def _all_say(world: World, code: str) -> None:
-    """Of an account with nothing wrong of its own: every view, at the first look."""
+    """For an account with no problem of its own: every view, at the first read."""
     pages = (await answers(world, ["sending"]))["sending"]
     told = {view: [each.code for each in found] for view, found in pages.items()}
     assert all(codes == [code] for codes in told.values()), told
@@ -487,7 +486,7 @@ async def _all_say(world: World, code: str) -> None:
 
 
 async def _type_all(world: World, offered: set[Told]) -> None:
-    """Each next step, as it is offered. It may say that a server is broken; it may not be misunderstood, or find nothing."""
+    """Runs each next step as offered. It may report that a server is broken, but must not be rejected or find nothing."""
     world.servers.stop_hanging()
     for told in sorted(offered):
         words = shlex.split(told.then)[1:]
@@ -508,7 +507,7 @@ def _compare_with_docs(pages: Answers) -> None:
 
 
 def table(pages: Answers) -> list[str]:
-    """The rows of the page: the cause, and the next step of the one who looks at the campaign."""
+    """Returns the rows of the page: the cause, and the next step for people who look at the campaign."""
     lines = []
     for situation, each in SITUATIONS.items():
         expected = each.expected()

@@ -1,6 +1,6 @@
-"""A certificate authority of our own, and the certificates a client must accept or refuse.
+"""Our own certificate authority, and the certificates that a client must accept or reject.
 
-Made afresh for each run, so that no key lies in the repository and none runs out some day.
+Created for each run, so that no key is in the repository and none expires.
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
-"""Other people's verifiers of DKIM signatures: dkimpy, opendkim, and Perl's Mail::DKIM. Each says of every message how many of its
-signatures hold. Keys come from a table instead of the DNS."""
+"""Independent verifiers of DKIM signatures: dkimpy, opendkim, and Perl's Mail::DKIM. Each reports how many signatures
+of every message are valid. Keys come from a table instead of DNS."""
 
 import os
 import subprocess
@@ -70,7 +70,7 @@ def by_opendkim(messages: Sequence[bytes], keys: KEYS, folder: Path) -> list[int
 
 
 def by_mail_dkim(messages: Sequence[bytes], keys: KEYS, folder: Path) -> list[int]:
-    """Debian's knows no Ed25519 yet."""
+    """Debian's version does not support Ed25519 yet."""
     software = require("mail-dkim")
     root = software.root
     table = folder / "keys.tsv"

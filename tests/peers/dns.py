@@ -1,5 +1,5 @@
-"""A DNS server with a zone that a test writes, for daemons that take no other port than 53: at an address of its own in
-127.0.0.0/8. It answers for names that it knows, and no others exist."""
+"""A DNS server with a zone that a test writes, for daemons that only use port 53: at its own address in 127.0.0.0/8. It
+answers for the names it knows; no others exist."""
 
 import os
 import random
@@ -31,12 +31,12 @@ class Dns:
     records: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def put(self, name: str, kind: str, *values: str) -> None:
-        """Values as in zone files. A TXT is given as it is, and is split."""
+        """Values as in zone files. A TXT value is given unsplit."""
         shown = [_quoted(value) for value in values] if kind == "TXT" else list(values)
         self.records[name.lower().rstrip("."), kind] = shown
 
     def put_host(self, name: str, address: str) -> None:
-        """The host's address, and its name at that address."""
+        """Adds the host's address, and its name at that address."""
         self.put(name, "A", address)
         self.put(dns.reversename.from_address(address).to_text(), "PTR", f"{name}.")
 

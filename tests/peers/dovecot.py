@@ -17,7 +17,7 @@ ASK_NAME, ASK_PASSWORD = b"Username:", b"Password:"
 
 
 class Login(NamedTuple):
-    """Letters, digits, dashes and spaces only: servers get it written into their configuration as it is."""
+    """Letters, digits, dashes and spaces only: servers get it unquoted in their configuration."""
 
     username: str
     password: str
@@ -52,7 +52,7 @@ class _Conversation(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         self._say("VERSION\t1\t2", "MECH\tPLAIN\tplaintext", "MECH\tLOGIN\tplaintext")
         self._say(f"SPID\t{os.getpid()}", "CUID\t1", f"COOKIE\t{os.urandom(16).hex()}", "DONE")
-        names: dict[str, str] = {}  # of LOGIN dialogues that have given theirs, by request
+        names: dict[str, str] = {}  # for LOGIN dialogues in progress, by request
         for line in self.rfile:
             command, *fields = line.decode().rstrip("\n").split("\t")
             if command == "AUTH":

@@ -10,7 +10,7 @@ from tests.peers.process import HOST, free_port
 from tests.peers.received import Server
 from tests.peers.room import CERT, HOSTNAME, KEY, MAILDIR, room_for
 
-# Where Debian's and everybody else's Exim look by themselves: with -C it would give up root and could not deliver.
+# Where Exim looks for its configuration: with -C, it would drop root and could not deliver.
 CONFIGS = ("/etc/exim4/exim4.conf", "/etc/exim/exim.conf", "/etc/mail/exim.conf")
 OWNER = "Debian-exim"
 SPOOL, LOGS = "/var/spool/exim4", "/var/log/exim4"

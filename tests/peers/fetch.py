@@ -1,10 +1,10 @@
-"""Unpacks the mail servers the tests talk to, and the browser they look with, into a folder, installing nothing.
+"""Unpacks the mail servers and the browser for the tests into a folder, without installing anything.
 
     python tests/peers/fetch.py [DIR]
 
-A peer that the system already has is left alone. One that cannot be had is named in a line, and its tests skip.
-Also the one place that knows where a peer's files are. How peers are configured and run is in servers.py.
-Standard library only: it runs before there is a .venv/.
+Skips peers that the system already has. For a peer that is not available, it prints one line, and its tests are
+skipped. Only this file knows where the files of a peer are; servers.py configures and runs peers. It uses only the
+standard library, because it runs before there is a .venv/.
 """
 
 import os
@@ -22,13 +22,13 @@ DEFAULT_HOME = Path(__file__).resolve().parents[2] / ".peers"
 STAMP = ".complete"
 TOOLS = ("apt-get", "apt-cache", "dpkg-deb", "dpkg-query", "ldd")
 APT_S_MAX = 180
-LIBRARY_ROUNDS_MAX = 5  # a library's library's library: Debian's mail servers need two
+LIBRARY_ROUNDS_MAX = 5  # levels of library dependencies: Debian's mail servers need two
 NOT_NEEDED = ("usr/share/doc", "usr/share/man", "usr/share/lintian", "usr/share/locale")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    package: str  # or several, with a space between
+    package: str  # or several, separated by spaces
     programs: tuple[tuple[str, ...], ...]
     """Each must be there, under one of its names."""
 
@@ -83,7 +83,7 @@ PEERS: Mapping[str, Peer] = {
 
 @dataclass(frozen=True)
 class Software:
-    """One peer's files: below `/` when the system has it, else below the folder it was unpacked to."""
+    """One peer's files: below `/` if the system has it, otherwise below the folder it was unpacked to."""
 
     root: Path
     programs: tuple[str, ...]
@@ -93,11 +93,11 @@ class Software:
         return self.root == SYSTEM
 
     def program(self, name: str) -> str:
-        """The path below the root of the program with that name."""
+        """Returns the path of the program with that name, below the root."""
         return next(path for path in self.programs if Path(path).name == name)
 
     def library_folders(self) -> tuple[str, ...]:
-        """Where the unpacked shared libraries are, below the root; the system's are found without help."""
+        """Returns the folders of unpacked shared libraries below the root. The system finds its own without help."""
         if self.is_system:
             return ()
         return tuple(sorted({str(path.parent.relative_to(self.root)) for path in _shared_libraries(self.root)}))
@@ -108,11 +108,11 @@ class Software:
 
 
 class PeerMissing(Exception):
-    """This peer cannot run here; the message is the reason to skip with."""
+    """This peer cannot run here. The message is the reason for skipping."""
 
 
 class FetchError(Exception):
-    """The peer cannot be had here; the message says why in one line."""
+    """The peer is not available here. The message says why in one line."""
 
 
 def peers_home() -> Path:
@@ -139,7 +139,7 @@ def _software_in(root: Path, name: str) -> Software | None:
 
 
 def fetch(name: str, home: Path, apt: "Apt") -> None:
-    """Unpacks beside the final place and renames, so that a half unpacked peer is never found."""
+    """Unpacks next to the final location and renames, so that a partly unpacked peer is never found."""
     for tool in TOOLS:
         if not shutil.which(tool):
             raise FetchError(f"there is no {tool} here; install {PEERS[name].package} by other means")
@@ -171,7 +171,7 @@ def _unpack(package: str, tree: Path, apt: "Apt") -> None:
 
 
 def _slim(tree: Path) -> None:
-    """Drops what tests do not read, and the set-user-id bits: nothing here may become a way to root."""
+    """Removes what tests do not read, and set-user-id bits, so that nothing here can be used to become root."""
     for folder in NOT_NEEDED:
         shutil.rmtree(tree / folder, ignore_errors=True)
     for path in tree.rglob("*"):
@@ -180,7 +180,7 @@ def _slim(tree: Path) -> None:
 
 
 class Apt:
-    """Downloads by the system's package lists; where those are empty or stale, by fresh ones of its own."""
+    """Downloads with the system's package lists or, if those are empty or outdated, with fresh ones."""
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
@@ -188,7 +188,7 @@ class Apt:
         self._why_no_lists: FetchError | None = None
         self._options = ["-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=20"]
         if os.geteuid() == 0:
-            self._options += ["-o", "APT::Sandbox::User=root"]  # else apt's own user cannot write to our folder
+            self._options += ["-o", "APT::Sandbox::User=root"]  # otherwise, apt's own user cannot write to our folder
 
     def unpack(self, packages: Iterable[str], tree: Path) -> None:
         for archive in self._download(list(packages)):
@@ -208,7 +208,7 @@ class Apt:
         return list(self._scratch.glob("*.deb"))
 
     def _make_own_lists(self) -> None:
-        """Once: who is offline is told so three times, and waits for it only the first."""
+        """Updates once: offline, further tries would each wait for nothing."""
         if self._why_no_lists:
             raise self._why_no_lists
         if self._has_own_lists:

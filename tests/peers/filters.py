@@ -1,5 +1,5 @@
-"""What receivers put behind their SMTP server, as milters: opendkim, opendmarc and rspamd. Each resolves names by the given
-DNS server alone, so nothing leaves this machine."""
+"""Filters that receivers run behind their SMTP server, as milters: opendkim, opendmarc and rspamd. Each resolves names
+only with the given DNS server, so nothing leaves this machine."""
 
 import json
 import tempfile
@@ -13,10 +13,10 @@ from tests.peers.fetch import require
 from tests.peers.process import HOST, free_port, running
 from tests.peers.room import HOSTNAME, room_for
 
-ELSEWHERE = "192.0.2.255"  # in place of 127.0.0.1, whose mail these daemons take for their own
+ELSEWHERE = "192.0.2.255"  # in place of 127.0.0.1, whose mail these daemons treat as their own
 
-AT_ONCE_S = 0.1  # none of them keeps anything, and some take seconds to end
-SUFFIXES = ("com", "org", "net", "test", "example")  # to compile all that there are takes rspamd ten seconds
+AT_ONCE_S = 0.1  # none of them stores anything, and some take seconds to end
+SUFFIXES = ("com", "org", "net", "test", "example")  # compiling all suffixes takes rspamd ten seconds
 
 OPENDKIM = """
 Mode v
@@ -57,7 +57,7 @@ class Rspamd:
     http_port: int
 
     def symbols(self, message: bytes, *, ip: str, helo: str, sender: str, recipient: str) -> Mapping[str, float]:
-        """The score of each rule that hits."""
+        """Returns the score of each rule that matches."""
         about = {"IP": ip, "Helo": helo, "From": sender, "Rcpt": recipient, "Hostname": helo}
         request = urllib.request.Request(f"http://{HOST}:{self.http_port}/checkv2", data=message, headers=about)
         with urllib.request.urlopen(request, timeout=60) as answer:
@@ -67,7 +67,7 @@ class Rspamd:
 
 @contextmanager
 def opendkim(dns: str) -> Iterator[int]:
-    """The port of the milter."""
+    """Yields the port of the milter."""
     software, port = require("opendkim"), free_port()
     with _folder() as folder:
         (folder / "hosts").write_text(f"{ELSEWHERE}\n")
@@ -88,7 +88,7 @@ def opendkim(dns: str) -> Iterator[int]:
 
 @contextmanager
 def opendmarc(dns: str) -> Iterator[int]:
-    """The port of the milter. It asks the DNS of resolv.conf alone, so it has a /etc of its own."""
+    """Yields the port of the milter. It only uses the DNS server in resolv.conf, so it has its own /etc."""
     software, port = require("opendmarc"), free_port()
     with room_for(software) as room:
         room.resolve_by(dns)

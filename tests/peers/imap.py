@@ -1,4 +1,4 @@
-"""Real IMAP servers, each with one mailbox and a way to put mail into it."""
+"""Real IMAP servers, each with one mailbox and a way to deliver mail to it."""
 
 import functools
 import itertools
@@ -20,7 +20,7 @@ from tests.peers.room import CERT, KEEPER, KEY, SOFTWARE, UNSHARE, Room, room_fo
 
 LOGIN = Login("ann", "pass-word")
 MAIL = "/var/mail/ann"
-# Dovecot looks for its programs and modules in folders of the system. Inside the room they are there.
+# Dovecot looks for its programs and modules in system folders, which exist inside the room.
 OVERLAY = 'mount -t overlay overlay -o "lowerdir=$1/usr:/usr" /usr || exit; shift; exec "$@"'
 
 
@@ -115,7 +115,7 @@ def courier(maildir: Path) -> Iterator[int]:
     program = str(software.root / software.program("imapd"))
     environment = {**os.environ, **software.environment(), "IMAP_CAPABILITY": "IMAP4rev1 UIDPLUS"}
 
-    # As a person's mail program does. Before that, Courier numbers the messages for each reader.
+    # Like a person's mail program. Before that, Courier numbers the messages separately for each reader.
     selected = b"a SELECT INBOX\r\nb LOGOUT\r\n"
     subprocess.run([program, "."], input=selected, capture_output=True, cwd=maildir, env=environment, check=False)
 

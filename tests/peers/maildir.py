@@ -8,7 +8,7 @@ from tests.peers.received import Received
 
 
 def read_maildir(folder: Path) -> list[Received]:
-    """In the order of delivery."""
+    """Returns the mails in the order of delivery."""
     found: list[tuple[int, bytes]] = []
     for file in (folder / "new").iterdir():
         with suppress(FileNotFoundError):
@@ -26,5 +26,5 @@ def _parse(content: bytes) -> Received:
 
 
 def _address(message: EmailMessage, *headers: str) -> str:
-    """From the first of these headers that is there: each server has its own."""
+    """Returns the value of the first of these headers that exists, because each server has its own."""
     return next(str(message[name]) for name in headers if name in message).strip().strip("<>")

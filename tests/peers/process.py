@@ -1,6 +1,6 @@
-"""Starts a server as a child, waits until it answers, and ends it with all its children.
+"""Starts a server as a child process, waits until it responds, and ends it with all its children.
 
-What the server is and how it is configured does not belong here.
+It knows nothing about the server or its configuration.
 """
 
 import os
@@ -14,9 +14,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 HOST = "127.0.0.1"
-# Below the range that the kernel gives to outgoing connections, so that no client takes the port before the server.
+# Below the range of the kernel's ports for outgoing connections, so that no client takes the port before the server
+# does.
 PORTS = range(20_000, 32_000)
-# Each process of a parallel run has its own share of them: none takes the port that another has just found free.
+# Each process of a parallel run has its own range, so that none takes a port that another has just found free.
 PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 READY_S_MAX = 90.0
@@ -25,12 +26,12 @@ POLL_S = 0.02
 LOG_LINES_SHOWN_MAX = 15
 TCP_LISTEN = "0A"  # in /proc/net/tcp
 
-# Ends the peer when this process dies without a word: the pipe it reads from closes with us.
+# Ends the peer if this process dies suddenly: the pipe that it reads from is then closed.
 GUARD = 'read -r _; kill -s KILL -- "-$1"'
 
 
 class PeerBroken(Exception):
-    """The peer was started and did not come up, or did not do its work in time."""
+    """The peer was started but did not come up, or did not finish in time."""
 
 
 def free_port() -> int:
@@ -54,7 +55,7 @@ def running(
     cwd: Path,
     stop_s_max: float = STOP_S_MAX,
 ) -> Iterator[int]:
-    """Yields the pid once every port takes connections."""
+    """Yields the pid once every port accepts connections."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -95,7 +96,7 @@ def _await_ports(process: "subprocess.Popen[bytes]", name: str, ports: Sequence[
 
 
 def _listening_ports() -> set[int]:
-    """Read from the kernel, because a connection to try it would count: smtp-sink can be told to serve only n."""
+    """Reads this from the kernel, because a test connection would count: smtp-sink can be told to serve only n."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return {int(row[1].split(":")[1], 16) for row in rows if row[3] == TCP_LISTEN}
 
@@ -118,10 +119,10 @@ def end_of(log: Path) -> str:
 
 
 def _stop(process: "subprocess.Popen[bytes]", seconds: float) -> None:
-    """The leader is reaped last: until then its pid cannot be reused."""
+    """The leader is reaped last, because until then its pid cannot be reused."""
     os.killpg(process.pid, signal.SIGTERM)
     if not _ends_in(process, seconds):
-        # First what it started: unshare then sees its namespace empty before it ends itself.
+        # Its children first: unshare then sees an empty namespace before it ends.
         for child in _children(process.pid):
             os.kill(child, signal.SIGKILL)
         _ends_in(process, STOP_S_MAX)

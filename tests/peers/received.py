@@ -1,4 +1,4 @@
-"""What a peer took in, in one form for all of them."""
+"""Messages received by a peer, in the same form for all peers."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from tests.peers.process import POLL_S, PeerBroken, end_of
 
 @dataclass(frozen=True, kw_only=True)
 class Received:
-    """smtp-sink gives one for each transaction; the others store a copy for each recipient."""
+    """smtp-sink has one for each transaction; the others store a copy for each recipient."""
 
     sender: str
     recipients: tuple[str, ...]
@@ -38,9 +38,9 @@ class Server:
     received: Callable[[], Sequence[Received]] = field(repr=False)
 
     def wait_for(self, count: int, *, timeout_s: float = 60.0) -> Sequence[Received]:
-        """What has arrived, once that many have: a server says yes before it has delivered.
+        """Returns the messages once this many have arrived: a server replies before it has delivered.
 
-        Blocks; where the client runs on an event loop: await asyncio.to_thread(server.wait_for, 1).
+        Blocks. If the client runs in an event loop, use await asyncio.to_thread(server.wait_for, 1).
         """
         deadline = time.monotonic() + timeout_s
         while len(messages := self.received()) < count:

@@ -1,5 +1,5 @@
-"""A receiver as large providers run one: Postfix with opendkim, opendmarc and rspamd behind it, and a DNS server that a test
-writes. To all of them, mail that comes to `port` comes from SENDING_IP, and mail to `other_port` from OTHER_IP."""
+"""A receiver like those of large providers: Postfix with opendkim, opendmarc and rspamd behind it, and a DNS server
+that a test writes. For all of them, mail to `port` comes from SENDING_IP, and mail to `other_port` from OTHER_IP."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ from tests.peers.postfix import postfix
 from tests.peers.process import HOST, free_port
 from tests.peers.received import Server
 
-SENDING_IP = "93.184.216.34"  # filters distrust the ranges for documentation
+SENDING_IP = "93.184.216.34"  # filters distrust addresses reserved for documentation
 OTHER_IP = "93.184.216.35"
 
 
@@ -49,7 +49,7 @@ def receiver(*, tls: Certificate | None = None) -> Iterator[Receiver]:
 
 @contextmanager
 def _seen_from(ip: str, port: int) -> Iterator[int]:
-    """A port whose connections go on to the other, preceded by a line (PROXY protocol) that says where they come from."""
+    """A port that forwards connections to the other one, preceded by a line with their source (PROXY protocol)."""
     loop = asyncio.new_event_loop()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,7 +1,7 @@
-"""A place where a mail server finds its own /etc, /var and /run, while the system's stay as they are.
+"""A place where a mail server finds its own /etc, /var and /run, while the system's stay unchanged.
 
-Mail servers insist on users of their own, fixed paths and root. A mount namespace gives them all three out of a
-temporary folder, and a process namespace makes sure that nothing of theirs outlives it. Needs root, adds no user.
+Mail servers require their own users, fixed paths and root. A mount namespace provides these from a temporary folder,
+and a process namespace ensures that none of their processes outlives it. Needs root, adds no user.
 """
 
 import functools
@@ -20,19 +20,19 @@ from tests.peers.process import HOST, STOP_S_MAX, await_greeting, running
 from tests.peers.received import Server
 
 UNSHARE = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
-# Binds the first of each pair of arguments over the second, up to a lone dash, and becomes the rest.
+# Binds the first of each pair of arguments over the second, up to a lone dash, and then executes the rest.
 ENTER = 'while [ "$1" != - ]; do mount --rbind "$1" "$2" || exit; shift 2; done; shift; cd /; exec "$@"'
 SOFTWARE = "/var/software"
 MAILDIR = "/var/mail/all"
-CONSOLE = "/console.log"  # what the server prints; outside only
+CONSOLE = "/console.log"  # the server's output; outside the room only
 CERT, KEY = "/etc/peer/cert.pem", "/etc/peer/key.pem"
 HOSTNAME = "peer.test"
 
-# Known inside only. The numbers are far from those that systems give out.
+# Only known inside. The numbers are far from those that systems assign.
 USERS = {
     "root": 0,
     "nobody": 65_534,
-    "keeper": 64_801,  # owns the mail that was delivered
+    "keeper": 64_801,  # owns delivered mail
     "postfix": 64_802,
     "postdrop": 64_803,
     "Debian-exim": 64_804,
@@ -61,7 +61,7 @@ FROM_THE_SYSTEM = ("ld.so.cache", "ld.so.conf", "localtime")
 
 
 class Room:
-    """Paths are those the server sees; `outside` tells where they really are."""
+    """Paths are as the server sees them; `outside` returns the real ones."""
 
     def __init__(self, home: Path, software: Software) -> None:
         self._home = home
@@ -97,7 +97,7 @@ class Room:
         os.utime(self.outside(path), (0, 0))
 
     def resolve_by(self, dns: str) -> None:
-        """Names of hosts come from this DNS server as well."""
+        """Host names are also resolved by this DNS server."""
         self.write("/etc/resolv.conf", f"nameserver {dns}\noptions timeout:5 attempts:2\n")
         self.write("/etc/nsswitch.conf", ETC["nsswitch.conf"].replace("hosts: files", "hosts: files dns"))
 
@@ -120,7 +120,7 @@ class Room:
         binds: Sequence[tuple[str, str]] = (),
         greeting: bytes = b"220",
     ) -> Iterator[Server]:
-        """`binds` are folders of the software that the server looks for in a fixed place of the system."""
+        """`binds` are folders of the software that the server expects at a fixed place in the system."""
         maildir = self.outside(MAILDIR)
         with self.running(command, ports=[port, tls_port] if tls_port else [port], binds=binds) as pid:
             await_greeting(port, self.outside(log), greeting)
@@ -157,12 +157,12 @@ class Room:
         pairs = [(str(self._software.root / source), target) for source, target in more]
         if not self._software.is_system:
             pairs += [(str(self._software.root), str(self.outside(SOFTWARE)))]
-        # Last /var: the temporary folder itself may lie below it.
+        # /var last, because the temporary folder itself may be below it.
         pairs += [(str(self.outside(path)), path) for path in ("/etc", "/run", "/var")]
         return [part for pair in pairs for part in pair]
 
     def _with_libraries(self, command: Sequence[str]) -> list[str]:
-        """Set only now, inside: unshare and mount are to use the system's libraries."""
+        """Set only inside, because unshare and mount must use the system's libraries."""
         folders = ":".join(self.software(folder) for folder in self._software.library_folders())
         return ["/usr/bin/env", f"LD_LIBRARY_PATH={folders}", *command] if folders else [*command]
 

@@ -1,11 +1,11 @@
-"""Real mail servers on 127.0.0.1, each in a temporary folder, gone when the `with` ends.
+"""Real mail servers on 127.0.0.1, each in a temporary folder, gone when the `with` block ends.
 
     with postfix(tls=certificates.good) as server:
         send_to(server.host, server.port)
         [mail] = server.wait_for(1)
 
-smtp_sink runs wherever its program is; the others need root too. Where one cannot run it raises PeerMissing, and
-`why_not` tells beforehand. Each server has its own file beside this one.
+smtp_sink runs wherever its program is available; the others also need root. If a server cannot run, PeerMissing is
+raised; `why_not` returns the reason in advance. Each server has its own file next to this one.
 """
 
 from typing import Literal
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def why_not(name: Name, *, tls: bool = False) -> str | None:
-    """The reason to skip a test with, or None where this peer runs."""
+    """Returns the reason to skip a test, or None if this peer can run."""
     try:
         software = require("postfix" if name == "smtp_sink" else name)
     except PeerMissing as missing:

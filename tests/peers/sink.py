@@ -1,4 +1,4 @@
-"""Postfix's smtp-sink: takes anything at any speed, and fails on command. Needs no root and no configuration."""
+"""Postfix's smtp-sink: accepts any mail at any speed, and fails on request. Needs neither root nor a configuration."""
 
 import os
 import pwd
@@ -15,7 +15,7 @@ from tests.peers.received import Received, Server
 
 CONNECTIONS_MAX = 4096  # smtp-sink's own default is 256; the kernel caps the backlog at somaxconn, 4096 by default
 COUNTERS = re.compile(r"sess=(\d+) quit=(\d+) mesg=(\d+)")
-COUNTERS_BYTES_MAX = 1000  # each update is appended, some 30 bytes; the last one counts
+COUNTERS_BYTES_MAX = 1000  # each update appends about 30 bytes; the last one counts
 UNPRIVILEGED = "nobody"  # when started by root, smtp-sink insists on switching to another user
 
 
@@ -39,9 +39,9 @@ class Sink(Server):
 
 @contextmanager
 def smtp_sink(*, flags: Sequence[str] = (), dump: bool = False, count: bool = False) -> Iterator[Sink]:
-    """`flags` are smtp-sink's own: ["-r", "RCPT"] defers every recipient, ["-q", "."] hangs up instead of a reply.
+    """`flags` are smtp-sink's own: ["-r", "RCPT"] defers every recipient, ["-q", "."] disconnects instead of replying.
 
-    `dump` keeps what arrives, a file each; `count` keeps numbers only. Both cost speed.
+    `dump` stores each message in a file; `count` only stores numbers. Both cost speed.
     """
     software = require("postfix")
     port = free_port()
@@ -66,20 +66,20 @@ def smtp_sink(*, flags: Sequence[str] = (), dump: bool = False, count: bool = Fa
 
 
 def _read_dumps(dumps: Path, pid: int) -> list[Received]:
-    """In the order in which they were completed; transactions still under way are left out."""
+    """Returns messages in the order of completion, without transactions still in progress."""
     found = list(dumps.iterdir())
     open_now = _open_files(pid)
     done: list[tuple[int, bytes]] = []
     for file in found:
         if file.name not in open_now:
-            with suppress(FileNotFoundError):  # given up by the client in this moment
+            with suppress(FileNotFoundError):  # just given up by the client
                 done.append((file.stat().st_mtime_ns, file.read_bytes()))
     return [_parse(dump) for _, dump in sorted(done)]
 
 
 def _open_files(pid: int) -> set[str]:
     names: set[str] = set()
-    with suppress(FileNotFoundError):  # told to end after n messages, it has
+    with suppress(FileNotFoundError):  # it has ended after n messages, as requested
         for link in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(FileNotFoundError):
                 names.add(link.readlink().name)

@@ -1,5 +1,5 @@
-"""SpamAssassin with the rules of its package, over messages as a receiver stores them. Names are resolved by the given DNS server
-alone."""
+"""SpamAssassin with the rules of its package, on messages as stored by a receiver. Names are resolved only with the
+given DNS server."""
 
 import json
 import os
@@ -37,7 +37,7 @@ for my $file (@files) {
 
 
 def hits(messages: Sequence[bytes], *, dns: str, folder: Path) -> list[Mapping[str, float]]:
-    """The score of each rule that hits, for each message."""
+    """Returns, for each message, the score of each rule that matches."""
     software = require("spamassassin")
     root = software.root
     site = folder / "site"

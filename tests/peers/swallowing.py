@@ -1,6 +1,7 @@
-"""A proxy on 127.0.0.1 before a PostgreSQL or a pooler, that can fall silent: it takes bytes, passes none on, and closes nothing.
+"""A proxy in front of a PostgreSQL or a pooler that can fall silent: it accepts bytes, forwards none, and closes nothing.
 
-So a client sees it whose server lost its power behind a router: no connection is refused or reset, none is answered.
+This is what a client sees if its server behind a router loses power: no connection is refused or reset, and none is
+answered.
 
     async with Swallowing(url).open() as proxy:
         conn = await connect(proxy.url)
@@ -24,9 +25,9 @@ class Swallowing:
     server_url: str
     url: str = ""
     accepted: int = 0  # connections
-    requests: int = 0  # pieces that clients have sent on those that are not silent
-    is_silent: bool = False  # also for connections to come
-    swallow_at: int | None = None  # with this piece the connection that brought it falls silent
+    requests: int = 0  # pieces sent by clients on connections that are not silent
+    is_silent: bool = False  # also applies to new connections
+    swallow_at: int | None = None  # the connection that sends this piece falls silent
     swallows: frozenset[str] = frozenset((REQUESTS, ANSWERS))
     _pairs: set["_Pair"] = field(default_factory=set)
     _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -47,7 +48,7 @@ class Swallowing:
             await asyncio.gather(*self._tasks)
 
     def swallow(self) -> None:
-        """From now on, on all connections that are open. Who comes next is served."""
+        """Silences all open connections from now on. New ones are served."""
         for pair in self._pairs:
             pair.swallows = self.swallows
 
@@ -92,7 +93,7 @@ class Swallowing:
 
 @dataclass(eq=False)
 class _Pair:
-    """One client's connection and the one to the server that serves it."""
+    """A client's connection, and the matching one to the server."""
 
     writers: tuple[asyncio.StreamWriter, asyncio.StreamWriter]
     swallows: frozenset[str]

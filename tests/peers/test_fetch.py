@@ -7,7 +7,7 @@ from tests.peers import fetch
 
 
 def run_fetch(home: Path, *, path: Path) -> list[str]:
-    """As a program of its own, with no other programs than those in `path`."""
+    """Runs it as a separate program, with only the programs in `path`."""
     done = subprocess.run(
         [sys.executable, fetch.__file__, str(home)],
         env={"PATH": str(path)},
@@ -26,11 +26,11 @@ def assert_each_is_missing(lines: list[str], reason: str) -> None:
         assert reason in line or fetch.find(line.partition(":")[0], home=Path("/nonexistent")) is not None, line
 
 
-def test_without_apt_it_says_so_and_goes_on(tmp_path: Path) -> None:
+def test_without_apt_it_says_so_and_continues(tmp_path: Path) -> None:
     assert_each_is_missing(run_fetch(tmp_path / "home", path=tmp_path), "apt-get")
 
 
-def test_offline_it_says_so_and_goes_on(tmp_path: Path) -> None:
+def test_offline_it_says_so_and_continues(tmp_path: Path) -> None:
     for tool in fetch.TOOLS:
         (tmp_path / tool).write_text("#!/bin/sh\necho 'W: noise' >&2\necho 'E: no network today' >&2\nexit 100\n")
         (tmp_path / tool).chmod(0o755)

@@ -1,4 +1,4 @@
-"""What the matrix of PostgreSQL versions finds, and what it makes of it. No server is started."""
+"""What the matrix of PostgreSQL versions finds, and how it reports it. No server is started."""
 
 from pathlib import Path
 

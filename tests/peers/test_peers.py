@@ -257,7 +257,7 @@ class TestRealServers:
             client.ehlo()
             assert client.esmtp_features["size"] == "4321"
 
-    def test_the_system_stays_as_it_is(self, start: Start) -> None:
+    def test_the_system_stays_unchanged(self, start: Start) -> None:
         before = state_of_the_system()
         with start() as server, smtplib.SMTP(server.host, server.port) as client:
             send(client)
@@ -317,7 +317,7 @@ def start_and_fail(start: Start) -> tuple[Server, list[int]]:
     family: list[int] = []
     try:
         with start() as server:
-            assert server.log.parent.is_dir()  # the file itself comes with the first word, which may be later
+            assert server.log.parent.is_dir()  # the file itself is created with the first output, which may be later
             family = descendants(server.pid)
             raise ZeroDivisionError
     except ZeroDivisionError:

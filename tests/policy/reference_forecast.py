@@ -1,4 +1,5 @@
-"""The forecast in the simplest way: one e-mail at a time, each as soon as `admit` and the schedule let it. Slow, and plain to see."""
+"""The forecast in its simplest form: one e-mail at a time, each as soon as `admit` and the schedule allow it. Slow, but
+easy to understand."""
 
 import heapq
 from collections import Counter
@@ -28,11 +29,11 @@ class Worker:
     usage: Usage
     sending: timedelta
     at: datetime
-    due: list[tuple[datetime, int]] = field(default_factory=list)  # a heap of moments and steps
+    due: list[tuple[datetime, int]] = field(default_factory=list)  # a heap of times and steps
 
 
 def with_mean_pause(sender: Sender, plan: Plan) -> Limits:
-    """The mean of a thousand dice rolls. No two sends happen at the same moment."""
+    """Returns the mean of a thousand dice rolls, because no two sends happen at the same moment."""
     limits, begun_at = widened(sender.limits, plan.gap), datetime(2030, 1, 1, tzinfo=UTC)
     pauses = []
     for n in range(1000):

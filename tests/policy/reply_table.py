@@ -1,4 +1,4 @@
-"""The labelled replies: what servers really say (addresses changed), and what each means."""
+"""The labelled replies: real replies of servers (with changed addresses), and the meaning of each."""
 
 import csv
 from pathlib import Path

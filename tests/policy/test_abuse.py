@@ -1,4 +1,4 @@
-"""Who is throttled: exactly by the rules, for exactly so long, and no longer than the score is bad."""
+"""Throttling follows the rules exactly, lasts exactly as long as they say, and ends when the score is good again."""
 
 import math
 from dataclasses import replace
@@ -49,7 +49,7 @@ def value_of(found: Activity) -> int:
 
 
 def formula(*, total: int, bounced: int, rejected: int, avg_daily: float | None, age_ms: int) -> int:
-    """The formula as it was first written down, in doubles and with days cut to whole ones."""
+    """The original formula, with floating-point numbers and whole days."""
     if total == 0:
         return 0
     bounce_rate = bounced / total
@@ -98,7 +98,7 @@ def test_the_score_is_the_formulas(total: int, bounce: float, reject: float, day
         (Counts(volume=50), (10,), 30 * DAY, 0),
         (Counts(volume=51), (10,), 30 * DAY, 25),
         (Counts(volume=51), (5, 15), 30 * DAY, 25),
-        (Counts(volume=51), (10, 0), 30 * DAY, 25),  # a day without mail is a day
+        (Counts(volume=51), (10, 0), 30 * DAY, 25),  # a day without mail counts as a day
         (Counts(volume=51), (0, 11), 30 * DAY, 0),  # but not before the first e-mail
         (Counts(volume=1_000_000), (), 30 * DAY, 0),
         (Counts(volume=1_000_000), (0, 0), 30 * DAY, 0),
@@ -166,7 +166,7 @@ def test_confidence_grows_with_the_sample() -> None:
     assert SCORER.score(activity(Counts(volume=20)), now=NOW).confidence == 0.5
 
 
-# ── when it is worth asking ──────────────────────────────────────────────────────────────────────────────
+# ── whether scoring is worthwhile ────────────────────────────────────────────────────────────────────────
 
 some_counts = st.builds(
     Counts,
@@ -200,7 +200,7 @@ def test_a_burst_is_noticed_with_the_e_mail_that_breaks_a_rule_and_scored_but_a_
     assert broken_rules(scored) == broken_rules(day)
 
 
-# ── what follows ─────────────────────────────────────────────────────────────────────────────────────────
+# ── consequences ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def score(value: int, sure: float = 1.0) -> Score:
@@ -299,10 +299,10 @@ def test_a_throttle_lasts_at_most_a_day(steps: list[tuple[int, int]]) -> None:
             assert value > 50 or throttle.holds(now)
 
 
-# ── when to look again ───────────────────────────────────────────────────────────────────────────────────
+# ── the next check ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_throttled_sender_is_looked_at_when_the_throttle_ends_and_then_when_an_hour_leaves_the_day() -> None:
+def test_a_throttled_sender_is_checked_when_the_throttle_ends_and_then_when_an_hour_leaves_the_day() -> None:
     throttle = Throttle(NOW, NOW + 4 * HOUR)
     found = activity(Counts(volume=200, bounced=40), days=(1,))
     assert look_again_at(None, found, now=NOW) is None
@@ -313,7 +313,7 @@ def test_a_throttled_sender_is_looked_at_when_the_throttle_ends_and_then_when_an
     assert SCORER.score(found, now=at).value == 0
 
 
-def test_a_young_one_is_looked_at_when_it_is_no_longer_young() -> None:
+def test_a_young_one_is_checked_when_it_is_no_longer_young() -> None:
     found = activity(Counts(volume=200, bounced=40), age=WEEK - HOUR)
     assert look_again_at(Throttle(NOW - DAY, NOW), found, now=NOW) == NOW + HOUR
 

@@ -1,4 +1,4 @@
-"""Who is stopped when too much bounces or is refused: the sender to blame, or the account."""
+"""Who is stopped if too much bounces or is rejected: the sender to blame, or the account."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,7 @@ def of_refusals(*suspects: Suspect, is_shared: bool = True, **more: Any) -> Blam
 
 
 def refused(workspace: str, n: int = REFUSALS_MAX, *, broken: bool = False, **more: Any) -> Suspect:
-    """`broken` means that another sender's e-mail was accepted in between, and one was refused since."""
+    """`broken` means that another sender's e-mail was accepted in between, and one was rejected since."""
     return suspect(workspace, refused=n, streak=1 if broken else n, is_unbroken=not broken, refused_since=NOW, **more)
 
 

@@ -1,4 +1,4 @@
-"""Whose address is a company's, and whose is a person's own."""
+"""Which addresses belong to a company, and which to a person."""
 
 from fairpost.policy.companies import company_of
 

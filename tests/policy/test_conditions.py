@@ -1,4 +1,5 @@
-"""Each situation has one code, and only what really sends is called sending. No database: facts in, conditions out."""
+"""Each situation has one code, and only an account that really sends is called sending. There is no database: facts in,
+conditions out."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -26,7 +27,7 @@ SECOND = timedelta(seconds=1)
 def account(
     name: str = "sales", *, driven: bool = True, begun_at: datetime | None = None, **more: Any
 ) -> AccountRuntime:
-    """Driven by an engine that lives, and with a send just now."""
+    """Driven by a live engine, with a send just now."""
     known = Account(
         **{
             "id": AccountId(1),
@@ -192,7 +193,7 @@ def test_held_mail_shows_the_cause_and_how_to_end_it(found: Hold, code: str, typ
 
 
 @pytest.mark.parametrize("held", [hold(), hold(level="stream", key="x", campaign="spring", campaign_state="failed")])
-def test_mail_that_is_held_on_a_broken_route_is_told_by_the_route(held: Hold) -> None:
+def test_mail_that_is_held_on_a_broken_route_is_described_by_the_route(held: Hold) -> None:
     broken = replace(ALL_WELL, accounts=[account(transport=None)], holds=[replace(held, routes=["default"])])
     assert only(broken).code == "account.no_server"
     assert only(replace(broken, accounts=[account(name="other", pool="other")])).code == "pool.empty"
@@ -200,7 +201,7 @@ def test_mail_that_is_held_on_a_broken_route_is_told_by_the_route(held: Hold) ->
     assert {each.code for each in diagnose(of_two)} == {"account.no_server", of_hold(held).code}
 
 
-def test_where_only_an_engine_is_missing_a_hold_is_told() -> None:
+def test_where_only_an_engine_is_missing_a_hold_is_reported() -> None:
     stopped = replace(ALL_WELL, engines=(), holds=[replace(hold(), routes=["default"])])
     assert "hold.workspace" in {each.code for each in diagnose(stopped)}
 
@@ -240,7 +241,7 @@ def test_mail_in_doubt_is_for_a_person_or_for_an_engine() -> None:
     ]
 
 
-def test_mail_of_a_worker_that_is_gone_is_told() -> None:
+def test_mail_of_a_worker_that_is_gone_is_reported() -> None:
     in_hand = {AccountId(1): InHand(claimed=3, sending=1)}
     assert diagnose(replace(ALL_WELL, in_hand=in_hand)) == []
     found = only(replace(ALL_WELL, in_hand=in_hand, routes=[], accounts=[account(driven=False)]))
@@ -256,7 +257,7 @@ def test_a_block_names_the_workspace_the_account_and_the_figures() -> None:
     assert missing(told(found), "acme", "sales", "7 of 40") == []
 
 
-# ── in one line ───────────────────────────────────────────────────────────────────────────────────────────
+# ── the headline ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def first_of(facts: Facts, per_s: float = 0) -> Condition:

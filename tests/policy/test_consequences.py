@@ -1,4 +1,4 @@
-"""What an outcome means for the account, and in which order."""
+"""The consequences of an outcome for the account, and their order."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""A forecast as a line: it never falls, ends with all, and says the same as the hours it was made of."""
+"""A forecast as a curve: it never falls, ends with all e-mails, and matches the hours it was made from."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""What receivers would make of a domain's records."""
+"""How receivers judge a domain's records."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ ACTIVE = DkimKey(
 
 
 def of_record(*records: str, domain: str = "shop.test", more: Zone | None = None) -> Spf:
-    """What receivers make of the records, for every address that these tests use."""
+    """Returns how receivers judge the records, for every address used in these tests."""
     zone: Zone = {("shop.test", "TXT"): list(records), **(more or {})}
     stranger, *found = [evaluated(zone, each) for each in (STRANGER, *ADDRESSES)]
     return Spf(domain=domain, stranger=stranger, addresses=dict(zip(ADDRESSES, found, strict=True)))
@@ -146,7 +146,7 @@ def test_dkim_is_good_where_we_or_all_providers_sign() -> None:
     signs = SendingHost(name="smtp.google.com", signs=True)
     assert codes(GOOD)["dkim"] == "dkim_good"
     assert codes(GOOD, seen=Published.MISSING)["dkim"] == "dkim_unpublished"
-    assert codes(GOOD, seen=Published.UNKNOWN)["dkim"] == "dkim_good", "the DNS that is silent proves nothing"
+    assert codes(GOOD, seen=Published.UNKNOWN)["dkim"] == "dkim_good", "a DNS that does not answer proves nothing"
     assert codes(GOOD, (KEY,))["dkim"] == "dkim_pending"
     assert codes(GOOD, ())["dkim"] == "dkim_missing"
     assert codes(Looked(hosts=(signs,)), ())["dkim"] == "dkim_by_provider"
@@ -198,7 +198,7 @@ def test_dmarc_must_be_one_record_with_a_policy() -> None:
         ("v=DMARC1;p=Quarantine ; rua=mailto:x@y.test",): "dmarc_good",
     }
     assert {given: codes(Looked(dmarc=given))["dmarc"] for given in cases} == cases
-    assert codes(Looked(dmarc=("v=dmarc1; p=none",)))["dmarc"] == "dmarc_broken", "receivers compare the case"
+    assert codes(Looked(dmarc=("v=dmarc1; p=none",)))["dmarc"] == "dmarc_broken", "receivers distinguish case"
     assert codes(Looked(dmarc=("v=DMARC1; p=none; sp=maybe",)))["dmarc"] == "dmarc_broken"
 
 
@@ -233,11 +233,11 @@ def test_alignment_is_strict_where_the_record_says_so() -> None:
     assert dmarc("adkim=s", parent) == strict
     assert dmarc("ADKIM=S", parent, envelope="b.shop.example") == strict
     assert dmarc("adkim=s; aspf=s", parent, envelope="b.shop.example") == unaligned
-    assert dmarc("", KEY, envelope="bounces.example") == unaligned, "no key signs, and the envelope is elsewhere"
-    assert dmarc("", parent, envelope="bounces.example") == good
-    assert dmarc("adkim=s", KEY, envelope="bounces.example", signs=True) == good, (
-        "the provider's signature is not known"
+    assert dmarc("", KEY, envelope="bounces.example") == unaligned, (
+        "no key signs, and the envelope is in another domain"
     )
+    assert dmarc("", parent, envelope="bounces.example") == good
+    assert dmarc("adkim=s", KEY, envelope="bounces.example", signs=True) == good, "the provider's signature is unknown"
 
 
 def test_a_subdomain_that_its_parent_signs_for_is_signed() -> None:

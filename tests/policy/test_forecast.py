@@ -1,4 +1,4 @@
-"""When a campaign will be done: as a simulation one e-mail at a time says, exactly where that can be, and quickly."""
+"""When a campaign finishes: the same as in a simulation of single e-mails, exact where possible, and fast."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,11 +56,11 @@ def of_preset(name: str, accounts: int = 1) -> list[Sender]:
 
 
 def hours(found: Forecast) -> dict[int, int]:
-    """Since the start."""
+    """Returns the time since the start."""
     return {(hour - NOW) // HOUR: count for hour, count in found.per_hour}
 
 
-# ── the timelines that everybody knows ────────────────────────────────────────────────────────────────────────
+# ── well-known timelines ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_thousand_through_one_gmail_account_take_a_day_and_five_hours() -> None:
@@ -84,11 +84,11 @@ def test_five_hundred_through_two_gmail_accounts_are_done_in_the_third_hour() ->
 @pytest.mark.parametrize(
     ("preset", "recipients", "ends_after"),
     [
-        ("outlook", 300, 4 * HOUR + 59 * 4 * SECOND),  # 60 an hour
+        ("outlook", 300, 4 * HOUR + 59 * 4 * SECOND),  # 60 per hour
         ("outlook", 301, DAY),
-        ("yahoo", 500, 6 * HOUR + 19 * 5 * SECOND),  # 80 an hour: 6 hours and 20 more
-        ("custom", 1000, 4 * HOUR + 199 * 2 * SECOND),  # 200 an hour
-        ("gmail-api", 500, 9 * MINUTE + 31 * 0.4 * SECOND),  # 6000 units a minute are 52 e-mails
+        ("yahoo", 500, 6 * HOUR + 19 * 5 * SECOND),  # 80 per hour: 6 hours, and 20 more
+        ("custom", 1000, 4 * HOUR + 199 * 2 * SECOND),  # 200 per hour
+        ("gmail-api", 500, 9 * MINUTE + 31 * 0.4 * SECOND),  # 6000 units per minute are 52 e-mails
         ("gmail-api", 501, DAY),
         ("relay", 2001, DAY),  # a tenth of 20,000 on the first day
         ("cold", 6, DAY),  # five on the first day
@@ -111,7 +111,7 @@ def test_earlier_usage_counts() -> None:
 
 
 def test_the_window_holds_across_the_end_of_summer_time() -> None:
-    """On Friday 23 October 2026 it opens at 07:00 UTC, on Monday at 08:00: the clocks went back."""
+    """On Friday 23 October 2026 it opens at 07:00 UTC, on Monday at 08:00, because the clocks went back."""
     friday = datetime(2026, 10, 23, 12, tzinfo=UTC)
     sender = Sender(name="slow", limits=Limits(delay_ms=1_800_000))
     found = forecast(Plan(recipients=26, schedule=BERLIN), [sender], now=friday)
@@ -147,7 +147,7 @@ def test_it_starts_no_earlier_than_it_is_to_and_a_paused_account_later() -> None
 
 
 def test_moments_may_be_given_by_any_clock() -> None:
-    """The clocks go back an hour in the night to the 25th: a day later by the clock there is 25 hours later."""
+    """The clocks go back an hour in the night to the 25th, so one day later on the clock is 25 hours later."""
     starts_at = datetime(2026, 10, 24, 12, tzinfo=ZoneInfo("Europe/Berlin"))
     pending = (Pending(account="gmail-1", step=1, due_at=starts_at, count=1),)
     (sender,) = of_preset("gmail")
@@ -165,7 +165,7 @@ def test_a_rest_is_waited_for() -> None:
     assert found.bottleneck is Bottleneck.PAUSE
 
 
-# ── steps, gaps and what waits already ────────────────────────────────────────────────────────────────────────
+# ── steps, gaps and waiting e-mails ───────────────────────────────────────────────────────────────────────────
 
 
 def test_three_steps_three_days_apart() -> None:
@@ -218,7 +218,7 @@ def test_a_gap_is_counted_with_its_mean() -> None:
         (Limits(delay_ms=3000), HUMAN_GAP, 0, 60, Bottleneck.GAP),
         (Limits(delay_ms=60_000), HUMAN_GAP, 0, 75, Bottleneck.GAP),  # the engine draws from 60 to 90
         (Limits(delay_ms=200_000), HUMAN_GAP, 0, 200, Bottleneck.DELAY),
-        (Limits(), Gap(min_s=0, max_s=10), 5, 6.25, Bottleneck.GAP),  # half of the gaps are over before the send is
+        (Limits(), Gap(min_s=0, max_s=10), 5, 6.25, Bottleneck.GAP),  # half of the gaps end before the send does
         (Limits(), None, 0, 0.001, Bottleneck.DELAY),
     ],
 )
@@ -226,7 +226,7 @@ def test_the_mean_pause(limits: Limits, gap: Gap | None, sending_s: float, mean_
     assert mean_pause(limits, gap, seconds_per_send=sending_s) == (timedelta(seconds=mean_s), reason)
 
 
-# ── what cannot be ────────────────────────────────────────────────────────────────────────────────────────────
+# ── impossible plans ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -284,12 +284,12 @@ def test_nothing_to_send_is_done_at_once() -> None:
     assert found.per_step == ((0, None, None),)
 
 
-# ── against the simulation one by one ─────────────────────────────────────────────────────────────────────────
+# ── compared with the simulation of single e-mails ────────────────────────────────────────────────────────────
 
 
 @st.composite
 def some_limits(draw: st.DrawFn) -> Limits:
-    """Small ones, so that small plans meet them."""
+    """Small limits, so that small plans reach them."""
     units = draw(st.none() | st.integers(100, 900))
     delay_ms = draw(st.sampled_from([0, 400, 3000, 30_000, 600_000]))
     return Limits(
@@ -380,7 +380,7 @@ def test_it_ends_when_the_simulation_one_by_one_does(data: st.DataObject, sender
 
 @contextmanager
 def recorded() -> Iterator[list[datetime]]:
-    """Every moment at which something is sent."""
+    """Returns every time at which something is sent."""
     moments: list[datetime] = []
     add = SendCounts.add
 
@@ -445,7 +445,7 @@ def test_a_large_plan_that_is_taken_roughly_ends_within_a_hundredth_of_the_exact
 
 
 def test_a_million_take_little_more_than_a_thousand() -> None:
-    """In runs, not one by one: the number of runs is what counts, and it follows from the hours that pass."""
+    """In runs instead of one by one: the number of runs is decisive, and depends on the number of hours."""
     found = forecast(Plan(recipients=1_000_000), [Sender(name="a", limits=Limits(delay_ms=10))], now=NOW)
     assert found.emails == 1_000_000
     assert found.ends_at == NOW + 999_999 * 10 * timedelta(milliseconds=1)
@@ -456,7 +456,7 @@ def test_the_days_of_a_year_are_whole() -> None:
     assert all(later - earlier == HOUR for (earlier, _), (later, _) in pairwise(found.per_hour))
 
 
-# ── what would help ───────────────────────────────────────────────────────────────────────────────────────────
+# ── suggestions ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_suggestion_is_a_variant_that_was_computed() -> None:

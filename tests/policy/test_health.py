@@ -1,4 +1,4 @@
-"""How the queue's health turns into limits, and that these never leave capacity unused."""
+"""How the queue's health determines limits, and that these never leave capacity unused."""
 
 from datetime import timedelta
 

@@ -1,7 +1,7 @@
-"""What the rules make of replies they were not written for.
+"""How well the rules classify replies that they were not written for.
 
-replies_held_out.csv was set aside, by a hash of the text, before the rules were written: no row is looked up there to
-write a rule. A row that was looked at moves to replies.csv, and a fresh one takes its place.
+replies_held_out.csv was set aside, by a hash of the text, before the rules were written, and none of its rows is looked
+at to write a rule. A row that was looked at moves to replies.csv, and a new one takes its place.
 """
 
 from tests.policy.reply_table import HELD_OUT, SEEN, Row, label, verdict_on

@@ -1,4 +1,4 @@
-"""The figures, against their definitions; and waits in buckets, against the waits themselves."""
+"""The figures compared with their definitions, and waits in buckets compared with the waits themselves."""
 
 import json
 import math

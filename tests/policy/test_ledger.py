@@ -1,4 +1,4 @@
-"""What is written down of an account's work, and that it is written down once."""
+"""What is recorded of an account's work, and that it is recorded once."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""When an account may send: exactly within its limits, whatever the times are, and never later than it must."""
+"""When an account may send: exactly within its limits, whatever the times, and never later than necessary."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
@@ -75,7 +75,7 @@ def test_no_window_ever_holds_more_than_its_limit(limits: Limits, gaps: list[int
 
 
 def _windows_hold(sent: list[datetime], length: timedelta, most: int | None) -> None:
-    """A window begins with its first send and ends its length later; the next begins with the next send."""
+    """A window begins with its first send and ends after its length; the next one begins with the next send."""
     started, used = None, 0
     for at in sent:
         if started is None or at >= started + length:
@@ -91,7 +91,7 @@ def _any_window_holds(sent: list[datetime], length: timedelta, most: int | None)
 
 @given(limits=some_limits(), gaps=gaps)
 def test_the_moment_it_names_is_the_first_at_which_it_may_send(limits: Limits, gaps: list[int]) -> None:
-    """An account with work is never idle longer than that: no capacity is lost."""
+    """An account with work is never idle for longer than that, so no capacity is lost."""
     now, usage = START, Usage()
     for gap in gaps[:40]:
         now += timedelta(seconds=gap)
@@ -166,7 +166,7 @@ def test_a_batch_is_no_more_than_any_limit_leaves(limits: Limits, n: int, gap: i
 
 @given(limits=some_limits(), each_s=st.none() | st.floats(0, 100))
 def test_a_batch_is_one_e_mail_and_a_quarter_of_a_second_of_work(limits: Limits, each_s: float | None) -> None:
-    """The longest pause counts, for any pause may be that long."""
+    """The longest pause counts, because any pause may be that long."""
     size = batch_size(limits, Usage(), now=START, each_s=each_s)
     longest_s = max(each_s or 0.0, limits.delay_ms / 1000, (limits.gap_max_ms or 0) / 1000)
     assert size <= 1 or (each_s is not None and (size - 1) * longest_s <= 0.25 + 1e-9)
@@ -176,7 +176,7 @@ def test_a_batch_is_one_e_mail_and_a_quarter_of_a_second_of_work(limits: Limits,
 
 
 def a_day(limits: Limits, usage: Usage, *, now: datetime, bounces: int = 0) -> tuple[int, Usage]:
-    """As many as the account may send on this day."""
+    """Returns how many the account may send on this day."""
     n = 0
     while isinstance(answer := admit(limits, usage, now=now), Go):
         usage, n = answer.usage, n + 1

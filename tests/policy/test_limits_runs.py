@@ -1,4 +1,4 @@
-"""Sends in one go are charged as the same sends one by one, and never more of them than `admit` would let begin."""
+"""Sends in a run are charged like single sends, and there are never more than `admit` would allow."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -50,7 +50,7 @@ def used_so_far(limits: Limits, gaps: list[float], roll: float) -> tuple[datetim
 def one_by_one(
     limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, roll: float
 ) -> list[tuple[datetime, Usage]]:
-    """What each of the sends leaves that begin without a wait."""
+    """Returns the state after each of the sends that begin without a wait."""
     after: list[tuple[datetime, Usage]] = []
     while len(after) < STEPS_MAX and isinstance(answer := admit(limits, usage, now=now, roll=roll), Go):
         usage = answer.usage

@@ -1,4 +1,4 @@
-"""Which addresses and ports the servers of others may have."""
+"""Which addresses and ports workspaces' servers may have."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
@@ -43,7 +43,7 @@ FORBIDDEN = {
     "::ffff:0:127.0.0.1": "a reserved address",  # IPv4-translated
     "64:ff9b::7f00:1": "a loopback address",  # NAT64
     "64:ff9b::a9fe:a9fe": "an address for the cloud's internal services",
-    "64:ff9b:1::8.8.8.8": "a reserved address",  # NAT64 of one's own
+    "64:ff9b:1::8.8.8.8": "a reserved address",  # local-use NAT64
     "100::1": "a reserved address",
     "2001:0:808:808:0:0:f7f7:f7f7": "a reserved address",  # Teredo, whatever it wraps
     "2001:20::1": "a reserved address",
@@ -123,7 +123,7 @@ def test_all_of_ipv6_does_not_mean_what_is_ipv4_in_truth() -> None:
 @given(ipv4 | ipv6)
 def test_addresses_that_python_considers_not_global_are_refused(ip: IPv4Address | IPv6Address) -> None:
     if not ip.is_global or ip.is_multicast or ip.is_reserved:
-        is_nat64 = isinstance(ip, IPv6Address) and ip in ip_network("64:ff9b::/96")  # judged by what it wraps
+        is_nat64 = isinstance(ip, IPv6Address) and ip in ip_network("64:ff9b::/96")  # judged by the wrapped address
         is_mapped = isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None
         assert is_nat64 or is_mapped or refusal(ip, ()) is not None
 

@@ -66,7 +66,7 @@ def test_an_account_that_another_drives_is_left_alone() -> None:
     assert planned(account(1), driven=(1,)).start == ()
 
 
-def test_an_account_driven_by_old_settings_is_let_go_by_its_own_engine() -> None:
+def test_an_account_driven_by_old_settings_is_released_by_its_own_engine() -> None:
     seen = [AccountRuntime(account=account(n), is_outdated=True) for n in (1, 2)]
     driven = [AccountId(1), AccountId(2)]
     result = plan(seen, [], ours={AccountId(1): False}, driven=driven, barred=[], engines=1, places=9, now=NOW)
@@ -93,7 +93,7 @@ def test_one_of_two_engines_takes_half_of_the_accounts() -> None:
     assert len(planned(*accounts, engines=1).start) == 5
 
 
-def test_an_engine_with_more_than_its_share_lets_go_of_the_idle_first() -> None:
+def test_an_engine_with_more_than_its_share_releases_the_idle_first() -> None:
     accounts = [account(n) for n in range(1, 5)]
     result = planned(*accounts, engines=2, ours={1: False, 2: True, 3: False, 4: True}, driven=(1, 2, 3, 4))
     assert result.let_go == (2, 4)

@@ -1,4 +1,4 @@
-"""How much goes out on a day: never more than the quota, less at first, and clear words where nothing does."""
+"""How much is sent per day: never more than the quota, less at first, and a clear message if nothing can be sent."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -53,7 +53,7 @@ def test_days_are_counted_whether_or_not_anything_is_sent() -> None:
 
 
 def test_with_a_window_only_its_own_days_are_counted() -> None:
-    """Friday is the first, the weekend adds nothing, Monday is the second."""
+    """Friday is the first day, the weekend adds nothing, and Monday is the second."""
     assert [day_number(FRIDAY, FRIDAY + n * DAY, WORKDAYS) for n in range(5)] == [1, 1, 1, 2, 3]
     holiday = replace(WORKDAYS, holidays=frozenset({FRIDAY + 3 * DAY, FRIDAY + 1 * DAY}))
     assert [day_number(FRIDAY, FRIDAY + n * DAY, holiday) for n in range(5)] == [1, 1, 1, 1, 2]

@@ -1,4 +1,4 @@
-"""What replies mean. replies.csv has what servers really say (addresses changed), and what we take it for."""
+"""The meaning of replies. replies.csv has real replies of servers (with changed addresses), and their meanings."""
 
 import re
 import time
@@ -288,7 +288,7 @@ def test_lines_may_be_broken_anywhere_between_words(code: int, text: str, phase:
 )
 def test_a_huge_text_takes_no_time(piece: str) -> None:
     text = piece * (100_000 // len(piece))
-    began = time.process_time()  # ours alone: other tests are running
+    began = time.process_time()  # only ours, because other tests are running
     for code in (450, 550):
         meaning(Reply(code, text), phase=Step.RCPT)
-    assert time.process_time() - began < 60  # what grows with the square of the length would take minutes
+    assert time.process_time() - began < 60  # quadratic time would take minutes

@@ -1,4 +1,4 @@
-"""Whether a database is still the one it was: facts in, a judgement out. In doubt it is not."""
+"""Whether a database is still the same one: facts in, a verdict out. Doubtful cases count as restored."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -45,7 +45,7 @@ def signs(lineage: Lineage) -> str:
 def test_a_database_that_is_what_it_was_is_sound() -> None:
     assert judged() == Sound()
     assert judged(memory=None, statement=Statement(beats=None, at=None, last_at=NOW)) == Sound()
-    assert judged(statement=replace(STATEMENT, beats=51)) == Sound(), "the last word did not reach our own file"
+    assert judged(statement=replace(STATEMENT, beats=51)) == Sound(), "the last write did not reach our own file"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_database_that_does_not_know_itself_is_new_unless_we_know_it() -> None
     other = replace(MEMORY, database_oid=6)
     assert judge_newcomer(SEEN, [], is_empty=False) == First()
     assert judge_newcomer(SEEN, [other], is_empty=False) == First()
-    assert judge_newcomer(SEEN, [MEMORY], is_empty=True) == First(), "there is nothing to send twice"
+    assert judge_newcomer(SEEN, [MEMORY], is_empty=True) == First(), "there is nothing that could be sent twice"
     assert "2030-01-01 12:00:00 UTC" in signs(judge_newcomer(SEEN, [other, MEMORY], is_empty=False))
     blind = replace(MEMORY, system_identifier=None)
     assert judge_newcomer(replace(SEEN, system_identifier=None), [blind], is_empty=False) == First()

@@ -1,4 +1,4 @@
-"""What becomes of a sender: by age, plan and score, by hand before all of them, and never twice for the same."""
+"""Decisions about a sender: by age, plan and score; manual ones take precedence; and never twice for the same reason."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -45,7 +45,7 @@ def looked(
 
 
 def after(sender: Sender, hours: Hours = NOTHING, *, policy: SenderPolicy = ENFORCE, now: datetime = NOW) -> Sender:
-    """As it is after a look, whether or not anything changed."""
+    """Returns the state after a check, whether or not anything changed."""
     decided = looked(sender, hours, policy=policy, now=now)
     return decided.after if decided else sender
 
@@ -53,7 +53,7 @@ def after(sender: Sender, hours: Hours = NOTHING, *, policy: SenderPolicy = ENFO
 # ── age and plan ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_young_user_is_low_until_the_seventh_day_is_over_and_is_looked_at_then() -> None:
+def test_a_young_user_is_low_until_the_seventh_day_is_over_and_is_checked_then() -> None:
     young = after(Sender(id=ANN, plan="team", since=NOW))
     assert (young.tier, young.look_at) == (Tier.LOW, NOW + WEEK)
     assert looked(young, now=NOW + WEEK - TICK) is None
@@ -120,7 +120,7 @@ def test_while_a_throttle_holds_nothing_is_written_for_each_e_mail_more() -> Non
     assert looked(throttled, more, now=NOW + HOUR) is None
 
 
-def test_a_higher_score_prolongs_a_throttle_and_says_why_and_is_told_no_second_time() -> None:
+def test_a_higher_score_prolongs_a_throttle_and_says_why_without_a_second_notice() -> None:
     throttled = after(Sender(id=ANN), BAD)
     decided = looked(throttled, WORSE, now=NOW + HOUR)
     assert decided is not None
@@ -151,7 +151,7 @@ def test_when_a_throttle_is_over_a_bad_score_keeps_the_tier_until_an_hour_leaves
     assert (over.tier, over.throttle) == (Tier.THROTTLED, throttled.throttle)
     assert over.look_at == THIS_HOUR + DAY
     free = after(over, BAD, now=THIS_HOUR + DAY)
-    assert free == Sender(id=ANN, scored_at=THIS_HOUR + DAY), "and nothing is left of it but when it was looked at"
+    assert free == Sender(id=ANN, scored_at=THIS_HOUR + DAY), "nothing is left of it except the time of the check"
 
 
 def test_when_a_throttle_is_over_and_the_score_is_good_the_user_is_free() -> None:
@@ -212,21 +212,21 @@ def test_turning_scoring_off_frees_throttled_senders() -> None:
     throttled = after(Sender(id=ANN), BAD)
     free = after(throttled, BAD, policy=OFF, now=NOW + TICK)
     assert (free.tier, free.throttle, free.reasons, free.look_at) == (Tier.NORMAL, None, (), None)
-    assert free.scored_at == NOW, "nobody scored it now"
+    assert free.scored_at == NOW, "it was not scored now"
 
 
-# ── by hand ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── manual decisions ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def imposed(sender: Sender, *, policy: SenderPolicy = ENFORCE, length: timedelta = 2 * HOUR) -> Sender:
     decided = impose(sender, until=NOW + length, reason="spam", policy=policy, now=NOW)
-    assert not decided.is_new, "who did it knows"
+    assert not decided.is_new, "the operator who did it knows"
     return decided.after
 
 
 @pytest.mark.parametrize("id_", [ANN, ACME, NAMELESS], ids=str)
 @pytest.mark.parametrize("policy", [ENFORCE, OBSERVE, OFF], ids=["enforce", "observe", "off"])
-def test_by_hand_beats_every_mode_and_ends_by_itself(id_: SenderId, policy: SenderPolicy) -> None:
+def test_manually_beats_every_mode_and_ends_by_itself(id_: SenderId, policy: SenderPolicy) -> None:
     held = imposed(Sender(id=id_, plan="team"), policy=policy)
     assert (held.tier, held.is_enforced, held.reasons) == (Tier.THROTTLED, True, (SPAM,))
     assert held.look_at == NOW + 2 * HOUR
@@ -236,13 +236,13 @@ def test_by_hand_beats_every_mode_and_ends_by_itself(id_: SenderId, policy: Send
     assert free.look_at is None
 
 
-def test_no_score_shortens_or_prolongs_what_was_imposed_by_hand() -> None:
+def test_no_score_shortens_or_prolongs_what_was_imposed_manually() -> None:
     held = imposed(Sender(id=ANN))
     scored = after(held, WORSE, now=NOW + HOUR)
     assert (scored.throttle, scored.reasons, scored.score) == (held.throttle, (SPAM,), 75)
 
 
-def test_after_what_was_imposed_by_hand_a_bad_score_begins_a_throttle_of_its_own() -> None:
+def test_after_what_was_imposed_manually_a_bad_score_begins_a_throttle_of_its_own() -> None:
     decided = looked(imposed(Sender(id=ANN)), BAD, now=NOW + 2 * HOUR)
     assert decided is not None
     assert decided.is_new
@@ -250,7 +250,7 @@ def test_after_what_was_imposed_by_hand_a_bad_score_begins_a_throttle_of_its_own
     assert not decided.after.is_by_hand
 
 
-def test_by_hand_takes_the_place_of_a_throttle_by_score() -> None:
+def test_manually_takes_the_place_of_a_throttle_by_score() -> None:
     held = imposed(after(Sender(id=ANN), WORSE))
     assert held.throttle == Throttle(NOW, NOW + 2 * HOUR)
     assert held.reasons == (SPAM,)
@@ -279,7 +279,7 @@ def test_immunity_ends_without_a_trace_for_who_did_nothing() -> None:
     assert after(free, now=NOW + IMMUNE_FOR) == Sender(id=ANN, scored_at=NOW + IMMUNE_FOR)
 
 
-def test_the_immune_are_throttled_by_hand_all_the_same() -> None:
+def test_the_immune_are_throttled_manually_anyway() -> None:
     held = imposed(lift(Sender(id=ANN), policy=ENFORCE, now=NOW).after)
     assert (held.tier, held.immune_until) == (Tier.THROTTLED, None)
 
@@ -291,7 +291,7 @@ def test_a_sender_released_while_young_matures_in_time() -> None:
     assert (grown.tier, grown.look_at) == (Tier.NORMAL, NOW + IMMUNE_FOR)
 
 
-# ── habits ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── usual volume ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_no_e_mail_of_the_days_before_is_lost_or_counted_twice(days: Days) -> No
     assert day.past_days == ((date(2030, 1, 30) - min(before)).days if before else 0)
 
 
-# ── whatever comes ───────────────────────────────────────────────────────────────────────────────────────
+# ── arbitrary input ──────────────────────────────────────────────────────────────────────────────────────
 
 spans = st.timedeltas(timedelta(), timedelta(days=9)) | st.sampled_from([timedelta(), HOUR, 4 * HOUR, DAY, WEEK])
 counts = st.builds(
@@ -385,9 +385,9 @@ def test_a_second_look_at_the_same_moment_finds_nothing_to_do(
 def test_a_look_leaves_consistent_data(sender: Sender, hours: Hours, days: Days, policy: SenderPolicy) -> None:
     found = settled(sender, hours, days, policy)
     assert (found.tier is Tier.THROTTLED) == (found.throttle is not None and found.is_enforced)
-    assert bool(found.throttle) >= bool(found.reasons), "no reasons for nothing"
+    assert bool(found.throttle) >= bool(found.reasons), "nothing has no reasons"
     assert found.look_at is None or found.look_at > NOW
-    assert found.throttle is None or found.look_at is not None, "nobody is forgotten in a throttle"
+    assert found.throttle is None or found.look_at is not None, "every throttled sender is checked again"
     assert (found.id, found.plan, found.since, found.revision) == (
         sender.id,
         sender.plan,
@@ -429,7 +429,7 @@ def test_nothing_changes_before_the_next_check_while_the_hours_of_the_day_stay_t
 def test_a_slowed_sender_is_checked_as_soon_as_its_score_can_change(
     hours: Hours, bad_hour: datetime, days: Days, part: float
 ) -> None:
-    """Until midnight: then another day becomes a habit."""
+    """Only until midnight, when another day becomes part of the usual volume."""
     hours = {**hours, bad_hour: Counts(bounced=1_000)}
     policy = SenderPolicy(abuse=AbusePolicy(threshold=20, throttle_max=HOUR))
     before = Sender(
@@ -458,7 +458,7 @@ def test_a_slowed_sender_is_checked_as_soon_as_its_score_can_change(
 def test_no_throttle_ends_early(
     throttle: Throttle, is_by_hand: bool, hours: Hours, days: Days, policy: SenderPolicy, part: float
 ) -> None:
-    """Whatever leaves the day meanwhile. It may be prolonged: what is left can be worse."""
+    """Whatever leaves the window in the meantime. The throttle may be extended, because the rest can be worse."""
     assume(is_by_hand or policy.abuse.mode is not AbuseMode.OFF)
     assume(is_by_hand or throttle.until <= throttle.since + policy.abuse.throttle_max)
     held = Sender(
@@ -476,7 +476,7 @@ def test_no_throttle_ends_early(
 
 
 def test_a_rate_that_only_time_made_worse_throttles_no_idle_sender() -> None:
-    """A large clean hour leaves the day, and a bad one remains. A sender that no longer sends is not checked."""
+    """A large clean hour leaves the window, and a bad one remains. A sender that no longer sends is not checked."""
     clean, bad = THIS_HOUR - 23 * HOUR, THIS_HOUR
     hours = {clean: Counts(volume=1_000, sent=1_000), bad: Counts(volume=60, bounced=30, rejected=30)}
     policy = SenderPolicy(abuse=AbusePolicy(threshold=30))

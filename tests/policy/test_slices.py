@@ -1,4 +1,4 @@
-"""Slices of an account's limits: all of them together never allow more than the whole."""
+"""Slices of an account's limits: together they never allow more than the whole."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Whose mailbox has taken nothing once more: counted when the e-mail is given up, and only by what was said of that mailbox."""
+"""Which mailboxes soft-bounced: counted when the e-mail is given up, and only by replies about that mailbox."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""SPF as receivers evaluate it, over a DNS that is a dictionary."""
+"""SPF as receivers evaluate it, with a dictionary in place of DNS."""
 
 from dataclasses import dataclass
 
@@ -164,7 +164,7 @@ def test_ten_lookups_are_followed_and_no_more() -> None:
     many = " ".join(["a:mail.test"] * 10)
     assert result(f"v=spf1 {many} -all", HOSTS) == "fail"
     assert result(f"v=spf1 {many} redirect=ok.test", HOSTS) == "permerror"
-    assert result(f"v=spf1 ip4:192.0.2.7 {many} mx -all", HOSTS) == "pass", "what matches first decides"
+    assert result(f"v=spf1 ip4:192.0.2.7 {many} mx -all", HOSTS) == "pass", "the first match decides"
 
 
 def test_hosts_without_addresses_are_tolerated_twice() -> None:

@@ -1,4 +1,4 @@
-"""Which tier a sender is in and until when, and how lanes share a batch: exactly, and with no slot left empty."""
+"""A sender's tier and how long it lasts, and how lanes share a batch: exactly, with no slot left empty."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -33,7 +33,7 @@ OVER = Throttle(NOW - HOUR, NOW)
         ("free", None, None, Tier.LOW),
         ("team", OLD, THROTTLE, Tier.THROTTLED),
         ("free", NEW, THROTTLE, Tier.THROTTLED),
-        ("team", OLD, OVER, Tier.THROTTLED),  # its score has not been found lower yet
+        ("team", OLD, OVER, Tier.THROTTLED),  # its score has not fallen yet
     ],
 )
 def test_throttled_beats_young_beats_paid(
@@ -64,7 +64,7 @@ def test_an_installation_has_plans_of_its_own() -> None:
     [
         ("team", NEW, None, NOW + TICK),
         ("basic", NEW, None, NOW + TICK),
-        ("free", NEW, None, None),  # low it stays
+        ("free", NEW, None, None),  # it stays low
         ("team", OLD, None, None),
         ("team", None, None, None),
         ("team", NEW, THROTTLE, NOW + HOUR),

@@ -1,4 +1,4 @@
-"""Whose trouble it is: what follows from attempts one after the other."""
+"""Whether an e-mail or its account is at fault: the consequences of attempts in sequence."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -47,7 +47,7 @@ def email(number: int, **more: object) -> Outgoing:
 
 
 class Account:
-    """Attempts of one account, one after the other."""
+    """Attempts of one account, in sequence."""
 
     def __init__(self) -> None:
         self.troubles = NO_TROUBLES
@@ -79,13 +79,13 @@ def test_three_different_e_mails_in_a_row_with_the_same_answer_mean_the_account(
     assert isinstance(account.tries(1, LATER).verdict, Retry)
     assert isinstance(account.tries(2, LATER).verdict, Retry)
     third = account.tries(3, LATER)
-    assert isinstance(third.verdict, Deferred), "it has used up no try"
+    assert isinstance(third.verdict, Deferred), "it has not used up an attempt"
     assert third.forgiven == (1, 2)
     assert (third.rest and third.rest.reason, rest_s(third)) == (RestReason.BACK_OFF, 60)
     fourth = account.tries(4, LATER)
     assert isinstance(fourth.verdict, Deferred)
-    assert fourth.forgiven == (), "the others have theirs back already"
-    assert rest_s(fourth) == 120, "it grows until something passes"
+    assert fourth.forgiven == (), "the others already have theirs back"
+    assert rest_s(fourth) == 120, "it grows until one is accepted"
     account.tries(5, TAKEN)
     assert account.troubles == NO_TROUBLES
 
@@ -148,7 +148,7 @@ def test_an_account_that_is_put_off_rests_longer_each_time_and_its_e_mails_lose_
     assert [rest_s(w) for w in weighed] == [first_s, 2 * first_s, 4 * first_s, 8 * first_s]
     assert all(isinstance(w.verdict, Deferred) for w in weighed)
     again = Account()
-    assert [rest_s(again.tries(1, report)) for _ in range(2)] == [first_s, 2 * first_s], "with a single e-mail, too"
+    assert [rest_s(again.tries(1, report)) for _ in range(2)] == [first_s, 2 * first_s], "also with a single e-mail"
 
 
 @pytest.mark.parametrize(("report", "first_s"), [(TOO_FAST, 60), (GMAIL_503, 1)])
@@ -162,7 +162,7 @@ def test_an_e_mail_put_off_three_times_while_others_pass_is_to_blame_itself(repo
         account.tries(2, TAKEN)
     for attempt in (1, 2, 3):
         weighed = account.tries(1, report, attempt=attempt)
-        assert isinstance(weighed.verdict, Retry), "from now on it uses up its tries"
+        assert isinstance(weighed.verdict, Retry), "from now on, it uses up its attempts"
         assert weighed.rest is None
     assert isinstance(account.tries(1, report, attempt=4).verdict, Failed)
 
@@ -194,7 +194,7 @@ def test_after_a_silence_the_rest_grows_only_when_another_e_mail_is_met_by_silen
     assert rest_s(account.tries(3, report)) == 1
 
 
-def test_a_server_that_is_not_there_rests_the_account_up_to_a_minute() -> None:
+def test_a_server_that_does_not_exist_rests_the_account_up_to_a_minute() -> None:
     account = Account()
     weighed = [account.tries(1, NO_SERVER) for _ in range(9)]
     assert [rest_s(w) for w in weighed] == [1, 2, 4, 8, 16, 32, 60, 60, 60]

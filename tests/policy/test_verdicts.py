@@ -1,4 +1,4 @@
-"""What replies mean, and what follows from them for the e-mail."""
+"""The meaning of replies, and their consequences for the e-mail."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -146,7 +146,7 @@ def test_a_server_in_trouble_costs_the_e_mail_no_attempt_until_it_has_seen_it() 
     assert verdict(down) == Deferred(None)
     closing = Report(reached=Reached.REPLIED, step=Step.MAIL, reply=Reply(451, "4.3.2 system not accepting messages"))
     assert verdict(closing) == Deferred(None)
-    assert verdict(replace(closing, step=Step.DOT)) == Retry(IN_A_MINUTE, (ANN, BOB)), "perhaps it is the message"
+    assert verdict(replace(closing, step=Step.DOT)) == Retry(IN_A_MINUTE, (ANN, BOB)), "the message may be at fault"
 
 
 def test_a_login_that_fails_for_now_costs_the_e_mail_nothing_at_any_step() -> None:

@@ -1,4 +1,4 @@
-"""When a window is open: as the clock on the wall says, minute for minute, also where that clock jumps."""
+"""When a window is open: as the local clock says, to the minute, even where that clock jumps."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -34,7 +34,8 @@ EVERY_DAY = frozenset(range(1, 8))
 WORKDAYS = frozenset(range(1, 6))
 NOW = datetime(2020, 7, 1, 10, tzinfo=UTC)  # a Wednesday
 
-# The moment around which a zone is looked at: its clock jumps there, where it ever does. All in the past: laws change.
+# The moment around which a zone is checked: its clock jumps there, if it ever does. All are in the past, because laws
+# change.
 JUMPS = [
     ("Europe/Berlin", "2020-03-29 01:00"),
     ("Europe/Berlin", "2020-10-25 01:00"),
@@ -62,7 +63,7 @@ def window(zone: str, hours: str, days: frozenset[int] = EVERY_DAY, *holidays: s
 
 
 def on_its_day(zone: str, day: str, hours: str) -> list[str]:
-    """What belongs to this one day of the calendar there, as UTC."""
+    """Returns the spans on this one local day, as UTC."""
     today = date.fromisoformat(day)
     only = replace(window(zone, hours), days=frozenset({today.isoweekday()}))
     noon = utc(f"{day} 12:00")
@@ -148,7 +149,7 @@ def test_the_next_day_begins_where_the_date_changes(zone: str, now: str, today: 
 
 
 def clock_says_open(window: SendingWindow, moment: datetime) -> bool:
-    """The rule in other words than the code's: look at the clock on the wall, then at the calendar."""
+    """The rule in different terms than the code's: look at the local clock, then at the calendar."""
     wall = moment.astimezone(ZoneInfo(window.timezone))
     at, today, yesterday = wall.time(), wall.date(), wall.date() - DAY
 
@@ -173,7 +174,7 @@ times = st.builds(time, st.integers(0, 23), st.sampled_from([0, 0, 15, 30, 59]))
 
 @st.composite
 def near_a_jump(draw: st.DrawFn) -> tuple[SendingWindow, datetime]:
-    """A window, and a minute within a week of where its clock jumps; some days around are holidays."""
+    """A window, and a minute within a week of the moment its clock jumps; some days around it are holidays."""
     zone, jump = draw(st.sampled_from(JUMPS))
     near = st.integers(-7, 7).map(lambda n: utc(jump).date() + n * DAY)
     picked = SendingWindow(
@@ -186,7 +187,7 @@ def near_a_jump(draw: st.DrawFn) -> tuple[SendingWindow, datetime]:
     return picked, utc(jump) + draw(st.integers(-7 * 1440, 7 * 1440)) * MINUTE
 
 
-@settings(max_examples=tries(15))  # each is 20,160 minutes
+@settings(max_examples=tries(15))  # each checks 20,160 minutes
 @given(near_a_jump())
 def test_spans_are_what_the_clock_says_minute_by_minute(case: tuple[SendingWindow, datetime]) -> None:
     window, start = case
@@ -196,7 +197,7 @@ def test_spans_are_what_the_clock_says_minute_by_minute(case: tuple[SendingWindo
     assert {minute for a, b in found for minute in minutes(a, b)} == expected
     assert open_seconds(window, start, end) == 60 * len(expected)
     assert all(start <= a < b <= end for a, b in found)
-    assert all(end < begin for (_, end), (begin, _) in pairwise(found)), "they meet, and are not one"
+    assert all(end < begin for (_, end), (begin, _) in pairwise(found)), "adjacent spans are not merged"
 
 
 @given(near_a_jump())
@@ -245,7 +246,7 @@ def test_a_night_belongs_to_the_day_on_which_it_begins() -> None:
     opens = [f"{a.astimezone(ZoneInfo('Asia/Kolkata')):%a %d}" for a, _ in spans(nights, NOW, NOW + 8 * DAY)]
     assert opens == ["Wed 01", "Thu 02", "Fri 03", "Mon 06", "Wed 08"]  # Tuesday the 7th is a holiday
     assert closes_at(nights, utc("2020-07-03 17:00")) == utc("2020-07-04 00:30")  # on Saturday, which opens no night
-    assert is_open(nights, utc("2020-07-07 00:00"))  # the night before the holiday goes on into it
+    assert is_open(nights, utc("2020-07-07 00:00"))  # the night before the holiday extends into it
     assert next_open(nights, utc("2020-07-07 00:30")) == utc("2020-07-08 16:30")
 
 
@@ -291,7 +292,7 @@ def every_day_for(days: int) -> frozenset[date]:
     return frozenset(NOW.date() + n * DAY for n in range(-1, days))
 
 
-def test_a_window_without_an_open_day_is_said_to_be_so_and_never_searched_for_ever() -> None:
+def test_a_window_without_an_open_day_is_said_to_be_so_and_never_searched_forever() -> None:
     shut = replace(window("Europe/Berlin", "09:00–17:00"), holidays=every_day_for(1000))
     with pytest.raises(NeverOpens, match="2021-07-02"):
         next_open(shut, NOW)

@@ -1,4 +1,4 @@
-"""The e-mails that come with Fairpost: what each of them must say, and what no field can do to them."""
+"""The built-in e-mails: what each of them must contain, and that no field can break them."""
 
 import html
 import re
@@ -36,7 +36,7 @@ every = pytest.mark.parametrize("template", ALL, ids=lambda template: f"{templat
 
 
 class Structure(HTMLParser):
-    """The standard library's own reading: a second opinion on what markup.py has let through."""
+    """The standard library's own parser, as a second opinion on what markup.py accepted."""
 
     VOID = frozenset({"br", "hr", "img", "meta"})
 
@@ -86,7 +86,7 @@ def fewest(template: PortalTemplate) -> dict[str, Any]:
     return {name: field.sample for name, field in template.fields.items() if field.is_required}
 
 
-# ── what is there ─────────────────────────────────────────────────────────────────────────────────────────
+# ── content ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_every_portal_has_every_type() -> None:
@@ -95,7 +95,7 @@ def test_every_portal_has_every_type() -> None:
 
 def test_only_the_example_links_are_to_be_replaced() -> None:
     assert {missing(warning.message, "links", "portal.toml") == [] for warning in LOADED.warnings} == {True}
-    assert not [warning for warning in LOADED.warnings if "admin" in warning.file], "codes go out before any set-up"
+    assert not [warning for warning in LOADED.warnings if "admin" in warning.file], "codes are sent before any set-up"
 
 
 @every
@@ -228,7 +228,7 @@ def test_every_portal_has_its_own_brand() -> None:
         assert portal.values["colours"]["accent"] in page
 
 
-# ── asking ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── lookups ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("name", ["../hub", "", "HUB", "hub/welcome", "nobody"])
@@ -239,7 +239,7 @@ def test_missing_templates_are_reported(name: str) -> None:
         LOADED.preview("hub", name)
 
 
-def test_a_field_that_is_missing_or_unknown_is_told() -> None:
+def test_a_field_that_is_missing_or_unknown_is_reported() -> None:
     with pytest.raises(MissingFields) as incomplete:
         LOADED.render("hub", "invite", {"inviter": " ", "first_name": None})
     assert incomplete.value.names == ("inviter", "accept_url")
@@ -278,7 +278,7 @@ def test_real_links_arrive_as_they_are(url: str) -> None:
 def test_a_code_is_six_digits(code: str) -> None:
     with pytest.raises(Unrenderable, match="code") as error:
         LOADED.render("admin", "tfa", {"code": code})
-    assert code not in str(error.value), "a secret has no place in a log"
+    assert code not in str(error.value), "a secret must not be logged"
 
 
 def test_a_code_is_no_number() -> None:

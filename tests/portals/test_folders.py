@@ -1,4 +1,4 @@
-"""Folders of templates: which file counts, and every way in which one can be wrong."""
+"""Folders of templates: which file takes precedence, and every possible error."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from fairpost.templates.rendering import Unrenderable
 from tests.facts import missing
 
 SOON_S_MAX = (
-    60  # of this process, for what takes a second or two; without its limit it takes much longer, or never ends
+    60  # of this process, for work that takes a second or two; without its limit, it takes much longer or never ends
 )
 
 PORTAL = """\
@@ -82,7 +82,8 @@ FILES = {
 
 
 def shop(folder: Path, **changed: str | bytes | None) -> Path:
-    """A folder with one portal and one type. `changed`: other words for a file, by its name with _ for . and __ for /."""
+    """Creates a folder with one portal and one type. `changed` has other content by file name, with _ for . and __ for
+    /."""
     replaced = {name.replace("__", "/").replace("_", "."): content for name, content in changed.items()}
     assert replaced.keys() <= FILES.keys()
     for name, content in {**FILES, **replaced}.items():
@@ -97,7 +98,7 @@ def write(path: Path, content: str | bytes) -> None:
 
 
 def refused(*folders: Path) -> list[str]:
-    """Each problem in a line, with its file as it is called in the last folder."""
+    """Returns each problem on one line, with the file name as in the last folder."""
     with pytest.raises(BrokenTemplates) as error:
         load_portals(*folders)
     return [str(problem).removeprefix(f"{folders[-1]}/") for problem in error.value.problems]
@@ -147,7 +148,7 @@ def test_the_list_tells_what_an_author_and_a_caller_need(tmp_path: Path) -> None
     assert note.where == str(tmp_path / "shop" / "note")
 
 
-# ── which file counts ─────────────────────────────────────────────────────────────────────────────────────
+# ── precedence ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_type_of_ones_own_replaces_the_built_in_one_and_nothing_else(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_type_of_ones_own_replaces_the_built_in_one_and_nothing_else(tmp_path:
     assert portals.preview("hub", "tfa") == loaded(BUILT_IN).preview("hub", "tfa")
     assert len(portals.list()) == 24
     (footer,) = {each.portal.values["footer"] for each in portals.list() if each.portal.key == "hub"}
-    assert footer in (portals.preview("hub", "welcome").text or ""), "the portal's layout stays"
+    assert footer in (portals.preview("hub", "welcome").text or ""), "the portal's layout is kept"
 
 
 def test_a_brand_of_ones_own_needs_only_its_file(tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ def test_links_within_the_folder_are_fine(tmp_path: Path) -> None:
     assert (loaded(tmp_path).preview("shop", "note").text or "").startswith("Linked Ada")
 
 
-# ── which cannot be read ──────────────────────────────────────────────────────────────────────────────────
+# ── unreadable files ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_no_folder_no_templates(tmp_path: Path) -> None:
@@ -321,10 +322,10 @@ def test_a_file_that_is_not_text_is_refused(content: bytes | str, facts: tuple[s
     assert missing("\n".join(refused(shop(tmp_path, note__text_txt=content))), *facts) == []
 
 
-# ── which are wrong ───────────────────────────────────────────────────────────────────────────────────────
+# ── errors ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     folder = shop(
         tmp_path,
         portal_toml=PORTAL.replace("#004400", "green").replace("https://shop.dev/help", "javascript:x"),
@@ -563,7 +564,7 @@ def test_numbers_and_addresses_have_their_kinds(tmp_path: Path) -> None:
             portals.render("shop", "note", {"name": "A", "n": 5, "mail": "a@b.dev", **wrong})
 
 
-# ── which work, but ───────────────────────────────────────────────────────────────────────────────────────
+# ── warnings ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def warned(folder: Path) -> list[str]:
@@ -593,7 +594,7 @@ def test_html_that_gmail_would_cut_off_is_a_warning(tmp_path: Path) -> None:
     ["<", "<!--", "<p>", "</p>", "<p ", "{% if name %}<p></p>{% endif %}", '<a href="{{ url }}">x</a>', "{{ zz }} <b>"],
 )
 def test_a_mistake_on_every_line_is_reported_quickly(tmp_path: Path, piece: str) -> None:
-    """Places were once looked up by walking through all of them: that took minutes."""
+    """Positions were once found by walking through all of them, which took minutes."""
     started_s = time.process_time()
     with pytest.raises(BrokenTemplates) as broken:
         load_portals(shop(tmp_path, note__html_html=piece * (FILE_BYTES_MAX // len(piece))))

@@ -1,4 +1,4 @@
-"""Styles on their way from a layout's block into the tags."""
+"""Styles, moved from a layout's block into attributes."""
 
 import pytest
 from hypothesis import given
@@ -55,7 +55,7 @@ tags = st.sampled_from(["{{ a }}", '{{ a or "<p>" }}', "{% if a %}", "{% else %}
 
 
 @given(st.lists(st.one_of(words, tags), max_size=12).map("".join))
-def test_words_and_template_tags_stay_as_they_are(body: str) -> None:
+def test_words_and_template_tags_stay_unchanged(body: str) -> None:
     after = styled("p { color: red } .x { margin: 0 }", body)
     assert after.replace(' style="color: red; margin: 0"', ' class="x"').replace(' style="color: red"', "") == body
     assert [each.name for each in elements(masked(after))] == [each.name for each in elements(masked(body))]

@@ -1,4 +1,5 @@
-"""A workspace's own words for the product's own e-mails: checked before they are kept, used at once everywhere, and harmless."""
+"""A workspace's own content for the product's e-mails: checked before it is stored, used immediately everywhere, and
+harmless."""
 
 import shutil
 import time
@@ -24,7 +25,7 @@ from fairpost.templates.rendering import Unrenderable
 from tests.thorough import times
 
 SOON_S_MAX = (
-    60  # of this process, for what takes a second or two; without its limit it takes much longer, or never ends
+    60  # of this process, for work that takes a second or two; without its limit, it takes much longer or never ends
 )
 LOADED = built_in_portals()
 TFA = LOADED.get("hub", "tfa").words
@@ -44,7 +45,7 @@ def ours(store: Store) -> WorkspacePortals:
 
 @pytest.fixture
 async def others(url: str) -> AsyncIterator[WorkspacePortals]:
-    """As another process has it: another store, and nothing kept."""
+    """As in another process: another store, with nothing cached."""
     async with Store.open(url) as store:
         yield WorkspacePortals(store, LOADED)
 
@@ -53,7 +54,7 @@ async def rows(store: Store) -> list[Any]:
     return [tuple(row) for row in await store.fetch("SELECT * FROM fairpost.portal_overrides ORDER BY 1, 2, 3")]
 
 
-# ── whose words ───────────────────────────────────────────────────────────────────────────────────────────
+# ── precedence ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_workspace_has_its_own_words_and_the_others_have_those_of_the_files(ours: WorkspacePortals) -> None:
@@ -135,7 +136,7 @@ async def test_the_built_in_words_are_fit_to_be_a_workspaces(ours: WorkspacePort
         assert await ours.portal_email("shop", *key, template.sample) == LOADED.preview(*key)
 
 
-# ── a change ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── changes ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_change_is_seen_at_once_by_other_processes(ours: WorkspacePortals, others: WorkspacePortals) -> None:
@@ -164,7 +165,9 @@ async def test_compiled_templates_are_cached_until_they_change(
     assert found is not None
     assert found.words is not None
     again = await portal_overrides.newest(store, "shop", "hub", "tfa", known=found.revision)
-    assert again == portal_overrides.Newest(revision=found.revision, words=None), "words that are known do not travel"
+    assert again == portal_overrides.Newest(revision=found.revision, words=None), (
+        "cached content is not transferred again"
+    )
     await others.put_override("shop", "hub", "tfa", OWN)
     assert await ours.template("shop", "hub", "tfa") is not first
 
@@ -192,7 +195,7 @@ async def test_the_cache_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatc
 async def test_words_that_the_files_do_not_bear_any_more_are_passed_over_and_told(
     ours: WorkspacePortals, store: Store, tmp_path: Path
 ) -> None:
-    """A code must go out, whatever the operator has changed since."""
+    """A code must be sent, whatever the operator has changed since."""
     await ours.put_override("shop", "hub", "tfa", OWN)
     folder = tmp_path / "templates" / "hub" / "tfa"
     shutil.copytree(BUILT_IN / "hub" / "tfa", folder)
@@ -221,9 +224,9 @@ async def test_one_whose_type_is_gone_is_listed_and_can_be_removed(store: Store,
     assert await after.overrides("shop") == []
 
 
-# ── what is refused ───────────────────────────────────────────────────────────────────────────────────────
+# ── rejected content ──────────────────────────────────────────────────────────────────────────────────────
 
-Place = tuple[int, int]  # line and column; 0 is the part as a whole
+Place = tuple[int, int]  # line and column; 0 means the part as a whole
 
 BROKEN: list[tuple[str, str, Place, str]] = [
     ("html", "<p>{{ code }}</p>\n<p>never closed", (2, 1), "<p>"),
@@ -248,8 +251,8 @@ BROKEN: list[tuple[str, str, Place, str]] = [
     ("html", "x" * (WORDS_BYTES_MAX + 1), (0, 0), "102,400"),
 ]
 
-# Everything by which templates of this family of languages have been broken out of.
-HOSTILE: list[tuple[str, int | None, str]] = [  # the column where it is found, and what is named
+# Every known way to break out of a template in this family of languages.
+HOSTILE: list[tuple[str, int | None, str]] = [  # the column where it is found, and what the message names
     ("{{ ''.__class__ }}", 6, '"."'),
     ("{{ code.__class__.__mro__ }}", 4, "code.__class__.__mro__"),
     ("{{ portal.__class__ }}", 4, "portal.__class__"),
@@ -380,7 +383,7 @@ async def test_no_words_take_long_to_check(ours: WorkspacePortals) -> None:
 
 
 async def test_output_that_grows_with_a_value_is_limited_when_rendered(ours: WorkspacePortals) -> None:
-    """With the samples it was fine."""
+    """It worked with the samples."""
     endless = "{% for i in portal.links %}" * 9 + "x" + "{% endfor %}" * 9
     words = replace(OWN, text="{% if place == 'Atlantis' %}" + endless + "{% endif %}{{ code }}")
     await ours.put_override("shop", "hub", "tfa", words)
@@ -397,12 +400,12 @@ async def test_fields_stay_text_in_a_workspaces_html(ours: WorkspacePortals) -> 
 
 
 def unprinted(saved: Saved) -> set[str]:
-    """The fields that its warnings name."""
+    """Returns the fields that its warnings name."""
     return {word for each in saved.warnings if each.file == "hub/tfa" for word in each.message.split()}
 
 
 @pytest.mark.parametrize("part", ["subject", "text", "html", "preheader"])
-async def test_a_field_that_nothing_prints_is_told(ours: WorkspacePortals, part: str) -> None:
+async def test_a_field_that_nothing_prints_is_reported(ours: WorkspacePortals, part: str) -> None:
     words = Words(subject="Hi", text="Hi", html="<p>Hi</p>", preheader="Hi")
     saved = await ours.put_override("shop", "hub", "tfa", words)
     assert unprinted(saved) >= {"code", "first_name"}
@@ -449,7 +452,7 @@ async def test_the_database_takes_no_other_names_either(store: Store) -> None:
             await portal_overrides.put_row(store, "shop", name, "tfa", **words)  # type: ignore[arg-type]
 
 
-# ── into the queue ────────────────────────────────────────────────────────────────────────────────────────
+# ── enqueueing ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_it_is_queued_in_the_workspaces_words(ours: WorkspacePortals, store: Store) -> None:

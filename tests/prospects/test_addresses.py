@@ -1,4 +1,4 @@
-"""Addresses as people write them, held against the database's own rule; and which of them came before."""
+"""Addresses as people write them, compared with the database's own rule, and which of them are the same."""
 
 import json
 from typing import Any
@@ -145,7 +145,7 @@ def test_the_short_way_and_the_long_one_lead_to_the_same(text: str) -> None:
     assert parse(text) == parse_exactly(text) is not None
 
 
-@pytest.mark.timeout(120)  # a way that is not straight takes hours
+@pytest.mark.timeout(120)  # an algorithm that is not linear takes hours
 @pytest.mark.parametrize("part", [" ", '"', "\\", "<", "a.", "@", "-", '\\"', "mailto:", "a-", "."])
 def test_no_text_takes_long(part: str) -> None:
     for text in (part * 100_000, f'"{part * 100_000}', f"{part * 100_000}<", f"a@{part * 100_000}"):

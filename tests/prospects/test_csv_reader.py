@@ -1,4 +1,4 @@
-"""Files of prospects: as programs write them, as people break them, and hostile ones."""
+"""Files of prospects: as programs write them, as people break them, and malicious ones."""
 
 import codecs
 import csv
@@ -160,7 +160,7 @@ def test_several_quotes_that_do_not_end_cost_a_line_each() -> None:
 
 
 def test_a_line_of_notes_is_no_prospect() -> None:
-    """The field is too large, so its lines are looked at by themselves; but they have not every column."""
+    """The field is too large, so its lines are read separately; but they lack columns."""
     note = "ask\nboss@x.test\n" * 20_000
     assert addresses(f'email,note\na@x.test,"{note}"\nb@x.test,\n') == ["b@x.test"]
 
@@ -171,7 +171,7 @@ def test_a_line_of_notes_is_no_prospect() -> None:
     ids=["more", "fewer"],
 )
 def test_a_record_over_several_lines_must_have_every_field(opened: str, closed: str) -> None:
-    """Else a quote that is closed by the next one, as for inches, would swallow all lines between them."""
+    """Otherwise, a quote that is closed by the next one, as in inches, would swallow all lines in between."""
     text = f"email,screen,x\n{opened}\nb@x.test,B,z\n{closed}\nd@x.test,D\n"
     assert [line for line, _ in bad(text)] == [2]
     assert addresses(text) == ["b@x.test", "c@x.test", "d@x.test"]
@@ -325,12 +325,12 @@ def test_utf_16_may_break_off_or_be_broken() -> None:
     assert [line for line, _ in bad(data)] == [3, 4]
 
 
-# ── there and back ────────────────────────────────────────────────────────────────────────────────────────
+# ── write and read ────────────────────────────────────────────────────────────────────────────────────────
 
 ENCODINGS = {"utf-8": None, "utf-8-sig": None, "utf-16": None, "cp1252": "cp1252", "latin-1": "latin-1"}
 
 
-# What each can write. Asked for a codec, Hypothesis tries every character there is: seconds.
+# The characters that each can write. If asked for a codec, Hypothesis tries every character, which takes seconds.
 LETTERS = {
     "cp1252": st.sampled_from(bytes(range(1, 256)).decode("cp1252", "ignore")),
     "latin-1": st.sampled_from(bytes(range(1, 256)).decode("latin-1")),
@@ -352,7 +352,7 @@ def test_any_written_value_can_be_read_back(
     encoding: str, data: st.DataObject, delimiter: str, has_quotes: bool
 ) -> None:
     rows = data.draw(FILES[encoding])
-    dialect = "unix" if has_quotes else "excel"  # the first puts quotes around everything
+    dialect = "unix" if has_quotes else "excel"  # the first quotes everything
     out = io.StringIO(newline="")
     writer = csv.writer(out, dialect, delimiter=delimiter, lineterminator="\r\n")
     writer.writerow(["note", "email", "city"])
@@ -370,7 +370,7 @@ def test_any_written_value_can_be_read_back(
     ]
 
 
-# ── hostile files ─────────────────────────────────────────────────────────────────────────────────────────
+# ── malicious files ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @given(st.binary(max_size=400) | st.text('a@.,;"\n\r\0 \x85\u2028ä', max_size=200).map(str.encode))

@@ -29,7 +29,7 @@ people = st.fixed_dictionaries(
 
 
 def require_storable(each: ProspectLine | BadProspectLine) -> None:
-    """As PostgreSQL takes it."""
+    """As PostgreSQL stores it."""
     texts: list[str] = []
     if isinstance(each, ProspectLine):
         texts = [each.address, each.timezone or "", each.external_id or "", *each.fields, *each.fields.values()]

@@ -1,4 +1,4 @@
-"""Who owns a domain: asked of a DNS server on this machine, which answers, refuses, is silent, or talks nonsense."""
+"""Proof of domain ownership, looked up on a local DNS server that answers, refuses, stays silent, or sends garbage."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -31,7 +31,7 @@ from tests.facts import missing
 TOKEN = "k3yB9xQ2mW7_fH-aZ0cD"
 VALUE = f"fairpost-domain={TOKEN}"
 NAME = "_fairpost.acme.test."
-SHORT_S = 0.4  # where no usable answer comes
+SHORT_S = 0.4  # if no usable answer arrives
 HANG_S = 30
 
 Reply = Callable[[dns.message.Message], bytes | None]
@@ -72,7 +72,7 @@ async def nameserver(reply: Reply, port: int = 0) -> AsyncIterator[Nameserver]:
 
 
 def texts(*records: str, at: str = NAME) -> Callable[[dns.message.Message], bytes]:
-    """Records as a zone file writes them: each one or more quoted strings."""
+    """Records as in a zone file: each is one or more quoted strings."""
 
     def reply(query: dns.message.Message) -> bytes:
         answer = dns.message.make_response(query)
@@ -100,11 +100,11 @@ def truncated(query: dns.message.Message) -> bytes:
 async def proof(reply: Reply, domain: str = "acme.test", *, limit_s: float = HANG_S) -> Proof:
     async with nameserver(reply) as server:
         found = await find_proof(domain, TOKEN, resolver=server.resolver, limit_s=limit_s)
-        assert server.asked, "it was this server that spoke"
+        assert server.asked, "this server sent the answer"
         return found
 
 
-# ── proven or not ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── verified or not ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ async def test_an_answer_about_another_name_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize("reply", [rcode(dns.rcode.NXDOMAIN), rcode(dns.rcode.NOERROR)], ids=["no name", "no record"])
-async def test_where_nothing_is_the_record_to_publish_is_told(reply: Reply) -> None:
+async def test_where_nothing_is_the_record_to_publish_is_reported(reply: Reply) -> None:
     found = await proof(reply)
     assert (found.found, found.seen) == (Found.NOT_FOUND, ())
     assert f'_fairpost.acme.test TXT "{VALUE}"' in found.words
@@ -187,7 +187,7 @@ async def test_text_from_strangers_is_shortened_and_harmless() -> None:
     assert len(short.seen) == SEEN_MAX
 
 
-# ── a DNS in trouble ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── DNS in trouble ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,9 @@ async def test_a_truncated_answer_is_asked_for_over_tcp() -> None:
         writer.close()
 
     async with (
-        await asyncio.start_server(serve, "127.0.0.1", 0) as tcp,  # TCP chooses: its ports are the busy ones
+        await asyncio.start_server(
+            serve, "127.0.0.1", 0
+        ) as tcp,  # TCP chooses the port, because its ports are more often in use
         nameserver(truncated, tcp.sockets[0].getsockname()[1]) as server,
     ):
         assert (await find_proof("acme.test", TOKEN, resolver=server.resolver)).is_proven
@@ -249,7 +251,7 @@ async def test_the_check_never_exceeds_its_time_limit() -> None:
     assert LIMIT_S == 5
 
 
-# ── which domains ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── valid domains ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the DNS says about a domain, asked of a server on this machine."""
+"""What DNS says about a domain, looked up on a local server."""
 
 import dns.message
 import dns.rcode
@@ -91,7 +91,7 @@ async def test_dmarc_is_taken_from_the_domain_or_its_organisation() -> None:
     between, _ = await looked_at("news.shop.test", records)
     assert (between.dmarc, between.is_dmarc_inherited) == (("v=DMARC1; p=none",), False)
     wrong, _ = await looked_at("wrong.test", records)
-    assert wrong.dmarc == ("v=dmarc1; p=none",), "to be told that it is broken"
+    assert wrong.dmarc == ("v=dmarc1; p=none",), "needed to report that it is broken"
     above, _ = await looked_at("shop.test", records)
     assert set(above.mx) == {"mx.shop.test", "mx2.shop.test"}
 

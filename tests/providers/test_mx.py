@@ -1,4 +1,4 @@
-"""Who takes a domain's mail: asked of a DNS server on this machine."""
+"""Which servers accept a domain's mail, looked up on a local DNS server."""
 
 import socket
 import threading
@@ -57,6 +57,6 @@ def test_a_domain_without_mail_servers_has_none(nameserver: tuple[str, int], dom
     assert mx_hosts(domain, nameserver=nameserver) == []
 
 
-def test_a_dns_that_fails_is_told_with_what_to_do(nameserver: tuple[str, int]) -> None:
+def test_a_dns_that_fails_is_reported_with_what_to_do(nameserver: tuple[str, int]) -> None:
     with pytest.raises(FairpostError, match="--provider NAME"):
         mx_hosts("broken.test", nameserver=nameserver)

@@ -1,4 +1,4 @@
-"""Presets as data: the numbers of each provider, an operator's own, and what is wrong with them."""
+"""Presets as data: the numbers of each provider, an operator's own, and errors in them."""
 
 from pathlib import Path
 
@@ -96,13 +96,13 @@ def test_the_servers_of_those_that_have_one_for_all_their_mailboxes() -> None:
     known = {name: (each.smtp.host, each.smtp.port) for name, each in PRESETS.items() if each.smtp}
     assert known["gmail"] == known["workspace"] == ("smtp.gmail.com", 587)
     assert known["microsoft365"] == ("smtp.office365.com", 587)
-    assert "yahoo" not in known  # AOL has another
+    assert "yahoo" not in known  # AOL has its own preset
     assert "custom" not in known
 
 
 def test_an_operator_adds_and_replaces(tmp_path: Path) -> None:
     own = tmp_path / "providers.toml"
-    assert read_presets(own) == PRESETS, "no file, nothing of one's own"
+    assert read_presets(own) == PRESETS, "without a file, there are no own presets"
     own.write_text('[gmail]\ndaily_max = 9\n[acme]\nmx = ["mx.acme.test"]\nwarm_up = { start = 3, step = 1 }\n')
     presets = read_presets(own)
     assert presets["gmail"].limits == Limits(daily_max=9)

@@ -1,4 +1,4 @@
-"""What is said about a mail: each mistake by its name, no mistake where there is none, and an answer to anything at all."""
+"""The findings about a mail: each mistake is named, correct mails have none, and any input gets an answer."""
 
 import time
 from collections.abc import Callable
@@ -158,7 +158,7 @@ def test_a_template_that_was_not_filled_in_is_found(raw: bytes) -> None:
 def test_braces_of_style_and_script_are_no_template() -> None:
     raw = mail(html="<style>a{width:100%} @media x{{ b }}</style><script>x={{}}</script><!-- {{ old }} --><p>50% {off}")
     assert levels(raw, "template marks") == ["good"]
-    assert levels(link("{{ url }}"), "links") == ["good"]  # one mistake is named once
+    assert levels(link("{{ url }}"), "links") == ["good"]  # one mistake is reported once
 
 
 def codes(raw: bytes, level: Level = Level.BAD) -> list[str]:
@@ -179,13 +179,13 @@ def test_fields_that_were_left_over_are_named_and_counted() -> None:
     assert found.text.startswith("2 fields ")
 
 
-def test_a_mail_made_of_images_is_told() -> None:
+def test_a_mail_made_of_images_is_reported() -> None:
     image = '<img src="cid:x" alt="Everything there is to know, in one picture">'
     assert "images.alone" in codes(mail(html=image))
     assert "images.alone" not in codes(mail(html=f"{WORDS}{image}"))
 
 
-def test_images_are_looked_at() -> None:
+def test_images_are_checked() -> None:
     html = f'{WORDS}<img src="https://example.com/a.png"><img src="cid:logo" alt=Logo><img src=x alt="">'
     (first, second, third) = [
         (each.level, each.text) for each in checked(mail(html=html)).findings if each.what == "images"
@@ -222,7 +222,7 @@ def test_an_image_that_came_with_it_is_not_missed() -> None:
         (None, "List-Unsubscribe=One-Click", ["note", "bad"]),
     ],
 )
-def test_unsubscribing_is_looked_at(unsubscribe: str | None, post: str | None, expected: list[str]) -> None:
+def test_unsubscribing_is_checked(unsubscribe: str | None, post: str | None, expected: list[str]) -> None:
     given = {"List_Unsubscribe": unsubscribe, "List_Unsubscribe_Post": post}
     raw = mail(**{name: value for name, value in given.items() if value})
     assert [*levels(raw, "unsubscribe"), *levels(raw, "one-click")] == expected
@@ -256,7 +256,7 @@ def test_a_header_that_cannot_be_read_is_bad(name: str, value: str) -> None:
     assert levels(f"{name}: {value}\r\n".encode() + mail(without=name), name.lower()) == ["bad"]
 
 
-def test_subjects_parts_sizes_lines_and_bytes_are_looked_at() -> None:
+def test_subjects_parts_sizes_lines_and_bytes_are_checked() -> None:
     assert levels(mail(Subject="x" * 79), "subject") == ["note"]
     assert levels(mail(Subject="x" * 78), "subject") == ["good"]
     assert levels(mail(html="<p>Hi", text=None), "parts") == ["note"]
@@ -274,7 +274,7 @@ def test_subjects_parts_sizes_lines_and_bytes_are_looked_at() -> None:
     assert levels(mail(text="Jürgen\n"), "headers") == []
 
 
-def test_signatures_and_results_are_told() -> None:
+def test_signatures_and_results_are_reported() -> None:
     assert levels(mail(), "authentication") == ["note"]
     head = (
         "DKIM-Signature: v=1; a=rsa-sha256; d=example.com; s=key1; h=from; bh=x; b=y\r\n"
@@ -322,9 +322,10 @@ IN_HEADERS = ("<", "a@", "=?utf-8?q?", "; d=", "dkim=", " ", "(", '"', "1 ", ","
 
 
 def is_linear(made: Callable[[int], bytes], size: int) -> bool:
-    """Four times as much takes about four times the work; quadratic work would take sixteen times as much.
+    """Four times the input takes about four times the work; quadratic work would take sixteen times as much.
 
-    Measured in CPU time of this thread, and again where a busy machine got in the way."""
+    Measured in CPU time of this thread, and repeated if a busy machine interfered.
+    """
     return any(cpu_s(made(4 * size)) < 10 * cpu_s(made(size)) + 0.05 for _ in range(3))
 
 

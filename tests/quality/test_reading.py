@@ -1,4 +1,4 @@
-"""Reading mails, good ones and hostile ones: what can be shown is shown, and nothing raises."""
+"""Reading mails, valid and malicious: what can be shown is shown, and nothing raises."""
 
 import json
 from email.message import EmailMessage
@@ -11,7 +11,7 @@ from fairpost.quality.reading import HEADER_CHARS_MAX, SEARCH_CHARS_MAX, Reading
 
 
 def assert_storable(reading: Reading) -> None:
-    """PostgreSQL takes it: UTF-8 without NUL."""
+    """PostgreSQL can store it: UTF-8 without NUL."""
     names = [part for file in reading.attachments for part in (file.filename, file.content_type, file.inline_id)]
     texts = [reading.text, reading.html, *(part for pair in reading.headers for part in pair), *names]
     for text in texts:
@@ -74,7 +74,7 @@ def test_several_texts_are_shown_one_after_the_other() -> None:
         (b"=?utf-8?q?Gr=C3=BC=C3=9Fe?=", "Grüße"),
         (b"=?UTF-8?B?R3LDvMOfZQ==?=", "Grüße"),
         (b"=?iso-8859-1*de?Q?Gr=FC=DFe_an?= alle", "Grüße an alle"),
-        (b"=?utf-8?q?Gr=C3?= =?utf-8?q?=BC=C3=9Fe?=", "Grüße"),  # cut within a letter
+        (b"=?utf-8?q?Gr=C3?= =?utf-8?q?=BC=C3=9Fe?=", "Grüße"),  # cut inside a letter
         (b"=?utf-8?q?a?=\r\n =?utf-8?q?b?=\r\n c", "ab c"),
         ("Grüße".encode(), "Grüße"),
         ("Grüße".encode("latin-1"), "Grüße"),

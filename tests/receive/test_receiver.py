@@ -1,4 +1,5 @@
-"""The bounce address: takes reports of our own e-mails over SMTP and LMTP, answers 250 when they are committed, and relays nothing."""
+"""The bounce address: accepts reports about our own e-mails over SMTP and LMTP, replies 250 once they are committed,
+and relays nothing."""
 
 import asyncio
 import smtplib
@@ -33,7 +34,7 @@ async def receivers(post: Post) -> AsyncIterator[tuple[Receiver, Receiver]]:
 
 
 def deliver(receiver: Receiver, to: list[str], raw: bytes, *, is_lmtp: bool = False) -> dict[str, int]:
-    """The reply to each recipient, 250 if the mail was taken."""
+    """Returns the reply to each recipient, 250 if the mail was accepted."""
     make = smtplib.LMTP if is_lmtp else smtplib.SMTP
     with make("127.0.0.1", receiver.port, timeout=60) as client:
         try:
@@ -46,7 +47,7 @@ def deliver(receiver: Receiver, to: list[str], raw: bytes, *, is_lmtp: bool = Fa
 
 
 async def by_lmtp(receiver: Receiver, to: list[str], raw: bytes) -> list[str]:
-    """The codes after the dot: smtplib reads only the first of them."""
+    """Returns the codes after the dot: smtplib only reads the first of them."""
     reader, writer = await asyncio.open_connection("127.0.0.1", receiver.port)
     commands = ["LHLO here", "MAIL FROM:<>", *(f"RCPT TO:<{each}>" for each in to), "DATA"]
     await reader.readline()

@@ -1,4 +1,4 @@
-"""One receiver for all tests of this folder. Each test has a database of its own, and looks for what it sent by its addresses."""
+"""One receiver for all tests of this folder. Each test has its own database, and finds its mail by address."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A sending domain set up as its owner does it, and mail of each kind sent from it through a real account."""
+"""A sending domain set up like its owner does, and mail of each kind sent from it through a real account."""
 
 import asyncio
 from collections.abc import Collection
@@ -47,7 +47,7 @@ class Shop:
     url: str
     there: Receiver
     account: AccountId
-    service: AccountId  # of the product's own mail
+    service: AccountId  # for the product's own mail
 
     @classmethod
     async def opened(

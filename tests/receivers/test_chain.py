@@ -1,4 +1,5 @@
-"""A campaign on its whole way: launched, signed, sent over TLS, judged by a receiver that verifies everything, unsubscribed from."""
+"""The complete path of a campaign: launched, signed, sent over TLS, checked by a receiver that verifies everything, and
+unsubscribed from."""
 
 import asyncio
 import re
@@ -19,7 +20,7 @@ PEOPLE = ("ann@example.com", "bob@example.com", "cleo@example.com")
 
 
 def results(mail: Received) -> dict[str, str]:
-    """What the receiver found: {"dkim": "pass", …}."""
+    """Returns the receiver's findings: {"dkim": "pass", …}."""
     told = " ".join(mail.message.get_all("Authentication-Results", []))
     return dict(re.findall(r"\b(dkim|spf|dmarc)=(\w+)", told))
 
@@ -36,7 +37,7 @@ def selectors(mail: Received) -> set[str]:
 
 
 def symbols(mail: Received) -> dict[str, float]:
-    """The score of each rule of rspamd that hit."""
+    """Returns the score of each rspamd rule that matched."""
     return {name: float(score) for name, score in re.findall(r"(\w+)\(([-\d.]+)\)", mail.message["X-Spamd-Result"])}
 
 
@@ -97,7 +98,7 @@ async def test_the_check_of_the_domain_foretells_it(shop: Shop) -> None:
 
 
 async def test_the_receiver_refuses_to_believe_others(shop: Shop) -> None:
-    """So that what passes above does not pass by itself."""
+    """Shows that the checks above can fail."""
     forged = EmailMessage()
     forged["From"], forged["To"], forged["Subject"] = f"sales@{DOMAIN}", "eve@example.com", "The spring catalogue"
     forged.set_content("Hello")

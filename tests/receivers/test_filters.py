@@ -1,4 +1,4 @@
-"""Mail of each kind as rspamd and SpamAssassin rate it: no rule that speaks of our composition scores against it."""
+"""Mail of each kind as rated by rspamd and SpamAssassin: no rule about composition scores against it."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.receivers.test_chain import results, symbols
 TEXT = "Hello Ann,\n\nwe have sent your order today. It arrives tomorrow.\n\nYour shop"
 KINDS = ("campaign", "order", "plain", "code", "reply")
 
-# What scores above zero in SpamAssassin and does not count against a message.
+# Rules with a positive score in SpamAssassin that do not count against a message.
 NEUTRAL = {
     "DKIM_SIGNED": "0.1 for a signature; DKIM_VALID takes it back once it holds",
     "HTML_MESSAGE": "0.001 for html at all",

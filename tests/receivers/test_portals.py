@@ -1,4 +1,4 @@
-"""Every e-mail of the product's portals as rspamd and SpamAssassin rate it."""
+"""Every e-mail of the product's portals, as rated by rspamd and SpamAssassin."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ PORTALS = built_in_portals()
 
 
 async def sent(shop: Shop) -> dict[str, Received]:
-    """By address. The domain is not called like an organisation of the samples, which would look like phishing."""
+    """E-mails by address. The domain must not resemble an organisation in the samples, which would look like phishing."""
     portals = WorkspacePortals(shop.api.store, PORTALS)
     addresses = {f"{each.portal.key}.{each.type}@there.net": each for each in PORTALS.list()}
     for address, each in addresses.items():

@@ -1,4 +1,4 @@
-"""Three regions and a home, each a database of its own."""
+"""Three regions and a home, each with its own database."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -58,6 +58,6 @@ def regions(databases: Databases, tmp_path: Path) -> Iterator[Regions]:
 
 @pytest.fixture(scope="session")
 def lasting_regions(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Regions]:
-    """For tests that write nothing, or take away what they wrote."""
+    """For tests that write nothing, or remove what they wrote."""
     with made_regions(databases, tmp_path_factory.mktemp("regions") / "home") as regions:
         yield regions

@@ -1,4 +1,4 @@
-"""Regions with a PostgreSQL server each, which can be killed and started again."""
+"""Regions that each have a PostgreSQL server, which can be killed and restarted."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ from tests.simulation.world import draft
 
 @dataclass
 class Land:
-    """A region with everything of its own but the machine."""
+    """A region with everything of its own except the machine."""
 
     name: str
     server: EmbeddedServer
@@ -49,7 +49,7 @@ async def lands(names: Sequence[str] = NAMES) -> AsyncIterator[dict[str, Land]]:
     folder = Path(tempfile.mkdtemp(prefix="fp"))
     servers = {name: EmbeddedServer(folder / name, settings={"shared_buffers": "32MB"}) for name in names}
     try:
-        # One after the other: a child of one, just forked, would still hold the lock of another.
+        # One after the other: a newly forked child of one would still hold the lock of another.
         urls = [await asyncio.to_thread(server.start) for server in servers.values()]
         for url in urls:
             conn = await asyncpg.connect(url)

@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a database: what goes through it is remembered, and it can be cut, or go silent."""
+"""A TCP proxy in front of a database: it records its traffic, and can be cut or silenced."""
 
 import asyncio
 from contextlib import suppress
@@ -15,13 +15,13 @@ class Proxy:
     def __init__(self, url: str, *, port: int | None = None) -> None:
         self._parts = urlsplit(url)
         self.connections = 0
-        self.up: list[bytes] = []  # to the database, in order for each connection
+        self.up: list[bytes] = []  # to the database, in order, for each connection
         self.down: list[bytes] = []
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self._flowing = asyncio.Event()
         self._flowing.set()
-        self._port = port or free_port()  # no client may take it while it is closed
+        self._port = port or free_port()  # while it is closed, no client may take the port
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -48,7 +48,7 @@ class Proxy:
             writer.transport.abort()
 
     def silence(self) -> None:
-        """Connections stand, and nothing comes back."""
+        """Connections stay open, and nothing comes back."""
         self._flowing.clear()
 
     def speak(self) -> None:

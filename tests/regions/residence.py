@@ -1,4 +1,5 @@
-"""Looks for a word in every row of every table of a database, its catalogs too, but for large ones that only define."""
+"""Searches for a word in every row of every table of a database, including its catalogs, except large ones that only
+contain definitions."""
 
 import psycopg
 

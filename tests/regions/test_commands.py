@@ -1,4 +1,4 @@
-"""Commands on regions: which database they work on, and what they say of one that is down."""
+"""Commands on regions: which database they use, and what they say about one that is down."""
 
 import json
 import re
@@ -92,7 +92,7 @@ def test_a_region_that_is_down_is_named_and_its_password_is_not(regions: Regions
 def test_migrating_reaches_the_region_that_is_meant(regions: Regions, blank_url: str) -> None:
     some = Regions({"eu": regions.urls["eu"], "new": blank_url}, regions.home_url, regions.home)
     assert "fairpost db migrate --region new" in some.cli("new").error("status")
-    assert "0001 core" not in some.cli().ok("db", "migrate"), "at home there is nothing to do"
+    assert "0001 core" not in some.cli().ok("db", "migrate"), "home has nothing to do"
     assert "0001 core" in some.cli().ok("db", "migrate", "--region", "new")
     assert some.cli("new").json("status")["queue"]["waiting"] == 0
     assert "0001 core" not in some.cli("new").ok("db", "migrate")
@@ -166,7 +166,7 @@ def test_admins_are_invited_at_home_whichever_region_is_chosen(regions: Regions,
     assert regions.cli("eu").json("admin", "sessions", "ann@example.com") == []
     found = [name for name, url in regions.all_urls.items() if tables_with(url, "ann@example.com")]
     assert found == ["home"]
-    changes = [each["action"] for each in regions.cli(region).json("audit")]  # that of the home database
+    changes = [each["action"] for each in regions.cli(region).json("audit")]  # of the home database
     assert changes == ["admin.reset", "admin.invite"]
 
 

@@ -1,4 +1,4 @@
-"""The regions as they are written, and which of them a command works on."""
+"""The notation of regions, and which region a command uses."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def test_one_url_may_have_several_hosts() -> None:
     assert [(r.name, r.place) for r in found] == [("eu", "h1:1,h2:2/d"), ("us", "h3/d")]
 
 
-# Percent-encoded, as it must be in a URL, or not, as people write it.
+# Percent-encoded, as required in a URL, or not, as people write it.
 PASSWORDS = st.text(st.sampled_from("sS3/@:?#,=&%"), min_size=1).map(lambda tail: f"geheim{tail}")
 
 

@@ -1,4 +1,4 @@
-"""An engine for each region: what happens to one region is no matter of the others."""
+"""An engine for each region: what happens to one region does not affect the others."""
 
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -29,10 +29,10 @@ SOME = 8
 
 
 @pytest.mark.slow
-async def test_when_one_region_dies_the_other_goes_on_and_it_resumes_when_it_is_back(
+async def test_when_one_region_dies_the_other_continues_and_it_resumes_when_it_is_back(
     regions: Regions, tmp_path: Path
 ) -> None:
-    """It dies as seen from here: nothing listens any more, and every connection is gone."""
+    """It is dead as seen from here: nothing listens any more, and every connection is gone."""
     recorder = Recorder()
 
     def sent() -> Counter[str]:
@@ -43,7 +43,7 @@ async def test_when_one_region_dies_the_other_goes_on_and_it_resumes_when_it_is_
             await store.enqueue_many([draft(to=f"{name}{i}@there.test", attempts_max=10) for i in range(n)])
 
     async def more(*names: str) -> None:
-        """However long everything took until now: as many are put in as are waited for."""
+        """However long everything has taken so far, as many are added as are waited for."""
         goals = {name: sent()[name] + SOME for name in names}
         for name in names:
             await enqueue(name, SOME)
@@ -86,7 +86,7 @@ async def test_when_one_region_dies_the_other_goes_on_and_it_resumes_when_it_is_
                 await proxies["us"].open()
                 await eventually(lambda: answers("us"), "the region answers again")
                 await more(*TWO)
-                assert all(engine.process.poll() is None for engine in engines.values()), "none had to be started again"
+                assert all(engine.process.poll() is None for engine in engines.values()), "none had to be restarted"
             finally:
                 for engine in engines.values():
                     engine.end()
@@ -96,7 +96,7 @@ async def test_when_one_region_dies_the_other_goes_on_and_it_resumes_when_it_is_
         ours = [taken for taken in recorder.taken if taken.account == name]
         assert all(taken.recipient.startswith(name) for taken in ours)
         twice = [n for n in Counter(taken.message_id for taken in ours).values() if n > 1]
-        assert len(twice) <= (1 if name == "us" else 0), "only what was under way can be in doubt"
+        assert len(twice) <= (1 if name == "us" else 0), "only e-mails in progress can be in doubt"
 
 
 def settings_of(regions: Regions, region: str) -> Settings:
@@ -104,11 +104,11 @@ def settings_of(regions: Regions, region: str) -> Settings:
 
 
 async def test_a_dead_engine_is_only_reclaimed_by_its_own_region(regions: Regions) -> None:
-    """All engines share one home; the accounts of a killed one are free at once, in its region."""
+    """All engines share one home. The accounts of a killed engine are free immediately, in its region."""
     dead = "here:1:a"
     folder = engines_folder(settings_of(regions, "eu"))
     Presence.announce(folder, dead).withdraw()
-    (folder / dead).touch()  # without its lock: what a kill leaves behind
+    (folder / dead).touch()  # without its lock, as a kill leaves it behind
     async with Store.open(regions.urls["eu"]) as eu, Store.open(regions.urls["us"]) as us:
         account = await eu.add_account("sales", address="sales@post.test", limits=Limits())
         await eu.take_lease(account, owner=dead, seconds=600)
@@ -121,7 +121,7 @@ async def test_a_dead_engine_is_only_reclaimed_by_its_own_region(regions: Region
 
 
 async def test_an_engines_memory_of_its_database_is_kept(regions: Regions) -> None:
-    """Without its memory, no engine would notice that the database has gone back in time."""
+    """Without its memory, no engine would notice that the database was reset to an earlier state."""
     async with Store.open(regions.urls["eu"]) as store:
         watch = Watch(store, settings_of(regions, "eu"), print)
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Which workspace lives where: known in the home database, for good, and without a word about anybody."""
+"""Which region a workspace is in: stored in the home database permanently, and without personal data."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -1,4 +1,4 @@
-"""An e-mail's data is in its region and nowhere else: in no row of any other database, and on no other wire."""
+"""An e-mail's data is in its region and nowhere else: in no row of any other database, and on no other connection."""
 
 import asyncio
 import itertools
@@ -31,7 +31,7 @@ WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=12, max_size=20)
 
 
 def email(word: str) -> dict[str, Any]:
-    """With the word wherever one can stand."""
+    """With the word wherever one may occur."""
     return draft(
         workspace=f"w-{word}",
         domain=f"{word}.test",
@@ -56,7 +56,7 @@ def email(word: str) -> dict[str, Any]:
 @settings(max_examples=times(2), phases=[Phase.generate])  # a failure is the same for all words
 @given(words=st.lists(WORDS, min_size=1, max_size=3, unique=True), region=st.sampled_from(NAMES))
 def test_no_row_of_any_other_database_has_a_word_of_it(regions: Regions, words: list[str], region: str) -> None:
-    mark = f"marked{next(_marks)}x"  # no other example has it
+    mark = f"marked{next(_marks)}x"  # unique among all examples
 
     async def enqueue() -> None:
         async with Store.open(regions.urls[region]) as store:
@@ -70,18 +70,20 @@ def test_no_row_of_any_other_database_has_a_word_of_it(regions: Regions, words: 
     waiting = tables_with(regions.urls[region], mark)
     deliver(regions.urls[region])
     sent = tables_with(regions.urls[region], mark)
-    assert {"fairpost.queue", "fairpost.arrivals", "fairpost.suppressions"} <= set(waiting), "or it would see nothing"
+    assert {"fairpost.queue", "fairpost.arrivals", "fairpost.suppressions"} <= set(waiting), (
+        "otherwise this proves nothing"
+    )
     assert {name.partition("_")[0] for name in sent} >= {
         "fairpost.emails",
         "fairpost.attachments",
-    }  # a partition a month
+    }  # one partition per month
     others = {name: url for name, url in regions.all_urls.items() if name != region}
     assert {name: tables_with(url, mark) for name, url in others.items()} == {name: [] for name in others}
 
 
 @dataclass(frozen=True)
 class Wired:
-    """The regions behind proxies, and a server that takes the mail."""
+    """The regions behind proxies, and a server that accepts the mail."""
 
     regions: Regions
     proxies: dict[str, Proxy]
@@ -132,7 +134,7 @@ async def test_an_address_of_one_region_never_crosses_the_wire_of_another_and_it
     await run(None, "region", "list")
     for region in ("us", "ap"):
         await run(region, "status")
-    assert proxies["eu"].seen(address.encode()), "else this test would see nothing"
+    assert proxies["eu"].seen(address.encode()), "otherwise this test would prove nothing"
     for other in others:
         assert proxies[other].connections > opened[other]
         assert not proxies[other].seen(address.encode()), other

@@ -1,4 +1,5 @@
-"""`fairpost account share`: a row in each region, its password sealed for that row, and no more than the whole."""
+"""`fairpost account share`: a row in each region, its password sealed for that row, and together no more than the
+whole."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from tests.facts import missing
 from tests.regions.conftest import Regions
 from tests.regions.proxy import Proxy
 
-IDS_OF_US = 1000  # they begin here, so that an account has another id in each region
+IDS_OF_US = 1000  # ids begin here, so that an account has a different one in each region
 
 ADD = (
     *("account", "add", "sales", "--from", "sales@post.test", "--smtp", "smtp+starttls://ann:s3cret@smtp.test"),
@@ -91,7 +92,7 @@ def test_each_region_has_its_part_and_the_password(shared: Regions) -> None:
 
 
 def _shared(regions: Regions, name: str) -> list[int]:
-    """What the audit of a region says was shared out to it."""
+    """Returns what the region's audit says about its share."""
     sql = "SELECT detail FROM fairpost.audit WHERE action = 'account.share' ORDER BY id DESC LIMIT 1"
     with psycopg.connect(regions.urls[name]) as conn:
         return [detail["percent"] for (detail,) in conn.execute(sql).fetchall()]
@@ -102,7 +103,7 @@ def test_running_it_again_changes_nothing(shared: Regions) -> None:
     again = shared.cli("eu").json(*SHARE)
     assert [each["change"] for each in again["slices"]] == ["as before", "as before"]
     assert [numbers(shared, name) for name in ("eu", "us")] == before
-    shared.cli("us").ok(*SHARE)  # from any region that has it
+    shared.cli("us").ok(*SHARE)  # from any region that has the account
     assert [numbers(shared, name) for name in ("eu", "us")] == before
 
 
@@ -110,7 +111,7 @@ def test_other_slices_are_parts_of_the_same_whole(shared: Regions) -> None:
     turned = shared.cli("eu").json(
         "account", "share", "sales", "--slice", "eu=70", "--slice", "us=20", "--slice", "ap=10"
     )
-    assert [each["region"] for each in turned["slices"]] == ["us", "eu", "ap"], "what shrinks goes first"
+    assert [each["region"] for each in turned["slices"]] == ["us", "eu", "ap"], "shares that shrink are written first"
     assert [numbers(shared, name)[0] for name in ("eu", "us", "ap")] == [700, 200, 100]
 
 
@@ -119,7 +120,7 @@ def test_a_new_password_reaches_the_others(shared: Regions) -> None:
     before = numbers(shared, "eu")
     shared.cli("eu").ok(*SHARE)
     assert password(shared, "us") == "n3w"
-    assert numbers(shared, "eu") == before, "no worker is restarted for nothing"
+    assert numbers(shared, "eu") == before, "no worker is restarted unnecessarily"
 
 
 def test_limits_changed_in_one_region_are_not_taken_for_the_whole_unasked(shared: Regions) -> None:
@@ -207,7 +208,7 @@ async def test_cut_off_midway_it_is_run_again_and_the_parts_are_right(regions: R
             await us.cut()
             with pytest.raises(RegionUnavailable):
                 await sharing.carry_out(stores, planned, vault)
-            assert numbers(regions, "eu")[0] == 600, "it gave its part away before anybody else had it"
+            assert numbers(regions, "eu")[0] == 600, "it gave up its part before any other region got it"
             await us.open()
         async with RegionStores(directory) as stores:
             again = await sharing.plan(stores, "sales", percents, here="eu")

@@ -1,4 +1,4 @@
-"""A store for each region: opened when it is needed, refused at once while it is down, and back by itself."""
+"""A store for each region: opened when needed, refused immediately while it is down, and back without intervention."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from fairpost.system import clock
 from tests.regions.conftest import Regions
 from tests.regions.proxy import Proxy
 
-HANG_S = 30  # so long nothing takes; where one waits for the other, it is longer
+HANG_S = 30  # nothing takes this long; a deadlock takes longer
 HOUR_S = 3_600.0
 
 
@@ -66,7 +66,7 @@ async def test_a_region_is_opened_when_it_is_first_asked_and_few_connections_ser
 ) -> None:
     assert [proxy.connections for proxy in proxies.values()] == [0, 0, 0]
     await asyncio.gather(*(ask(stores, "eu") for _ in range(50)))
-    assert proxies["eu"].connections == 2, "the one that looked at the schema serves as well"
+    assert proxies["eu"].connections == 2, "the connection that checked the schema is used as well"
     assert [proxies[name].connections for name in ("us", "ap")] == [0, 0]
 
 
@@ -91,14 +91,14 @@ async def test_a_silent_region_costs_one_wait_and_then_nothing_for_a_moment(
         await ask(stores, "us")
     proxies["us"].silence()
     waiting = [asyncio.create_task(refused(stores, "us")) for _ in range(20)]
-    async with asyncio.timeout(HANG_S):  # one after the other they would wait for a minute
+    async with asyncio.timeout(HANG_S):  # one after the other, they would wait for a minute
         for _ in range(20):
             await ask(stores, "eu")
         await asyncio.gather(*waiting)
     asked = proxies["us"].connections
     for _ in range(2):
         await refused(stores, "us", answer_s_max=HOUR_S)
-    assert proxies["us"].connections == asked, "its cool-down lasts"
+    assert proxies["us"].connections == asked, "the cool-down has not ended"
     proxies["us"].speak()
     later_s = clock.monotonic() + HOUR_S
     monkeypatch.setattr(clock, "monotonic", lambda: later_s)
@@ -133,13 +133,13 @@ async def test_an_unknown_region_is_the_callers_error(stores: RegionStores) -> N
 async def test_a_region_without_its_schema_says_what_to_run(regions: Regions, blank_url: str) -> None:
     directory = Directory([Region("eu", regions.urls["eu"]), Region("new", blank_url)])
     async with RegionStores(directory) as stores:
-        for _ in range(2):  # the second time at once, by what was seen the first time
+        for _ in range(2):  # the second time immediately, from the first result
             with pytest.raises(MigrationError, match=r"fairpost db migrate --region new$"):
                 await ask(stores, "new")
         assert await ask(stores, "eu")
 
 
-async def test_a_region_that_fails_is_told_once_and_so_is_its_return(
+async def test_a_region_that_fails_is_reported_once_and_so_is_its_return(
     regions: Regions, proxies: dict[str, Proxy]
 ) -> None:
     told: list[Reason] = []
@@ -157,7 +157,7 @@ async def test_a_region_that_fails_is_told_once_and_so_is_its_return(
         assert told[1:] == [Reason("region.answers_again", region="us")]
 
 
-async def test_a_database_that_is_not_there_is_a_region_that_does_not_answer(regions: Regions) -> None:
+async def test_a_database_that_does_not_exist_is_a_region_that_does_not_answer(regions: Regions) -> None:
     missing = regions.urls["eu"].replace("/test_", "/absent_")
     assert missing != regions.urls["eu"]
     async with RegionStores(Directory([Region("eu", missing)])) as stores:

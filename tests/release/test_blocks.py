@@ -1,4 +1,4 @@
-"""A claim and blocks, however mail is shared out: fairly, in lanes, or in the order of time."""
+"""Claims and blocks, however mail is shared out: fairly, in lanes, or in order of time."""
 
 from datetime import timedelta
 
@@ -45,7 +45,7 @@ async def test_an_account_steps_over_whom_it_may_not_serve_and_others_serve_them
     for workspace in ("bad", "worse"):
         assert await block(store, one, workspace, FAULT, until=START + timedelta(hours=1), now=START)
     taken = [await served(store, one, limit=4) for _ in range(4)]
-    assert sum(sum(each.values()) for each in taken) == 14, "all of the others, pinned mail too"
+    assert sum(sum(each.values()) for each in taken) == 14, "all mail of the others, including pinned mail"
     assert set().union(*taken) == {"good", "better"}
     assert await served(store, two, limit=50) == {"bad": 6, "worse": 6}
     assert await broken_promises(store) == {}

@@ -1,4 +1,4 @@
-"""One claim for many accounts: the same e-mails in the same order as one account would get, dealt out in turn."""
+"""One claim for many accounts: the same e-mails in the same order as for one account, assigned in turn."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -261,7 +261,7 @@ async def test_an_account_that_gets_nothing_ahead_is_not_tried_again_until_it_as
 
 
 async def test_an_account_can_wait_for_what_is_being_claimed_ahead_for_it(store: Store, url: str) -> None:
-    """Otherwise it would ask on its own and then hold twice as much."""
+    """Otherwise it would claim on its own and then hold twice as many."""
     (lease,) = await leases_of(store, "a")
     await store.enqueue_many([draft(to=f"p{i}@there.test") for i in range(9)], now=NOW)
     async with Watched.open(url) as watched:
@@ -290,7 +290,7 @@ async def test_members_hear_that_the_answer_to_a_claim_was_lost(store: Store, ur
     assert member.is_unsure
 
 
-async def test_steps_go_on_during_a_claim_and_a_new_holder_waits_for_it(store: Store, url: str) -> None:
+async def test_steps_continue_during_a_claim_and_a_new_holder_waits_for_it(store: Store, url: str) -> None:
     """One account leads the claim; only its steps wait."""
     leases = await leases_of(store, "a", "b")
     await store.enqueue_many([draft(to=f"p{i}@there.test") for i in range(9)], now=NOW)
@@ -306,7 +306,7 @@ async def test_steps_go_on_during_a_claim_and_a_new_holder_waits_for_it(store: S
             assert answer.is_begun
             drop = asyncio.create_task(other.drop_lease(leases[1]))
             while not await store.value("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
-                assert not drop.done(), "what this claim gives the account would stay behind"
+                assert not drop.done(), "otherwise, the e-mails from this claim would be left behind"
         await drop
     left = await store.fetch("SELECT account_id FROM fairpost.queue WHERE state = 'claimed'")
     assert {row["account_id"] for row in left} == {leases[0].account_id}

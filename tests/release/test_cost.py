@@ -1,4 +1,4 @@
-"""What a claim reads does not grow with what is waiting: no scan, no sort over the backlog."""
+"""The amount that a claim reads does not grow with the queue: no scan and no sort of the backlog."""
 
 import json
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ async def store(url: str) -> AsyncIterator[Store]:
 
 
 async def plans_of_a_claim(store: Store, lease: Lease) -> list[dict[str, Any]]:
-    """Every statement that one claim runs, with what it really read."""
+    """Returns every statement that one claim runs, with what it really read."""
     said: list[str] = []
     async with store.connection() as conn:
         conn.add_log_listener(listener := lambda _, message: said.append(message.message))
@@ -54,9 +54,9 @@ def rows_read(node: dict[str, Any]) -> float:
 async def reading(store: Store, lease: Lease) -> float:
     nodes = [node for plan in await plans_of_a_claim(store, lease) for node in walk(plan["Plan"])]
     scans = [node for node in nodes if node.get("Relation Name", "").startswith(GROWING)]
-    assert scans, "auto_explain showed no scan: this test would see nothing"
+    assert scans, "auto_explain showed no scan, so this test would prove nothing"
     assert not [n for n in scans if n["Node Type"] == "Seq Scan" and rows_read(n) > 0], (
-        "a table that grows was read as a whole"
+        "a growing table was read as a whole"
     )
     for node in nodes:
         assert node["Actual Rows"] <= 500, f"{node['Node Type']} handled {node['Actual Rows']} rows for 50 e-mails"
@@ -94,11 +94,11 @@ async def test_a_claim_steps_over_a_hundred_blocked_senders_and_no_oftener_than_
     for _ in range(20):
         claim = await store.claim(lease, limit=50)
         assert len(claim.ids) == 50
-    assert await reading(store, lease) <= free + 5 * BLOCKS_MAX, "however far the others have come"
+    assert await reading(store, lease) <= free + 5 * BLOCKS_MAX, "however far the others have got"
 
 
 async def test_a_claim_before_anything_was_analyzed_uses_the_indexes_too(store: Store) -> None:
-    """The first hour of a new installation: the planner knows nothing and believes every table is tiny."""
+    """The first hour of a new installation: the planner has no statistics and assumes that every table is tiny."""
     lease = await empty(store)
     await fill(store, ["whale"], 20_000)
     await fill(store, [f"w{i}" for i in range(200)], 5)
@@ -123,7 +123,7 @@ async def test_holding_a_sender_touches_nothing_that_waits(store: Store) -> None
 
 
 async def test_notes_are_found_again_in_a_restored_database(store: Store) -> None:
-    """Its transaction ids start again: what the old snapshot calls seen was never seen here."""
+    """Its transaction ids start again: what the old snapshot considers seen was never seen here."""
     lease = await empty(store)
     await store.value("UPDATE fairpost.routes SET seen = '9000000000:9000000000:', swept_at = clock_timestamp()")
     await fill(store, ["w"], 1)

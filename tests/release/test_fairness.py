@@ -37,7 +37,7 @@ async def fill(store: Store, mail: Iterable[tuple[Path, int]]) -> None:
 
 
 async def fill_each(store: Store, mail: list[tuple[Path, int]]) -> None:
-    """Each workspace in transactions of its own."""
+    """Enqueues for each workspace in separate transactions."""
     for workspace in dict.fromkeys(path[0] for path, _ in mail):
         await fill(store, [(path, n) for path, n in mail if path[0] == workspace])
 
@@ -79,7 +79,7 @@ async def test_a_whale_at_any_level_delays_no_other_sender_and_spreading_gains_n
     assert len(served) == 480
     large = [by_workspace[w] for w in ("whale", "spreader", "mixed", "team")]
     assert max(large) - min(large) <= 1
-    assert all(by_workspace[f"small{i}"] == 20 for i in range(8)), "the small ones are through"
+    assert all(by_workspace[f"small{i}"] == 20 for i in range(8)), "the small ones are finished"
     inside = Counter(served)
     assert inside["mixed", "small.test", "u"] == 20
     assert inside["team", "t.test", "small"] == 20
@@ -97,7 +97,7 @@ async def test_a_newcomer_is_served_within_two_rounds_at_every_level(store: Stor
         ("spreader", "new.test", "new"),
     ]
     await fill(store, [(path, 1) for path in newcomers])
-    round_size = 13 * 7  # of the one deepest down: every workspace once, times every domain of the spreader
+    round_size = 13 * 7  # at the deepest level: every workspace once, times every domain of the spreader
     served: list[Path] = []
     for turn in range(2 * round_size // 12 + 1):
         served += await claim(store, workers[turn % 4], 12)
@@ -224,7 +224,7 @@ async def test_the_sql_serves_as_the_plain_model_does(
         detail_ours.update(got)
         detail_theirs.update(expected)
         for name in ours | theirs:
-            assert abs(ours[name] - theirs[name]) <= 1, "ties apart, the same workspaces"
+            assert abs(ours[name] - theirs[name]) <= 1, "the same workspaces, except for ties"
         for path in detail_ours | detail_theirs:
             assert abs(detail_ours[path] - detail_theirs[path]) <= 2
 

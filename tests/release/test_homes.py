@@ -1,4 +1,5 @@
-"""One user, one place: whatever domains they write in From, their share, weight and throttle are those of one."""
+"""A user has one place in the tree: whatever domains they use in From, share, weight and throttle are those of one
+user."""
 
 import asyncio
 from collections import Counter
@@ -63,7 +64,7 @@ async def drained(store: Store, lease: Lease) -> int:
 
 
 async def places(store: Store, user: str, *, workspace: str = "w") -> set[str]:
-    """The domains below which something of this user hangs."""
+    """Returns the domains below which this user has leaves."""
     rows = await store.fetch(
         """SELECT DISTINCT d.key FROM fairpost.nodes u JOIN fairpost.nodes d ON d.id = u.parent
            WHERE u.workspace = $1 AND u.level = 'user' AND u.key = $2""",
@@ -179,7 +180,7 @@ async def test_a_user_has_the_same_home_below_every_route_and_in_every_lane(stor
     assert await places(store, "ann") == {SHARED}
 
 
-# ── where it is decided ───────────────────────────────────────────────────────────────────────────────────
+# ── how the home is decided ───────────────────────────────────────────────────────────────────────────────
 
 
 async def test_two_open_transactions_of_one_new_user_do_not_wait_for_each_other(store: Store) -> None:
@@ -194,7 +195,7 @@ async def test_two_open_transactions_of_one_new_user_do_not_wait_for_each_other(
                 assert (await Store(engine).claim(lease, limit=5)).ids == ()
             assert len((await Store(engine).claim(lease, limit=5)).ids) == 1
         assert len((await Store(engine).claim(lease, limit=5)).ids) == 1
-        assert await places(store, "new") == {"two.test"}, "whose transaction was over first"
+        assert await places(store, "new") == {"two.test"}, "the one whose transaction ended first"
 
 
 async def test_two_who_stage_at_once_decide_on_one_home(store: Store) -> None:
@@ -231,7 +232,7 @@ async def test_the_home_is_the_first_proven_domain_they_sent_from(store: Store) 
     await put(store, "ann", ["invented.test", f"mail.{SHARED}", "second.test"], 1)
     await put(store, "ben", ["invented.test", "other.test"], 1)
     assert await drained(store, lease) == 5
-    assert await places(store, "ann") == {SHARED}, "that covers the subdomain"
+    assert await places(store, "ann") == {SHARED}, "it covers the subdomain"
     assert await places(store, "ben") == {"invented.test"}, "none is proven: the first"
 
 
@@ -251,7 +252,7 @@ async def test_a_proven_domain_that_comes_later_becomes_the_home_and_another_one
     assert await drained(store, lease) == 38
 
 
-# ── changed by set_sender ─────────────────────────────────────────────────────────────────────────────────
+# ── set_sender ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_home_that_is_given_takes_what_waits_along(store: Store) -> None:
@@ -269,7 +270,7 @@ async def test_a_home_that_is_given_takes_what_waits_along(store: Store) -> None
     await senders.settle_homes(store)
     got = await served(store, lease, 80)
     assert got["ann"] == pytest.approx(40, abs=2)
-    assert await places(store, "ann") == {"ben.test"}, "it stays where nothing else is said"
+    assert await places(store, "ann") == {"ben.test"}, "it stays, unless another home is set"
     assert await drained(store, lease) == 110
     assert await broken_promises(store) == {}
 
@@ -305,12 +306,12 @@ async def test_a_workspace_has_no_home(store: Store) -> None:
 
 async def test_a_hold_of_a_domain_stops_what_has_it_in_from_and_nothing_else(store: Store) -> None:
     lease = await fresh(store)
-    await put(store, "ann", FIFTY[:3], 10)  # at home in the first
+    await put(store, "ann", FIFTY[:3], 10)  # with the first domain as the home
     await put(store, "ben", [FIFTY[1]], 10)
     await served(store, lease, 4)
     for held in (FIFTY[0], FIFTY[1]):
         await store.hold("w", "domain", held, reason="test")
-        await put(store, "cem", FIFTY[:3], 2)  # who comes while it holds
+        await put(store, "cem", FIFTY[:3], 2)  # a user that appears during the hold
         waiting = await store.value("SELECT count(*) FROM fairpost.queue WHERE domain = $1 AND workspace = 'w'", held)
         (hold,) = await store.fetch("SELECT * FROM fairpost.holds(10)")
         assert (hold["key"], hold["waiting"]) == (held, waiting)
@@ -347,11 +348,11 @@ async def test_waiting_mail_is_shown_by_its_from_domain(store: Store) -> None:
     assert {row["name"]: row["n"] for row in rows} == {FIFTY[0]: 9, FIFTY[1]: 16, FIFTY[2]: 9}
 
 
-# ── what waited before users had a home ───────────────────────────────────────────────────────────────────
+# ── mail from before users had homes ──────────────────────────────────────────────────────────────────────
 
 
 async def put_as_before(store: Store, user: str, domains: Sequence[str], each: int) -> None:
-    """As the version without homes left it: a place below each domain, no word on the leaves, and other hashes."""
+    """As left by the version without homes: a place below each domain, no names on the leaves, and other hashes."""
     for domain in domains:
         await store.value("SELECT fairpost.set_sender('w', $1, NULL, NULL, $2)", user, domain)
         await put(store, user, [domain], each)
@@ -375,14 +376,14 @@ async def test_waiting_mail_keeps_its_place_and_later_mail_goes_to_the_home(stor
     await put(store, "ann", FIFTY[:10], 20)
     await put(store, "ben", [SHARED], 100)
     got = await served(store, lease, 100)
-    assert got["ben"] == pytest.approx(20, abs=1), "one place against the four from before"
+    assert got["ben"] == pytest.approx(20, abs=1), "one place compared with the four from before"
     homes = await store.fetch("SELECT DISTINCT h.user_name, h.domain FROM fairpost.homes h")
     assert {row["user_name"]: row["domain"] for row in homes} == {"ann": FIFTY[0], "ben": SHARED}
     assert await broken_promises(store) == {}
     after = {row["id"]: row["ctid"] for row in await store.fetch("SELECT id, ctid::text FROM fairpost.queue")}
     assert {id_: spot for id_, spot in after.items() if before.get(id_, spot) != spot} == {}, "nothing was rewritten"
     got = await served(store, lease, 100)
-    assert got["ben"] == pytest.approx(50, abs=3), "all that waited before is gone, and both have one place"
+    assert got["ben"] == pytest.approx(50, abs=3), "everything that waited before is gone, and both have one place"
     assert await drained(store, lease) == 280
     assert await broken_promises(store) == {}
 

@@ -1,4 +1,4 @@
-"""Lanes by tier, and the order of time where the fair queue is off: shares hold, nothing idles, nothing is left behind."""
+"""Lanes by tier, and order of time if the fair queue is off: shares hold, nothing idles, and nothing is left behind."""
 
 import asyncio
 import random
@@ -37,7 +37,7 @@ async def lease_of(store: Store, name: str = "a0") -> Lease:
 
 
 async def claimed(store: Store, lease: Lease, limit: int, now: datetime = START) -> list[Any]:
-    """Gone at once, as if sent."""
+    """Removed at once, as if sent."""
     ids = list((await store.claim(lease, limit=limit, now=now)).ids)
     found = {
         row["id"]: row for row in await store.fetch("DELETE FROM fairpost.queue WHERE id = ANY ($1) RETURNING *", ids)
@@ -81,7 +81,7 @@ async def test_lanes_have_their_shares_whatever_senders_they_have(store: Store) 
             assert all(abs(shares[u] - s) <= 2 for u, s in zip(USERS, (40, 40, 15, 5), strict=True)), shares
     assert len(served) == 300
     by_workspace = Counter(row["workspace"] for row in served)
-    assert max(by_workspace.values()) - min(by_workspace.values()) <= 4, "and inside a lane it is fair"
+    assert max(by_workspace.values()) - min(by_workspace.values()) <= 4, "inside a lane, it is fair"
 
 
 async def test_no_slot_is_idle_and_what_a_lane_leaves_goes_to_the_others(store: Store) -> None:
@@ -92,9 +92,9 @@ async def test_no_slot_is_idle_and_what_a_lane_leaves_goes_to_the_others(store: 
     await fill(store, 60, {"young": Tier.LOW, "bad": Tier.THROTTLED}, workspaces=1)
     assert len(await claimed(store, lease, 40)) == 40
     by_user = Counter(row["user_name"] for row in await claimed(store, lease, 40))
-    assert by_user == {"young": 30, "bad": 10}, "three to one, as 15 is to 5"
+    assert by_user == {"young": 30, "bad": 10}, "three to one, like 15 to 5"
     await fill(store, 1, {"vip": Tier.HIGH}, workspaces=1)
-    assert "vip" in {row["user_name"] for row in await claimed(store, lease, 2)}, "a newcomer is not kept waiting"
+    assert "vip" in {row["user_name"] for row in await claimed(store, lease, 2)}, "a newcomer does not have to wait"
     while rows := await claimed(store, lease, 50):
         served = len(rows)
     assert served < 50
@@ -113,9 +113,9 @@ async def test_bad_queue_health_limits_the_low_tiers_and_leaves_no_slot_unused(s
         return Counter(row["user_name"] for row in await claimed(store, lease, 100))
 
     good_day = await shares(2.0)
-    assert max(good_day.values()) - good_day["young"] <= 1, "nothing but the throttled is bounded"
+    assert max(good_day.values()) - good_day["young"] <= 1, "only the throttled sender is limited"
     bad_day = await shares(0.35)
-    assert (bad_day["bad"], bad_day["young"]) == (3, 17), "a tenth and half of 35 %"
+    assert (bad_day["bad"], bad_day["young"]) == (3, 17), "a tenth, and half of 35 %"
     assert bad_day.total() == 100
     for user in ("vip", "plain", "young"):
         await store.hold("w0", "user", user, reason="test", now=START)
@@ -185,7 +185,7 @@ async def test_half_of_the_traffic_can_be_fair(store: Store) -> None:
     of_fair = Counter(row["workspace"] for row in rows if is_fair[row["workspace"]])
     assert max(of_fair.values()) - min(of_fair.values()) <= 1
     first = [row["workspace"] for row in rows if not is_fair[row["workspace"]]]
-    assert first == sorted(first, key=lambda w: int(w[1:])), "the others by the time they came"
+    assert first == sorted(first, key=lambda w: int(w[1:])), "the others in order of arrival"
 
 
 KINDS = (
@@ -311,7 +311,7 @@ async def test_one_at_a_time_an_empty_lane_saves_nothing_up(store: Store) -> Non
     assert by_user == {"vip": 10, "plain": 10}
 
 
-async def test_a_route_that_comes_while_everybody_is_moved_is_not_left_behind(store: Store, url: str) -> None:
+async def test_a_route_that_comes_while_everyone_is_moved_is_not_left_behind(store: Store, url: str) -> None:
     await lease_of(store)
     await store.enqueue_many([draft(pool="other")], now=START)
     async with Store.open(url) as another, store.connection() as conn:

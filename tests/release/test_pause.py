@@ -1,4 +1,4 @@
-"""The global pause: once it is committed nothing is begun, whatever is in progress."""
+"""The global pause: once it is committed, nothing is begun, whatever is in progress."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ async def resume(store: Store) -> bool:
 
 
 async def begun(store: Store) -> int:
-    """How often anything was ever begun."""
+    """Returns how many begins there were in total."""
     return int(
         await store.value(
             """SELECT coalesce(sum(attempts), 0) FROM (SELECT attempts FROM fairpost.queue
@@ -105,7 +105,7 @@ async def test_a_worker_in_the_middle_of_its_batch_gives_the_rest_back(store: St
 
 
 class BusyTransport:
-    """Takes its time, so that a pause comes at any point of a worker's round."""
+    """Takes its time, so that a pause may come at any point of a worker's cycle."""
 
     async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
         await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Senders of long ago are forgotten; who still has something to send, or a rule, is not."""
+"""Senders without recent mail are forgotten, unless they have queued mail or a rule."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta

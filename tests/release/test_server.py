@@ -1,4 +1,4 @@
-"""Which server may be claimed and begun on: the engines confirm each one, and pause where commits are missing."""
+"""Which server may be used for claims and begins: the engines confirm each one, and pause if commits are missing."""
 
 import json
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ SILENT = Reason("everything.engines_silent", engines=["b"])
 
 
 async def fail_over(store: Store, *, restart: bool = False) -> None:
-    """As the database is on another server; or on the same one after a restart."""
+    """As on another server, or on the same one after a restart."""
     await store.value("UPDATE fairpost.server SET confirmed = '-infinity', timeline = timeline - 1 + $1", int(restart))
 
 
@@ -41,7 +41,7 @@ async def confirm(store: Store, engine: str = "a", **steps: int) -> Confirmation
 
 @pytest.fixture
 async def account(store: Store) -> AccountId:
-    """Of a database on which engines a and b work."""
+    """Returns the life of a database that engines a and b use."""
     await store.value("SELECT fairpost.remember_identity(NULL)")
     account = await store.add_account("anna", address="anna@post.test", limits=Limits())
     await store.value("UPDATE fairpost.leases SET step = 10")
@@ -65,7 +65,7 @@ async def test_all_engines_that_were_here_confirm_another_server_before_it_serve
     assert not await store.ask_about_server()
     assert await confirm(store, "b", _1=9) == CONFIRMED
     assert await store.ask_about_server()
-    assert await confirm(store, "c") == CONFIRMED, "who comes later only compares"
+    assert await confirm(store, "c") == CONFIRMED, "an engine that arrives later only compares"
 
 
 async def test_a_server_that_lacks_a_step_is_not_confirmed_regardless_of_the_engine(
@@ -85,7 +85,7 @@ async def test_an_account_that_is_missing_is_behind_too(store: Store, account: A
 
 
 async def test_an_account_that_was_removed_is_not_missed(store: Store, account: AccountId) -> None:
-    """Also where no engine ran meanwhile: it still remembers it."""
+    """Also if no engine ran in the meantime: the database still remembers it."""
     await store.remove_account("anna")
     await fail_over(store)
     await store.bury_engine("b")
@@ -97,12 +97,12 @@ async def test_memories_of_another_life_no_longer_count(store: Store, account: A
     assert (await confirm(store, "a", _1=11)).verdict == "behind"
     await store.pause_restored(MISSING, "guard", life=await store.current_life())
     await store.value("SELECT fairpost.resume('a person')")
-    assert await store.ask_about_server(), "the person has decided"
+    assert await store.ask_about_server(), "a person has decided"
     assert (await store.confirm_server("a", life=None, steps={account: 11})).verdict == "confirmed"
 
 
 async def test_observations_from_before_a_resume_pause_nothing(store: Store, account: AccountId) -> None:
-    """It looks several times a second, and may be between its look and the pause."""
+    """It checks several times a second, and may be between its check and the pause."""
     await fail_over(store)
     life = await store.current_life()
     await store.pause_restored(MISSING, "guard", life=life)
@@ -131,7 +131,7 @@ async def test_an_engine_that_is_silent_after_a_failover_stops_everything_until_
     assert (await confirm(store, "a")).verdict == "waiting"
     hands.advance(timedelta(seconds=4))
     shown = await store.row("SELECT * FROM fairpost.pause_now($1)", clock.now())
-    assert json.loads(shown["params"]) == {"engines": ["b"]}, "people are told whom it waits for"
+    assert json.loads(shown["params"]) == {"engines": ["b"]}, "users are told which engine is missing"
     hands.advance(timedelta(seconds=27))
     answer = await confirm(store, "a")
     assert (answer.verdict, answer.waits_for) == ("silent", ("b",))
@@ -141,7 +141,7 @@ async def test_an_engine_that_is_silent_after_a_failover_stops_everything_until_
     assert await paused(store) is None
 
 
-async def test_a_person_may_go_on_without_an_engine_that_is_silent(
+async def test_a_person_may_continue_without_an_engine_that_is_silent(
     store: Store, account: AccountId, hands: ManualClock
 ) -> None:
     for engine in ("a", "b"):
@@ -184,7 +184,7 @@ async def test_after_a_restart_of_the_same_server_an_engine_that_is_gone_is_not_
 async def test_engines_are_asked_that_were_here_in_the_last_minute_that_the_database_knows(
     store: Store, account: AccountId, hands: ManualClock
 ) -> None:
-    """The standby is ten minutes behind: by its clock all of them are long gone."""
+    """The standby is ten minutes behind: by its clock, all engines are long gone."""
     await store.engine_here("long ago", asleep=False)
     hands.advance(timedelta(seconds=61))
     for engine in ("a", "b"):

@@ -1,4 +1,4 @@
-"""Rows of long ago: ids come from the clock, so old rows are created now and moved back."""
+"""Old rows: ids come from the clock, so rows are created now and moved back in time."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from fairpost.store.store import Store
 from tests.settle.test_leases import Bench
 from tests.simulation.world import draft
 
-OLD = datetime(2020, 1, 15, tzinfo=UTC)  # its month, and the two after it, have partitions
+OLD = datetime(2020, 1, 15, tzinfo=UTC)  # partitions exist for its month and the two after it
 LIMIT = datetime(2020, 6, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 
@@ -40,7 +40,7 @@ class Past:
         return await self.moved(id_, at) if at else id_
 
     async def waiting(self, at: datetime | None = None, **more: Any) -> int:
-        """In the queue; enqueued then, or now."""
+        """Adds an e-mail to the queue, enqueued then or now."""
         plain: dict[str, Any] = draft(**more)
         if "content_id" in more:
             plain = {key: value for key, value in plain.items() if key not in ("subject", "text")}
@@ -67,7 +67,7 @@ class Past:
         return new
 
     async def rows(self, id_: int) -> Mapping[str, int]:
-        """Where this id is still to be found, and how often."""
+        """Returns where this id still occurs, and how often."""
         counted = {
             table: await self.store.value(f"SELECT count(*) FROM fairpost.{table} WHERE {key} = $1", id_)
             for table, key in _AGE.items()

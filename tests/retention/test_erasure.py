@@ -1,4 +1,4 @@
-"""Of an erased person nothing is left but a hash; of everybody else everything is."""
+"""Only a hash is left of an erased person, and everything is left of all others."""
 
 import asyncio
 import base64
@@ -41,7 +41,7 @@ TABLES = """
 
 
 async def rows_with(store: Store, *words: str) -> list[str]:
-    """Every row of any table that says one of these words, in any column, bytes included."""
+    """Returns every row of any table that contains one of these words, in any column, including bytes."""
     found = []
     for (table,) in await store.fetch(TABLES):
         for (row,) in await store.fetch(f"SELECT x::text FROM fairpost.{table} x"):
@@ -72,7 +72,7 @@ async def enqueued(store: Store, **email: Any) -> int:
 
 
 async def settled(bench: Bench, verdict: Any, report: Report | None = None, **more: Any) -> int:
-    """The next e-mail that waits, with this outcome."""
+    """Sends the next waiting e-mail, with this outcome."""
     lease = await bench.lease()
     id_ = await bench.begun(lease)
     assert await bench.store.settle(lease, id_, verdict, report, now=NOW, **more) == "settled"
@@ -142,7 +142,7 @@ async def test_nothing_is_left_of_a_person_in_any_table(bench: Bench) -> None:
     assert planned == done
     told = await store.fetch("SELECT subject, detail FROM fairpost.events WHERE kind = 'person_erased'")
     assert [row["subject"] for row in told] == [done.address_hash]
-    assert await store.value("SELECT count(*) FROM fairpost.queue") == 1, "the other prospect's"
+    assert await store.value("SELECT count(*) FROM fairpost.queue") == 1, "of the other prospect"
     again = await persons.erase(store, ANN, workspace=None)
     assert (again.emails, again.events, again.prospects) == (0, 0, 0)
     assert await store.value("SELECT count(*) FROM fairpost.events WHERE kind = 'person_erased'") == 1
@@ -159,7 +159,7 @@ async def test_that_there_was_an_email_and_how_it_ended_is_still_known(bench: Be
     assert (attempt["outcome"], attempt["code"], attempt["reply"]) == ("failed", 550, "[erased]")
 
 
-# ── what waits ────────────────────────────────────────────────────────────────────────────────────────────
+# ── waiting e-mails ───────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_only_the_erased_recipient_among_several_is_removed(bench: Bench) -> None:
@@ -223,7 +223,7 @@ async def test_an_erased_email_that_is_retried_is_not_sent(bench: Bench) -> None
     assert await bench.state(id_) == "suppressed"  # type: ignore[arg-type]
 
 
-# ── never again ───────────────────────────────────────────────────────────────────────────────────────────
+# ── no more mail ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("keep_sendable", [False, True])
@@ -299,7 +299,7 @@ async def test_no_two_databases_have_the_same_hashes(store: Store, blank_url: st
     await conn.close()
 
 
-# ── others ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── other people ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_workspace_erases_only_what_is_its_own(bench: Bench) -> None:

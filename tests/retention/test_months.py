@@ -163,7 +163,7 @@ async def test_a_step_is_retried_although_the_one_before_it_is_forgotten(past: P
     assert await store.value("SELECT due_at < 'infinity' FROM fairpost.queue WHERE id = $1", second)
 
 
-# ── in nobody's way ───────────────────────────────────────────────────────────────────────────────────────
+# ── concurrency ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_long_read_is_waited_for_briefly_and_delays_no_other_transaction(
@@ -174,7 +174,7 @@ async def test_a_long_read_is_waited_for_briefly_and_delays_no_other_transaction
         await conn.fetchval("SELECT count(*) FROM fairpost.emails")
         dropping = asyncio.create_task(drop(store))
         await in_the_queue_for_a_lock(store)
-        await store.enqueue_many([draft()])  # who reads has not ended, and does not while we are here
+        await store.enqueue_many([draft()])  # the reader has not finished, and will not while we are here
         with pytest.raises(asyncpg.LockNotAvailableError):
             await dropping
     assert await drop(store) == ["2020-01", "2020-02", "2020-03"]
@@ -188,9 +188,9 @@ async def in_the_queue_for_a_lock(store: Store) -> None:
 
 
 async def test_an_open_transaction_keeps_the_old_content_it_refers_to(past: Past, store: Store, conn: Any) -> None:
-    """The drop looked before it had the tables, and found no users: it must look again."""
+    """The drop checked before it had the tables, and found no users, so it must check again."""
     content = await past.put_content()
-    while True:  # on a slow machine the commit may come too late, and the drop has given up
+    while True:  # on a slow machine, the commit may come too late, and the drop has given up
         async with conn.transaction():
             await conn.fetchval(
                 "SELECT fairpost.enqueue(jsonb_build_object('to', 'a@b.test', 'content_id', $1::bigint))", content
@@ -222,7 +222,7 @@ async def test_a_concurrent_retry_of_an_old_email_keeps_its_month(past: Past, st
 
 
 async def test_a_long_read_of_one_month_does_not_block_the_others(past: Past, store: Store, conn: Any) -> None:
-    """As an erasure does. The month that is read waits; users of the whole table do not."""
+    """As an erasure does. The month being read waits; users of the whole table do not."""
     async with conn.transaction():
         await conn.fetchval("SELECT count(*) FROM fairpost.emails_2020_01")
         with pytest.raises(asyncpg.LockNotAvailableError):
@@ -232,7 +232,8 @@ async def test_a_long_read_of_one_month_does_not_block_the_others(past: Past, st
 
 
 async def test_enqueuers_beside_the_drop_lose_nothing(past: Past, url: str, store: Store) -> None:
-    """Some of their contents are dropped before they come: then they are told. What they were given an id for has its words."""
+    """Some contents are dropped before the e-mails arrive, which then get an error. A content with a known id still
+    exists."""
     contents = [await past.put_content() for _ in range(40)]
     is_dropped = asyncio.Event()
     taken = 0
@@ -259,7 +260,7 @@ async def test_enqueuers_beside_the_drop_lose_nothing(past: Past, url: str, stor
     turn = count()
     enqueuers = [asyncio.create_task(enqueuer(turn)) for _ in range(3)]
     gone = 0
-    while gone < 3:  # one by one: what was dropped stays so where the next one cannot be
+    while gone < 3:  # one by one: months stay dropped even if the next one cannot be
         try:
             gone += await retention.drop_month(store, before=LIMIT) is not None
         except asyncpg.LockNotAvailableError:
@@ -271,7 +272,7 @@ async def test_enqueuers_beside_the_drop_lose_nothing(past: Past, url: str, stor
     assert await store.value("SELECT count(*) FROM fairpost.queue") == 2 * taken
 
 
-# ── the months to come ────────────────────────────────────────────────────────────────────────────────────
+# ── future months ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def partitions(store: Store) -> set[str]:

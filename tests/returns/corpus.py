@@ -1,6 +1,6 @@
-"""Replies and auto-replies in eight languages, ten of each, of our own making. They were written before the classifier
-saw them; its first run is in docs/returns.md. An auto-reply has a subject, a text and the first day after the absence.
-"""
+"""Replies and auto-replies in eight languages, ten of each, written for these tests. They were written before the
+classifier saw them; docs/returns.md has the results of its first run. An auto-reply has a subject, a text and the first
+day after the absence."""
 
 AUTO_REPLIES: dict[str, tuple[tuple[str, str, str | None], ...]] = {
     "en": (

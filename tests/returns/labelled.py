@@ -1,7 +1,8 @@
-"""A labelled set of real mails, measured: the classifier beside flufl.bounce. `python -m tests.returns.labelled FOLDER` prints it.
+"""Measures the classifier, next to flufl.bounce, on a labelled set of real mails: `python -m tests.returns.labelled
+FOLDER`.
 
-The set is not part of the project. A folder of mails with a `labels.jsonl` serves: a line for each file, with `file` and
-`recipients`, of which each has `status`, `reason` and `hard`.
+The set is not part of the project. FOLDER contains mails and a `labels.jsonl` with a line for each file: `file` and
+`recipients`, each of which has `status`, `reason` and `hard`.
 """
 
 import json
@@ -19,7 +20,8 @@ from fairpost.returns.classify import classify
 NOW = datetime(2026, 11, 18, tzinfo=UTC)
 BESIDE = Path(__file__).parents[3] / "shared" / "data" / "bounces"
 KINDS = {"feedback": "complaint", "vacation": "auto_reply"}
-# "User unknown" in a report that does not name the step of the conversation: the label does not say that the mailbox takes mail.
+# "User unknown" in a report that does not name the step of the conversation: the label does not say whether the mailbox
+# accepts mail.
 NO_WORD_AGAINST = frozenset({"filtered"})
 
 

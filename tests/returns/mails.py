@@ -1,4 +1,4 @@
-"""Mails of our own making: what people and programs write back, in eight languages. Nothing here was ever sent."""
+"""Mails written for these tests: what people and programs write back, in eight languages. None of them was ever sent."""
 
 from email.message import EmailMessage
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The stored form of a reply: text without quotes, HTML that does nothing, all of it bounded."""
+"""The stored form of a reply: text without quotes and harmless HTML, both bounded."""
 
 from datetime import UTC, datetime
 

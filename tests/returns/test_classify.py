@@ -1,4 +1,5 @@
-"""What a mail that came back is. The mails are our own; a labelled set of real ones is measured in test_labelled.py."""
+"""The classification of returned mail. The mails were written for these tests; test_labelled.py measures a labelled set
+of real ones."""
 
 from datetime import UTC, datetime
 
@@ -18,7 +19,7 @@ def found(raw: bytes) -> Returned:
 
 
 def test_one_report_does_not_suppress_an_address_that_may_be_alive() -> None:
-    """The mailbox is switched off, or a server that knew the recipient refused after the content."""
+    """The mailbox is disabled, or a server that knew the recipient refused after the content."""
     after_content = "550 User unknown (in reply to end of DATA command)"
     unconfirmed = [
         ("5.2.1", "550 5.2.1 The email account that you tried to reach is disabled"),
@@ -225,7 +226,7 @@ def test_internationalised_reports_name_addresses_in_every_script() -> None:
     assert not wrong
 
 
-def test_malformed_delivery_status_is_read_all_the_same() -> None:
+def test_malformed_delivery_status_is_read_anyway() -> None:
     good = report("5.1.1", "550 5.1.1 User unknown").decode()
     variants = {
         "no blank line between the groups": good.replace("relay.example\n\nFinal", "relay.example\nFinal"),

@@ -1,4 +1,4 @@
-"""Mails that were made to hurt: reading them takes bounded time and memory, and never fails."""
+"""Malicious mails: reading them takes bounded time and memory, and never fails."""
 
 import gzip
 import io
@@ -16,7 +16,7 @@ from tests.returns.mails import complaint, report
 from tests.returns.test_classify import NOW
 
 MB = 1_000_000
-CPU_S_MAX = 5.0  # a normal mail takes a thousandth of it
+CPU_S_MAX = 5.0  # a normal mail takes a thousandth of this
 
 
 def nested(depth: int) -> bytes:

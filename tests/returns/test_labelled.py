@@ -1,4 +1,5 @@
-"""The promises of the classifier on a labelled set of real mails. FAIRPOST_TEST_BOUNCES names its folder; otherwise it is ../shared/data/bounces."""
+"""The classifier's guarantees on a labelled set of real mails. FAIRPOST_TEST_BOUNCES names its folder; otherwise it is
+../shared/data/bounces."""
 
 import re
 from base64 import encodebytes
@@ -42,7 +43,8 @@ def _folded(raw: bytes) -> bytes:
 
 
 def _encoded(raw: bytes) -> bytes:
-    """Returns a mail of one plain-text part in base64 and UTF-16. Other mails stay as they are."""
+    """Returns the mail if it has a single plain-text part, with that part in base64 and UTF-16. Other mails are not
+    changed."""
     head, _, body = raw.partition(b"\n\n")
     if re.search(rb"(?im)^(?:content-|mime-version|from )", head) or not raw.isascii():
         return raw

@@ -51,7 +51,7 @@ TABLES = {  # and the order in which to compare them
 
 @dataclass
 class Desk:
-    """An account with a lease, an e-mail that is being sent and one that is claimed."""
+    """An account with a lease, an e-mail being sent and one that is claimed."""
 
     lease: Lease
     sending: EmailId
@@ -67,7 +67,7 @@ class Desk:
 
 
 async def desks(store: Store, n: int) -> list[Desk]:
-    """Each with e-mails of a workspace of its own."""
+    """Each with e-mails of its own workspace."""
     made = []
     for i in range(n):
         name = f"a{i}"
@@ -104,7 +104,7 @@ class Undone(Exception):
 async def effect(
     conn: asyncpg.Connection, take: Callable[[Store], Any]
 ) -> tuple[list[StepAnswer], dict[str, list[Any]]]:
-    """What it answers and leaves behind, undone afterwards."""
+    """Returns its answer and its effects, which are then undone."""
     try:
         async with conn.transaction():
             answers = await take(Store(conn))
@@ -114,7 +114,7 @@ async def effect(
         return answers, left
 
 
-# Everything that may be the matter with an account's step, as SQL on the desk's ids.
+# Everything that may prevent an account's ordinary step, as SQL on the desk's ids.
 MATTERS = {
     "nothing": "SELECT 1",
     "suppressed": "INSERT INTO fairpost.suppressions (workspace, address, kind, reason, created_at) SELECT workspace, addresses[1], 'manual', 'r', created_at FROM fairpost.queue WHERE id = {claimed}",
@@ -153,7 +153,7 @@ ThreeDesks = tuple[asyncio.Runner, asyncpg.Connection]
 
 @pytest.fixture(scope="module")
 def three_desks(databases: Databases) -> Iterator[ThreeDesks]:
-    """One connection for all examples: each new one would plan everything again."""
+    """One connection for all examples, because a new one plans every statement again."""
 
     async def laid(url: str) -> asyncpg.Connection:
         made = await connect(url)
@@ -168,7 +168,7 @@ def three_desks(databases: Databases) -> Iterator[ThreeDesks]:
 
 
 def both_ways(three_desks: ThreeDesks, matters: Sequence[str], shapes: Sequence[str], *, units: bool) -> list[Any]:
-    """The answers and what is left behind, of single steps and of a group."""
+    """Returns the answers and the effects of single steps and of a group."""
     runner, conn = three_desks
     usage = replace(USAGE, charges=(Charge(NOW, 2),)) if units else USAGE
 
@@ -179,7 +179,7 @@ def both_ways(three_desks: ThreeDesks, matters: Sequence[str], shapes: Sequence[
             sql = "SELECT id, state::text FROM fairpost.queue WHERE account_id = $1"
             of = {row["state"]: EmailId(row["id"]) for row in await store.fetch(sql, account.id)}
             lease = await store.row("SELECT epoch, until, step FROM fairpost.leases WHERE account_id = $1", account.id)
-            if shape == "begins":  # nothing is under way
+            if shape == "begins":  # nothing is in progress
                 await store.value("DELETE FROM fairpost.queue WHERE id = $1", of["sending"])
             desk = Desk(Lease(account_id=account.id, **lease), of["sending"], of["claimed"])
             await store.value(MATTERS[matter].format(account=account.id, sending=desk.sending, claimed=desk.claimed))
@@ -221,13 +221,13 @@ def test_a_group_leaves_what_single_steps_leave_whatever_is_the_matter_with_one(
 def test_a_group_leaves_what_single_steps_leave(
     three_desks: ThreeDesks, matters: list[str], shapes: list[str], units: bool
 ) -> None:
-    """Whatever is the matter with each of the accounts."""
+    """Whatever is wrong with each of the accounts."""
     expected, got = both_ways(three_desks, matters, shapes, units=units)
     assert got[0] == expected[0]
     assert got[1] == expected[1]
 
 
-# ── others at the same moment ─────────────────────────────────────────────────────────────────────────────────
+# ── concurrency ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_the_same_step_twice_and_one_too_late_change_nothing(store: Store) -> None:
@@ -272,7 +272,7 @@ async def test_a_row_that_a_caller_holds_stops_only_its_own_account(store: Store
 async def test_a_cancelled_email_is_not_begun_and_a_begun_one_is_not_cancelled(
     store: Store, url: str, isolation: str
 ) -> None:
-    """Whichever of the two looks first, and whichever commits first."""
+    """Whichever of the two reads first, and whichever commits first."""
     for order in ("cancel first", "step first", "cancel looks, step commits"):
         await store.value("TRUNCATE fairpost.accounts, fairpost.leases, fairpost.queue, fairpost.emails CASCADE")
         (desk,) = await desks(store, 1)
@@ -300,7 +300,7 @@ async def test_a_cancelled_email_is_not_begun_and_a_begun_one_is_not_cancelled(
 
 
 async def test_a_pause_that_has_returned_lets_no_group_begin(store: Store, url: str) -> None:
-    """The group waits for a pause in progress, and only then looks."""
+    """The group waits for a pause in progress before it reads."""
     two = await desks(store, 2)
     pausing = await asyncpg.connect(url)
     try:
@@ -369,7 +369,7 @@ async def test_a_session_left_with_synchronous_commit_off_still_waits_for_the_di
         await conn.close()
 
 
-# ── whom the group serves ─────────────────────────────────────────────────────────────────────────────────────
+# ── which accounts the group serves ───────────────────────────────────────────────────────────────────────────
 
 
 def request_of(account: int, *, verdict: Any = None) -> StepRequest:
@@ -413,7 +413,7 @@ async def test_accounts_ready_together_share_a_commit_and_the_next_share_a_secon
     group = StepGroup(database.together, database.single)
     first = await asked(group, 1, 2, 3)
     alone = await asked(group, 4)
-    assert database.groups == [[1, 2, 3]], "a single one waits for the commit under way"
+    assert database.groups == [[1, 2, 3]], "a single one waits for the commit in progress"
     second = await asked(group, 5, 6)
     assert database.groups == [[1, 2, 3], [4, 5, 6]]
     third = await asked(group, 7, 8)
@@ -432,7 +432,7 @@ async def test_a_step_that_is_ready_early_waits_briefly_for_half_of_the_active_a
     await asyncio.gather(*first, *await asked(group, 2))
     assert database.groups[1:] == [[1, 2]]
     await asyncio.gather(*await asked(group, 3))
-    assert database.groups[2:] == [[3]], "nobody came"
+    assert database.groups[2:] == [[3]], "no other step arrived"
 
 
 async def test_a_step_left_out_is_taken_alone_with_the_same_number() -> None:
@@ -452,7 +452,7 @@ async def test_trouble_of_the_database_reaches_everyone_who_asked() -> None:
     group = StepGroup(database.together, database.single)
     answers = await asyncio.gather(*await asked(group, 1, 2), return_exceptions=True)
     assert [type(answer) for answer in answers] == [DatabaseUnavailable] * 2
-    assert database.alone == [], "nobody knows whether it was committed"
+    assert database.alone == [], "it is unknown whether it was committed"
 
 
 def test_only_an_email_sent_to_all_recipients_is_ordinary() -> None:

@@ -1,4 +1,4 @@
-"""The promises of lease, begin and settle, one sentence each. The property tests try them in any order."""
+"""The guarantees of lease, begin and settle, one sentence each. The property tests combine them in any order."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -20,7 +20,7 @@ LATER = START + 10 * MINUTE
 
 
 class Bench:
-    """One account of a fresh database, and e-mails for it."""
+    """One account of an empty database, and e-mails for it."""
 
     def __init__(self, store: Store, account: AccountId) -> None:
         self.store = store
@@ -36,7 +36,7 @@ class Bench:
         return [EmailId(row["id"]) for row in await self.store.enqueue_many(emails, now=NOW)]
 
     async def begun(self, lease: Lease, now: Any = NOW) -> EmailId:
-        """The next e-mail, claimed and begun."""
+        """Claims and begins the next e-mail."""
         (id_,) = (await self.store.claim(lease, limit=1, now=now)).ids
         assert (await self.begin(lease, id_, now)).verdict == "begun"
         return id_
@@ -228,7 +228,7 @@ async def test_every_attempt_is_logged_with_its_reply(bench: Bench) -> None:
     report = Report(reached=Reached.REPLIED, reply=Reply(250, "2.0.0 ok"), recipients=each, response_ms=12)
     await bench.store.settle(lease, id_, Retry(NOW, ("b@there.test",)), report, now=NOW)
     (email,) = await bench.store.load([id_])
-    assert email.envelope == ("b@there.test",), "who has it does not get it again"
+    assert email.envelope == ("b@there.test",), "its holder does not get it again"
     assert await bench.begun(lease) == id_
     await bench.store.settle(lease, id_, Sent(), Report(reached=Reached.REPLIED, reply=Reply(250, "fine")), now=NOW)
     rows = await bench.store.fetch(
@@ -248,7 +248,7 @@ async def test_a_bounce_is_remembered_for_the_workspace(bench: Bench) -> None:
     )
 
 
-async def test_an_email_given_up_can_be_retried_by_hand_and_a_sent_one_cannot(bench: Bench) -> None:
+async def test_an_email_given_up_can_be_retried_manually_and_a_sent_one_cannot(bench: Bench) -> None:
     await bench.enqueue(2)
     lease = await bench.lease()
     id_ = await bench.begun(lease)
@@ -268,7 +268,7 @@ async def test_a_claim_whose_answer_was_lost_is_asked_for_again(bench: Bench) ->
 
 
 async def test_an_open_cancellation_delays_no_other_mail(bench: Bench) -> None:
-    """Not the claim, not the worker that has it already, not the others of its sender."""
+    """It does not block the claim, its current worker, or other e-mails of its sender."""
     claimed, waiting, other = await bench.enqueue(3)
     lease = await bench.lease()
     await bench.store.claim(lease, limit=1, now=NOW)
@@ -297,6 +297,6 @@ async def test_an_arrival_is_not_forgotten_when_it_is_noted_together_with_a_canc
     async with bench.store.connection() as conn, conn.transaction():
         await conn.execute("SELECT FROM fairpost.node_state WHERE key = 'w1' FOR UPDATE")
         assert await bench.store.value("SELECT fairpost.absorb_arrivals(ARRAY['default'], $1)", NOW) is True
-    assert await bench.store.value("SELECT n FROM fairpost.arrivals") == 0, "one came, one went"
+    assert await bench.store.value("SELECT n FROM fairpost.arrivals") == 0, "one was added, one was removed"
     assert await broken_promises(bench.store) == {}
     assert (await bench.store.claim(lease, limit=5, now=NOW)).ids == (kept,)

@@ -1,4 +1,4 @@
-"""Mail that only one account may send, while that is suspended: it waits, is given up, and comes back."""
+"""Mail that only one account may send, while that account is suspended: it waits, fails, and can be retried."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ MINUTE = timedelta(minutes=1)
 
 
 class Bench:
-    """An account that is suspended at `at`, by the real clock, and e-mails pinned to it or not."""
+    """An account suspended at `at`, by the real clock, and e-mails that may or may not be pinned to it."""
 
     def __init__(self, store: Store, account: AccountId, at: datetime) -> None:
         self.store, self.account, self.at = store, account, at
@@ -68,7 +68,7 @@ async def test_urgent_mail_waits_a_day_and_bulk_mail_a_week(bench: Bench) -> Non
     assert await bench.states(ids) == ["failed", "ready", "ready"]
     assert await bench.give_up(7 * DAY - MINUTE) == 0
     assert await bench.give_up(7 * DAY) == 1
-    assert await bench.states(ids) == ["failed", "failed", "ready"], "what others may send is theirs"
+    assert await bench.states(ids) == ["failed", "failed", "ready"], "other accounts may send the rest"
     assert (await show_email(bench.store, ids[0])).reason == Reason("email.account_suspended")
     assert await broken_promises(bench.store) == {}
 
@@ -77,7 +77,7 @@ async def test_absorbed_and_unabsorbed_mail_is_given_up_alike(bench: Bench) -> N
     await bench.enqueue("bulk", n=3)
     lease = await bench.store.take_lease(bench.account, owner="test", seconds=60)
     assert lease is not None
-    await bench.store.claim(lease, limit=1)  # which stages them
+    await bench.store.claim(lease, limit=1)  # stages them
     await bench.store.drop_lease(lease)
     await bench.enqueue("bulk", n=2, stream="later")
     await bench.suspend()
@@ -139,7 +139,7 @@ async def test_how_long_is_what_the_settings_say(bench: Bench) -> None:
     assert [await bench.give_up(at) for at in (timedelta(hours=1), 2 * DAY)] == [1, 1]
 
 
-async def test_it_is_told_beforehand(bench: Bench) -> None:
+async def test_the_reason_is_known_beforehand(bench: Bench) -> None:
     (urgent,), (bulk,) = await bench.enqueue("urgent"), await bench.enqueue("bulk")
     await bench.suspend()
     told = {}
@@ -158,7 +158,7 @@ async def test_all_that_was_given_up_comes_back_when_the_account_does(bench: Ben
     await bench.suspend()
     assert await bench.give_up(8 * DAY) == 5
     await bench.store.value("UPDATE fairpost.emails SET reason = 'another' WHERE id = $1", ids[0])
-    assert await bench.retry() == (0, 4), "nobody would send it"
+    assert await bench.retry() == (0, 4), "it would never be sent"
     await bench.store.change_account("anna", {"status": "active"})
     assert (await bench.store.account(bench.account)).status is AccountStatus.ACTIVE
     assert await bench.retry(is_dry=True) == (4, 0)

@@ -1,4 +1,4 @@
-"""What comes back after acceptance: which e-mail is meant, what follows, and that it follows once."""
+"""Mail that comes back after acceptance: which e-mail it is about, what follows, and that it follows once."""
 
 import asyncio
 import random
@@ -62,7 +62,7 @@ class Post(Bench):
         return {row["who"]: row["kind"] for row in rows}
 
     async def day_bounces(self) -> tuple[int, int, int]:
-        """Of the account, of the sender on it, and in the sender's score."""
+        """Returns the counts of the account, of the sender on it, and in the sender's score."""
         row = await self.store.row(
             """SELECT (SELECT day_bounces FROM fairpost.leases WHERE account_id = $1) AS a,
                       (SELECT coalesce(sum(bounced), 0) FROM fairpost.counters WHERE account_id = $1) AS b,
@@ -269,7 +269,7 @@ async def test_an_email_that_bounced_late_can_be_tried_again_and_bounce_again(po
 
 
 class Killed(Exception):
-    """The process is gone before its transaction is committed."""
+    """The process ends before its transaction is committed."""
 
 
 async def taken_in(post: Post, raw: bytes, *, is_killed: bool) -> None:
@@ -281,7 +281,7 @@ async def taken_in(post: Post, raw: bytes, *, is_killed: bool) -> None:
 
 
 async def all_that_follows(post: Post, workspace: str, id_: EmailId) -> tuple[object, ...]:
-    """Of an e-mail and its workspace, without the moments and numbers of rows."""
+    """Returns the state of an e-mail and its workspace, without times and row numbers."""
     email = await post.store.row("SELECT state::text, reason FROM fairpost.emails WHERE id = $1", id_)
     counted = await post.store.row(
         """SELECT (SELECT bounced FROM fairpost.counters WHERE workspace = $1) AS bounced,
@@ -302,8 +302,9 @@ async def all_that_follows(post: Post, workspace: str, id_: EmailId) -> tuple[ob
 
 @pytest.mark.thorough
 async def test_any_order_repetition_and_death_ends_in_the_same_state(post: Post) -> None:
-    """Reports, a complaint, an auto-reply, a reply and a request about an e-mail to three people. The settlement, deaths
-    before a commit and runs of the watch are somewhere among them; each mail comes once or more."""
+    """Reports, a complaint, an auto-reply, a reply and an unsubscribe request about an e-mail to three people. The
+    settlement, deaths before a commit and runs of the watch happen somewhere in between; each mail arrives one or more
+    times."""
     bob, cy = "bob@people.example", "cy@people.example"
     ends: dict[str, Any] = {}
     for number in range(times(12)):
@@ -392,9 +393,7 @@ async def test_returned_mail_is_removed_by_erasure_and_retention(post: Post) -> 
     assert await post.store.value("SELECT count(*) FROM fairpost.returned") == 0
 
 
-async def test_the_same_mails_at_the_same_time_count_once_while_the_account_goes_on_sending(
-    post: Post, url: str
-) -> None:
+async def test_the_same_mails_at_the_same_time_count_once_while_the_account_keeps_sending(post: Post, url: str) -> None:
     people = [f"p{number}@people.example" for number in range(6)]
     ids = [await post.sent(each) for each in people]
     raws = [

@@ -42,7 +42,7 @@ async def counts(store: Store) -> dict[tuple[str, str], int]:
 
 
 class Post:
-    """One e-mail after another, each with the outcome asked for."""
+    """Sends one e-mail after another, each with the given outcome."""
 
     def __init__(self, bench: Bench) -> None:
         self.store = bench.store
@@ -82,7 +82,7 @@ async def claimed(bench: Bench, to: str) -> tuple[Lease, EmailId]:
     return lease, id_
 
 
-# ── who is meant ──────────────────────────────────────────────────────────────────────────────────────────
+# ── which address ─────────────────────────────────────────────────────────────────────────────────────────
 
 SAME = [
     ("ann@müller.example", "ann@xn--mller-kva.example"),
@@ -126,7 +126,7 @@ async def test_removing_a_suppression_accepts_any_spelling(bench: Bench) -> None
     assert await kinds(bench.store) == {}
 
 
-# ── why ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the reason ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_the_kinds_are_those_of_the_schema_in_the_same_order(store: Store) -> None:
@@ -184,7 +184,8 @@ async def test_a_list_from_before_there_were_kinds_is_taken_over(blank_url: str)
 
 
 async def fates(bench: Bench) -> dict[str, str]:
-    """Of an urgent and a bulk e-mail to the same address: claimed, begun, or on the way there suppressed."""
+    """Returns what happens to an urgent and a bulk e-mail to the same address: claimed, begun, or suppressed before
+    that."""
     ids = {}
     for email_class in ("urgent", "bulk"):
         (row,) = await bench.store.enqueue_many([{**draft(to="ann@there.test"), "class": email_class}], now=NOW)
@@ -356,8 +357,8 @@ async def test_hard_beats_soft(post: Post) -> None:
     assert await kinds(post.store) == {("w1", "ann@there.test"): "hard_bounce"}
 
 
-# ── at once ───────────────────────────────────────────────────────────────────────────────────────────────
-# Two who settle for the same people must take them in the same order, or each would wait for the other.
+# ── concurrency ───────────────────────────────────────────────────────────────────────────────────────────
+# Two settlements for the same people must lock them in the same order, or each would wait for the other.
 
 COUNT_AGAIN = "UPDATE fairpost.soft_bounces SET count = count WHERE address = $1"
 PUT_ON_THE_LIST = "INSERT INTO fairpost.suppressions VALUES ('w1', $1, 'r', now())"

@@ -1,4 +1,4 @@
-"""When two addresses are the same: the database's own rules, held against Python's tables and its IDNA."""
+"""When two addresses are the same: the database's rules, compared with Python's tables and its IDNA."""
 
 import sys
 import unicodedata
@@ -14,7 +14,7 @@ UNICODE = unicodedata.ucd_3_2_0  # the same in every Python
 
 
 def assigned() -> list[str]:
-    """Letters, marks, digits and symbols; of the thousands of Chinese and Korean ones, some."""
+    """Letters, marks, digits and symbols, and some of the thousands of Chinese and Korean characters."""
     every = (chr(point) for point in range(0x80, sys.maxunicode + 1) if not 0xD800 <= point < 0xE000)
     return [
         c
@@ -92,7 +92,7 @@ async def test_every_letter_of_a_domain_is_mapped_as_idna_maps_it(conn: Any) -> 
 
 
 async def test_no_letter_has_two_cases(conn: Any) -> None:
-    """Except those whose other case is two letters: ß and SS are not the same to a server."""
+    """Except those whose other case is two letters: for a server, ß and SS are not the same."""
     pairs = [(c, other) for c in assigned() for other in {c.lower(), c.upper()} - {c} if len(other) == 1 or c == "İ"]
     assert len(pairs) > 1_500
     small = await folded(conn, [f"{c}@there.test" for c, _ in pairs])

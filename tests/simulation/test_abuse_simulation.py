@@ -1,4 +1,4 @@
-"""`fairpost simulate abuse`: the figures for known senders, and that the policy is the engine's."""
+"""`fairpost simulate abuse`: the figures for known senders, and that it uses the engine's policy."""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -89,7 +89,7 @@ def test_held_mail_goes_out_when_the_throttle_ends() -> None:
 
 
 def test_queueing_everything_at_once_hides_bounces_behind_volume() -> None:
-    """The rates are of what is due: a fact that the simulation must show, whether we like it or not."""
+    """Rates refer to mail that became due, which the simulation must show even if we do not like the result."""
     times = [START + number * MINUTE for number in range(1, 101)]
     bit_by_bit = watched(sender(*(bad(at) for at in times)))
     at_once = watched(sender(*(bad(at, due=START) for at in times), kind=Kind.ALL_AT_ONCE))

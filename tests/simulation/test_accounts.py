@@ -43,7 +43,7 @@ async def test_accounts_of_all_providers_keep_their_limits_and_everything_is_acc
     assert outcome.broken_limits == ()
     assert outcome.duplicates == 0
     assert outcome.states.total() == emails
-    assert set(outcome.states) <= {"sent", "bounced", "failed"}, "in this time all of it could be sent"
+    assert set(outcome.states) <= {"sent", "bounced", "failed"}, "in this time, all of it could be sent"
     assert outcome.states["sent"] > 0.88 * emails
 
 
@@ -62,7 +62,7 @@ def test_the_auditor_sees_what_is_wrong() -> None:
 
 @pytest.mark.thorough
 async def test_an_hour_over_sockets_against_the_emulators(store: Store) -> None:
-    """Google's own quotas count, too: nothing is ever sent too fast for it."""
+    """Google's own quotas also apply, and nothing is ever sent too fast for them."""
     people = [f"g{n}@post.test" for n in range(4)]
     inbox = InboxServer(store, ServerOptions(port=0))
     await inbox.start()
@@ -87,7 +87,7 @@ async def test_an_hour_over_sockets_against_the_emulators(store: Store) -> None:
                 await transport.close()
             sent = google.sent()
         await inbox.stop()
-    assert refused == [], "the emulator's quotas were never met"
+    assert refused == [], "the emulator's quotas were never reached"
     assert Counter(dict(m.headers)["Subject"] for m in sent) == Counter({f"n{n}": 1 for n in range(by_api)})
     for person in people:
         assert violations(GMAIL, [m.at for m in sent if m.user == person]) == []

@@ -1,5 +1,5 @@
-"""Any interleaving of everything that can happen to e-mails, on the real SQL: nothing is lost, nothing is held
-twice, no stale epoch changes a row, no send is counted twice, and the tree's counts are the rows'."""
+"""Any interleaving of everything that can happen to e-mails, on the real SQL: nothing is lost, nothing is held twice,
+no stale epoch changes a row, no send is counted twice, and the tree's counts match the rows."""
 
 import asyncio
 import os
@@ -53,12 +53,12 @@ class CoreMachine(RuleBasedStateMachine):
         self.now = START
         self.ids = self.run(clean(self.store))
         self.emails: dict[int, Known] = {}
-        self.leases: dict[str, list[Lease]] = {name: [] for name in ACCOUNTS}  # all there ever were, newest last
+        self.leases: dict[str, list[Lease]] = {name: [] for name in ACCOUNTS}  # all leases so far, newest last
         self.epochs = dict.fromkeys(ACCOUNTS, 0)
         self.usage = {name: Usage() for name in ACCOUNTS}
         self.sent = dict.fromkeys(ACCOUNTS, 0)
         self.held: dict[tuple[str, str, str], datetime | None] = {}
-        self.blocked: dict[tuple[str, str], datetime | None] = {}  # account and workspace: until when
+        self.blocked: dict[tuple[str, str], datetime | None] = {}  # until when, by account and workspace
         self.suppressed: set[tuple[str, str]] = set()
         self.keys: dict[tuple[str, str], int] = {}
         self.log: dict[int, list[State]] = {}
@@ -67,10 +67,10 @@ class CoreMachine(RuleBasedStateMachine):
         for account in ACCOUNTS:
             self.take_lease(account)
 
-    # ── the model's own knowledge ─────────────────────────────────────────────────────────────────────────
+    # ── the model's state ─────────────────────────────────────────────────────────────────────────────────
 
     def lease(self, account: str, age: int) -> Lease | None:
-        """The newest lease of an account, or one of its ancestors: a worker that was frozen and comes back."""
+        """Returns the newest lease of an account or an earlier one, as of a frozen worker that wakes up."""
         known = self.leases[account]
         return known[-1 - age % len(known)] if known else None
 
@@ -111,7 +111,7 @@ class CoreMachine(RuleBasedStateMachine):
             and not e.is_expired(self.now)
         ]
 
-    # ── what can happen ───────────────────────────────────────────────────────────────────────────────────
+    # ── operations ────────────────────────────────────────────────────────────────────────────────────────
 
     @rule(
         workspace=workspaces,
@@ -243,7 +243,8 @@ class CoreMachine(RuleBasedStateMachine):
             assert set(ids) == {e.id for e in self.claimed() if e.account == account}
 
     def _settle_unsendable(self) -> None:
-        """A claim may settle the expired and suppressed that it met; only those, and only while they waited."""
+        """A claim may settle expired and suppressed e-mails that it encounters, but only those, and only while they
+        waited."""
         for id_, stored in self._stored().items():
             email = self.emails[id_]
             if stored[0] in ("suppressed", "cancelled") and email.state == "waiting":
@@ -288,7 +289,7 @@ class CoreMachine(RuleBasedStateMachine):
     )
     @precondition(lambda self: any(e.began for e in self.emails.values()))
     def settle(self, pick: int, outcome: str) -> None:
-        """By the worker that began an e-mail, however long ago: workers freeze and come back."""
+        """By the worker that began an e-mail, however long ago, because workers freeze and wake up."""
         begun = [(e, who) for e in self.emails.values() for who in e.began if pick % 3 == 0 or e.state == "sending"]
         if not begun:
             return
@@ -424,7 +425,7 @@ class CoreMachine(RuleBasedStateMachine):
         is_laid = self.run(block(self.store, lease, workspace, fault, until=until, now=self.now))
         assert is_laid == (lease.epoch == self.epochs[account])
         before = self.blocked.get((account, workspace), self.now)
-        if is_laid and before is not None and (until is None or until > before):  # a longer one stays
+        if is_laid and before is not None and (until is None or until > before):  # a longer block stays
             self.blocked[account, workspace] = until
 
     @rule(account=accounts, workspace=workspaces)
@@ -442,7 +443,7 @@ class CoreMachine(RuleBasedStateMachine):
     def _any(self, pick: int) -> Known:
         return list(self.emails.values())[pick % len(self.emails)]
 
-    # ── what must hold ────────────────────────────────────────────────────────────────────────────────────
+    # ── invariants ────────────────────────────────────────────────────────────────────────────────────────
 
     def _stored(self) -> dict[int, tuple[Any, ...]]:
         rows = self.run(
@@ -460,7 +461,7 @@ class CoreMachine(RuleBasedStateMachine):
         if not hasattr(self, "emails"):
             return
         stored = self._stored()
-        assert set(stored) == set(self.emails), "an e-mail was lost, or appeared from nowhere"
+        assert set(stored) == set(self.emails), "an e-mail was lost, or came from nowhere"
         for id_, (state, account_id, epoch, attempts, _, due_at) in stored.items():
             email = self.emails[id_]
             assert state == email.state
@@ -472,7 +473,7 @@ class CoreMachine(RuleBasedStateMachine):
             self._moved(id_, shown(state, due_at=due_at, now=self.now))
 
     def _moved(self, id_: int, state: State) -> None:
-        """Every move is one of the table's (several may lie between two looks)."""
+        """Every transition is in the table (several may happen between two checks)."""
         seen = self.log.setdefault(id_, [state])
         if seen[-1] != state:
             reach, frontier = set[State](), {seen[-1]}
@@ -511,7 +512,7 @@ def test_any_interleaving_keeps_every_promise(url: str) -> None:
 
 
 class Walk:
-    """Thousands of steps of the same machine, drawn from a seed: deeper than the short examples go."""
+    """Thousands of steps of the same machine, drawn from a seed: deeper than the short examples."""
 
     def __init__(self, machine: CoreMachine, seed: int) -> None:
         self.m = machine
@@ -639,7 +640,7 @@ def test_a_long_walk_keeps_every_promise(url: str, seed: int) -> None:
                 walk.step()
             except AssertionError as error:
                 raise AssertionError(f"at step {step}; replay with FAIRPOST_SEED={seed}") from error
-        assert all(machine.sent.values()), "a walk that sends nothing shows nothing"
+        assert all(machine.sent.values()), "a run that sends nothing proves nothing"
         loop.run_until_complete(CoreMachine.store.close())
     finally:
         loop.close()

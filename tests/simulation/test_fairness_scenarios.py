@@ -1,4 +1,5 @@
-"""The scenarios of `fairpost simulate fairness`: what ours promises, and that the others are measured as they are."""
+"""The scenarios of `fairpost simulate fairness`: the guarantees of our algorithm, and that the others are measured as
+they are."""
 
 from collections import Counter
 from dataclasses import replace
@@ -20,7 +21,7 @@ def sender(name: str, *, domains: tuple[str, ...] = (), user: str = "u") -> Send
 
 
 def with_fewer_small(chosen: Scenario) -> Scenario:
-    """In `make test`, a tenth of the small senders: each e-mail costs as much as a real one."""
+    """`make test` uses a tenth of the small senders, because each e-mail costs as much as a real one."""
     kept = {each for n, each in enumerate(chosen.senders) if not each.is_small or n % SHARE == 0}
     return replace(chosen, arrivals=tuple(arrival for arrival in chosen.arrivals if arrival.sender in kept))
 
@@ -102,9 +103,9 @@ async def test_the_seeds_whole_shares_leave_slots_unused() -> None:
     algorithm = WholeShares()
     await algorithm.put(mail((a, 50), (b, 1), (c, 50)), START)
     taken = await algorithm.take(11, START)
-    assert Counter(email.sender.name for email in taken) == {"a": 3, "b": 1, "c": 3}, "⌊11 / 3⌋, and four slots unused"
+    assert Counter(email.sender.name for email in taken) == {"a": 3, "b": 1, "c": 3}, "⌊11 / 3⌋, with four slots unused"
     taken = await algorithm.take(1, START)
-    assert [email.sender.name for email in taken] == ["a"], "one each at least, as far as the slots go"
+    assert [email.sender.name for email in taken] == ["a"], "at least one each, as far as there are slots"
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

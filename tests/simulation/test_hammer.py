@@ -1,7 +1,7 @@
-"""Everything at once, on real connections, for a while: no deadlock, nothing lost, nothing sent twice by guesswork.
+"""Everything at once, on real connections, for a while: no deadlock, nothing lost, and nothing sent twice by guesswork.
 
-Workers crash, freeze past their lease and come back; connections are cut; people cancel, hold, release and resolve;
-senders keep sending. Then the noise ends, the rest is drained, and the books are checked.
+Workers crash, freeze past their lease and wake up; connections are cut; people cancel, hold, release and resolve;
+senders keep sending. Then the noise ends, the rest is sent, and the counts are checked.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from tests.simulation.world import broken_promises, draft
 from tests.thorough import times
 
 SECONDS = times(1, own="FAIRPOST_HAMMER_S")
-TURNS_MIN = 6  # of everybody, however long that takes
+TURNS_MIN = 6  # for every participant, however long that takes
 SEED = int(os.environ.get("FAIRPOST_SEED", "7"))
 LEASE_S = 0.4
 KINDS = (Fairness(), Fairness(has_lanes=True), Fairness(share=0), Fairness(share=50, has_lanes=True))
@@ -41,11 +41,11 @@ CUT = (
 
 @dataclass
 class Post:
-    """What the outside world saw."""
+    """The outside world's view."""
 
     on_the_wire: set[int] = field(default_factory=set)
     sends: Counter[int] = field(default_factory=Counter)
-    allowed: Counter[int] = field(default_factory=Counter)  # how often a further send was decided on
+    allowed: Counter[int] = field(default_factory=Counter)  # how often a resend was decided
     settled: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -69,7 +69,7 @@ class Hammer:
         self.turns: Counter[str] = Counter()
 
     def is_over(self) -> bool:
-        """Not before everybody had turns, and some came back from the dead: on a busy machine that takes longer."""
+        """Not before every participant had turns, and some workers woke up: on a busy machine, that takes longer."""
         all_had_turns = min(self.turns[one.__name__] for one in self.work) >= TURNS_MIN
         return clock.monotonic() > self.stop_at and all_had_turns and self.post.zombies > 0
 
@@ -81,7 +81,7 @@ class Hammer:
             except CUT:
                 self.turns["cut off"] += 1
 
-    # ── who takes part ────────────────────────────────────────────────────────────────────────────────────
+    # ── participants ──────────────────────────────────────────────────────────────────────────────────────
 
     async def send_mail(self) -> None:
         pick = self.dice.choice
@@ -98,14 +98,14 @@ class Hammer:
         ]
         async with self.store.connection() as conn, conn.transaction():
             rows = await Store(conn).enqueue_many(emails)
-            await asyncio.sleep(self.dice.random() * 0.02)  # transactions end in another order than they began
+            await asyncio.sleep(self.dice.random() * 0.02)  # transactions end in a different order than they began
             if self.dice.random() < 0.1:
                 raise asyncpg.InterfaceError("the caller rolled back")
         self.accepted.extend(row["id"] for row in rows)
         await asyncio.sleep(0.1)
 
     async def drive(self, lease_s: float = LEASE_S) -> None:
-        """One worker: takes an account, sends some, then stops cleanly, crashes, or freezes and comes back."""
+        """One worker: takes an account, sends some e-mails, then stops cleanly, crashes, or freezes and wakes up."""
         id_ = self.dice.choice(self.accounts)
         lease = await self.store.take_lease(id_, owner="hammer", seconds=lease_s)
         if lease is None:
@@ -124,7 +124,7 @@ class Hammer:
             await self.store.drop_lease(lease)
 
     async def send(self, lease: Lease, email_id: EmailId) -> bool:
-        """False: this worker is no more."""
+        """Returns False if this worker is dead."""
         begun = await self.store.begin(lease, email_id, usage=Usage())
         if begun.verdict == "held":
             await self.store.give_back(lease, [email_id])
@@ -132,21 +132,21 @@ class Hammer:
             return begun.verdict != "stale"
         fate = self.dice.random()
         if fate < 0.02:
-            return False  # crashed before a byte was sent, which is unknown
+            return False  # crashed before a byte was sent, but this is unknown
         if fate < 0.04:
             return await self.settle(lease, email_id, Untouched())
         self.post.begin(email_id)
         if fate < 0.06:
             return False  # crashed after the last byte
         if fate < 0.08:
-            await asyncio.sleep(LEASE_S * 1.5)  # frozen past the lease, and back
+            await asyncio.sleep(LEASE_S * 1.5)  # frozen past the lease, then awake
         if fate < 0.12:
             return await self.settle(lease, email_id, Retry(clock.now(), ("x@there.test",)))
         return await self.settle(lease, email_id, InDoubt() if fate < 0.14 else Sent())
 
     async def settle(self, lease: Lease, email_id: EmailId, verdict: Sent | Retry | InDoubt | Untouched) -> bool:
         if isinstance(verdict, Retry):
-            self.post.allowed[email_id] += 1  # before: the next worker may be quicker than our answer
+            self.post.allowed[email_id] += 1  # before the decision: the next worker may be faster than our answer
         result = await self.store.settle(lease, email_id, verdict)
         self.post.settled[result] += 1
         return result == "settled"
@@ -169,7 +169,7 @@ class Hammer:
         await self.store.release(workspace, level, key)  # type: ignore[arg-type]
 
     async def change_tiers(self) -> None:
-        """With a throttle that is over in a moment."""
+        """With a throttle that ends in a moment."""
         tier = self.dice.choice(list(Tier))
         until = clock.now() + timedelta(seconds=self.dice.random()) if tier is Tier.THROTTLED else None
         level, name = self.dice.choice([("workspace", ""), ("user", "u1"), ("user", "u2"), ("user", "u3")])
@@ -208,15 +208,15 @@ class Hammer:
         await asyncio.sleep(0.5)
 
     async def drain(self) -> None:
-        """The noise is over: one careful worker an account sends what is left."""
+        """Once the noise is over, one careful worker per account sends what is left."""
         await asyncio.sleep(LEASE_S * 1.5)
         await self.store.reap_leases()
-        # A process killed between hold and release leaves a hold in force, which is not what is tested here.
+        # A process killed between hold and release leaves a hold in force, which is not tested here.
         for row in await self.store.fetch(
             "SELECT workspace, level::text, key FROM fairpost.sender_rules WHERE held_until IS NOT NULL"
         ):
             await self.store.release(row["workspace"], row["level"], row["key"])
-        await asyncio.sleep(1)  # the last throttle is over
+        await asyncio.sleep(1)  # the last throttle ends
         for _ in range(3):
             await self.decide_doubts()
             for account in self.accounts:
@@ -252,5 +252,5 @@ async def hammer_and_check(hammer: Hammer, store: Store) -> None:
     assert [tuple(row) for row in left] == [], "everything is settled"
     assert set(hammer.accepted) <= set(final), "no committed e-mail is lost"
     for id_, sends in hammer.post.sends.items():
-        assert final[id_] == "sent" or sends <= hammer.post.allowed[id_], "what went out says so"
+        assert final[id_] == "sent" or sends <= hammer.post.allowed[id_], "everything that was sent is marked as sent"
     assert set(final.values()) == {"sent", "cancelled"}

@@ -1,4 +1,4 @@
-"""Whatever happens to workers and clocks: no account exceeds a limit, and none that may send stands idle."""
+"""Whatever happens to workers and clocks, no account exceeds a limit, and none that may send is idle."""
 
 import random
 from collections.abc import Iterator
@@ -35,11 +35,11 @@ LIMITS = {
 
 
 class Died(BaseException):
-    """The process is gone, in the middle of it."""
+    """The process ends in the middle."""
 
 
 class Wire:
-    """Notes every message that went out; sometimes the process dies before or after, or the server is not there."""
+    """Records every message that was sent. Sometimes the process dies before or after, or the server is away."""
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
@@ -66,14 +66,14 @@ def manual() -> Iterator[ManualClock]:
 
 
 class Walk:
-    """One account, driven by workers that come and go."""
+    """One account, driven by successive workers."""
 
     def __init__(self, store: Store, manual: ManualClock, account: AccountId, seed: int) -> None:
         self.store, self.clock, self.account = store, manual, account
         self.dice = random.Random(seed)
         self.wire = Wire(self.dice)
         self.runner: Runner | None = None
-        self.free_at = START  # when a lease that was left behind has run out
+        self.free_at = START  # when an abandoned lease has expired
         self.idle_from: tuple[datetime, datetime] | None = None
 
     async def act(self) -> None:
@@ -94,7 +94,7 @@ class Walk:
         if self.runner is None:
             self.runner = await Runner.start(self.store, self.wire, self.account, owner="walk")
             if self.runner is None:
-                assert self.clock.now < self.free_at, "nobody holds the lease, and it cannot be had"
+                assert self.clock.now < self.free_at, "the lease is free, but cannot be taken"
                 return
         try:
             step = await self.runner.step()
@@ -121,7 +121,7 @@ class Walk:
                 assert why in (Idle.EMPTY, Idle.BUSY), step
 
     def _is_told_to_wait(self, until: datetime) -> None:
-        """A promised time is kept: the account may send at that moment."""
+        """An announced time is kept: the account may send at that moment."""
         if self.idle_from is not None and self.clock.now >= self.idle_from[1] > self.idle_from[0]:
             raise AssertionError(f"was told to wait until {self.idle_from[1]}, and then again until {until}")
         self.idle_from = (self.clock.now, until)
@@ -138,13 +138,13 @@ class Walk:
 
 
 def holds(limits: Limits, sent: list[datetime]) -> None:
-    """By brute force, over what really went out."""
+    """Checks by brute force everything that was really sent."""
 
     def any_window(length: timedelta, most: int | None) -> None:
         for end in sent:
             assert most is None or sum(end - length < at <= end for at in sent) <= most
 
-    # A window that begins with its first send: two neighbours of them cover any span of that length.
+    # Windows begin with their first send, so two adjacent ones cover any span of that length.
     any_window(HOUR, 2 * limits.hourly_max if limits.hourly_max else None)
     match limits.daily_mode:
         case DailyMode.SLIDING:
@@ -178,5 +178,5 @@ async def test_any_walk_stays_within_the_limits_and_loses_no_capacity(
     assert used.day_used >= 0
     in_doubt = await store.value("SELECT count(*) FROM fairpost.queue WHERE state = 'in_doubt'")
     recorded = await store.value("SELECT count(*) FROM fairpost.emails WHERE state = 'sent'")
-    assert recorded <= len(walk.wire.sent) <= recorded + in_doubt + 1  # the last crash may not be found yet
-    assert len(walk.wire.sent) > 15, "it got nowhere: this walk proves nothing"
+    assert recorded <= len(walk.wire.sent) <= recorded + in_doubt + 1  # the last crash may not have been found yet
+    assert len(walk.wire.sent) > 15, "it made no progress, so this run proves nothing"

@@ -1,4 +1,5 @@
-"""Whole engines against the zoo, in virtual time: what must hold with every provider. `fairpost simulate providers` has all cases."""
+"""Whole engines against the zoo, in virtual time: what must hold with every provider. `fairpost simulate providers`
+runs all cases."""
 
 import pytest
 
@@ -11,7 +12,7 @@ from fairpost.model.states import EmailClass
 from tests.simulation.world import broken_promises
 from tests.thorough import IS_FREE
 
-LASTS_S = 13.0  # the last newcomer comes after 10
+LASTS_S = 13.0  # the last newcomer arrives after 10
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +23,7 @@ def looked_at_half_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def simulated(url: str, case: Case) -> Result:
-    """In a database whose tables must add up afterwards."""
+    """In a database whose counts are checked afterwards."""
 
     async def run() -> Result:
         async with virtual_store(url) as store:

@@ -1,5 +1,5 @@
-"""How accounts live within their providers' limits: hours and days on a clock moved by hand, with the real engine's workers
-and the real database."""
+"""Accounts within their providers' limits: hours and days on a manual clock, with the real engine's workers and the
+real database."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ def manual() -> Iterator[ManualClock]:
 
 
 class Noting:
-    """Notes when each e-mail was sent; `answers` are given first."""
+    """Records when each e-mail was sent; `answers` are used first."""
 
     def __init__(self, *answers: Report) -> None:
         self.sent: list[datetime] = []
@@ -49,7 +49,7 @@ class Noting:
         return OK
 
     def counts(self, length: timedelta) -> dict[int, int]:
-        """How many in the first, second … span of this length, where any."""
+        """Returns the number in the first, second … span of this length, without empty ones."""
         spans = [int((at - START) / length) for at in self.sent]
         return {span: spans.count(span) for span in sorted(set(spans))}
 
@@ -69,7 +69,7 @@ async def enqueue(store: Store, n: int, **more: object) -> None:
 
 @pytest.mark.thorough
 async def test_two_days_of_mail_through_one_gmail_account(store: Store, manual: ManualClock) -> None:
-    """The first minutes of each hour until the day is used up, and the rest on the second day."""
+    """The first minutes of each hour until the daily limit is reached, and the rest on the second day."""
     anna = Noting()
     await enqueue(store, 10 * HOURLY)
     await Drive(store, manual, await accounts(store, GMAIL, anna)).run(until=START + timedelta(days=5))
@@ -138,7 +138,7 @@ async def test_a_sliding_day_and_a_minute_of_the_api_count_back_from_every_momen
     await enqueue(store, 1)
     manual.move_to(START + timedelta(days=4))
     await Drive(store, manual, driven).run(until=manual.now)
-    assert await store.value("SELECT count(*) FROM fairpost.charges") == 1, "older ones are of no use"
+    assert await store.value("SELECT count(*) FROM fairpost.charges") == 1, "older ones do not matter"
 
 
 async def test_a_slot_of_a_sliding_day_that_is_about_to_be_free_is_waited_for_without_ado(
@@ -173,7 +173,7 @@ async def test_a_server_that_asks_for_a_pause_gets_it_and_the_e_mail_loses_nothi
     (id_, _) = driven = await accounts(store, Limits(), anna, bert)
     await enqueue(store, 3)
     await Drive(store, manual, driven).run(until=START + 10 * MINUTE)
-    assert (len(anna.sent), len(bert.sent)) == (0, 3), "its e-mail goes out through another"
+    assert (len(anna.sent), len(bert.sent)) == (0, 3), "its e-mail is sent through another account"
     rest = (await store.account(id_)).usage.rest
     assert rest is not None
     assert (rest.until, rest.detail) == (START + 20 * MINUTE, "421 4.7.28 too fast, try again in 20 minutes")
@@ -220,7 +220,7 @@ async def test_on_a_shared_account_the_sender_who_is_to_blame_is_blocked_there_u
     assert await store.value("SELECT count(*) FROM fairpost.emails WHERE workspace = 'bad' AND route = '@a1'") == 10
     await Drive(store, manual, driven).run(until=START + 90 * MINUTE)
     (block,) = await read_blocks(store, now=manual.now)
-    assert block.until == START + 2 * HOUR, "blocked again by what came after"
+    assert block.until == START + 2 * HOUR, "blocked again because of later mail"
     assert await store.value("SELECT count(*) FROM fairpost.queue WHERE workspace = 'bad'") > 0
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong with one account is told by its state and its words, and the others do not notice."""
+"""Trouble with one account is visible in its state and its reason, and does not affect other accounts."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -47,7 +47,7 @@ async def add(store: Store, google: GmailEmulator, name: str, address: str) -> A
 async def drive(
     store: Store, transports: dict[AccountId, ClosableTransport], *, minutes: float = 5
 ) -> dict[str, Account]:
-    """For some simulated minutes; how the accounts are then."""
+    """Runs for some simulated minutes. Returns the accounts afterwards."""
     with clock.stopped_at(datetime.now(UTC)) as manual:
         await Drive(store, manual, transports).run(until=manual.now + timedelta(minutes=minutes))
     for transport in transports.values():

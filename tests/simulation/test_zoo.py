@@ -1,4 +1,4 @@
-"""Each provider answers a real client on a socket as it answers the simulated one: one description, two ways to it."""
+"""Each provider treats a real client on a socket like the simulated one: one description, two implementations."""
 
 import asyncio
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from fairpost.system import chance
 from fairpost.transports.port import Transport
 from fairpost.transports.smtp.send import SmtpTransport
 
-IMPATIENT = {  # with that step alone
+IMPATIENT = {  # for that step alone
     "hangs-at-greeting": Timeouts(greeting_s=0.1),
     "hangs-at-ehlo": Timeouts(hello_s=0.1),
     "hangs-at-auth": Timeouts(auth_s=0.1),
@@ -52,7 +52,7 @@ ACCOUNT = Account(
 
 
 def outgoing(number: int) -> Outgoing:
-    """Every fifth goes to the recipient who is put off, every seventh comes from the sender who is refused."""
+    """Every fifth e-mail goes to the deferred recipient, and every seventh comes from the rejected sender."""
     to = f"{POISON if number % 5 == 4 else f'p{number}'}@there.test"
     return Outgoing(
         id=EmailId(number),

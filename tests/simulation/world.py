@@ -1,4 +1,4 @@
-"""A small world on the real SQL, with the time in our hands, and everything that must hold in it.
+"""A small world on the real SQL, with a manual clock, and everything that must hold in it.
 
 Used by the state machine (one step after another) and by the concurrent test (all at once, checked at the end).
 """
@@ -62,8 +62,8 @@ TABLES = (
 )
 
 
-# As TRUNCATE … CASCADE does, but each connection has to plan again what it asks of a truncated table: of small ones the
-# rows are deleted.
+# Has the same effect as TRUNCATE … CASCADE, but each connection has to plan its queries of a truncated table again, so
+# rows of small tables are deleted.
 EMPTY = f"""
 DO $$ DECLARE small text; large text; BEGIN
     WITH RECURSIVE emptied AS (
@@ -83,7 +83,7 @@ END $$"""
 
 
 async def clean(store: Store) -> dict[str, AccountId]:
-    """Empties the database and lays three accounts of one pool."""
+    """Empties the database and adds three accounts of one pool."""
     await store.value(EMPTY)
     return {
         name: await store.add_account(name, address=f"{name}@post.test", pool=POOL, limits=Limits())
@@ -119,7 +119,7 @@ def draft(
     return email
 
 
-# Each of these lists what is wrong; empty is right.
+# Each of these lists what is wrong; empty means all is well.
 PROMISES = {
     "an e-mail is in the queue or in history, never in both": """
         SELECT id FROM fairpost.queue JOIN fairpost.emails USING (id)""",
@@ -168,7 +168,7 @@ PROMISES = {
             SELECT workspace, idempotency_key, campaign_id IS NULL AS is_caller_s FROM fairpost.queue
             UNION ALL SELECT workspace, idempotency_key, campaign_id IS NULL FROM fairpost.emails
         ) e WHERE idempotency_key IS NOT NULL GROUP BY workspace, idempotency_key, is_caller_s HAVING count(*) > 1""",
-    # Of e-mails that an engine has absorbed: tests write others past all functions. What came back has an address.
+    # Only for e-mails that an engine has absorbed, because tests write others directly. Returned mail has an address.
     "the last event of an e-mail is about the state it has, and it ended as often as it was queued, but for the last time": """
         SELECT t.email_id, t.kinds, x.state FROM (
             SELECT o.email_id, array_agg(o.kind ORDER BY o.id) AS kinds, count(*) FILTER (WHERE o.kind = 'email.queued') AS queued,
@@ -182,13 +182,13 @@ PROMISES = {
 }
 
 
-# One question for all of them: it is asked after every test, and after every step of the state machines.
+# One query for all of them, because it runs after every test, and after every step of the state machines.
 _BROKEN = " UNION ALL ".join(
     f"SELECT {n} AS n, jsonb_agg(to_jsonb(x)) AS rows FROM ({sql} LIMIT 5) x HAVING count(*) > 0"
     for n, sql in enumerate(PROMISES.values())
 )
 
-# Without any e-mail there is nothing to break, and reading all these tables costs more than most tests do.
+# Without any e-mail, nothing can be wrong, and reading all these tables costs more than most tests do.
 _IS_ANYTHING_THERE = "SELECT " + " OR ".join(
     f"EXISTS (SELECT FROM fairpost.{table})" for table in ("queue", "emails", "node_state", "nodes", "arrivals")
 )
@@ -203,7 +203,7 @@ async def broken_promises(store: Store) -> dict[str, list[Any]]:
 
 @dataclass
 class Known:
-    """What the model knows of one e-mail."""
+    """The model's state of one e-mail."""
 
     id: EmailId
     workspace: str
@@ -236,7 +236,7 @@ SHARE = 1 if IS_FREE else 10
 
 
 def shared(limits: Limits) -> Limits:
-    """A tenth of what an account may send in an hour and in a day."""
+    """Returns a tenth of the hourly and daily limit of an account."""
     hourly_max, daily_max = (most and most // SHARE for most in (limits.hourly_max, limits.daily_max))
     return replace(limits, hourly_max=hourly_max, daily_max=daily_max)
 

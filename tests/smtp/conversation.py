@@ -1,6 +1,6 @@
-"""The client's loop without a network: whatever bytes a server says, in whatever pieces, and then it hangs up.
+"""The client's loop without a network: the server sends any bytes, in any pieces, and then disconnects.
 
-Used by the property tests and by the fuzzer. The promises are asserted in here, at every step.
+Used by the property tests and by the fuzzer. The guarantees are asserted here, at every step.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from fairpost.smtp.replies import UNREAD_BYTES_MAX, Garbage
 from fairpost.smtp.transaction import Deliver, Done, EndEmpty, Say, Transaction
 from fairpost.smtp.wire import Answer, State, Wire, hello, stuffed
 
-STEPS_MAX = 200  # 3 recipients one by one take 7
+STEPS_MAX = 200  # three recipients, one by one, take 7
 
 
 class HungUp(Exception):
@@ -28,7 +28,7 @@ class Conversation:
         self._dot_written = False
 
     def run(self) -> Report | None:
-        """What is reported of the message; None when it did not come to that."""
+        """Returns the report on the message, or None if it was not reached."""
         try:
             if self._greet():
                 return self._checked(self._carry_out())
@@ -96,7 +96,7 @@ class Conversation:
         return next(answer.reply.code for answer in self._answers if answer.step is step)
 
     def _checked(self, report: Report) -> Report:
-        """The server can have the message if and only if the dot was written, and that is what is said."""
+        """The server can have the message if and only if the dot was written, and the report says so."""
         if self._dot_written:
             assert report.reached in (Reached.REPLIED, Reached.AFTER_DOT)
         else:

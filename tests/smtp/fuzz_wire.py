@@ -1,7 +1,7 @@
-"""Fuzzes the wire with coverage as its guide: `make fuzz`, or with libFuzzer's own options after it.
+"""Fuzzes the wire, guided by coverage: `make fuzz`, or with libFuzzer's own options after it.
 
-The input's first byte picks recipients and greeting, the rest is what the server says, cut up at every 0xFF.
-A crash, a broken promise, a hang (-timeout) or too much memory (-rss_limit_mb) ends it with the input that did it.
+The input's first byte selects recipients and greeting; the rest is the server's output, cut at every 0xFF. A crash, a
+broken guarantee, a hang (-timeout) or too much memory (-rss_limit_mb) ends the run with the input that caused it.
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""What must be reported when a server misbehaves: one row for each step and misdeed, printed in docs/smtp.md.
+"""What must be reported if a server misbehaves: one row for each step and misdeed, printed in docs/smtp.md.
 
-Written by hand, from the one rule: before the final dot has left, the server cannot have the message; after it, only
-an answer tells. Each row holds with and without pipelining.
+Written by hand, from one rule: before the final dot has left, the server cannot have the message; after it, only an
+answer tells. Each row applies with and without pipelining.
 """
 
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ REPLIED_GOING = "421: later"
 class Row:
     step: str
     misdeed: Misdeed
-    one: str | None  # what is reported with one recipient; None where the step does not exist
-    two: str  # with two
+    one: str | None  # the report with one recipient; None if the step does not exist
+    two: str  # the report with two
 
     def __str__(self) -> str:
         return f"{self.step}, {in_words(self.misdeed)}"
@@ -75,7 +75,7 @@ TABLE: list[Row] = [
 
 
 def as_markdown() -> str:
-    """The table, folded: misdeeds with the same outcome share a line."""
+    """Returns the table in short form: misdeeds with the same outcome share a line."""
     lines = ["| Step | The server | One recipient | Two recipients |", "|---|---|---|---|"]
     folded: dict[tuple[str, str | None, str], list[str]] = {}
     for row in TABLE:

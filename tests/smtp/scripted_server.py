@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 
 CUT = "cut"  # closes instead of answering
 HALF = "half an answer"  # closes in the middle of a multiline answer
-STALL = "stall"  # never answers; in the middle of a message, never reads on
-DRIP = "drip"  # a byte now and then, never an end
+STALL = "stall"  # never answers; in the middle of a message, stops reading
+DRIP = "drip"  # a byte now and then, without end
 GARBAGE = "garbage"
-FLOOD = "flood"  # a line without end
-TWICE = "twice"  # the right answer, two times
+FLOOD = "flood"  # an endless line
+TWICE = "twice"  # the right answer, twice
 
 
 @dataclass(frozen=True, slots=True)
 class Says:
-    """Answers this, whatever is right."""
+    """Gives this answer, whatever the right one is."""
 
     text: str
 
@@ -30,19 +30,19 @@ Misdeed = str | Says
 class Script:
     at: str = ""
     misdeed: Misdeed = ""
-    on_message: int = 1  # the misdeed is for this message of a connection
+    on_message: int = 1  # the number of the message in the connection that the misdeed applies to
     pipelining: bool = True
     features: tuple[str, ...] = ("8BITMIME", "SMTPUTF8")
     features_under_tls: tuple[str, ...] | None = None  # None: the same
     tls: ssl.SSLContext | None = None
     knows_ehlo: bool = True
-    takes_no_recipient: bool = False  # a 354 comes all the same
+    takes_no_recipient: bool = False  # sends a 354 although no recipient was accepted
     commands: list[str] = field(default_factory=list)
     taken: list[bytes] = field(default_factory=list)  # complete messages with a recipient, answered or not
     connections: int = 0
-    encrypted: bool = False  # TLS came about
+    encrypted: bool = False  # whether TLS was established
     freed: asyncio.Event = field(default_factory=asyncio.Event)  # a stall ends with the test
-    news: asyncio.Event = field(default_factory=asyncio.Event)  # a command or a message came
+    news: asyncio.Event = field(default_factory=asyncio.Event)  # set when a command or a message arrives
 
     async def until(self, happened: Callable[[], object]) -> None:
         async with asyncio.timeout(120):
@@ -144,7 +144,7 @@ class Conversation:
         lines = []
         while (line := await self._reader.readline()) != b".\r\n":
             if not line.endswith(b"\n"):
-                raise Over  # the client went away in the middle
+                raise Over  # the client disconnected in the middle
             lines.append(line[1:] if line.startswith(b".") else line)
         return b"".join(lines)
 
@@ -154,7 +154,7 @@ class Conversation:
             self._script.news.set()
 
     async def _answer(self, step: str, usual: str) -> str:
-        """Gives the usual answer, or does the misdeed where this is its step. What was said counts as the answer."""
+        """Gives the usual answer, or does the misdeed at its step. The sent text counts as the answer."""
         if step != self._script.at or self._message != self._script.on_message:
             await self._say(usual)
             return usual
@@ -163,7 +163,7 @@ class Conversation:
             await self._say(misdeed.text)
             if misdeed.text.startswith("421"):
                 if self._writer.can_write_eof():
-                    self._writer.write_eof()  # closing with bytes unread would reset, and take the answer along
+                    self._writer.write_eof()  # closing with unread bytes would reset the connection and lose the answer
                 await self._script.freed.wait()
                 raise Over
             return misdeed.text
@@ -209,7 +209,7 @@ class Conversation:
 
 @asynccontextmanager
 async def scripted(script: Script, *, implicit: bool = False) -> AsyncIterator[int]:
-    """The port it listens on. `implicit`: under TLS from the first byte."""
+    """Yields its port. `implicit` means TLS from the first byte."""
     conversations: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -233,7 +233,7 @@ async def scripted(script: Script, *, implicit: bool = False) -> AsyncIterator[i
 
 @contextmanager
 def deaf(host: str, port: int) -> Iterator[None]:
-    """A listener that takes no connection: its backlog is full."""
+    """A listener that accepts no connection, because its backlog is full."""
     with ExitStack() as open_:
         listener = open_.enter_context(socket.socket())
         listener.bind((host, port))

@@ -1,4 +1,4 @@
-"""How messages are carried: what is said and in which order, connections kept and dropped, permission, logins."""
+"""How messages are sent: the commands and their order, reused and dropped connections, permission, logins."""
 
 import asyncio
 from collections.abc import Callable
@@ -123,7 +123,7 @@ async def test_a_354_without_recipients_is_ended_with_a_lone_dot_and_the_connect
     assert script.connections == 1
 
 
-async def test_the_connection_may_break_after_everybody_was_refused() -> None:
+async def test_the_connection_may_break_after_everyone_was_refused() -> None:
     script = Script(takes_no_recipient=True, at="dot", misdeed=CUT)
     [report] = await send_all(script, MESSAGE)
     assert report.reached is Reached.REPLIED
@@ -132,7 +132,7 @@ async def test_the_connection_may_break_after_everybody_was_refused() -> None:
 
 
 async def test_a_refused_sender_with_an_accepted_recipient_gets_no_dot_at_all() -> None:
-    """A dot would send an empty message to whom the server has accepted against its own word."""
+    """A dot would send an empty message to a recipient that the server accepted against its own reply."""
     script = Script(at="mail", misdeed=Says("451 4.7.1 not now"))
     [report] = await send_all(script, MESSAGE)
     assert (report.reached, report.step, report.recipients) == (Reached.REPLIED, Step.MAIL, {})
@@ -151,7 +151,7 @@ async def test_after_a_refusal_the_next_message_begins_with_a_reset() -> None:
     assert script.connections == 1
 
 
-# ── what the server cannot take ──────────────────────────────────────────────────────────────────────────────────────
+# ── what the server cannot accept ────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ async def test_utf8_addresses_are_announced_and_written_raw() -> None:
     assert script.taken == [data]
 
 
-# ── connections kept ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── reused connections ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_connection_carries_a_limited_number_of_messages() -> None:
@@ -264,7 +264,7 @@ async def test_no_server_there_leaves_the_message_untouched() -> None:
 
 
 async def test_a_server_that_never_takes_the_connection_is_not_waited_for_long() -> None:
-    """A listener with a full backlog: the handshake of TCP itself hangs."""
+    """A listener with a full backlog: the TCP handshake itself hangs."""
     async with scripted(Script()) as port:
         pass
     with deaf("127.0.0.1", port):
@@ -301,7 +301,7 @@ async def test_logs_in_with_the_best_way_offered(login: Password | Token, offere
 
 
 async def test_a_refused_token_says_why() -> None:
-    """The reason comes in the question before the refusal, as Google and Microsoft do it."""
+    """The reason is in the challenge before the refusal, as with Google and Microsoft."""
     script = Script(features=("AUTH XOAUTH2",), at="auth", misdeed=Says("334 eyJzdGF0dXMiOiI0MDAifQ=="))
     [report] = await send_all(script, MESSAGE, login=Token(user="ann", secret="tok"))
     assert (report.reached, report.step) == (Reached.UNTOUCHED, Step.AUTH)

@@ -1,4 +1,4 @@
-"""A guarded connection goes to addresses that were judged, or nowhere: real sockets, and a resolver that lies."""
+"""A guarded connection only goes to checked addresses: real sockets, and a resolver that lies."""
 
 import asyncio
 import ssl
@@ -26,7 +26,7 @@ MESSAGE = Message(
     sender="me@example.com", recipients=("ann@example.com",), message_id="<1@x>", data=b"Subject: x\r\n\r\nhello\r\n"
 )
 LOOPBACK = (ip_network("127.0.0.0/8"),)
-ELSEWHERE = "127.0.0.3"  # the guards here take it for a public address; nothing answers there
+ELSEWHERE = "127.0.0.3"  # the guards here consider it public; nothing responds there
 AS_PUBLIC = (ip_network("127.0.0.3/32"),)
 HASTE = Timeouts(connect_s=0.2)  # for servers that do not answer
 PATIENCE = Timeouts()
@@ -34,7 +34,7 @@ PATIENCE = Timeouts()
 
 @dataclass
 class Dns:
-    """Answers each question with the next of its answers, and the last one again and again."""
+    """Answers each query with the next answer, and repeats the last one."""
 
     answers: Sequence[Sequence[str]]
     asked: list[str] = field(default_factory=list)
@@ -58,7 +58,7 @@ async def send(
     ca: Certificates | None = None,
     timeouts: Timeouts = PATIENCE,
 ) -> list[Report]:
-    """Over a new connection each."""
+    """Uses a new connection for each."""
     server = Server(
         host=host,
         port=port,
@@ -78,7 +78,7 @@ def is_sent(report: Report) -> bool:
     return report.reached is Reached.REPLIED and report.reply is not None and report.reply.code == 250
 
 
-# What the guard calls the addresses of this machine.
+# The guard's name for addresses of this machine.
 THIS_MACHINE = [kind for ip in ("127.0.0.1", "0.0.0.0", "::1", "::") if (kind := objection(ip_address(ip), ()))]
 
 
@@ -153,7 +153,7 @@ async def test_no_spelling_leads_to_this_machine(host: str) -> None:
     "host", ["localhost.", "127.0.0.1.", "[::1]", "[::ffff:127.0.0.1]", "::1%lo", "", " ", "a\0b", "x" * 70, "a..b"]
 )
 async def test_a_malformed_host_leads_nowhere_and_raises_nothing(host: str) -> None:
-    """Resolvers differ on these: it is refused for what it leads to, or is not found."""
+    """Resolvers differ on these: the address is rejected, or the name is not found."""
     script = Script()
     async with scripted(script) as port:
         [report] = await send(port, guard_at(port), host=host)
@@ -169,13 +169,13 @@ async def test_such_a_host_of_the_operators_raises_nothing_either(host: str) -> 
 
 
 async def test_a_name_that_changes_its_mind_gains_nothing() -> None:
-    """DNS rebinding: harmless when it is judged, and this machine when it is connected to."""
+    """DNS rebinding: harmless when it is checked, this machine when it is connected to."""
     script, dns = Script(), Dns([[ELSEWHERE], ["127.0.0.1"]])
     async with scripted(script) as port:
         first, second = await send(port, guard_at(port, allowed=AS_PUBLIC, resolve=dns), host="rebinding.test", times=2)
         assert script.connections == 0
     assert (first.reached, first.step) == (Reached.UNTOUCHED, Step.CONNECT)
-    assert not is_barred(first)  # it went where the first answer led
+    assert not is_barred(first)  # it used the first answer
     assert is_barred(second)
     assert dns.asked == ["rebinding.test"] * 2  # once for each connection
 
@@ -270,7 +270,7 @@ async def test_a_barred_connection_is_known_as_such() -> None:
 
 @pytest.mark.parametrize("security", [Security.IMPLICIT, Security.STARTTLS])
 async def test_tls_asks_for_the_name_and_not_for_the_address(security: Security, certificates: Certificates) -> None:
-    """The good certificate is for localhost and 127.0.0.1, the other one for the other host."""
+    """One certificate is for localhost and 127.0.0.1, the other one for the other host."""
 
     async def reached(host: str, certificate: Certificate) -> Report:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -290,7 +290,7 @@ async def test_tls_asks_for_the_name_and_not_for_the_address(security: Security,
 
 @asynccontextmanager
 async def listening(host: str, port: int = 0) -> AsyncIterator[tuple[int, list[str]]]:
-    """The port, and who has connected. Everybody is sent away."""
+    """Yields the port, and who has connected. All connections are closed."""
     peers: list[str] = []
 
     async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Real mail servers on real sockets. Where one is not to be had, its tests say so and skip."""
+"""Real mail servers on real sockets. If one is not available, its tests are skipped."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -155,7 +155,7 @@ async def test_postfix_relays_what_we_send_to_the_next_server() -> None:
     assert b"\n.and one with a dot\n..\n" in mails[0].content.replace(b"\r\n", b"\n")
 
 
-# ── smtp-sink fails on command ───────────────────────────────────────────────────────────────────────────────────────
+# ── smtp-sink fails on request ───────────────────────────────────────────────────────────────────────────────────────
 
 SINK = [
     (["-q", "CONNECT"], Reached.UNTOUCHED, Step.GREETING, None),

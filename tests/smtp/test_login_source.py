@@ -1,4 +1,4 @@
-"""Logins that do not last: asked for with each connection, and once more when the server refuses one."""
+"""Logins that expire: requested for each connection, and once more if the server refuses one."""
 
 import pytest
 
@@ -16,7 +16,7 @@ MESSAGE = Message(
 
 
 class Numbered:
-    """tok-1, tok-2, … as long as there are any; calls back when one is refused."""
+    """Returns tok-1, tok-2, … as long as there are any; records refusals."""
 
     def __init__(self, script: Script, *, tokens_max: int = 100, good_from: int = 1) -> None:
         self._script = script

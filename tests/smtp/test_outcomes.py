@@ -47,7 +47,7 @@ def script_of(row: Row, certificates: Certificates, *, pipelining: bool) -> Scri
 
 
 def timeouts_of(row: Row) -> Timeouts:
-    """Short where the server is to be waited for in vain, long elsewhere: a slow machine changes no outcome."""
+    """Short timeouts if the server never answers, long ones otherwise, so that a slow machine changes no outcome."""
     if row.misdeed in (STALL, DRIP):
         return Timeouts(**{**PATIENT, PATIENCE_OF[row.step]: SHORT_S})
     return Timeouts(**PATIENT)

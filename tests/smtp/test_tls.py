@@ -1,4 +1,4 @@
-"""TLS in all three ways, with every kind of certificate, and servers that try to cheat around it."""
+"""TLS in all three forms, with every kind of certificate, and servers that try to bypass it."""
 
 import asyncio
 import ssl
@@ -89,9 +89,8 @@ async def test_a_certificate_of_an_unknown_authority_is_refused(certificates: Ce
 async def test_where_tls_is_only_offered_any_certificate_will_do_for_mail(
     kind: str, certificates: Certificates
 ) -> None:
-    """It hides the mail from passive listeners; an attacker who could forge a certificate could also have hidden
-    STARTTLS.
-    """
+    """It hides the mail from passive listeners. An attacker who could forge a certificate could also have hidden
+    STARTTLS."""
     script = script_with(BAD[kind][0](certificates))
     assert is_sent(await send(script, Security.OFFERED, ca=certificates))
     assert script.encrypted
@@ -150,7 +149,8 @@ def test_only_this_machine_is_local(host: str, is_local: bool) -> None:
 
 
 async def test_data_sent_before_tls_is_not_taken_for_an_answer_under_it(certificates: Certificates) -> None:
-    """Injection: an attacker puts answers behind the plain 220, to be read as if they had come through TLS."""
+    """Injection: an attacker adds answers after the unencrypted 220, which must not count as if they had come through
+    TLS."""
     ahead = "220 go on\r\n250-evil\r\n250 AUTH PLAIN"
     script = script_with(certificates.good, at="starttls", misdeed=Says(ahead))
     report = await send(script, Security.STARTTLS, ca=certificates, login=LOGIN)

@@ -201,7 +201,7 @@ def test_an_unexpected_reply_is_garbage_but_a_goodbye_is_not() -> None:
     assert (answer.step, wire.state) == (Step.QUIT, State.CLOSED)
 
 
-# ── any server ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── arbitrary servers ────────────────────────────────────────────────────────────────────────────────────────────────
 
 HELLOS = ((b"220 hi\r\n", b"250-hi\r\n250 PIPELINING\r\n"), (b"220 hi\r\n", b"250 hi\r\n"))
 sayings = st.one_of(
@@ -235,7 +235,7 @@ def test_arbitrary_bytes_break_nothing(said: list[bytes]) -> None:
 
 
 def test_the_promises_above_are_reached_at_all() -> None:
-    """The random servers do come as far as the dot: a property that is never put to the test proves nothing."""
+    """The random servers do reach the dot: a property that is never tested proves nothing."""
     good = [b"250 ok\r\n", b"250 ok\r\n", b"354 go\r\n", b"250 taken\r\n"]
     for greeting in HELLOS:
         report = Conversation([*greeting, *good], message_to(1)).run()

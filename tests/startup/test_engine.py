@@ -36,16 +36,16 @@ async def test_a_database_that_went_back_in_time_is_paused_by_the_engine_that_wa
     watch = watch_of(store, tmp_path, said)
     await watch.look()
     await watch.reclaim_dead_engines()
-    await store.value("DELETE FROM fairpost.identity_checks")  # as a snapshot from before would have it
+    await store.value("DELETE FROM fairpost.identity_checks")  # as in an older snapshot
     await watch.look()
     assert [each.code for each in said] == ["database.restored"]
     assert await store.value("SELECT count(*) FROM fairpost.pauses WHERE restored") == 1
 
 
-async def test_an_engine_goes_on_watching_after_any_trouble_of_the_database(
+async def test_an_engine_keeps_watching_after_any_trouble_of_the_database(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a server stands still, no connection becomes free, and that is no error of the driver's."""
+    """If a server stands still, no connection becomes free, which is not a driver error."""
     monkeypatch.setattr(engine, "WATCH_EVERY_S", 0.0)
     said: list[Reason] = []
     troubles: list[Exception] = [DatabaseUnavailable("no connection became free"), KeyError("a bug"), OSError("away")]
@@ -61,7 +61,7 @@ async def test_an_engine_goes_on_watching_after_any_trouble_of_the_database(
     enough = asyncio.create_task(are_over.wait())
     await asyncio.wait([watching, enough], return_when=asyncio.FIRST_COMPLETED)
     assert not watching.done()
-    assert [each.code for each in said] == ["task.failed"], "of trouble the orchestrator tells"
+    assert [each.code for each in said] == ["task.failed"], "the orchestrator reports trouble"
     watching.cancel()
     enough.cancel()
 
@@ -70,7 +70,7 @@ async def test_a_dead_engine_is_reclaimed_and_a_live_one_is_not(store: Store, tm
     folder = engines_folder(read_settings({"FAIRPOST_HOME": str(tmp_path)}))
     living = Presence.announce(folder, "here:1:a")
     Presence.announce(folder, "here:2:b").withdraw()
-    (folder / "here:2:b").touch()  # the file without its lock: what a kill leaves behind
+    (folder / "here:2:b").touch()  # the file without its lock, as a kill leaves it behind
     await watch_of(store, tmp_path, []).reclaim_dead_engines()
     assert announced(folder) == ["here:1:a"]
     living.withdraw()

@@ -1,4 +1,5 @@
-"""The account that the environment gives: made when an engine starts, kept in line, and left alone where it is not its own."""
+"""The account from the environment: created when an engine starts, kept up to date, and left alone if it is managed
+elsewhere."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -40,7 +41,7 @@ def settings_of(home: Path, said: dict[str, str]) -> Settings:
 
 
 async def start(store: Store, home: Path, **said: str) -> str | None:
-    """What an engine does about it when it starts."""
+    """What an engine does with it when it starts."""
     return await start_with(store, settings_of(home, {**SAID, **said}))
 
 
@@ -71,7 +72,7 @@ async def revision(store: Store) -> int:
     return count
 
 
-# ── what the variables say ───────────────────────────────────────────────────────────────────────────────
+# ── the variables ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_without_a_host_there_is_no_account(home: Path) -> None:
@@ -121,7 +122,7 @@ def test_the_password_is_not_shown_with_the_rest(home: Path) -> None:
     assert "geheim" not in f"{settings} {given_account(settings)}"
 
 
-# ── made, and kept in line ───────────────────────────────────────────────────────────────────────────────
+# ── create and update ────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_it_is_made_in_the_default_pool_without_limits(store: Store, home: Path) -> None:
@@ -151,13 +152,13 @@ async def test_unchanged_limits_follow_the_provider(store: Store, home: Path) ->
     await store.change_account("env", {"daily_max": 400})
     await start(store, home)
     account = await only_account(store)
-    assert (account.provider, account.limits.daily_max) == ("gmail", 400), "people have set them"
+    assert (account.provider, account.limits.daily_max) == ("gmail", 400), "users have set them"
 
 
-async def test_a_change_that_was_made_meanwhile_is_looked_at_first(
+async def test_a_change_that_was_made_in_the_meantime_is_checked_first(
     store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the server of one engine would be stored with the password of another."""
+    """Otherwise, the server of one engine would be stored with the password of another."""
     await start(store, home, **LOGIN)
     others = iter([{**LOGIN, "SMTP_HOST": "second.test", "SMTP_PASSWORD": "second"}])
     change = Store.change_account
@@ -206,7 +207,7 @@ async def test_only_changed_settings_are_updated(store: Store, home: Path, chang
     await start(store, home, **LOGIN)
     before, first = await revision(store), await only_account(store)
     assert await start(store, home, **{**LOGIN, **change})
-    assert await revision(store) == before + 1, "a worker that drives it begins again"
+    assert await revision(store) == before + 1, "its worker starts again"
     assert await start(store, home, **{**LOGIN, **change}) is None
     account = await only_account(store)
     wanted = {**SAID, **LOGIN, "SMTP_PORT": "587", **change}
@@ -274,7 +275,7 @@ async def test_engines_that_start_at_once_make_one(store: Store, url: str, home:
     assert sum(words is not None for words in said) == 1
     assert (await only_account(store)).name == "env"
     assert await store.value("SELECT count(*) FROM fairpost.leases") == 1
-    assert await revision(store) == 1, "made, and not changed since"
+    assert await revision(store) == 1, "created, and not changed since"
 
 
 async def test_every_region_has_its_own_and_all_together_send_what_one_may(regions: Regions) -> None:
@@ -348,7 +349,7 @@ async def test_mail_enqueued_by_sql_is_sent_without_another_command(
 async def test_an_account_that_cannot_be_brought_in_line_keeps_no_other_from_sending_and_from_being_changed(
     store: Store, url: str, tmp_path: Path, inbox: InboxServer
 ) -> None:
-    """The password of one is sealed with another key; the other one belongs to an engine whose environment changes."""
+    """One password is sealed with another key; the other belongs to an engine whose environment changes."""
     await start_with(store, settings_of(tmp_path / "elsewhere", {**SAID, **LOGIN}))
     await store.change_account("env", {"pool": "broken"})
     relay = variables(inbox, FAIRPOST_SMTP_ACCOUNT="relay")
@@ -356,7 +357,7 @@ async def test_an_account_that_cannot_be_brought_in_line_keeps_no_other_from_sen
     with engine(url, tmp_path, variables(inbox, **LOGIN)) as running:
         await enqueue(store, "ann@there.test")
         assert (await arrived(store, "ann@there.test")).sender == "noreply@vetchium.test"
-        assert server_of(await store.account_named("env")).host == "mail.test", "it is left as it is"
+        assert server_of(await store.account_named("env")).host == "mail.test", "it is not changed"
         assert running.said('"env"') == 1
         await start_with(store, settings_of(tmp_path, {**relay, "SMTP_FROM_ADDRESS": "post@vetchium.test"}))
         await enqueue(store, "ben@there.test")

@@ -1,4 +1,4 @@
-"""One event a line, with its time, level, name and fields; and no secret of the settings."""
+"""One event per line, with its time, level, name and fields, and without secrets from the settings."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What the settings make of the parts they are handed to."""
+"""How the settings configure the parts."""
 
 from datetime import timedelta
 from ipaddress import ip_network

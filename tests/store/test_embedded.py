@@ -1,6 +1,6 @@
 """The embedded server with real PostgreSQL processes: starts, crashes, takeovers, users and refusals.
 
-Every server made here is stopped by its fixture, whatever the test did to it.
+Every server created here is stopped by its fixture, whatever the test did to it.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ ServerMaker = Callable[..., EmbeddedServer]
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """In memory, where there is enough of it: a disk takes longer to hold the data than PostgreSQL to make it."""
+    """In memory if there is enough: writing the data to a disk takes longer than PostgreSQL needs to create it."""
     prefix = f"{HOME_PREFIX}{os.getpid()}-"
     path = Path(tempfile.mkdtemp(prefix=prefix, dir=MEMORY if IN_MEMORY else None))
     yield path
@@ -78,7 +78,7 @@ def tmp_path() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def data() -> Iterator[Path]:
-    """The data directory of a server that was stopped: copying it is much cheaper than making it."""
+    """The data directory of a stopped server: copying it is much cheaper than creating it."""
     with folder() as home:
         server = EmbeddedServer(home, settings=FAST)
         server.start()
@@ -88,7 +88,7 @@ def data() -> Iterator[Path]:
 
 @pytest.fixture
 def new_server(tmp_path: Path) -> Iterator[ServerMaker]:
-    """Makes servers that have no data yet."""
+    """Creates servers that have no data yet."""
     made: list[EmbeddedServer] = []
 
     def make(home: Path = tmp_path / "home", **settings: str) -> EmbeddedServer:
@@ -104,7 +104,7 @@ def new_server(tmp_path: Path) -> Iterator[ServerMaker]:
 
 @pytest.fixture
 def make_server(new_server: ServerMaker, data: Path, tmp_path: Path) -> ServerMaker:
-    """Makes servers that have their data already, and were never started."""
+    """Creates servers that have data, but were never started."""
 
     def make(home: Path = tmp_path / "home", **settings: str) -> EmbeddedServer:
         server = new_server(home, **settings)
@@ -120,7 +120,7 @@ def make_server(new_server: ServerMaker, data: Path, tmp_path: Path) -> ServerMa
 
 @pytest.fixture
 def public_dir() -> Iterator[Path]:
-    """A directory every user may pass through."""
+    """A directory that every user can enter."""
     with folder() as path:
         path.chmod(0o755)
         yield path
@@ -158,7 +158,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on macOS, where processes are known from `ps` only."""
+    """As on macOS, where processes are only known from `ps`."""
     monkeypatch.setattr(postmaster, "HAS_PROC", False)
 
 
@@ -203,7 +203,7 @@ async def test_a_server_is_shared_suits_every_driver_and_stops_as_a_whole(
     assert processes_of(status.data_dir) == []
     assert not ServerFolder(tmp_path / "home").is_guarded()
     assert not server.status().running
-    server.stop()  # again is no error
+    server.stop()  # stopping again is not an error
 
 
 def only_the_owner_can_enter(status: ServerStatus) -> None:
@@ -268,7 +268,7 @@ async def test_backends_that_outlive_their_postmaster_are_ended(
     await ask(url, "create table kept as select 42 as answer")
     idle, busy = await asyncpg.connect(url), await asyncpg.connect(url)
     busy_pid = busy.get_server_pid()
-    # A loop that never waits does not notice that the postmaster is gone.
+    # without waiting, this loop does not notice that the postmaster is gone
     loop = asyncio.create_task(busy.execute("do $$ begin loop end loop; end $$"))
     while not await ask(url, f"select state = 'active' from pg_stat_activity where pid = {busy_pid}"):
         pass
@@ -505,7 +505,7 @@ def test_an_ordinary_user_can_do_it_too(public_dir: Path) -> None:
 
 
 def test_a_user_without_a_name_can_do_it_too(public_dir: Path) -> None:
-    """As in containers that run under an arbitrary user id."""
+    """As in containers that run with an arbitrary user id."""
     if not AS_ROOT or not identity.namespaces_work():
         pytest.skip("needs root to become such a user, and user namespaces")
     uid = 54321
@@ -569,7 +569,7 @@ async def test_root_without_namespaces_copies_programs_that_others_can_reach(
     os.chmod(tmp_path, 0o700)
     package = ours.directory.parent.parent
     for source in package.parent.glob(f"{package.name}*"):
-        (tmp_path / source.name).symlink_to(source)  # through a folder that is closed to others
+        (tmp_path / source.name).symlink_to(source)  # through a folder that is closed to other users
     hidden = binaries.Binaries(tmp_path / package.name / "pginstall" / "bin", ours.version, bundled=True)
     monkeypatch.setattr(embedded, "find_binaries", lambda major=None: hidden)
     server = new_server(public_dir / "home")

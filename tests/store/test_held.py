@@ -1,5 +1,6 @@
-"""While a transaction is held open, nothing can be vacuumed: every version of every row stays. An e-mail, a claim and a look read as much as before all the
-same, however many came before. The database counts the rows, index entries and pages that it reads, and no clock is asked."""
+"""While a transaction is held open, nothing can be vacuumed: every version of every row stays. An e-mail, a claim and a
+check still read as much as before, however many came before. The database counts the rows, index entries and pages that
+it reads; no clock is involved."""
 
 import json
 from collections import Counter
@@ -22,22 +23,23 @@ from fairpost.store.step_groups import take_steps
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-pytestmark = pytest.mark.fresh  # the pages that another test left behind would be read as well
+pytestmark = pytest.mark.fresh  # pages left behind by another test would be read as well
 
 WORKSPACES = 4
 ROUNDS = 150
-EMAILS_MIN = 1_190  # sent by them
-STEPS = 3  # of each account of a group, with one claim
+EMAILS_MIN = 1_190  # sent in this test
+STEPS = 3  # of each account in a group, with one claim
 GROWN_MAX, GROWN_SHARE_MAX = (
     12,
     0.5,
-)  # what an operation may read more than at first: indexes grow deeper, and rows are spread over more pages
+)  # what an operation may read in addition: indexes grow deeper, and rows are spread over more pages
 
-Reads = Mapping[str, Counter[str]]  # of each operation, by table
+Reads = Mapping[str, Counter[str]]  # for each operation, by table
 
 EMAIL = {"to": "p@there.test", "subject": "s", "text": "t", "user": "u", "stream": "s"}
 
-# What engines do, a commit each: mail arrives, one e-mail at a time, is claimed, sent, counted; some of it comes back, some is for later, some is put in doubt and resolved.
+# What engines do, with a commit each: mail arrives, one e-mail at a time, is claimed, sent, counted; some of it comes
+# back, some is for later, some is in doubt and resolved.
 SEND = """DO $$
 DECLARE
     account CONSTANT bigint := {account};
@@ -84,7 +86,7 @@ BEGIN
     END LOOP;
 END $$"""
 
-# What each sender's e-mails came to.
+# The outcomes of each sender's e-mails.
 BOOK = """PERFORM fairpost.book({account}, {epoch}, (
     SELECT jsonb_agg('{{"user": "u", "is_fair": true, "handled": 2, "bounces": 0, "refused": 0, "sent": 2, "bounced": 0, "rejected": 0}}'::jsonb || jsonb_build_object('workspace', 'w' || w))
     FROM generate_series(1, {workspaces}) w), '[{{"kind": "send", "tier": 1, "n": 1, "total_us": 5, "buckets": {{"1": 1}}}}]')"""
@@ -113,7 +115,7 @@ class Held:
         return int(await self.store.value("SELECT sum(sent_total) FROM fairpost.leases_now()") - before)
 
     async def read_by(self, operation: Callable[[Store], Awaitable[Any]]) -> Counter[str]:
-        """By table. What it does is undone."""
+        """Returns the reads by table. The operation is undone."""
         async with self.store.connection() as conn:
             one = Store(conn)
             transaction = conn.transaction()
@@ -152,7 +154,7 @@ class Held:
         async def use_quota(s: Store) -> None:
             await s.value(
                 "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
-            )  # as begin has it
+            )  # same as in begin
             assert await s.value("SELECT fairpost.use_quota('w1', now(), 1)")
 
         async def put_in_doubt(s: Store) -> None:
@@ -199,7 +201,7 @@ async def sending(url: str) -> AsyncIterator[Held]:
             await store.add_account("idle", address="idle@post.test", limits=Limits())
             lease = await store.take_lease(account, owner="engine", seconds=600)
             assert lease is not None
-            for w in range(1, WORKSPACES + 1):  # some of each waits all the time
+            for w in range(1, WORKSPACES + 1):  # some mail of each is always waiting
                 one = {**EMAIL, "workspace": f"w{w}"}
                 await store.enqueue_many([one] * 10 + [{**one, "stream": "later", "due_at": "2100-01-01T00:00:00Z"}])
             await store.value(
@@ -213,7 +215,7 @@ async def sending(url: str) -> AsyncIterator[Held]:
 
 async def test_under_a_transaction_held_open_everything_reads_as_much_as_before(url: str) -> None:
     async with sending(url) as held, hold(url):
-        await held.send(3)  # plans are made, and every sender is known
+        await held.send(3)  # plans exist, and every sender is known
         first = await held.read_by_each()
         assert await held.send(ROUNDS) >= EMAILS_MIN
         last = await held.read_by_each()
@@ -231,7 +233,7 @@ def grown(first: Reads, last: Reads) -> dict[tuple[str, str], tuple[int, int]]:
 
 @dataclass(slots=True)
 class Desk:
-    """An account that claims and steps with others. `last`: the e-mail that it sends."""
+    """An account that claims and takes steps with others. `last` is the e-mail that it is sending."""
 
     lease: Lease
     last: EmailId | None = None
@@ -260,7 +262,7 @@ class Group:
         assert all(await take_steps(store, requests))
 
     async def send(self, rounds: int) -> None:
-        """Mail arrives, is claimed by all of them together, and each step of theirs is one commit."""
+        """Mail arrives, all of them claim it together, and each of their steps is one commit."""
         store = self.held.store
         for _ in range(rounds):
             await store.enqueue_many(

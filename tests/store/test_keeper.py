@@ -1,4 +1,5 @@
-"""The embedded server dies in every way there is, and a keeper looks. One server for all tests: each leaves it running."""
+"""The embedded server dies in every possible way while a keeper watches. One server for all tests: each leaves it
+running."""
 
 import os
 import shutil
@@ -138,7 +139,7 @@ def test_missing_data_are_not_created_again(home: Path, server: EmbeddedServer, 
     assert answers(server)
 
 
-def test_data_that_cannot_be_used_are_told_of_once_with_a_pause_that_grows(
+def test_data_that_cannot_be_used_are_reported_once_with_a_pause_that_grows(
     server: EmbeddedServer, keeper: Keeper, said: list[Reason]
 ) -> None:
     data = server.status().data_dir
@@ -184,7 +185,7 @@ def test_a_frozen_server_is_left_alone_and_named(server: EmbeddedServer, keeper:
 
 @pytest.fixture
 def scripted(home: Path, server: EmbeddedServer) -> Iterator[Callable[[str], EmbeddedServer]]:
-    """The server, dead, and as its program a script."""
+    """The server is dead, and a script replaces its program."""
     end(server)
     programs = home / "programs"
     programs.mkdir(mode=0o755)
@@ -206,7 +207,7 @@ CUT_OFF = 'echo "[$$] LOG:  interrupted while in recovery" >&2\necho "[$$] HINT:
 def test_how_often_it_panics_before_it_is_ended_is_no_news(
     scripted: Callable[[str], EmbeddedServer], said: list[Reason]
 ) -> None:
-    """The postmaster starts over after each panic, and says so when it was cut off in the middle of that."""
+    """The postmaster starts again after each panic, and logs when it was interrupted during that."""
     keeper = Keeper(scripted(PANIC), said.append)
     assert keeper.step() > 0
     scripted(CUT_OFF + PANIC + CUT_OFF + PANIC)
@@ -215,7 +216,7 @@ def test_how_often_it_panics_before_it_is_ended_is_no_news(
     assert "PANIC" in str(said[1].params["why"])
 
 
-def test_a_panic_is_told_also_while_the_process_is_still_there(
+def test_a_panic_is_reported_also_while_the_process_is_still_there(
     home: Path, scripted: Callable[[str], EmbeddedServer], said: list[Reason]
 ) -> None:
     end_of_it = home / "end"
@@ -229,7 +230,7 @@ def test_a_panic_is_told_also_while_the_process_is_still_there(
         end_of_it.unlink()
 
 
-def test_a_full_disk_is_told_and_the_server_starts_when_there_is_room(
+def test_a_full_disk_is_reported_and_the_server_starts_when_there_is_room(
     server: EmbeddedServer, tmp_path: Path, said: list[Reason]
 ) -> None:
     disk = tmp_path / "disk"
@@ -245,7 +246,7 @@ def test_a_full_disk_is_told_and_the_server_starts_when_there_is_room(
         subprocess.run(["cp", "-a", server.status().data_dir, disk / "postgres" / "data"], check=True)
         small.start()
         end(small)
-        # For the log, which is on the same disk: when it cannot grow, the server cannot say what is wrong.
+        # For the log, which is on the same disk: if it cannot grow, the server cannot report the problem.
         subprocess.run(["fallocate", "--keep-size", "--length", "65536", small.status().log_file], check=True)
         with suppress(OSError), (disk / "ballast").open("wb", buffering=0) as ballast:
             while True:

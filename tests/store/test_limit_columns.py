@@ -1,4 +1,5 @@
-"""The columns of an account's limits are as the limits are described: same defaults, null where there may be none, no value below the least."""
+"""The columns of an account's limits match their descriptions: the same defaults, null if a limit is optional, and no
+value below the minimum."""
 
 import json
 from dataclasses import asdict
@@ -45,7 +46,7 @@ async def test_every_limit_can_be_changed_and_beside_them_only_what_is_listed(st
 
 @pytest.mark.parametrize("limit", NUMBERS, ids=lambda each: each.name)
 async def test_a_number_within_its_bounds_is_kept_and_one_below_is_refused(ann: Store, limit: Limit) -> None:
-    await put(ann, _named("delay_ms"), 1)  # what a longest pause is compared with
+    await put(ann, _named("delay_ms"), 1)  # the pause that a longest pause is compared with
     for value in (limit.le, max(limit.ge, 1)):
         await put(ann, limit, value)
         assert getattr((await ann.account_named("ann")).limits, limit.name) == value
@@ -84,7 +85,10 @@ async def test_a_change_reaches_no_other_account_and_none_of_what_is_kept_for_us
     ben = await ann.account_named("ben")
     before = await ann.account_named("ann")
     changes = {"id": ben.id, "name": "eve", "revision": 99, "is_stopped_by_operator": True, "created_at": "2001-01-01Z"}
-    changes |= {"status_reason": "account.worker_died", "status_params": {"times": 3}}  # only ever with a status
+    changes |= {
+        "status_reason": "account.worker_died",
+        "status_params": {"times": 3},
+    }  # only allowed together with a status
     await ann.value("SELECT fairpost.change_account('ann', $1)", json.dumps({**changes, "daily_max": 7}))
     after = await ann.account_named("ann")
     assert (after.id, after.name, after.limits.daily_max) == (before.id, before.name, 7)

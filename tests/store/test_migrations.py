@@ -1,4 +1,5 @@
-"""The schema: installed fresh or upgraded from any version, it is the same; what does not fit is left alone."""
+"""The schema is the same whether it is installed or upgraded from any version; a schema that does not match is left
+alone."""
 
 import asyncio
 import json
@@ -16,7 +17,7 @@ from fairpost.model.urls import as_login
 from fairpost.store import migrations
 from fairpost.store.migrations import Migration, known_migrations, migrate, pending
 
-# Everything of the schema that a program could notice, in a fixed order.
+# Everything in the schema that a program could notice, in a fixed order.
 _CATALOG = {
     "columns": """SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull, pg_get_expr(d.adbin, d.adrelid) AS default
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
@@ -130,7 +131,7 @@ async def test_history_has_a_partition_for_now_and_none_is_missing_next_month(co
 
 @pytest.fixture
 def wider(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A migration more, which changes a table that everybody writes to."""
+    """One more migration, which changes a table that everyone writes to."""
     known = (*known_migrations(), Migration(9998, "wider", "ALTER TABLE fairpost.queue ADD COLUMN width integer"))
     monkeypatch.setattr(migrations, "known_migrations", lambda: known)
 
@@ -138,7 +139,7 @@ def wider(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_concurrent_writers_are_let_through_and_no_transaction_is_cancelled(
     conn: Any, url: str, wider: None
 ) -> None:
-    """A caller's transaction stays open for long; others come and go; the migration waits, and they do not."""
+    """A caller's transaction stays open for long while others come and go: the migration waits, and they do not."""
     slow, quick = await asyncpg.connect(url), await asyncpg.connect(url)
     async with slow.transaction():
         await slow.execute("LOCK TABLE fairpost.queue IN ROW EXCLUSIVE MODE")
@@ -176,7 +177,7 @@ async def test_a_session_that_holds_the_tables_for_too_long_is_named(conn: Any, 
 
 
 async def test_logins_that_could_enqueue_before_act_for_all_workspaces(blank: Any, blank_url: str) -> None:
-    """Granted, through a role that was granted, but not because they may read everything on the server."""
+    """Granted through a role, but not because the login may read everything on the server."""
     roles = ["old_shop", "old_group", "old_member", "old_reader", "old_stranger"]
     await migrate(blank, up_to=27)
     await blank.execute("; ".join(f"CREATE ROLE {name} LOGIN" for name in roles))
@@ -201,7 +202,8 @@ async def test_logins_that_could_enqueue_before_act_for_all_workspaces(blank: An
 
 
 async def test_existing_data_keeps_its_meaning(blank: Any) -> None:
-    """Suspended accounts are waited for from the upgrade on, sequences keep their subjects, an unsubscribe alone stops bulk mail."""
+    """Suspended accounts are waited for from the upgrade on, sequences keep their subjects, and only an unsubscribe
+    stops bulk mail alone."""
     await migrate(blank, up_to=21)
     await blank.execute(
         """INSERT INTO fairpost.accounts (id, name, address, transport, status, created_at) OVERRIDING SYSTEM VALUE
@@ -279,7 +281,7 @@ async def test_a_limit_and_a_throttle_outlive_the_folding_of_names(blank: Any) -
 
 
 async def test_no_further_migration_alters_what_open_transactions_of_callers_hold(conn: Any) -> None:
-    """It would wait for the last of them, and where there is always one, for ever. Tables of their own hold what is new."""
+    """It would wait for the last of them, and forever if there always is one. New data is in separate tables."""
     async with conn.transaction():
         await conn.fetch("SELECT * FROM fairpost.enqueue_many($1)", json.dumps([draft(idempotency_key="k")]))
         rows = await conn.fetch(
@@ -342,7 +344,7 @@ async def test_sentences_about_campaigns_holds_and_pauses_become_codes(blank: An
     await migrate(blank)
     stream, user = await blank.fetch("SELECT * FROM fairpost.sender_rules ORDER BY level DESC")
     assert (stream["hold_reason"], json.loads(stream["hold_params"])) == ("hold.campaign_paused", {"campaign": "a"})
-    assert (stream["throttled_until"], stream["throttle_reason"]) == (None, None), "a window is no throttle"
+    assert (stream["throttled_until"], stream["throttle_reason"]) == (None, None), "a window is not a throttle"
     assert (stream["closed_reason"], json.loads(stream["closed_params"])) == (
         "schedule.quota_used_up",
         {"used": 3, "allowed": 4},
@@ -384,7 +386,7 @@ async def test_sessions_can_enqueue_while_functions_are_replaced(url: str) -> No
 
 
 def test_no_function_inside_an_index_is_dropped() -> None:
-    """A session keeps the expressions of indexes with the functions in them, and would look for one that is gone until it ends."""
+    """A session keeps index expressions with their functions, and would look for a dropped function until it ends."""
     inside = {"address_mark", "address_marks", "own_mark", "normalize_address", "normalize_letters", "normalize_local"}
     inside |= {"normalize_domain", "fold", "fold_letters", "fold_local", "fold_domain"}
     sql = "\n".join([*(m.sql for m in known_migrations() if m.version > 28), migrations.functions().sql])

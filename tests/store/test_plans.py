@@ -28,16 +28,16 @@ from fairpost.store.store import Store
 
 T = TypeVar("T")
 
-pytestmark = pytest.mark.fresh  # the pages that another test left behind change what the planner believes
+pytestmark = pytest.mark.fresh  # pages left behind by another test affect the planner
 
-ROWS = 1_000  # of every table that grows
+ROWS = 1_000  # in every table that grows
 READ_MAX = 400
 FEW = 100
-KEPT_AFTER = 6  # uses of a statement, its plan is kept
+KEPT_AFTER = 6  # uses of a statement after which its plan is kept
 ACCOUNTS = 30
 USAGE = charge(Limits(), Usage(), now=datetime(2026, 1, 1, tzinfo=UTC))
 
-# One workspace has half of everything, and each of 400 senders some of the mail.
+# One workspace has half of everything, and each of 400 senders has some of the mail.
 FILL = """DO $$ BEGIN
 CREATE TEMP TABLE made ON COMMIT DROP AS
     SELECT i, fairpost.new_id() AS id, fairpost.new_id() AS other, CASE WHEN i % 2 = 0 THEN 'whale' ELSE 'w' || i % 400 END AS name, 'w' || i % 400 AS sender
@@ -88,7 +88,7 @@ x AS (INSERT INTO fairpost.campaign_steps (campaign_id, step, template, content_
 INSERT INTO fairpost.campaign_streams (workspace, stream, campaign_id, flow)
 SELECT 'whale', 'news', c.id, fairpost.flow_of('campaign', 'bulk', 'whale', '', '', 'news') FROM c"""
 
-# The tables with their partitions and indexes, whose reads this connection counts.
+# The tables with their partitions and indexes, whose reads are counted on this connection.
 RELATIONS = """SELECT r.oid, coalesce(root.relname, t.relname)::text AS name
 FROM pg_class t LEFT JOIN pg_class root ON t.relispartition AND root.oid = pg_partition_root(t.oid)
 CROSS JOIN LATERAL (SELECT t.oid UNION ALL SELECT x.indexrelid FROM pg_index x WHERE x.indrelid = t.oid) r
@@ -100,7 +100,7 @@ READ = "SELECT ARRAY(SELECT pg_stat_get_xact_tuples_returned(oid) FROM unnest($1
 
 @dataclass(slots=True)
 class Watch:
-    """What each operation read, by table; nothing is counted where no relations are given."""
+    """Returns what each operation read, by table. Nothing is counted if no relations are given."""
 
     store: Store
     relations: list[tuple[int, str]] = field(default_factory=list)
@@ -124,7 +124,7 @@ class Watch:
 
 @asynccontextmanager
 async def installation(url: str) -> AsyncIterator[Store]:
-    """Nothing is analysed behind its back; and one connection, so that plans are kept as an engine keeps them."""
+    """Nothing is analysed automatically; and there is one connection, so that plans are kept as in an engine."""
     async with Store.open(url, connections_max=1) as store:
         tables = "SELECT oid::regclass::text AS name FROM pg_class WHERE relnamespace = 'fairpost'::regnamespace AND relkind = 'r'"
         for row in await store.fetch(tables):
@@ -146,7 +146,7 @@ async def stage(store: Store, route: str) -> None:
     await store.value("DELETE FROM fairpost.dirty_senders")
 
 
-ANY_CONTENT = "SELECT id FROM fairpost.contents LIMIT 1"  # asked by the tests alone
+ANY_CONTENT = "SELECT id FROM fairpost.contents LIMIT 1"  # only queried by tests
 
 
 async def accept(watch: Watch, tag: str) -> None:
@@ -255,7 +255,7 @@ MEASURES = [{"kind": "send", "tier": 1, "n": 1, "total_us": 5, "buckets": {"1": 
 
 
 async def look(watch: Watch) -> None:
-    """What an engine asks each second or two."""
+    """What an engine queries every second or two."""
     now = datetime.now(UTC)
     await watch("engine_here", lambda s: s.engine_here("engine", asleep=False))
     assert await watch("routes_with_work", lambda s: s.routes_with_work())
@@ -281,7 +281,7 @@ async def look(watch: Watch) -> None:
 
 
 async def idle(store: Store) -> None:
-    """As an engine that finds nothing: many statements are planned while there is nothing."""
+    """Like an engine that finds nothing: many statements are planned while the tables are empty."""
     account = (await store.account_named("a0")).id
     lease = await store.take_lease(account, owner="engine", seconds=600)
     assert lease is not None
@@ -330,7 +330,7 @@ async def too_much(store: Store) -> dict[str, dict[str, int]]:
 
 PLANS_TOLD = """LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
 SET auto_explain.log_format = json; SET auto_explain.log_level = notice"""
-DISABLED_COST = 1e10  # what a scan that is switched off costs more; PostgreSQL 18 marks it instead
+DISABLED_COST = 1e10  # the additional cost of a disabled scan; PostgreSQL 18 marks it instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +344,7 @@ class Plan:
 
 
 async def plans_of_everything(store: Store) -> list[Plan]:
-    """As the database tells them, also of the statements in functions."""
+    """As reported by the database, including statements in functions."""
     plans: list[Plan] = []
 
     def hear(_: object, message: Any) -> None:
@@ -384,7 +384,7 @@ async def fill_and_empty(store: Store) -> None:
 
 
 async def too_much_once_filled(store: Store) -> dict[str, dict[str, int]]:
-    """By plans from before."""
+    """With older plans."""
     await idle(store)
     await fill(store, 1, FEW)
     for round_ in range(KEPT_AFTER):
@@ -394,8 +394,8 @@ async def too_much_once_filled(store: Store) -> dict[str, dict[str, int]]:
 
 
 async def test_no_statement_of_two_tables_needs_a_scan_that_is_switched_off(url: str) -> None:
-    """Before PostgreSQL 18, such a scan makes every plan of the statement cost 10^10 more. Beside that, all other differences are too small to
-    count, and the next table may be read in sequence as well."""
+    """Before PostgreSQL 18, such a scan adds 10^10 to the cost of every plan of the statement. Compared with that, all
+    other differences are too small to count, and the next table may be read sequentially as well."""
     async with installation(url) as store:
         await fill(store, 1, FEW)
         found = {}
@@ -429,7 +429,7 @@ async def test_without_statistics_nothing_reads_a_table(url: str) -> None:
 
 @pytest.mark.parametrize("emptied", [False, True], ids=["new", "emptied"])
 async def test_with_plans_and_statistics_of_empty_tables_nothing_reads_a_table(url: str, *, emptied: bool) -> None:
-    """Of a table that was emptied, the planner believes that it has one row, and that one index is as good as another."""
+    """The planner assumes that an emptied table has one row, and that one index is as good as another."""
     async with installation(url) as store:
         if emptied:
             await fill_and_empty(store)
@@ -438,7 +438,7 @@ async def test_with_plans_and_statistics_of_empty_tables_nothing_reads_a_table(u
 
 
 async def test_no_order_of_indexes_makes_a_query_read_a_table(url: str) -> None:
-    """Among equals the planner takes the youngest: after a rebuild or a restore, another one."""
+    """Among equal indexes, the planner takes the newest, which differs after a rebuild or a restore."""
     async with installation(url) as store:
         for row in await store.fetch(OLDEST_LAST):
             await store.value(f"REINDEX INDEX CONCURRENTLY {row['name']}")
@@ -456,7 +456,7 @@ async def test_in_lanes_and_in_the_order_of_time_nothing_reads_a_table(url: str)
 
 
 async def test_with_plans_and_statistics_of_full_tables_nothing_reads_a_table(url: str) -> None:
-    """Queue and tree are nearly empty by now, and history is as long as it was."""
+    """Queue and tree are nearly empty by now, but history is long."""
     async with installation(url) as store:
         await fill(store, 1, ROWS)
         await everything(Watch(store), "first")
@@ -465,7 +465,7 @@ async def test_with_plans_and_statistics_of_full_tables_nothing_reads_a_table(ur
         for table in ("queue", "arrivals", "leaves", "nodes", "node_state"):
             await store.value(f"DELETE FROM fairpost.{table}")
         await fill(store, ROWS + 1, ROWS + FEW)
-        await everything(Watch(store), "after")  # the first reader walks deleted rows
+        await everything(Watch(store), "after")  # the first reader encounters deleted rows
         assert await too_much(store) == {}
 
 

@@ -1,4 +1,4 @@
-"""Connections through PgBouncer in transaction mode: found out by themselves, never in the way of other clients."""
+"""Connections through PgBouncer in transaction mode: detected automatically, and without effect on other clients."""
 
 import asyncio
 
@@ -24,14 +24,14 @@ async def test_a_pooler_is_noticed_and_a_direct_connection_keeps_its_statements(
 
 
 async def test_a_pooler_that_is_known_is_not_asked_for(url: str) -> None:
-    """Where the user says so, with any pooler."""
+    """If the user says so, with any pooler."""
     async with Store.open(url, behind_pooler=True) as store:
         assert store.behind_pooler
         assert await store.value("SELECT count(*) FROM pg_prepared_statements") == 0
 
 
 async def test_clients_that_share_sessions_get_their_own_answers_and_leave_nothing(url: str, pooled_url: str) -> None:
-    """Types that the driver has to look up among them: it changes a setting of the session for that."""
+    """Includes types that the driver has to look up, for which it changes a setting of the session."""
     with psycopg.connect(url, autocommit=True) as conn:
         conn.execute(f"ALTER DATABASE {conn.info.dbname} SET jit = on")
 

@@ -78,7 +78,7 @@ async def test_the_same_person_in_any_script_is_one(conn: "asyncpg.Connection") 
     assert counts(imported) == (1, 0, 0, 1, 0)
 
 
-async def test_bad_lines_keep_everybody_out_unless_they_are_skipped(conn: "asyncpg.Connection", store: Store) -> None:
+async def test_bad_lines_keep_everyone_out_unless_they_are_skipped(conn: "asyncpg.Connection", store: Store) -> None:
     bad = BadProspectLine(line=3, text="x", why="has no e-mail address")
     huge = line(4, "huge@example.com", note="x" * 70_000)
     with pytest.raises(BadProspects) as refused:

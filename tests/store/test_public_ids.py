@@ -1,4 +1,4 @@
-"""Public ids: the same in SQL and in Python, one for each number, and no number shows through."""
+"""Public ids: the same in SQL and in Python, one for each number, and revealing nothing about the number."""
 
 from itertools import pairwise
 from random import Random
@@ -24,7 +24,7 @@ VECTORS = {
     2: "em_92pttv712fmsm",
     1861234567890123456: "em_d6kshwcgane53",
 }
-FIRST = 1861234567890123456  # of ids that follow each other
+FIRST = 1861234567890123456  # of consecutive ids
 WORDS_64 = st.integers(0, 2**64 - 1)
 KEYS = st.binary(min_size=32, max_size=32)
 
@@ -97,7 +97,7 @@ def test_sql_and_python_say_the_same(url: str) -> None:
 
 
 def test_neither_order_nor_distance_shows_through() -> None:
-    """Of ids one after another: as many public ones rise as fall, half of their bits change, and their distances are those of chance."""
+    """For consecutive ids, as many public ids rise as fall, half of their bits change, and their distances look random."""
     public = [read(IDS.email(FIRST + n)[3:]) for n in range(4_000)]
     steps = list(pairwise(public))
     assert 0.45 < fmean(after > before for before, after in steps) < 0.55

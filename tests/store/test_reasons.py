@@ -1,4 +1,4 @@
-"""Reasons as the database has them, and sentences from before there were codes."""
+"""Reasons as stored in the database, and sentences from before there were codes."""
 
 import json
 from datetime import UTC, datetime

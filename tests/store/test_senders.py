@@ -1,4 +1,4 @@
-"""Senders as the database keeps them: counters, decisions, and that a decision on old knowledge changes nothing."""
+"""Senders as stored in the database: counters, decisions, and that a decision on outdated data changes nothing."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -50,7 +50,7 @@ async def test_volume_counts_when_it_is_due_and_once(store: Store, account: Acco
     claim = await store.claim(lease, limit=10, now=NOW)
     await store.give_back(lease, claim.ids)
     await stage(store)
-    assert (await active(store)).hours[HOUR] == Counts(volume=3), "what comes back is not new"
+    assert (await active(store)).hours[HOUR] == Counts(volume=3), "an e-mail that waits again is not new"
 
 
 async def test_bookings_of_an_account_add_up(store: Store, account: AccountId) -> None:
@@ -71,7 +71,7 @@ async def test_bookings_of_an_account_add_up(store: Store, account: AccountId) -
     await senders.settled(store, dirty)
     assert (await senders.dirty_senders(store)).users == {}
     assert await store.fetch(sql, account, lease.epoch + 1, json.dumps([one]), "[]", NOW) == []
-    assert (await active(store)).hours == {HOUR: Counts(sent=2, bounced=2, rejected=2)}, "a lost lease books nothing"
+    assert (await active(store)).hours == {HOUR: Counts(sent=2, bounced=2, rejected=2)}, "a lost lease records nothing"
 
 
 async def test_hours_become_days_when_none_of_the_day_counts_any_more(store: Store) -> None:
@@ -91,7 +91,7 @@ async def test_hours_become_days_when_none_of_the_day_counts_any_more(store: Sto
     assert found == before
     assert found.hours == {datetime(2030, 1, 9, 13, tzinfo=UTC): Counts(volume=5)}
     assert await senders.fold(store, now=NOW + timedelta(days=40))
-    assert (await active(store)).days == {}, "nobody's habits of last month count"
+    assert (await active(store)).days == {}, "last month's volume no longer counts"
 
 
 async def rule(store: Store) -> Any:
@@ -119,14 +119,14 @@ async def test_a_decision_counts_for_what_is_queued_and_for_what_comes(store: St
     await store.enqueue_many([draft(user="ann", domain="other.test")], now=NOW)
     claim = await store.claim(lease, limit=10, now=NOW)
     assert [e.user for e in await store.load(claim.ids)] == ["bob"]
-    assert not await senders.decide(store, after, is_new=True, now=NOW), "on what was known before the first"
+    assert not await senders.decide(store, after, is_new=True, now=NOW), "on the data before the first decision"
 
     (ann,) = await senders.known(store, throttled=True)
     assert ann.revision == 1
     assert [s.id for s in await senders.untold(store)] == [ANN]
     assert await senders.to_look_at(store, now=until) == [ANN]
     claim = await store.claim(lease, limit=10, now=until)
-    assert [e.user for e in await store.load(claim.ids)] == ["ann", "ann"], "it ends by itself"
+    assert [e.user for e in await store.load(claim.ids)] == ["ann", "ann"], "it ends without intervention"
     weights = await store.fetch("SELECT weight FROM fairpost.node_state WHERE key = 'ann'")
     assert {row["weight"] for row in weights} == {0.1}, "and the weight stays until the score has fallen"
     assert await senders.decide(store, replace(ann, tier=Tier.NORMAL, throttle=None, look_at=None), is_new=False)
@@ -193,7 +193,7 @@ async def test_a_sender_that_is_registered_is_to_be_looked_at_at_once(store: Sto
     assert (found.sender.plan, found.sender.since) == ("team", NOW)
 
 
-async def test_operators_are_told_once_and_with_the_commit(store: Store) -> None:
+async def test_operators_are_notified_once_and_in_the_commit(store: Store) -> None:
     after = Sender(id=ANN, throttle=Throttle(NOW, NOW + timedelta(hours=4)), is_enforced=True, tier=Tier.THROTTLED)
     assert await senders.decide(store, after, is_new=True, now=NOW)
     mail = draft(workspace="operators", user="", to="ops@here.test")
@@ -203,7 +203,8 @@ async def test_operators_are_told_once_and_with_the_commit(store: Store) -> None
 
 
 async def test_an_outcome_leaves_the_counters_of_another_alone(store: Store, account: AccountId) -> None:
-    """A whole way through the runner's own statements is in tests/engine; here only that settle writes no counter itself."""
+    """tests/engine covers the whole path with the runner's own statements; this only checks that settle writes no
+    counter itself."""
     await store.enqueue_many([draft(user="ann")], now=NOW)
     lease = await store.take_lease(account, owner="x", seconds=60, now=NOW)
     assert lease is not None

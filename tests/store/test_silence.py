@@ -1,4 +1,5 @@
-"""A server that vanishes silently: every statement gives up in time, and the next one reaches the server that answers now."""
+"""A server that vanishes silently: every statement gives up in time, and the next one reaches the server that responds
+now."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -133,7 +134,7 @@ async def test_stores_whose_server_is_silent_are_closed(proxy: Swallowing) -> No
 
 
 async def drive(store: Store, proxy: Swallowing, at: int, transport: ScriptedTransport) -> None:
-    """To the end of the mail, and what the orchestrator does for a worker that could not give its lease back."""
+    """Sends all mail, and does what the orchestrator does for a worker that could not return its lease."""
     account = (await store.accounts())[0].id
     async with Store.open(proxy.url, connections_max=1, answer_s_max=ANSWER_S_MAX) as through:
         worker = AccountWorker(through, transport, account, owner="test", idle_s_max=0.0)
@@ -146,7 +147,7 @@ async def drive(store: Store, proxy: Swallowing, at: int, transport: ScriptedTra
 
 
 async def each_is_sent_once(store: Store, proxy: Swallowing, *, every: int) -> None:
-    """Whichever request the server vanishes with, before it was heard or after."""
+    """Whichever request the server vanishes at, before it was received or after."""
     await store.add_account("anna", address="anna@post.test", limits=Limits())
     at = 1 - every
     while True:

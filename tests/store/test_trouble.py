@@ -1,4 +1,4 @@
-"""Which errors are the database's own trouble, of which kind, and whether waiting helps."""
+"""Which errors are problems of the database itself, of which kind, and whether waiting helps."""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -95,13 +95,13 @@ def test_other_errors_are_raised_unchanged() -> None:
             raise error
 
 
-def test_an_outage_is_told_once_and_so_is_its_end() -> None:
+def test_an_outage_is_reported_once_and_so_is_its_end() -> None:
     told: list[Reason] = []
     outage = Outage(told.append)
     for error in (ConnectionRefusedError(), asyncpg.CannotConnectNowError(), ConnectionRefusedError()):
         outage.met(error)
     assert [each.code for each in told] == ["database.away"]
-    outage.met(asyncpg.DiskFullError("no space"))  # that is something else
+    outage.met(asyncpg.DiskFullError("no space"))  # that is a different problem
     assert [each.params["kind"] for each in told] == [Kind.AWAY, Kind.EXHAUSTED]
     for _ in range(2):
         outage.over()

@@ -43,14 +43,14 @@ def test_it_is_gone_with_the_last_process_and_not_before(tmp_path: Path) -> None
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    assert not is_gone(tmp_path), "its child is frozen, and might go on"
+    assert not is_gone(tmp_path), "its child is frozen, and might continue"
     os.kill(child, signal.SIGKILL)
     while not is_gone(tmp_path):
         pass
     assert announced(tmp_path) == []
 
 
-def test_one_that_ends_in_good_order_leaves_nothing(tmp_path: Path) -> None:
+def test_one_that_ends_properly_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "engines"
     assert announced(folder) == []
     presence = Presence.announce(folder, "one")

@@ -1,4 +1,4 @@
-"""What processes use: of real ones, of one that is gone, and where the system does not say."""
+"""Resources used by processes: by real ones, by one that is gone, and if the system does not report them."""
 
 import os
 import sys

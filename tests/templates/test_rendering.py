@@ -1,4 +1,4 @@
-"""Templates: what authors may write, what recipients' fields may do to it, and what neither can."""
+"""Templates: what authors may write, the effect of recipients' fields, and what neither can do."""
 
 import html
 import re
@@ -28,7 +28,7 @@ from tests.facts import missing
 from tests.thorough import times
 
 SOON_S_MAX = (
-    60  # of this process, for what takes a second or two; without its limit it takes much longer, or never ends
+    60  # of this process, for work that takes a second or two; without its limit, it takes much longer or never ends
 )
 
 
@@ -54,7 +54,7 @@ def refusal(source: str) -> str:
     return str(refused.value)
 
 
-# ── what it says ──────────────────────────────────────────────────────────────────────────────────────────
+# ── results ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_all_parts_are_rendered_and_only_html_is_escaped() -> None:
     assert rendered.html == "<b>&lt;A &amp; B/C&gt;</b>"
 
 
-def test_a_part_that_is_not_there_stays_away() -> None:
+def test_a_missing_part_stays_away() -> None:
     rendered = compile_template(Template(subject="{{ a }}")).render({"a": 1})
     assert (rendered.text, rendered.html) == (None, None)
 
@@ -178,7 +178,7 @@ def test_threads_share_a_template() -> None:
     assert texts == [f"{n}," * 50 + f"w{n}" for n in range(200)]
 
 
-# ── what authors get wrong ────────────────────────────────────────────────────────────────────────────────
+# ── authors' mistakes ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_monstrous_templates_are_refused_at_once(source: str) -> None:
     assert time.process_time() - started_s < SOON_S_MAX
 
 
-# ── what recipients' fields can do ────────────────────────────────────────────────────────────────────────
+# ── the effect of recipients' fields ──────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("value", ["{{ secret }}", "{% for a in b %}", "{# x #}", "{{ 7 * 7 }}", "}}", "{%"])
@@ -485,7 +485,7 @@ def test_any_words_are_rendered_or_refused(source: str) -> None:
 
 
 def test_a_field_deep_in_others_is_refused_before_it_is_compiled() -> None:
-    """The engine goes down as many steps, and its process with it where there are very many."""
+    """The engine recurses as deeply, and its process crashes if that is very deep."""
     assert text("{{ a.b.c.d.e.f.g.h.i }}", a={"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": "deep"}}}}}}}}) == "deep"
     assert " 8 " in refusal("{{ a" + ".a" * 9 + " }}")
     assert " 8 " in refusal("{{ a" + ".a" * 400_000 + " }}")
@@ -494,7 +494,7 @@ def test_a_field_deep_in_others_is_refused_before_it_is_compiled() -> None:
 def test_a_preview_costs_what_the_template_is_long() -> None:
     began_s = time.process_time()
     assert len(sample_of(compiled("".join(f"{{{{ a{n} }}}}" for n in range(20_000))))) == 20_000
-    template = compiled("{{ a" + ".19" * 8 + " }}")  # twenty to the eighth
+    template = compiled("{{ a" + ".19" * 8 + " }}")  # twenty to the power of eight
     with pytest.raises(Unrenderable):
         template.render(sample_of(template))
     assert time.process_time() - began_s < SOON_S_MAX

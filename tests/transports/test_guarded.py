@@ -1,4 +1,4 @@
-"""Accounts that are not the operator's own: where they may not go, nothing goes, and nothing is lost."""
+"""Accounts that are not the operator's own: they reach no forbidden server, and nothing is lost."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ async def public(host: str, port: int) -> Sequence[str]:
     return ["9.9.9.9"]
 
 
-# ── what may be stored ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── storing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ async def test_a_server_is_refused_for_where_it_is() -> None:
     assert await refused(replace(SMTP, port=5432), NetworkGuard(resolve=public), "5432", "465, 587, 2525")
 
 
-# ── what is driven ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sending ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def sealed(settings: GmailSettings, secret: str = "geheim") -> GmailSettings:
@@ -126,7 +126,7 @@ async def test_an_api_elsewhere_is_barred_even_where_it_was_stored() -> None:
 
 
 async def test_no_way_around_leads_to_an_endpoint_of_ones_own() -> None:
-    """Nor when the account is only tried."""
+    """Nor when the account is only tested."""
     api = replace(ACCOUNT, transport=sealed(replace(GMAIL, base_url="http://127.0.0.1:8025")))
     smtp = replace(ACCOUNT, transport=replace(SMTP, oauth=replace(PERSON, token_uri="http://127.0.0.1:1/token")))
     guard = NetworkGuard()

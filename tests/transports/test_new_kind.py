@@ -1,4 +1,4 @@
-"""A kind of transport that is a folder and a line: commands, requests, the page, the database and workers know it."""
+"""A kind of transport that is a folder and a line: commands, requests, the page, the database and workers support it."""
 
 import json
 import re
@@ -39,7 +39,7 @@ class Pigeons:
         )
 
     def each(self, *commands: Sequence[object]) -> list[str]:
-        """What they print, one after the other in one process."""
+        """Returns their output, run one after the other in one process."""
         given = json.dumps([[str(word) for word in words] for words in commands])
         process = self.start("each")
         out, errors = process.communicate(given, timeout=PROCESS_S_MAX)
@@ -50,7 +50,7 @@ class Pigeons:
 
     @contextmanager
     def running(self, *arguments: object) -> Iterator[str]:
-        """Gives the line that says that it is ready."""
+        """Returns the line that says that it is ready."""
         process = self.start(*arguments)
         assert process.stderr is not None
         try:
@@ -130,7 +130,7 @@ def test_an_account_of_a_new_kind_is_added_verified_and_sends(pigeons: Pigeons, 
     ]
     (lofts / "whistle").write_text(WHISTLE)
 
-    # By a command.
+    # With a command.
     whistle = ("--pigeon-whistle-file", lofts / "whistle")
     _, verified, shown = pigeons.each(
         ("account", "add", "ann", "--from", "ann@house.example", "--pigeon-loft", "north", *whistle),
@@ -141,7 +141,7 @@ def test_an_account_of_a_new_kind_is_added_verified_and_sends(pigeons: Pigeons, 
     assert json.loads(shown)["server"] == {"kind": "pigeon", "loft": "north", "has_secret": True}
     assert plain.json("account", "show", "ann")["server"] == {"kind": "pigeon"}
 
-    # By requests.
+    # With requests.
     with asking(pigeons, key) as client:
         choices = client.get("/v1/transports").json()["data"]
         [ours] = [each for each in choices if each["kind"] == "pigeon"]

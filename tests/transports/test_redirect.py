@@ -1,4 +1,4 @@
-"""Staging: every e-mail goes to one address, and whatever becomes of it, no recipient is taken for dead."""
+"""Staging: every e-mail goes to one address, and whatever the outcome, no recipient is considered dead."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -80,7 +80,7 @@ async def test_an_e_mail_goes_to_one_address_alone_and_names_who_was_meant(
     assert "Ann (ann at there.test)" in to
     assert "bob at there.test" in to
     assert "cid at there.test" in cc
-    assert "@there.test" not in to + cc, "an answer to all would reach them"
+    assert "@there.test" not in to + cc, "a reply to all would reach them"
     assert (to + cc).count(TEAM) == 3
 
 

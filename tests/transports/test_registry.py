@@ -1,4 +1,4 @@
-"""The registry: kinds are imported when they are asked for, and before an engine forks its workers."""
+"""The registry: kinds are imported when they are needed, and before an engine forks its workers."""
 
 import subprocess
 import sys

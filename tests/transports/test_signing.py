@@ -1,4 +1,4 @@
-"""Which key signs which e-mail, and that what arrives over a socket verifies."""
+"""Which key signs which e-mail, and that the signature is valid after transfer over a socket."""
 
 from dataclasses import replace
 from email import message_from_bytes

@@ -1,4 +1,4 @@
-"""DKIM keys: as strong as receivers ask for, and readable again after they were sealed."""
+"""DKIM keys: as strong as receivers require, and readable after they were sealed."""
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 

@@ -1,4 +1,4 @@
-"""The key's file: private, made once, and the same for everybody who makes it at once."""
+"""The key's file: private, created once, and the same for all concurrent creators."""
 
 import os
 import subprocess
@@ -71,7 +71,7 @@ def test_processes_that_make_it_at_once_agree_on_one_key(tmp_path: Path) -> None
 
 
 def test_one_who_comes_second_takes_the_key_that_is_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between looking for the file and making it, another has made it."""
+    """Between looking for the file and creating it, another process has created it."""
     put(path, write_key(first := new_key()))
     looks = iter([lambda _: None])
     monkeypatch.setattr(files, "read_key_file", lambda path: next(looks, read_key_file)(path))
@@ -110,7 +110,7 @@ def test_a_link_a_folder_and_a_pipe_are_refused(path: Path) -> None:
         read_key_file(path)
 
 
-def test_a_home_that_cannot_be_made_is_told_as_such(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_made_is_reported_as_such(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(VaultError, match="Set FAIRPOST_HOME"):
         create_key_file(tmp_path / "file" / "home" / "secret.key")

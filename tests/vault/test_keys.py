@@ -1,4 +1,4 @@
-"""A key is read in every usual form, and shown in none."""
+"""A key is accepted in every common form, and never shown."""
 
 from base64 import b64encode, urlsafe_b64encode
 

@@ -1,4 +1,4 @@
-"""Rotation on a real database: whatever is killed when, every password opens, and running it again finishes."""
+"""Rotation on a real database: whatever is killed, every password can be opened, and running it again completes it."""
 
 import asyncio
 import signal
@@ -97,7 +97,7 @@ async def test_the_environment_gives_the_new_key_and_the_old_one(store: Store, t
     old, new = new_key(), new_key()
     await add_all(store, Vault(Keyring(tmp_path, given=old)))
     both = Vault(Keyring(tmp_path, given=new, given_old=old))
-    await add(store, both, "late")  # sealed with the old key still: one key for everything
+    await add(store, both, "late")  # still sealed with the old key, because one key seals everything
     assert await keys_in_use(store) == (old.id,)
     done = await rotate(store, both)
     assert done is not None
@@ -111,7 +111,7 @@ async def test_the_environment_gives_the_new_key_and_the_old_one(store: Store, t
 
 async def test_a_key_of_the_environment_is_rotated_without_a_home(store: Store, tmp_path: Path) -> None:
     old, new, home = new_key(), new_key(), tmp_path / "file" / "home"
-    (tmp_path / "file").touch()  # no folder can be made below it
+    (tmp_path / "file").touch()  # no folder can be created below it
     await add(store, Vault(Keyring(home, given=old)), "sales")
     await rotate(store, Vault(Keyring(home, given=new, given_old=old)))
     assert await keys_in_use(store) == (new.id,)
@@ -184,7 +184,7 @@ async def test_two_rotations_at_once_are_one_too_many(store: Store, vault: Vault
 
 
 async def test_a_password_that_is_set_during_a_rotation_is_sealed_with_the_new_key(store: Store, vault: Vault) -> None:
-    """It was sealed with the old key, and the rotation committed before it was written."""
+    """It was sealed with the old key, and the rotation was committed before it was written."""
     await add(store, vault, "sales")
     id_ = await store.next_account_id()
     tries: list[str] = []
@@ -312,7 +312,7 @@ async def test_killed_at_any_point_it_loses_nothing_and_runs_to_its_end_again(
     killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, url, str(home), place, when)
     assert await killed.wait() == -signal.SIGKILL
     assert await passwords(store, vault) == ALL
-    await add(store, vault, "late")  # and work goes on in between
+    await add(store, vault, "late")  # while work continues
     assert len(await keys_in_use(store)) == 1
     done = await rotate(store, vault)
     assert done is not None

@@ -59,7 +59,7 @@ def test_a_wrong_key_is_distinguished_from_damage(tmp_path: Path) -> None:
         opened(vault_with(tmp_path, wrong), sealed)
     for fact in ('"sales"', right.id, wrong.id, "FAIRPOST_SECRET_KEY", "secret.key", DROP):
         assert fact in str(error.value)
-    assert GIVE_AGAIN not in str(error.value)  # the password is fine
+    assert GIVE_AGAIN not in str(error.value)  # the password itself is fine
 
 
 def test_without_any_key_the_error_says_which_one_is_needed(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_without_any_key_the_error_says_which_one_is_needed(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("place", [0, 11, 12, 20, -1])
-def test_a_damaged_secret_is_told_as_such(tmp_path: Path, place: int) -> None:
+def test_a_damaged_secret_is_reported_as_such(tmp_path: Path, place: int) -> None:
     key = new_key()
     vault = vault_with(tmp_path, key)
     head, _, text = vault.seal(PASSWORD, account_id=SALES, key=key).rpartition(":")

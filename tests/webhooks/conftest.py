@@ -1,4 +1,4 @@
-"""A database with a vault, an engine's watch over its webhooks, and events written as commits write them."""
+"""A database with a vault, an engine's watch over its webhooks, and events written as in production."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -50,7 +50,7 @@ class Hooks:
         return done.value.webhook
 
     async def write(self, *emails: int, workspace: str = "w1", kind: str = "email.sent") -> None:
-        """An event of each e-mail, in one commit, and its turn."""
+        """Writes an event for each e-mail in one commit, and takes the turn."""
         await self.store.value(
             """INSERT INTO fairpost.outbox (at, kind, workspace, email_id)
                SELECT clock_timestamp(), $1, $2, g FROM unnest($3::bigint[]) g""",
@@ -60,7 +60,7 @@ class Hooks:
             pass
 
     async def deliver(self, watch: WebhookWatch) -> None:
-        """All that is due."""
+        """Delivers everything that is due."""
         while await watch.step():
             await watch.settle()
 
@@ -70,11 +70,11 @@ class Hooks:
         return found
 
     async def log(self, webhook: Webhook) -> Sequence[Delivery]:
-        """Oldest first."""
+        """Returns them oldest first."""
         return (await webhooks.deliveries(self.store, webhook, before=2**62, most=1000))[::-1]
 
     async def pass_time(self, interval: str) -> None:
-        """Everything that was stored is so much older."""
+        """Makes everything that was stored older by this time."""
         await self.store.value(
             """UPDATE fairpost.webhooks SET failing_since = failing_since - $1::text::interval, next_at = next_at - $1::text::interval, delivered_at = delivered_at - $1::text::interval,
                leased_until = leased_until - $1::text::interval""",

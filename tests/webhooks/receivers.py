@@ -1,4 +1,4 @@
-"""Receivers on 127.0.0.1, good and bad. Each keeps what it was sent."""
+"""Receivers on 127.0.0.1, good and bad. Each stores what it received."""
 
 import asyncio
 import json
@@ -60,13 +60,13 @@ class Receiver:
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
-        await asyncio.sleep(0)  # a connection that was just accepted has its task now
+        await asyncio.sleep(0)  # a newly accepted connection has its task now
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def again(self, port: int) -> None:
-        """Listen again where it listened before."""
+        """Listens again on the same port."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", port, ssl=self.tls)
 
     @property
@@ -84,7 +84,7 @@ class Receiver:
         return [each.id for each in self.seen]
 
     async def until(self, count: int) -> None:
-        """Wait for this number of requests."""
+        """Waits for this number of requests."""
         async with self._arrived:
             await self._arrived.wait_for(lambda: len(self.seen) >= count)
 

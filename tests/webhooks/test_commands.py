@@ -1,4 +1,4 @@
-"""`fairpost webhook` prints what there is, and a request of the log with its body."""
+"""`fairpost webhook`: its output, including a request of the log with its body."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from fairpost.cli import app
 
-HOOK = "http://127.0.0.1:1025/hook"  # nothing that speaks HTTP listens there
+HOOK = "http://127.0.0.1:1025/hook"  # no HTTP server listens there
 
 
 def test_an_endpoint_is_added_listed_shown_tried_and_its_log_read(url: str, tmp_path: Path) -> None:

@@ -142,11 +142,11 @@ async def test_a_dead_endpoint_is_tried_with_growing_pauses_and_gets_everything_
             assert now.next_at is not None
             pauses.append(now.next_at - await hooks.store.now())
             await hooks.deliver(watch)
-            assert len(receiver.seen) == tried, "not before its moment"
+            assert len(receiver.seen) == tried, "not before its time"
             await hooks.pass_time("3 hours")
             await hooks.deliver(watch)
             tried += 1
-            assert len(receiver.seen) == tried, "one event to see how it is"
+            assert len(receiver.seen) == tried, "a single event, to test the endpoint"
         assert pauses == sorted(pauses)
         await hooks.write(*range(100, 120))
         state["is_up"] = True

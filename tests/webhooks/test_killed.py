@@ -1,4 +1,5 @@
-"""Engines, the database and receivers die at every step: each event arrives at least once, in order, with one id."""
+"""Engines, the database and receivers are killed at every step: each event arrives at least once, in order, with one
+id."""
 
 import signal
 from pathlib import Path
@@ -29,7 +30,7 @@ async def _write(hooks: Hooks) -> None:
 
 
 def _check(receiver: Receiver) -> int:
-    """All events arrived, in order, and repetitions are identical. Return the number of repetitions."""
+    """Checks that all events arrived in order, and that repetitions are identical. Returns the number of repetitions."""
     bodies: dict[str, bytes] = {}
     first: dict[str, list[str]] = {}
     for request in receiver.seen:
@@ -102,7 +103,9 @@ async def test_a_receiver_that_goes_in_the_middle_and_comes_back_gets_everything
         assert await hooks.store.value("SELECT count(*) FROM fairpost.webhook_pending") == 0
 
 
-async def test_what_was_interrupted_goes_on_in_the_same_engine_and_waits_for_its_lease_in_another(hooks: Hooks) -> None:
+async def test_what_was_interrupted_continues_in_the_same_engine_and_waits_for_its_lease_in_another(
+    hooks: Hooks,
+) -> None:
     async with Receiver(lambda *_: None) as receiver:
         await hooks.add(receiver.url)
         await hooks.write(1)

@@ -75,7 +75,7 @@ async def _until_it_listens(port: int) -> None:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
             except OSError:
-                await asyncio.sleep(0.05)  # another program says nothing when it listens
+                await asyncio.sleep(0.05)  # another program sends no event when it listens
                 continue
             writer.close()
             await writer.wait_closed()

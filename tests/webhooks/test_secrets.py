@@ -1,4 +1,4 @@
-"""Secrets of webhooks are sealed as passwords are, and survive a change of the key."""
+"""Secrets of webhooks are sealed like passwords, and survive a key rotation."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Receivers as they are. What they do is logged with its code, and delays no other endpoint."""
+"""Receivers as met in practice. Their behaviour is logged with a code, and delays no other endpoint."""
 
 import asyncio
 import socket
@@ -141,7 +141,7 @@ async def test_a_wrong_certificate_is_refused_and_a_right_one_taken(hooks: Hooks
 
 
 async def test_a_name_that_leads_inside_later_is_never_connected_to(hooks: Hooks) -> None:
-    """The name was public when it was added."""
+    """The name was public when the webhook was added."""
     found = ["9.9.9.9"]
 
     async def resolve(host: str, port: int) -> list[str]:
@@ -181,7 +181,7 @@ async def test_a_hundred_tenants_do_not_wait_for_those_that_hang(
 
 
 async def test_failing_endpoints_leave_places_for_the_others(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More dead endpoints than there are places."""
+    """There are more dead endpoints than slots."""
     monkeypatch.setattr("fairpost.maintenance.webhooks.PLACES", 6)
     monkeypatch.setattr("fairpost.maintenance.webhooks.FAILING_MAX", 2)
     monkeypatch.setattr(post, "REQUEST_S_MAX", 60.0)

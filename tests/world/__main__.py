@@ -1,4 +1,5 @@
-"""`make world`: every provider of the zoo on a real socket, a few cases at once, and the table of what came out."""
+"""`make world`: runs every provider of the zoo on a real socket, a few cases at a time, and prints a table of the
+results."""
 
 import argparse
 import asyncio
@@ -34,7 +35,7 @@ CASES = (
     ),
     Case(
         behaviour="gmail-503-for-one", form="100 ms", lasts_s=LASTS_S
-    ),  # the fault is in the address: at every account
+    ),  # the fault is in the address, for every account
 )
 
 

@@ -1,4 +1,4 @@
-"""The zoo on real sockets, with a real engine, for some seconds; `make world` has every provider."""
+"""The zoo on real sockets, with a real engine, for some seconds; `make world` runs every provider."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from fairpost.dev.simulate.providers import Case
 from tests.world.world import run_for_real
 
 LASTS_S = 5.0
-BY_THE_CLOCK = {Check.NEWCOMER, Check.IDLE, Check.LIMITS}  # a busy machine breaks these, and not the engine
+BY_THE_CLOCK = {Check.NEWCOMER, Check.IDLE, Check.LIMITS}  # a busy machine violates these, rather than the engine
 
 
 @pytest.mark.parametrize("behaviour", ["defers-one", "hangs-at-dot"])

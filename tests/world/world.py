@@ -1,7 +1,7 @@
-"""The zoo on real sockets: each provider a server on this machine, real engines as processes, and the same checks.
+"""The zoo on real sockets: each provider is a local server, engines are real processes, and the checks are the same.
 
-The servers and the looks share this process and its loop; the engines have theirs. Time is real, so a case lasts as long
-as it says, and what is late by less than `SLACK_S` is not held against anybody.
+The servers and the checks share this process and its loop; engines have their own. Time is real, so a case lasts as
+long as it says, and delays below `SLACK_S` are tolerated.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ CLOSING = "421"
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """An account of a case, and where its provider listens."""
+    """An account of a case, and its provider's port."""
 
     watched: Watched
     settings: ServerSettings
@@ -48,7 +48,7 @@ class Place:
 
 
 def seen_by(decide: Decide, account: str, visits: Visits) -> Decide:
-    """The same mind, with the time that an e-mail takes; what it hears of is noted."""
+    """The same watch, with the time that an e-mail takes; it records what it observes."""
 
     def seen(heard: Heard) -> Sequence[Action]:
         actions = decide(heard)
@@ -65,7 +65,7 @@ def seen_by(decide: Decide, account: str, visits: Visits) -> Decide:
 
 
 def _closes(actions: Sequence[Action]) -> bool:
-    """An old connection that ends so is taken for one that had died before; the client tries a new one at once."""
+    """If an old connection ends like this, it counts as dead before; the client tries a new one at once."""
     return any(
         isinstance(action, Cut) or (isinstance(action, Answer) and action.reply.startswith(CLOSING))
         for action in actions
@@ -180,7 +180,7 @@ async def _end(engines: Sequence[Engine], store: Store, visits: Visits) -> None:
 
 
 def _note_gmail(places: Sequence[Place], visits: Visits) -> None:
-    """Whom the emulator has sent for; the recipient's name begins with the workspace's."""
+    """Returns the workspaces that the emulator has sent for; a recipient's name begins with the workspace's."""
     for place in places:
         if place.google is not None:
             noted = sum(visit.account == place.watched.account for visit in visits.all)

@@ -1,4 +1,4 @@
-"""Reads e-mails as JSON and puts them into the queue of whichever app the settings name."""
+"""Reads e-mails as JSON and adds them to the queue of the app that the settings name."""
 
 import json
 import sys

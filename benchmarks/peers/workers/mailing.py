@@ -1,6 +1,6 @@
-"""How a task of a general queue sends an e-mail: composed by the standard library, sent by aiosmtplib.
+"""How a task of a general queue sends an e-mail: composed with the standard library, sent with aiosmtplib.
 
-Connections are kept and shared by the tasks of a process, as the documentation of both queues advises for clients.
+The tasks of a process share and reuse connections, as the documentation of both queues recommends for clients.
 """
 
 import os
@@ -35,7 +35,7 @@ def compose(email: dict[str, str]) -> bytes:
 
 @asynccontextmanager
 async def _connection() -> AsyncIterator[aiosmtplib.SMTP]:
-    """One that failed is not given back."""
+    """A connection that failed is not returned to the pool."""
     connection = _idle.pop() if _idle else await _connected()
     yield connection
     _idle.append(connection)

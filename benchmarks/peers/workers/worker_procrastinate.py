@@ -15,7 +15,7 @@ async def send_email(email: dict[str, str]) -> None:
 
 
 async def retry_stalled_jobs(context: Any, timestamp: int) -> None:
-    """As the documentation has it, but every minute, so that a run ends sooner."""
+    """As in the documentation, but every minute, so that a run ends sooner."""
     for job in await app.job_manager.get_stalled_jobs():
         await app.job_manager.retry_job(job)
 

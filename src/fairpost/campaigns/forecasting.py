@@ -124,7 +124,7 @@ async def _forecast_in_writing(store: Store, campaign: Campaign, *, now: datetim
 
 
 def _can_send(account: Account) -> bool:
-    """Returns whether the account can send now or from a known time on."""
+    """Returns whether the account can send now, or will be able to at a known time."""
     return account.status == "active" or account.status_until is not None
 
 

@@ -216,7 +216,7 @@ def print_account(post: "AccountRuntime", facts: "Facts") -> None:
             ("driven by", _driven_by(post, facts)),
             ("mailbox", f"{reading.state}. {mailbox.text}" if reading and mailbox else None),
             ("last read", when(reading.read_at, now) if reading and reading.read_at else None),
-            ("unknown", unknown_in_words(reading) if reading and reading.unknown else None),
+            ("not detected", unknown_in_words(reading) if reading and reading.unknown else None),
             ("next", mailbox.then or None if mailbox else None),
         ]
     )

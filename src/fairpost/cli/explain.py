@@ -298,7 +298,7 @@ def _follows(explained: Explained) -> Follows:
         case Deferred() | Untouched():
             return Follows("deferred", False, "rests_minutes")
         case _:
-            raise AssertionError(f"a reply leads to no {verdict}")
+            raise AssertionError(f"unexpected verdict on a reply: {verdict}")
 
 
 RECIPIENT = "ann@example.com"

@@ -84,11 +84,11 @@ def _tell(done: "Erasure", dry_run: bool) -> None:
         [
             ("e-mails in history", f"{done.emails:,}"),
             ("e-mails cancelled", f"{done.cancelled:,}"),
-            ("e-mails to others too", f"{done.taken_out:,}"),
+            ("e-mails with other recipients", f"{done.taken_out:,}"),
             ("prospects", f"{done.prospects:,}"),
             ("suppressions, now hashes", f"{done.suppressions:,}"),
             ("events", f"{done.events:,}"),
-            ("mails of the inbox", f"{done.inbox_mails:,}"),
+            ("messages in the inbox", f"{done.inbox_mails:,}"),
         ]
     )
     if done.in_hand:

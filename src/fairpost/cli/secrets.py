@@ -69,7 +69,7 @@ def _print(done: "Rotation", ring: "Keyring") -> None:
     for name in done.dropped_keys:
         typer.echo(f"mail is no longer signed with {name}. To create a new key, see: fairpost domain add-key --help")
     for url in done.dropped_webhooks:
-        typer.echo(f"the webhook {url} has no secret now. Make one: fairpost webhook rotate --help")
+        typer.echo(f"the webhook {url} has no secret now. Create one: fairpost webhook rotate --help")
     if not ring.is_given:
         typer.echo(f"the key is in {ring.file}; copy it to all machines that send from this database")
         if ring.file_old.exists():

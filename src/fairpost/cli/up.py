@@ -394,7 +394,9 @@ def _say_ready(inbox: "InboxServer", url: str, api_url: str, links: Links, *, wi
         typer.echo(f"dashboard: {api_url} (to sign in: fairpost admin link ADDRESS)")
     typer.echo(f"HTTP API: {api_url}/docs (for a key: fairpost key add --workspace default)")
     if links.first_admin is not None:
-        typer.echo(f"to stay: {links.first_admin} (become the first admin with a password; valid once, for a day)")
+        typer.echo(
+            f"to keep access: {links.first_admin} (become the first admin with a password; valid once, for a day)"
+        )
 
 
 def _open(link: str) -> None:

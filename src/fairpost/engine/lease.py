@@ -2,7 +2,7 @@
 
 Tracks the epoch and the number of the last step, the deadline on our own clock, and how far the database's clock is
 ahead of it. No message is completed unless the lease, counted from before the last request for it, has its margin left.
-Every step has the number after the last acknowledged one, and is remembered on this machine. A lease that was stopped
+Steps are numbered: each has the number after the last acknowledged one, which this machine remembers. A lease that was stopped
 is never renewed.
 """
 

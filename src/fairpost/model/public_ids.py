@@ -14,7 +14,9 @@ from hmac import compare_digest
 from fairpost.model.ids import EmailId
 
 ROUNDS = 8
-REMEMBERED = 10_000  # numbers: pages show the newest ones repeatedly, and each takes eight hashes
+REMEMBERED = (
+    10_000  # ids to cache, because pages show the newest ones repeatedly, and converting one takes eight hashes
+)
 SIGNS = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u, which look like other characters
 CHARS = 13
 ID_MAX = 2**63 - 1  # a bigint

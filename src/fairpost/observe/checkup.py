@@ -402,7 +402,7 @@ def _mailboxes(facts: Facts) -> Iterable[Check]:
         yield Check(name="mailboxes", grade=grade, text=f"{told.text}{more}", then=told.then, code=told.code)
     if readings and not found:
         off = sum(each.state is ReadingState.OFF for each in readings)
-        unknown = f"; {off} off, so what comes back to them stays unknown" if off else ""
+        unknown = f"; {off} off, so their late bounces and replies are not detected" if off else ""
         yield _ok("mailboxes", f"{len(readings) - off} read{unknown}")
 
 

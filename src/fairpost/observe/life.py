@@ -274,7 +274,7 @@ def _last(email: ShownEmail) -> Moment:
             assert email.begun_at is not None
             return replace(_begun(email.attempts, email.begun_at, email.account), kind=kind)
         case State.IN_DOUBT:
-            words = f"unknown since then whether it was sent{because}"
+            words = f"in doubt{because or ': it is unknown whether it was sent'}"
             return Moment(kind=kind, at=email.begun_at, words=words, attempt=email.attempts, account=email.account)
         case _:
             assert email.state in FINAL

@@ -1,4 +1,4 @@
-"""What comes back to an account: whether its mailbox is read, why not, and what therefore stays unknown.
+"""Whether an account's mailbox is read, why not, and what is therefore not detected.
 
 Computed here once. Commands, pages, the API and doctor render it.
 """

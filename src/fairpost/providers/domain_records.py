@@ -56,7 +56,7 @@ async def look_at(domain: str, hosts: "Sequence[SendingHost]", *, resolver: "Res
 
 
 def _asking(resolver: "Resolver | None") -> Ask:
-    """Returns a function that asks each question once, and some at a time."""
+    """Returns a function that asks each question once, with a limited number at a time."""
     asked: dict[tuple[str, str], asyncio.Task[Found]] = {}
     turns = asyncio.Semaphore(AT_ONCE)
 
@@ -82,7 +82,7 @@ async def _spf(envelope: str, sender: str, hosts: "Sequence[SendingHost]", ask: 
 
 
 def _public(host: SendingHost) -> list[str]:
-    """Returns some of the addresses of each version that receivers may see."""
+    """Returns a few IPv4 and a few IPv6 addresses that receivers may see."""
     public = [each for each in host.addresses if is_public(each)]
     return [each for sign in (".", ":") for each in [one for one in public if sign in one][:ADDRESSES_MAX]]
 

@@ -132,35 +132,35 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Account {account} is not allowed to use its server {server}[: {why}].", "fairpost account verify {account}"
     ),
     "account.read_login_refused": _state(
-        "The mailbox of account {account} refuses the login[: {why}]. Late bounces and replies stay unknown.[ Next attempt: {until}.]",
+        "The mailbox of account {account} refuses the login[: {why}]. Late bounces and replies are not detected.[ Next attempt: {until}.]",
         "fairpost account verify {account}",
         brief="its mailbox refuses the login[: {why}]",
     ),
     "account.read_unreachable": _state(
-        "The mailbox of account {account} cannot be reached[: {why}]. Late bounces and replies stay unknown.[ Next attempt: {until}.]",
+        "The mailbox of account {account} cannot be reached[: {why}]. Late bounces and replies are not detected.[ Next attempt: {until}.]",
         "fairpost account verify {account}",
         brief="its mailbox cannot be reached[: {why}]",
     ),
     "account.read_refused": _state(
-        "The mailbox of account {account} cannot be read[: {why}]. Late bounces and replies stay unknown.[ Next attempt: {until}.]",
+        "The mailbox of account {account} cannot be read[: {why}]. Late bounces and replies are not detected.[ Next attempt: {until}.]",
         "fairpost account verify {account}",
         brief="its mailbox cannot be read[: {why}]",
     ),
     "account.read_forbidden": _state(
         "Account {account} may not use the server of its mailbox[: {why}].", "fairpost account verify {account}"
     ),
-    "account.read": _state("The mailbox of account {account} is read[; last look: {looked_at}]."),
+    "account.read": _state("The mailbox of account {account} is read[; last checked at {looked_at}]."),
     "account.read_soon": _state("The mailbox of account {account} is read as soon as an engine runs."),
     "account.read_overdue": _state(
-        "The mailbox of account {account} was last read at {read_at}. What came back after that stays unknown until an engine reads it.",
+        "The mailbox of account {account} was last read at {read_at}. Bounces and replies that arrived since then are not detected until an engine reads it again.",
         "fairpost account verify {account}",
     ),
     "account.replies_unknown": _state(
-        "Reports on mail of account {account} come back, but replies stay unknown: its mailbox is not read.",
+        "Account {account} receives bounce reports, but its mailbox is not read, so replies are not detected.",
         "fairpost account set {account} {option}",
     ),
     "account.no_way_back": _state(
-        "Nothing comes back to account {account}: bounces after acceptance, complaints and replies stay unknown.",
+        "The mailbox of account {account} is not read, so late bounces, complaints and replies are not detected.",
         "fairpost account set {account} {option}",
     ),
     "account.server_hangs": _state(

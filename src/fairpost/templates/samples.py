@@ -36,9 +36,8 @@ def _sample(at: tuple[str, ...], tree: "_Tree", numbers: set[tuple[str, ...]]) -
         return 3
     if tree and all(step == "*" or INDEX.fullmatch(step) for step in tree):
         entries = max(2, *(int(step) + 1 for step in tree if step != "*"), 0)
-        return [_sample((*at, min(tree)), tree[min(tree)], numbers)] * min(
-            entries, 20
-        )  # the same entry repeated: lists may be nested
+        # The same entry twice, even in nested lists.
+        return [_sample((*at, min(tree)), tree[min(tree)], numbers)] * min(entries, 20)
     if tree or not at:
         return {step: _sample((*at, step), tree[step], numbers) for step in sorted(tree)}
     name = next(step for step in reversed(at) if step != "*" and not INDEX.fullmatch(step)).lower()

@@ -108,7 +108,7 @@ async def test_unintelligible_input_is_refused(ann: Client, path: str, body: byt
     assert response.json()["error"]
 
 
-async def test_the_observer_is_told_of_every_request(emulate: Emulate, connect: Connect) -> None:
+async def test_the_observer_learns_of_every_request(emulate: Emulate, connect: Connect) -> None:
     seen = list[Served]()
     client = await connect(await emulate(on_request=seen.append))
     client.emulator.faults.add(route="labels.list", action="error")

@@ -99,7 +99,7 @@ async def test_base64_of_every_kind_is_read(ann: Client) -> None:
         "/labels/none",
     ],
 )
-async def test_an_id_that_is_not_there(ann: Client, path: str) -> None:
+async def test_an_id_that_does_not_exist(ann: Client, path: str) -> None:
     assert (await ann.error("GET", path))[:2] == (404, "notFound")
 
 

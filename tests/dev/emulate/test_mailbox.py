@@ -251,7 +251,7 @@ async def test_threads_can_go_by_the_id_alone(emulate: Emulate, connect: Connect
     assert (await client.send(threadId=first["threadId"]))["threadId"] == first["threadId"]
 
 
-async def test_a_thread_that_is_not_there(ann: Client, connect: Connect) -> None:
+async def test_a_thread_that_does_not_exist(ann: Client, connect: Connect) -> None:
     bob = await connect(ann.emulator, "bob@example.com")
     others = (await bob.send(mail(sender="bob@example.com")))["threadId"]
     for thread_id, expected in (
@@ -342,7 +342,7 @@ async def test_lists_come_in_pages_the_newest_first(ann: Client, kind: str) -> N
     assert query["pageToken"] is None
 
 
-async def test_a_page_goes_on_although_its_end_is_gone(ann: Client) -> None:
+async def test_a_page_continues_although_its_end_is_gone(ann: Client) -> None:
     made = [await ann.create() for _ in range(5)]
     page = await ann.get("/messages", maxResults=2)
     await ann.ask("DELETE", f"/drafts/{made[3]['id']}")

@@ -116,7 +116,7 @@ def test_other_addresses_have_none(address: str) -> None:
     assert tagged(address, steps=ALL) == []
 
 
-def test_a_tag_that_comes_too_late_or_is_misspelt_is_told() -> None:
+def test_a_tag_that_comes_too_late_or_is_misspelt_is_reported() -> None:
     with pytest.raises(ValueError, match=r"connect.*rcpt, dot"):
         tagged("ann+connect-cut@x.test", steps=(Step.RCPT, Step.DOT))
     with pytest.raises(ValueError, match=r"delay.*1ms.*30m"):

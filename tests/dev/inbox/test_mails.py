@@ -92,7 +92,7 @@ async def test_the_newest_is_named_unless_there_is_none(store: Store) -> None:
     assert await newest(store) == last.id
 
 
-async def test_a_mail_that_is_not_there_is_told(store: Store) -> None:
+async def test_a_mail_that_does_not_exist_is_reported(store: Store) -> None:
     with pytest.raises(NotFound, match=r"\b7\b"):
         await open_mail(store, MailId(7))
 

@@ -24,7 +24,7 @@ def until(step: Step) -> list[Step]:
 
 @pytest.mark.parametrize("kind", [Kind.REJECT, Kind.TEMPFAIL])
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_step_is_refused_for_everybody(serve: Serve, connect: Connect, step: Step, kind: Kind) -> None:
+async def test_a_step_is_refused_for_everyone(serve: Serve, connect: Connect, step: Step, kind: Kind) -> None:
     running = await serve(faults=(parse(f"{step}={kind}"),))
     replies = await converse(await connect(running))
     assert list(replies) == until(step)
@@ -46,7 +46,7 @@ async def test_a_step_is_refused_by_a_tag(serve: Serve, connect: Connect, step: 
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_step_is_cut_for_everybody(serve: Serve, connect: Connect, step: Step) -> None:
+async def test_a_step_is_cut_for_everyone(serve: Serve, connect: Connect, step: Step) -> None:
     running = await serve(faults=(parse(f"{step}=cut"),))
     replies = await converse(await connect(running))
     assert list(replies) == until(step)
@@ -72,7 +72,7 @@ async def test_cut_after_stores_the_mail_and_says_nothing(serve: Serve, connect:
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_step_is_delayed_for_everybody_and_goes_on(serve: Serve, connect: Connect, step: Step) -> None:
+async def test_a_step_is_delayed_for_everyone_and_continues(serve: Serve, connect: Connect, step: Step) -> None:
     running = await serve(faults=(parse(f"{step}=delay:500ms"),))
     replies = await converse(await connect(running))
     assert list(replies) == STEPS
@@ -81,7 +81,7 @@ async def test_a_step_is_delayed_for_everybody_and_goes_on(serve: Serve, connect
 
 
 @pytest.mark.parametrize("step", TAGGED)
-async def test_a_step_is_delayed_by_a_tag_and_goes_on(serve: Serve, connect: Connect, step: Step) -> None:
+async def test_a_step_is_delayed_by_a_tag_and_continues(serve: Serve, connect: Connect, step: Step) -> None:
     running = await serve()
     replies = await converse(await connect(running), **addresses(step, "delay-5s"))
     assert list(replies) == STEPS
@@ -152,7 +152,7 @@ async def test_one_refused_recipient_does_not_hurt_the_others(serve: Serve, conn
 
 
 @pytest.mark.parametrize("address", ["ann+data-delay-soon@example.com", "ann+connect-cut@example.com"])
-async def test_a_tag_that_can_never_strike_is_told(serve: Serve, connect: Connect, address: str) -> None:
+async def test_a_tag_that_can_never_strike_is_reported(serve: Serve, connect: Connect, address: str) -> None:
     wire = await (await connect(await serve())).greet()
     await wire.say("MAIL FROM:<a@b.test>")
     assert (await wire.say(f"RCPT TO:<{address}>")).startswith("553 5.1.3 ")

@@ -325,7 +325,7 @@ async def test_a_client_that_goes_away_does_no_harm(serve: Serve, connect: Conne
     assert len(await running.mails()) == 1
 
 
-async def test_an_address_for_everybody_is_not_listened_on_unasked(store: Store) -> None:
+async def test_an_address_for_everyone_is_not_listened_on_unasked(store: Store) -> None:
     with pytest.raises(FairpostError, match=r"0\.0\.0\.0"):
         await InboxServer(store, ServerOptions(host="0.0.0.0", port=0)).start()
 

@@ -1,6 +1,6 @@
-"""A Gmail of a few lines on a raw socket: it forgets answers, cuts them at any byte, stalls, and does things late.
+"""A Gmail of a few lines on a raw socket: it loses answers, cuts them at any byte, stalls, and acts late.
 
-What the API is really like is for the emulator. Here is what networks do to it.
+The emulator imitates the API itself. This imitates what networks do to it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from fairpost.transports.oauth.tokens import AccessToken
 
 
 class Tokens:
-    """A source that gives what it is told to, and counts."""
+    """A source that returns what it is told to, and counts."""
 
     def __init__(self, *script: str | Refused | Unreachable) -> None:
         self._script = deque(script)
@@ -44,7 +44,7 @@ class Tokens:
 class Done(StrEnum):
     NOW = "now"
     NEVER = "never"
-    LATE = "late"  # when `late_by` more requests have come
+    LATE = "late"  # after `late_by` more requests have arrived
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Fault:
 
     done: Done = Done.NOW
     late_by: int = 1
-    is_underway: bool = False  # it has the draft in its hands: deleting that does not stop it
-    cut_at: int | None = None  # this many bytes of the answer are sent, then the connection is cut
-    stalls: bool = False  # the answer, or the rest of it, never comes
+    is_underway: bool = False  # the draft is already being sent, so deleting it does not stop it
+    cut_at: int | None = None  # after this many bytes of the answer, the connection is cut
+    stalls: bool = False  # the answer, or the rest of it, never arrives
     says: bytes | None = None  # instead of the answer, byte for byte
-    drips: bool = False  # after the answer comes a byte now and then
+    drips: bool = False  # after the answer, a byte arrives now and then
     cuts_request: bool = False  # before the body was read
 
 
@@ -76,8 +76,8 @@ class Google:
     drafts: dict[str, tuple[bytes, str]] = field(default_factory=dict)
     sent: list[dict[str, Any]] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
-    faults: dict[str, deque[Fault | None]] = field(default_factory=dict)  # by the last word of the path, or "*"
-    pending: list[list[Any]] = field(default_factory=list)  # [requests to come, what is done then]
+    faults: dict[str, deque[Fault | None]] = field(default_factory=dict)  # by the last part of the path, or "*"
+    pending: list[list[Any]] = field(default_factory=list)  # [requests still to come, the action then]
     connections: int = 0
     number: int = 100
 
@@ -92,7 +92,7 @@ class Google:
         return [f"{request.method} {request.path}" for request in self.requests]
 
     def finish(self) -> None:
-        """Whatever is still under way happens now."""
+        """Performs everything that is still in progress."""
         for _, work in self.pending:
             work()
         self.pending.clear()
@@ -144,7 +144,7 @@ class Google:
         return faults.popleft() if faults else None
 
     def _faults(self, path: str) -> deque[Fault | None]:
-        """Those of this path that are still to come."""
+        """Returns the remaining faults for this path."""
         return self.faults.get(path.rpartition("/")[2]) or self.faults.get("*") or deque()
 
     def _time_passes(self) -> None:
@@ -171,7 +171,7 @@ class Google:
 
         def work() -> None:
             was_sent = {sent["draft"] for sent in self.sent}
-            if is_underway:  # of two that hold it, the first sends it
+            if is_underway:  # if two requests have it, the first sends it
                 self.drafts |= {id_: draft for id_, draft in drafts.items() if id_ not in was_sent}
             self._do(request)
 

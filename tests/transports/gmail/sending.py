@@ -1,4 +1,4 @@
-"""An account, an e-mail, and a transport that waits for nothing in vain: for all the tests of sending through Gmail."""
+"""An account, an e-mail, and a transport with short waits, for all tests of sending through Gmail."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -53,12 +53,12 @@ class Place(Protocol):
     def url(self) -> str: ...
 
     def is_silent(self, path: str) -> bool:
-        """Whether the next request to this path gets no answer, or only a part of it."""
+        """Returns whether the next request to this path gets no answer, or only a part of it."""
         ...
 
 
 class KnowingClient(GmailClient):
-    """Gives up soon where no answer will come, and waits for every other one, however busy the machine is."""
+    """Gives up soon if no answer will arrive, and waits for all others, however busy the machine is."""
 
     def __init__(self, tokens: TokenSource, place: Place, *, silence_s: float = 0.1, **more: Any) -> None:
         super().__init__(tokens, base_url=place.url, **more)

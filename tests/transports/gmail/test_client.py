@@ -1,4 +1,4 @@
-"""The client against a server on a raw socket: what it asks, and what it knows after any accident."""
+"""The client against a server on a raw socket: its requests, and what it knows after any failure."""
 
 import asyncio
 import json
@@ -148,7 +148,7 @@ async def test_without_a_token_nothing_is_asked(error_: Refused | Unreachable, f
         assert server.requests == []
 
 
-# ── permission and accidents ─────────────────────────────────────────────────────────────────────────────────────────
+# ── permission and failures ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_without_permission_the_request_is_never_complete() -> None:
@@ -192,7 +192,7 @@ async def test_after_the_last_byte_the_outcome_is_unknown() -> None:
             assert found.error
 
 
-async def test_a_drip_of_bytes_does_not_keep_us_for_ever() -> None:
+async def test_a_drip_of_bytes_does_not_keep_us_forever() -> None:
     async with google() as server, client_of(server, times=Timeouts(total_s=0.3)) as client:
         server.fail("profile", Fault(says=b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n", drips=True))
         found = await client.profile()
@@ -242,7 +242,7 @@ async def test_no_garbage_is_an_error_of_ours(garbage: bytes) -> None:
             assert not isinstance(outcome, NoAnswer) or outcome.has_left
 
 
-async def test_an_answer_without_end_is_not_read_for_ever() -> None:
+async def test_an_answer_without_end_is_not_read_forever() -> None:
     endless = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n" + b" " * 9_000_000
     async with google() as server, client_of(server) as client:
         server.fail("profile", Fault(says=endless))

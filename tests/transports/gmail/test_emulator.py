@@ -1,4 +1,5 @@
-"""The whole way to an emulated Google: a signed key, a real token, drafts, threads, limits, and faults of every kind."""
+"""The complete path to an emulated Google: a signed key, a real token, drafts, threads, limits, and faults of every
+kind."""
 
 import asyncio
 import json
@@ -116,7 +117,7 @@ async def test_a_conversation_stays_one_thread() -> None:
         assert dict(emulator.sent()[2].headers)["References"] == f"{first.message_id} {second.message_id}"
 
 
-async def test_a_conversation_that_was_deleted_is_followed_all_the_same() -> None:
+async def test_a_conversation_that_was_deleted_is_followed_anyway() -> None:
     follows = Earlier(message_id="<gone@mail.gmail.com>", thread_id="00000000deadbeef")
     async with gmail() as (_, transport):
         assert is_sent(await transport.send(ACCOUNT, replace(EMAIL, follows=follows), permission=yes))
@@ -150,10 +151,10 @@ async def test_a_revoked_mailbox_is_about_the_account() -> None:
         assert report.reply is not None
         assert report.reply.code == 401
         assert report.reply.text.startswith("unauthorized_client: ")
-        assert "Domain-wide delegation" not in report.reply.text, "a stored reply has no advice in it"
+        assert "Domain-wide delegation" not in report.reply.text, "a stored reply contains no advice"
 
 
-async def test_a_mailbox_without_gmail_is_told_in_googles_words() -> None:
+async def test_a_mailbox_without_gmail_is_reported_in_googles_words() -> None:
     async with gmail(users=[User(address=SALES, mail_enabled=False)]) as (_, transport):
         report = await transport.send(ACCOUNT, EMAIL, permission=yes)
         assert report.reply == (400, "failedPrecondition: Mail service not enabled")
@@ -199,7 +200,7 @@ async def test_after_any_accident_it_is_sent_once_or_known_to_be_unsent_or_in_do
         evidence = await drafted(transport)
         report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
         if accident["action"] == "delay":
-            await asyncio.sleep(0.7)  # what is late happens
+            await asyncio.sleep(0.7)  # the late request takes effect
         assert len(emulator.sent()) <= 1
         if report.reached is Reached.AFTER_DOT:
             emulator.faults.clear()

@@ -1,4 +1,4 @@
-"""From a stored account to the Gmail API, or to an error that says what to type."""
+"""From a stored account to the Gmail API, or to an error that names the next command."""
 
 import asyncio
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""Whatever the network does, and whatever Google had done by then: sent at most once, and never said to be sent when it
-was not, nor unsent when it was."""
+"""Whatever the network does, and whatever Google had done by then: an e-mail is sent at most once, and never reported
+as sent or unsent incorrectly."""
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +17,7 @@ FAILING = http(503, error(503, "backendError", "Backend Error"))
 
 
 async def check(server: Google, transport: GmailTransport, evidence: Evidence, report: Report) -> None:
-    """The report is true now, and stays true when everything under way has happened, and when the runner goes on."""
+    """The report is true now, and stays true once everything in progress has happened, and when the runner continues."""
     said_sent = report.reached is Reached.REPLIED and report.reply is not None and report.reply.code == 200
     if said_sent:
         assert len(server.sent) == 1, report
@@ -96,8 +96,8 @@ async def test_cut_before_the_request_was_complete() -> None:
         await check(server, transport, evidence, report)
 
 
-# An answer that says yes without having done it, or no after having done it, would be Google's own untruth: those are not
-# drawn for its own form of a yes and a no.
+# A positive answer without the action, or a negative one after it, would be Google's own mistake, so Google's own
+# format is never used for those.
 unanswered = st.builds(
     Fault,
     done=st.sampled_from([*Done]),

@@ -43,7 +43,7 @@ def subjects(found: list[Found]) -> list[str]:
 def receive(emulator: GmailEmulator, *names: str) -> None:
     for name in names:
         emulator.mailboxes.receive(SALES, mail("hello", subject=name))
-        emulator.mailboxes.receive("other@post.test", mail("hello"))  # ids of one mailbox have gaps
+        emulator.mailboxes.receive("other@post.test", mail("hello"))  # ids in one mailbox have gaps
 
 
 async def test_the_first_look_begins_at_the_present_and_later_ones_find_what_was_added() -> None:

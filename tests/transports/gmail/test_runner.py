@@ -1,4 +1,5 @@
-"""The whole way through Gmail, nothing faked but Google: accepted by PostgreSQL, claimed, drafted, begun, sent, settled."""
+"""The complete path through Gmail, with only Google faked: accepted by PostgreSQL, claimed, drafted, begun, sent,
+settled."""
 
 import asyncio
 import json
@@ -74,7 +75,7 @@ async def suppress(store: Store, address: str) -> None:
 
 
 async def drive(store: Store, account: AccountId) -> None:
-    """Until there is nothing to do."""
+    """Runs until there is nothing to do."""
     async with transport_to(store, account) as transport:
         runner = await Runner.start(store, transport, account, owner="test")
         assert runner is not None

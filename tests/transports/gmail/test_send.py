@@ -1,4 +1,4 @@
-"""Sending through Gmail: what goes into the draft, what is reported, and what is done about the draft afterwards."""
+"""Sending through Gmail: the content of the draft, the report, and what happens to the draft afterwards."""
 
 import email
 import email.policy
@@ -42,7 +42,7 @@ def test_it_is_a_drafting_transport() -> None:
     assert issubclass(GmailTransport, DraftingTransport)
 
 
-# ── what goes into the draft ─────────────────────────────────────────────────────────────────────────────────────────
+# ── the draft ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_draft_has_our_mark_and_is_evidence() -> None:
@@ -167,7 +167,7 @@ async def test_an_unsendable_message_is_reported_without_asking_the_server() -> 
         assert server.requests == []
 
 
-# ── what is reported ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the report ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_sent_with_the_ids_that_google_gave() -> None:
@@ -227,7 +227,7 @@ async def test_for_callers_without_an_intent_the_draft_does_not_stay() -> None:
         (429, "rateLimitExceeded", "User-rate limit exceeded.  Retry after 2999-01-01T00:00:00Z"),
     ],
 )
-async def test_googles_no_is_reported_in_its_words_and_the_draft_taken_away(
+async def test_googles_refusal_is_reported_in_its_words_and_the_draft_deleted(
     where: str, status: int, reason: str, message: str
 ) -> None:
     async with google() as server, transport_to(server) as transport:
@@ -315,7 +315,9 @@ async def test_after_a_time_out_a_draft_that_is_there_is_sent_again() -> None:
 
 async def test_a_request_still_under_way_and_a_second_one_send_it_once() -> None:
     async with google() as server, transport_to(server) as transport:
-        server.fail("send", Fault(done=Done.LATE, late_by=1, stalls=True))  # done between the question and the second
+        server.fail(
+            "send", Fault(done=Done.LATE, late_by=1, stalls=True)
+        )  # it happens between the first query and the second
         report = await sent(transport)
         assert report.reply == (200, "sent: message sr101")
         assert len(server.sent) == 1
@@ -391,11 +393,11 @@ async def test_a_long_wait_is_not_spent_here() -> None:
         assert server.paths().count("POST /gmail/v1/users/me/drafts/send") == 1
 
 
-async def test_a_refusal_proves_nothing_when_the_draft_has_gone_meanwhile() -> None:
+async def test_a_refusal_proves_nothing_when_the_draft_has_gone_in_the_meantime() -> None:
     limited = http(429, error(429, "rateLimitExceeded", "Slow down"))
     async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport)
-        server.send_draft("r101")  # by the previous worker of the account, which got no answer
+        server.send_draft("r101")  # by the account's previous worker, which got no answer
         server.fail("send", Fault(done=Done.NEVER, says=limited))
         report = await transport.send_draft(ACCOUNT, EMAIL, evidence, permission=yes)
         assert report.reply == (200, "sent: message sr101")
@@ -420,7 +422,7 @@ async def test_a_draft_deleted_by_the_user_leaves_the_email_in_doubt() -> None:
 
 
 async def test_a_message_is_known_by_its_public_id_and_by_the_number_of_before() -> None:
-    """An engine that was not restarted yet may have made the draft."""
+    """The draft may come from an engine that was not restarted yet."""
     public = replace(EMAIL, public_id="em_079kt5312d80w")
     async with google() as server, transport_to(server) as transport:
         evidence = await drafted(transport, public)
@@ -475,7 +477,7 @@ async def test_a_question_that_failed_once_is_asked_again() -> None:
         evidence = await drafted(transport)
         server.send_draft("r101")
         server.fail("r101", Fault(cut_at=10))
-        server.fail("t101", BUSY, Fault(says=GONE))  # the thread is shown late
+        server.fail("t101", BUSY, Fault(says=GONE))  # the thread is updated late
         answer = await transport.ask(ACCOUNT, EMAIL, evidence)
         assert answer.fate is Fate.SENT
         assert answer.report.message_id == "<CAr101@mail.gmail.com>"

@@ -1,5 +1,5 @@
-"""Microsoft's token server as far as msal needs it: its configuration and its token endpoint, over TLS, for msal takes
-nothing else. What trusts our authority finds it in SSL_CERT_FILE."""
+"""Microsoft's token server, as far as msal needs it: its configuration and its token endpoint, over TLS, which msal
+requires. Clients find our certificate authority in SSL_CERT_FILE."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""A service account's key file, made afresh, and Google as far as it looks at what such a key has signed."""
+"""A service account's key file, newly created, and Google's checks of what it has signed."""
 
 import json
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def key_file(token_uri: str = "https://oauth2.googleapis.com/token", **changes: 
 
 
 def google(*, delegated: bool = True, mailboxes: tuple[str, ...] = (MAILBOX,)) -> TokenServer:
-    """Looks at signature, audience, time, delegation and mailbox, and grants token-1, token-2, …"""
+    """Checks signature, audience, time, delegation and mailbox, and grants token-1, token-2, …"""
     server = TokenServer(answer=lambda _: (500, ""))
 
     def answer(form: Form) -> Said:

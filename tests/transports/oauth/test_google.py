@@ -1,4 +1,4 @@
-"""Google's tokens, from a token server that really checks what was signed, and says what Google says."""
+"""Google's tokens, from a token server that really checks signatures and answers like Google."""
 
 import asyncio
 import json
@@ -74,7 +74,7 @@ async def test_missing_delegation_says_where_to_give_it_and_to_whom() -> None:
     with serving(google(delegated=False)) as server:
         error = await refusal(service(server))
     assert error.reason == "unauthorized_client"
-    for fact in (MAILBOX, "unauthorized_client", "Client is unauthorized"):  # the last is what Google said
+    for fact in (MAILBOX, "unauthorized_client", "Client is unauthorized"):  # the last one is Google's message
         assert fact in error.what
     for fact in ("API controls → Domain-wide delegation", CLIENT_ID, *SCOPES):
         assert fact in error.advice
@@ -106,12 +106,12 @@ async def test_a_clock_that_is_off_is_told_by_how_much(off: timedelta, told: str
         source = service(server, now=lambda: datetime.now(UTC) + off + timedelta(seconds=20))
         with pytest.raises(Unreachable) as error:  # the account is not to blame
             await source.token()
-    assert "short-lived token" in str(error.value)  # as Google said
+    assert "short-lived token" in str(error.value)  # Google's message
     assert told in str(error.value)
     assert "timedatectl set-ntp true" in str(error.value)
 
 
-async def test_a_clock_that_is_off_is_told_even_where_the_server_names_something_else() -> None:
+async def test_a_clock_that_is_off_is_reported_even_where_the_server_names_something_else() -> None:
     answer = saying(400, {"error": "invalid_grant", "error_description": "Bad Request"})
     later = format_datetime(datetime.now(UTC) + timedelta(minutes=10, seconds=50), usegmt=True)
     with serving(TokenServer(answer=answer, date=later)) as server, pytest.raises(Unreachable, match="10 min"):
@@ -163,7 +163,7 @@ async def test_a_refresh_token_gets_a_token() -> None:
 @pytest.mark.parametrize(
     ("error", "said", "advice"),
     [
-        ("invalid_grant", "Token has been expired or revoked.", ["testing", CONNECT_AGAIN]),  # the app's status
+        ("invalid_grant", "Token has been expired or revoked.", ["testing", CONNECT_AGAIN]),  # the app is in testing
         ("invalid_client", "The OAuth client was not found.", ["7.apps", CONNECT_AGAIN]),
         ("admin_policy_enforced", "", ["App access control", "7.apps"]),
         ("invalid_rapt", "", ["fairpost account set NAME --oauth google"]),
@@ -179,7 +179,7 @@ async def test_a_refused_refresh_token_says_what_to_do(error: str, said: str, ad
 @pytest.mark.parametrize(
     "text", ["", "1//bare", "[]", "{}", '{"refresh_token": 1}', '{"refresh_token": "x", "client_secret": 1}']
 )
-async def test_a_damaged_secret_is_refused_without_asking_anybody(text: str) -> None:
+async def test_a_damaged_secret_is_refused_without_asking_anyone(text: str) -> None:
     error = await refusal(GoogleRefreshToken(text, client_id="7.apps", token_uri="http://127.0.0.1:1/"))
     assert error.reason == "damaged_secret"
 
@@ -212,7 +212,7 @@ async def test_a_server_in_trouble_may_work_later_and_is_asked_once(status: int,
         assert len(server.asked) == 1
 
 
-async def test_a_server_that_is_not_there_may_come_back() -> None:
+async def test_a_server_that_does_not_exist_may_come_back() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/token"

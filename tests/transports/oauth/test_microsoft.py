@@ -1,4 +1,4 @@
-"""Microsoft's tokens by msal, from a token server of our own under TLS."""
+"""Microsoft's tokens through msal, from a local token server with TLS."""
 
 import asyncio
 import logging
@@ -52,7 +52,7 @@ async def test_an_application_gets_a_token_for_what_it_was_granted(certificates:
 
 
 async def test_a_forgotten_token_is_fetched_again(certificates: Certificates) -> None:
-    """msal has a memory of its own, which must not bring it back."""
+    """msal has its own cache, which must not bring it back."""
     with entra(lambda _: granted(len(server.asked)), certificates) as server:
         source = client(server)
         assert (await source.token()).secret == "token-1"

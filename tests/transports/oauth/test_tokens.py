@@ -1,4 +1,4 @@
-"""Tokens are kept, renewed ahead of time and fetched once for all who ask, by a clock that the tests move."""
+"""Tokens are cached, renewed early and fetched once for all callers, by a clock that the tests move."""
 
 import asyncio
 import threading
@@ -25,7 +25,7 @@ class Clock:
 
 
 class Counting(KeptTokens):
-    """token-1, token-2, … for an hour each, unless something is in the way."""
+    """Grants token-1, token-2, … for an hour each, unless a fault is set."""
 
     def __init__(self, now: Callable[[], datetime], *, fetch_s_max: float = 5) -> None:
         super().__init__(now=now, fetch_s_max=fetch_s_max)
@@ -122,7 +122,7 @@ async def test_a_refusal_is_not_kept(source: Counting) -> None:
     assert await secret(source) == "token-2"
 
 
-async def test_everybody_who_waits_hears_of_a_refusal(source: Counting) -> None:
+async def test_everyone_who_waits_hears_of_a_refusal(source: Counting) -> None:
     source.error = Refused("invalid_grant", "no.", "Do something.")
     heard = await asyncio.gather(*(source.token() for _ in range(5)), return_exceptions=True)
     assert {type(each) for each in heard} == {Refused}

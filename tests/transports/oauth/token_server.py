@@ -1,4 +1,4 @@
-"""A token server on a real socket: answers each question as it is told, and remembers what was asked."""
+"""A token server on a real socket: answers each request as it is told, and records the requests."""
 
 import json
 import ssl
@@ -13,13 +13,13 @@ from urllib.parse import parse_qs
 from tests.peers.certificates import Certificate
 
 Form = dict[str, str]
-Said = tuple[int, Any]  # a status and what becomes JSON, or text as it is
+Said = tuple[int, Any]  # a status and a JSON value, or text that is sent as it is
 
 
 @dataclass
 class TokenServer:
     answer: Callable[[Form], Said]
-    date: str | None = None  # what its clock shows, when it is not the true time
+    date: str | None = None  # the time on its clock, if it is wrong
     asked: list[Form] = field(default_factory=list)
     freed: threading.Event = field(default_factory=threading.Event)  # a stall ends with the test
     port: int = 0

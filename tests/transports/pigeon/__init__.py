@@ -1,1 +1,2 @@
-"""A kind of transport that the program does not know: what docs/transports.md shows, and a program that has its line."""
+"""A kind of transport that the program does not know: the example in docs/transports.md, and a program that registers
+it."""

@@ -1,6 +1,7 @@
-"""`fairpost`, with one more line in its registry. Processes that it starts run this module, too, and so have the line.
+"""`fairpost`, with one more line in its registry. Processes that it starts also run this module, and so have the line.
 
-With `each`, it runs the commands that are lists of words in its input, and tells of each its code and what it printed, in JSON.
+With `each`, it reads commands from its input as lists of words, runs them, and prints the exit code and output of each
+as JSON.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What is said when a server cannot be used: always something to type next."""
+"""The advice if a server cannot be used: always a command to run next."""
 
 import pytest
 

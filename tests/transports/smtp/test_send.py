@@ -1,4 +1,5 @@
-"""The whole way, nothing faked: accepted by PostgreSQL, claimed, composed, sent over a socket, kept by the inbox."""
+"""The complete path, with nothing faked: accepted by PostgreSQL, claimed, composed, sent over a socket, stored by the
+inbox."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -44,7 +45,7 @@ async def inbox(store: Store) -> AsyncIterator[InboxServer]:
 async def send(
     store: Store, account: AccountId, inbox: InboxServer, *, bounce_domain: str | None = None, **email: Any
 ) -> tuple[ShownEmail, list[Mail]]:
-    """What became of the e-mail, and what the inbox has; the newest first."""
+    """Returns the e-mail's state, and the inbox's messages, newest first."""
     [row] = await store.enqueue_many([{"subject": "s", "text": "t", **email}])
     assert row["error"] is None
     timeouts = Timeouts(dot_s=0.2) if "dot-stall" in email.get("to", "") else Timeouts()
@@ -240,10 +241,10 @@ def test_prepared_contents_stay_within_their_bytes() -> None:
     second = contents.of(content(2, 6_000))
     assert contents.of(content(1, 100)) is first
     third = contents.of(content(3, 6_000))
-    assert contents.of(content(1, 100)) is first  # the last used stays; the second, unused since, made room
+    assert contents.of(content(1, 100)) is first  # the most recently used stays; the second, unused since, was dropped
     assert contents.of(content(3, 6_000)) is third
     assert contents.of(content(2, 6_000)) is not second
     fourth = contents.of(content(4, 50_000))
-    assert contents.of(content(4, 50_000)) is fourth, "one that is too large stays alone"
+    assert contents.of(content(4, 50_000)) is fourth, "one that is too large is cached alone"
     assert contents.of(content(1, 100)) is not first
     assert contents.of(content(3, 6_000)) is not third

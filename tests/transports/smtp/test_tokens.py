@@ -1,4 +1,4 @@
-"""The whole way of a token: granted by a token server, taken or not by a real SMTP server under TLS."""
+"""The complete path of a token: granted by a token server, accepted or refused by a real SMTP server over TLS."""
 
 import asyncio
 import logging
@@ -204,7 +204,7 @@ async def test_a_trial_says_that_all_is_well(certificates: Certificates) -> None
     assert all(each.ok for each in steps)
 
 
-async def test_a_trial_tells_what_is_wrong_with_the_grant_after_the_steps_that_are_fine(
+async def test_a_trial_shows_what_is_wrong_with_the_grant_after_the_steps_that_are_fine(
     certificates: Certificates,
 ) -> None:
     with serving(google(delegated=False)) as tokens:
@@ -245,7 +245,7 @@ async def test_a_token_does_not_go_to_a_server_elsewhere_without_tls(
 
 async def test_no_secret_is_shown_or_logged(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    logging.getLogger("mail.log").setLevel(logging.ERROR)  # the other side's: it logs what it hears
+    logging.getLogger("mail.log").setLevel(logging.ERROR)  # that of the server, which logs what it receives
     said = []
     with serving(TokenServer(answer=saying(*granted(77)))) as tokens:
         async with smtp(Mailbox(good=set()), certificates) as settings:
@@ -257,7 +257,7 @@ async def test_no_secret_is_shown_or_logged(certificates: Certificates, caplog: 
         assert secret not in caplog.text
 
 
-# ── as it is stored ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── stored form ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 SERVER = SmtpSettings(
     host="smtp.office365.com",
@@ -295,7 +295,7 @@ def test_unreadable_settings_only_affect_their_account(oauth: Any) -> None:
 async def test_a_worker_suspends_the_account_with_the_words_of_the_refusal(
     store: Store, certificates: Certificates
 ) -> None:
-    """The whole way, with the database: the e-mail stays in the queue, untouched."""
+    """The complete path, with the database: the e-mail stays in the queue, unchanged."""
     with serving(google(delegated=False)) as tokens:
         async with smtp(Mailbox(good=set()), certificates) as settings:
             id_ = await store.add_account("sales", address=MAILBOX, limits=Limits())

@@ -1,4 +1,4 @@
-"""A server as one line: every form, every default, the nastiest passwords, and errors that give nothing away."""
+"""A server as one line: every form, every default, the most difficult passwords, and errors that reveal nothing."""
 
 from contextlib import suppress
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""A server is tried step by step, on real sockets, and gets no mail."""
+"""A server is tested step by step, on real sockets, and gets no mail."""
 
 import ssl
 from base64 import b64encode
@@ -53,13 +53,13 @@ def in_short(steps: list[Tried]) -> str:
         (Security.NONE, "+connect +greeting +hello +auth"),
     ],
 )
-async def test_each_step_is_told(security: Security, expected: str, certificates: Certificates) -> None:
+async def test_each_step_is_reported(security: Security, expected: str, certificates: Certificates) -> None:
     steps = await tried(script_under(certificates), security, ca=certificates.ca)
     assert in_short(steps) == expected
     assert {each.text for each in steps if each.step is Step.TLS} <= {"TLSv1.2", "TLSv1.3"}
 
 
-async def test_tls_that_is_not_offered_is_told() -> None:
+async def test_tls_that_is_not_offered_is_reported() -> None:
     steps = await tried(Script(), Security.OFFERED, login=None)
     assert in_short(steps) == "+connect +greeting +hello +tls"
     assert not steps[-1].text.startswith("TLSv1")
@@ -85,7 +85,7 @@ async def test_the_step_that_fails_is_the_last_one(
     assert steps[-1].text
 
 
-async def test_a_server_that_is_not_there_fails_at_once() -> None:
+async def test_a_missing_server_fails_at_once() -> None:
     async with scripted(Script()) as port:
         pass
     steps = await try_server(Server(host="127.0.0.1", port=port), LOGIN, patience=Timeouts())
@@ -127,7 +127,7 @@ def test_a_token_is_not_repeated_either() -> None:
     assert without_secret(f"no: {encoded}, ya29.token", login) == "no: ***, ***"
 
 
-async def test_what_a_server_offers_is_told_without_a_login(certificates: Certificates) -> None:
+async def test_what_a_server_offers_is_reported_without_a_login(certificates: Certificates) -> None:
     async def offered(script: Script, security: Security, ca: Path | None = None) -> Tls:
         async with scripted(script, implicit=security is Security.IMPLICIT) as port:
             found = await tls_of(

@@ -49,7 +49,7 @@ class Asked(BaseModel):
 class Watcher:
     """The watcher of a topic.
 
-    `caller` is None for admins who watch everything. `store` sees everything, so each look must limit itself.
+    `caller` is None for admins who watch everything. `store` sees everything, so each look must filter by workspace.
     """
 
     service: Service

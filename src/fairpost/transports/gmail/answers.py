@@ -57,7 +57,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An unexpected response. `is_googles` means that it is in Google's format, so it comes from Google."""
+    """An unexpected response. `is_googles` means that it has Google's format, so it comes from Google and not from a proxy."""
 
     status: int
     reason: str

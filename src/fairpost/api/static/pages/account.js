@@ -44,7 +44,7 @@ export default {
           ["Last used", now.last_used_at ? moment(now.last_used_at) : "never"],
           now.reading && ["Mailbox", mailbox(now.reading)],
           now.reading && now.reading.read_at && ["Last read", moment(now.reading.read_at)],
-          now.reading && now.reading.unknown.length > 0 && ["Unknown", now.reading.unknown.map((each) => each.replace("_", " ")).join(", ")],
+          now.reading && now.reading.unknown.length > 0 && ["Not detected", now.reading.unknown.map((each) => each.replace("_", " ")).join(", ")],
         ])),
         h("div", panel("Usage", hour(now), today(now), bounces(now)), panel("Limits", facts(rest.limits_in_words), limitsButton(ctx, live.account))),
       ),

@@ -36,7 +36,7 @@ function row(ctx, account) {
     key: account.name,
     cells: [
       h("div.named", link(ctx, account.name), h("br"), h("span.name.long", account.address), h("br"), h("small", of(ctx, account))),
-      [situation(account), isBarred(account) && h("p.reason", account.condition.text), account.reading?.state === "failing" && h("p.reason", account.reading.condition.text), h("small.driver", driver(account)), h("br"), h("small", account.last_used_at ? ["last used ", moment(account.last_used_at)] : "never used")],
+      [situation(account), isBarred(account) && h("p.reason", account.condition.text), account.reading?.state === "failing" && h("p.reason", account.reading.condition.text), h("small.driver", driver(account)), h("small", account.last_used_at ? ["last used ", moment(account.last_used_at)] : "never used")],
       h("div.used", hour(account), today(account), bounces(account), errors(account)),
       next(account),
       doing(ctx, account),

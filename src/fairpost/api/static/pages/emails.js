@@ -154,7 +154,7 @@ function subject(email, all) {
   return h("a.clip", { href: to(`/emails/${email.id}`, all ? { workspace: email.workspace } : {}) }, text);
 }
 
-const nothingYet = () => empty("No matches among recent e-mails.", h("p", "Show more searches further back."));
+const nothingYet = () => empty("No matches among recent e-mails.", h("p", "Choose “Show more” to search further back."));
 
 function nothing(ctx) {
   const { wanted } = ctx.data;

@@ -56,8 +56,8 @@ function reasons({ reasons: all }) {
   if (!all.length) return null;
   const one = (reason) => {
     const place = PLACES.find(([begins]) => reason.code.startsWith(begins))?.slice(1);
-    return h("li", { "data-key": reason.code + reason.text }, h("p", reason.text, reason.until && [" (", countdown(reason.until), ")"]),
-      h("p.quiet", place ? link(...place) : null, place && reason.then ? " · " : null, reason.then && h("code", reason.then)));
+    return h("li", { "data-key": reason.code + reason.text }, h("p", reason.text),
+      h("p.quiet", [place && link(...place), reason.then && h("code", reason.then), reason.until && ["ends ", countdown(reason.until)]].filter(Boolean).flatMap((part, n) => (n ? [" · ", part] : [part]))));
   };
   return panel("Needs attention", h("ul.reasons", all.map(one)));
 }

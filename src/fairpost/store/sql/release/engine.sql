@@ -74,7 +74,7 @@ BEGIN
     ), seen AS (
         SELECT k.route, coalesce(tree.busy, false) AS busy, least(noted.at, asleep.at, freed.at) AS at
         FROM known k LEFT JOIN noted USING (route) LEFT JOIN tree USING (route)
-        LEFT JOIN LATERAL (   -- if nothing can be sent now; starts slightly before the point up to which all were woken, in case one was not
+        LEFT JOIN LATERAL (   -- only if nothing can be sent now; starts slightly before the time up to which all nodes were woken, in case one was missed
             SELECT c.wake_at AS at FROM fairpost.routes_now(ARRAY[k.route]) o, fairpost.node_state c
             WHERE c.route = k.route AND c.wake_at >= o.woken_until - interval '5 minutes' AND tree.busy IS NOT TRUE ORDER BY c.wake_at LIMIT 1) asleep ON true
         LEFT JOIN LATERAL (SELECT c.held_until AS at FROM fairpost.node_state c

@@ -141,7 +141,7 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqs
 DECLARE
     h fairpost.homes;
 BEGIN
-    SELECT * INTO h FROM fairpost.homes x WHERE NOT x.is_settled LIMIT 1;   -- no order, because the key, which has all homes, could serve it as well
+    SELECT * INTO h FROM fairpost.homes x WHERE NOT x.is_settled LIMIT 1;   -- without ORDER BY, because it could make the planner use the primary key, which covers all homes
     IF NOT FOUND THEN
         RETURN false;
     END IF;

@@ -85,8 +85,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     SELECT s.* FROM fairpost.senders s WHERE s.look_at <= p_now ORDER BY s.look_at LIMIT p_max
 $$;
 
--- Returns throttled senders that the operators have not been notified of. In no order, because the key, which has all senders, could serve one as
--- well.
+-- Returns throttled senders that the operators have not been notified of. There is no ORDER BY,
+-- because it could make the planner use the primary key, which covers all senders.
 CREATE OR REPLACE FUNCTION fairpost.untold(p_max integer) RETURNS SETOF fairpost.senders
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT s.* FROM fairpost.senders s WHERE s.untold LIMIT p_max
@@ -137,13 +137,13 @@ LANGUAGE sql STABLE AS $$
     )
     SELECT (n.counter).* FROM newest n WHERE (n.counter).hour IS NOT NULL
     UNION ALL
-    SELECT a.* FROM (SELECT * FROM fairpost.activity a   -- in the order of the whole key, which the index by hour alone, which has all users, does not have
+    SELECT a.* FROM (SELECT * FROM fairpost.activity a   -- ordered by the whole key, so that the index by hour alone, which covers all users, is not used
                      WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_after AND a.hour <= p_counted ORDER BY a.hour, a.writer, a.turn) a
 $$;
 
 -- Returns senders with everything that a score and a tier are based on: the hours of the last day and those still to come, and the volume of each
--- previous day; for a workspace, those of all its users and of mail that names none. Nothing is sorted, so that the planner does not consider a sort
--- on the index by hour alone, which has all users, as good as the index that has the order.
+-- previous day; for a workspace, those of all its users and of mail that names none. The result is not sorted: otherwise,
+-- the planner might read the index by hour alone, which covers all users, and sort its rows.
 CREATE OR REPLACE FUNCTION fairpost.senders_with_activity(p_workspaces text[], p_levels text[], p_names text[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (known fairpost.senders, workspace text, level text, name text, hours jsonb, days jsonb)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off

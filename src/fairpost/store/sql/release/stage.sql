@@ -172,9 +172,9 @@ LANGUAGE plpgsql AS $$
 DECLARE
     arrivals_max CONSTANT integer := 5000;
     each_max CONSTANT integer := 200;
-    emails_max CONSTANT integer := 5000;   -- new ones, in all arrivals but the last: each has an event
-    more boolean;                  -- not everything that arrived was read
-    -- Transaction ids start again in a restored database, and a claim may have run for long: once a minute nothing counts as seen, and no worker as
+    emails_max CONSTANT integer := 5000;   -- new e-mails in all arrivals except the last, because each has an event
+    more boolean;                  -- some arrivals were not read
+    -- Transaction ids start again in a restored database, and a claim may have run for long. So once a minute, nothing counts as seen, and no worker as
     -- woken.
     sweep CONSTANT boolean := p_now >= r.swept_at + interval '1 minute';
     known CONSTANT pg_snapshot := CASE WHEN sweep THEN '1:1:' ELSE r.seen END;
