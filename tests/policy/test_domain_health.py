@@ -17,6 +17,7 @@ from fairpost.policy.domain_health import (
     SendingHost,
     Spf,
     judge,
+    organisation,
     worst,
 )
 from fairpost.policy.spf import Evaluated, Result
@@ -95,6 +96,9 @@ def test_spf_must_be_one_record_that_includes_the_host() -> None:
 
 def test_a_name_below_a_shared_suffix_is_another_organisation() -> None:
     zone: Zone = {("spf.other.co.uk", "TXT"): ["v=spf1 ip4:198.51.100.0/24 -all"]}
+    for suffix in ("co.uk", "com.au", "gob.mx", "me.uk", "id.au"):
+        assert organisation(f"a.Mail.shop.{suffix}.") == f"shop.{suffix}"
+    assert [organisation(f"mail.{name}") for name in ("me.de", "shop.example")] == ["me.de", "shop.example"]
     for name, code in (("mail.shop.co.uk", "spf_without_host"), ("mail.other.co.uk", "spf_good")):
         assert spf("v=spf1 include:spf.other.co.uk -all", more=zone, hosts=(SendingHost(name=name),))[0] == code
 

@@ -223,13 +223,18 @@ def _mechanism(host: SendingHost) -> str:
     return f"include:{known}" if known else f"a:{host.name}"
 
 
-_SHARED = frozenset({"ac", "co", "com", "edu", "go", "gov", "gv", "ne", "net", "or", "org"})
+_SHARED = frozenset(
+    {"ac", "co", "com", "edu", "go", "gob", "gov", "gv", "ltd", "mil", "ne", "net", "or", "org", "plc", "sch"}
+)
+_SHARED_IN = frozenset({"asn.au", "id.au", "me.uk", "nhs.uk"})
 
 
 def organisation(name: str) -> str:
     """Return the domain that an organisation registers: two labels, or three below a country's co.uk or com.au."""
     labels = name.lower().rstrip(".").split(".")
-    is_shared = len(labels) > 2 and len(labels[-1]) == 2 and labels[-2] in _SHARED
+    is_shared = (
+        len(labels) > 2 and len(labels[-1]) == 2 and (labels[-2] in _SHARED or ".".join(labels[-2:]) in _SHARED_IN)
+    )
     return ".".join(labels[-3 if is_shared else -2 :])
 
 

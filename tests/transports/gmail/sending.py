@@ -77,11 +77,11 @@ class KnowingClient(GmailClient):
 
 @asynccontextmanager
 async def transport_to(
-    place: Place, tokens: TokenSource | None = None, *, silence_s: float = 0.1
+    place: Place, tokens: TokenSource | None = None, *, silence_s: float = 0.1, is_read: bool = False
 ) -> AsyncIterator[GmailTransport]:
     """Its pauses take no time."""
     client = KnowingClient(tokens or Tokens(), place, silence_s=silence_s)
-    transport = GmailTransport(client, pause=_at_once)
+    transport = GmailTransport(client, pause=_at_once, is_read=is_read)
     try:
         yield transport
     finally:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairpost.model.email import Attachment, Earlier, Outgoing, Recipient
+from fairpost.model.email import Attachment, Bulk, Earlier, Outgoing, Recipient
 from fairpost.model.ids import EmailId
 from fairpost.model.report import Channel, Reached, Report, Step
 from fairpost.transports.gmail.send import GmailTransport, what_to_type
@@ -55,6 +55,14 @@ async def test_a_draft_has_our_mark_and_is_evidence() -> None:
         assert message["From"] == "Sales <sales@post.test>"
         assert message["To"] == "Ann <ann@there.test>"
         assert server.sent == []
+
+
+async def test_campaign_mail_can_be_unsubscribed_from_by_mail_if_the_mailbox_is_read() -> None:
+    mail = replace(EMAIL, bulk=Bulk(campaign="spring"), return_token="em_1-2")
+    for is_read, ways in ((True, "<mailto:sales@post.test?subject=unsubscribe%20em_1-2>"), (False, None)):
+        async with google() as server, transport_to(server, is_read=is_read) as transport:
+            await drafted(transport, mail)
+            assert raw_draft(server)["List-Unsubscribe"] == ways
 
 
 BOB, CEM, DAN = (Recipient(kind=kind, address=f"{kind}@there.test") for kind in ("cc", "bcc", "to"))
