@@ -43,9 +43,14 @@ def _mails(source: str) -> Iterator[tuple[str, Any]]:
         with path.open("rb") as file:
             return file.read(BYTES_MAX)
 
+    def standard_input() -> bytes:
+        if sys.stdin is None:
+            raise OSError("standard input is closed")
+        return sys.stdin.buffer.read(BYTES_MAX)
+
     path = Path(source)
     if source == "-":
-        yield "-", lambda: sys.stdin.buffer.read(BYTES_MAX)
+        yield "-", standard_input
     elif path.is_dir():
         for each in _files(path):
             yield _printable(str(each.relative_to(path))), lambda each=each: beginning(each)
