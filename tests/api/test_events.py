@@ -98,6 +98,11 @@ async def test_a_shared_account_has_no_name_in_events(api: Api, client: httpx.As
     assert "relay-7" not in str(await read(client))
     rows = await api.store.of_tenant("acme").fetch("SELECT account, params FROM fairpost.events_after()")
     assert {(row["account"], row["params"]) for row in rows if row["params"]} == {(None, "{}")}
+    why = ("account.suspended", '{"account": "relay-7", "why": "relay-7"}')
+    await api.store.value("UPDATE fairpost.queue SET last_error = fairpost.in_one($1, $2::jsonb) RETURNING 1", *why)
+    status = await api.store.of_tenant("acme").row("SELECT * FROM fairpost.status($1)", email)
+    assert (status["reason"], status["reason_params"]) == ("account.suspended", "{}")
+    assert "relay-7" in (await api.store.row("SELECT * FROM fairpost.status($1)", email))["reason_params"]
 
 
 async def test_wrong_and_expired_cursors_and_types_are_refused(api: Api, client: httpx.AsyncClient) -> None:

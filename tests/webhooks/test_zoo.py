@@ -48,6 +48,12 @@ ZOO: dict[str, tuple[Receiver, str | None, int | None]] = {
     "endless": (Receiver(lambda *_: ENDLESS), None, 200),
     "fails": (Receiver(lambda *_: answer(500, body="sorry")), "webhook.status", 500),
     "wants less": (Receiver(lambda *_: answer(429, "retry-after: 120")), "webhook.status", 429),
+    "wants less until": (
+        Receiver(lambda *_: answer(503, "retry-after: Wed, 21 Oct 2099 07:28:00 GMT")),
+        "webhook.status",
+        503,
+    ),
+    "wants nonsense": (Receiver(lambda *_: answer(503, "retry-after: Wed, 99 Oct 2099")), "webhook.status", 503),
     "gone": (Receiver(lambda *_: answer(410)), "webhook.gone", 410),
     "redirects": (Receiver(lambda *_: answer(301, "location: http://127.0.0.1:1/")), "webhook.redirect", 301),
     "hangs": (Receiver(lambda *_: None), "webhook.timeout", None),
@@ -76,9 +82,10 @@ async def test_whatever_a_receiver_does_is_logged_and_the_others_get_theirs(hook
             (entry,) = await hooks.log(added[name])
             assert (name, entry.why.code if entry.why else None, entry.status) == (name, code, status)
             assert len(entry.answer) <= 500
-        later = (await hooks.now(added["wants less"])).next_at
-        assert later is not None
-        assert (later - await hooks.store.now()).total_seconds() > 100, "it asked for two minutes"
+        for name in ("wants less", "wants less until"):
+            later = (await hooks.now(added[name])).next_at
+            assert later is not None
+            assert (later - await hooks.store.now()).total_seconds() > 100, "it asked for two minutes, or more"
     finally:
         await asyncio.gather(*(receiver.stop() for receiver, *_ in ZOO.values()))
     assert hooks.said[0].code == "webhook.disabled"

@@ -8,6 +8,7 @@ the whole request, so a slow server cannot extend it by sending a byte now and t
 import asyncio
 import ssl
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from functools import cache
 
 import httptools
@@ -292,4 +293,10 @@ def _said(error: Exception) -> str:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    return float(retry_after) if retry_after is not None and retry_after.isdecimal() and len(retry_after) < 7 else None
+    """Read a header in one of its two forms: seconds, or a date."""
+    if retry_after is None or retry_after.isdecimal():
+        return float(retry_after) if retry_after and len(retry_after) < 7 else None
+    try:
+        return max(0.0, (parsedate_to_datetime(retry_after) - clock.now()).total_seconds())
+    except (ValueError, TypeError, OverflowError):  # also a date without a time zone
+        return None

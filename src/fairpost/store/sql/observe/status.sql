@@ -30,6 +30,9 @@ BEGIN
     finished_at := ended.finished_at;
     reason := coalesce(fairpost.code_in(queued.last_error), ended.reason);
     reason_params := coalesce(fairpost.params_in(queued.last_error), ended.reason_params);
+    IF fairpost.is_bound() THEN
+        reason_params := fairpost.params_known_to(whose, reason_params);
+    END IF;
     SELECT l.type, l.tags, l.metadata INTO type, tags, metadata FROM fairpost.labels l WHERE l.email_id = p_id;
     IF attempts > 0 THEN
         SELECT a.code, a.reply INTO code, reply FROM fairpost.attempts a WHERE a.email_id = p_id ORDER BY a.n DESC LIMIT 1;

@@ -34,6 +34,12 @@ LANGUAGE sql STABLE AS $$
     SELECT fairpost.tenant() IS NOT NULL OR fairpost.spoken_for() IS NOT NULL
 $$;
 
+-- Returns a reason's parameters without what they say about an account of another workspace, as model/outside.py does over HTTP.
+CREATE OR REPLACE FUNCTION fairpost.params_known_to(p_workspace text, p_params jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN starts_with(p_params ->> 'account', p_workspace || '/') IS NOT false THEN p_params ELSE p_params - '{account,why,server,by}'::text[] END
+$$;
+
 CREATE OR REPLACE FUNCTION fairpost.require_own(p_workspace text) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
