@@ -2,7 +2,7 @@
 
 from urllib.parse import urlencode, urlsplit
 
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from fairpost.auth import membership, signing_in
 from fairpost.auth.codes import CODE_TRIES_MAX, CODES_MAX
@@ -249,7 +249,6 @@ async def test_all_that_the_api_can_do_is_shown_without_barriers_and_found_by_it
     await bulk.locator("> summary").press("Enter")
     await expect(bulk.locator("> pre").first).to_be_visible()
     assert await fits(page)
-    await check_accessibility(page)
 
     find = page.get_by_role("searchbox", name="Search paths")
     await find.fill("bulk")
@@ -257,6 +256,18 @@ async def test_all_that_the_api_can_do_is_shown_without_barriers_and_found_by_it
     await find.fill("nothing-like-it")
     await expect(page.get_by_role("status")).not_to_be_empty()
     await expect(paths.filter(visible=True)).to_have_count(0)
+
+    await page.route("**/openapi.json", _tenth_of_the_paths)  # all are drawn alike, and axe takes 10 s for them
+    await page.goto("/docs")
+    await bulk.locator("> summary").press("Enter")
+    await expect(bulk.locator("> pre").first).to_be_visible()
+    await check_accessibility(page)
+
+
+async def _tenth_of_the_paths(route: Route) -> None:
+    document = await (await route.fetch()).json()
+    paths = {path: how for n, (path, how) in enumerate(document["paths"].items()) if n % 10 == 0 or "bulk" in path}
+    await route.fulfill(json={**document, "paths": paths})
 
 
 async def test_descriptions_in_the_document_are_plain_text_with_backticks_for_code(page: Page) -> None:
