@@ -44,7 +44,7 @@ Number = Annotated[
 ]
 Moment = Annotated[
     datetime,
-    BeforeValidator(lambda moment: _in_utc(moment)),
+    AfterValidator(lambda moment: _in_utc(moment)),
     WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
 ]
 

@@ -76,36 +76,33 @@ BEGIN
         THEN (SELECT jsonb_agg(CASE jsonb_typeof(e.value) WHEN 'object' THEN e.value ELSE '{}' END ORDER BY e.ordinality) FROM jsonb_array_elements(emails) WITH ORDINALITY e)
         ELSE emails END;
     -- One level adds columns to the one below it, and OFFSET 0 keeps the planner from computing a column again for each use. Only the last is stored, without
-    -- the bodies: all inserts read it.
+    -- the bodies: all inserts read it. `rare` is the whole e-mail if it is not plain.
     WITH read AS MATERIALIZED (
-        SELECT d.*, coalesce(d.shared_id, d.id) AS content_id, coalesce(d.sender_domain, '') AS domain,
-            fairpost.flow_of(d.route, d.class, d.workspace, coalesce(d.sender_domain, ''), d.user_name, d.stream) AS flow,
+        SELECT d.*, coalesce(d.shared_id, d.id) AS content_id, coalesce(split_part(d.sender ->> 'address', '@', 2), '') AS domain,
+            fairpost.flow_of(d.route, d.class, d.workspace, coalesce(split_part(d.sender ->> 'address', '@', 2), ''), d.user_name, d.stream) AS flow,
             CASE WHEN d.error IS NULL THEN fairpost.caller_key_hash(d.workspace, d.idempotency_key) END AS key_hash,
             CASE WHEN d.rare IS NULL THEN ARRAY[d.recipient] ELSE fairpost.addresses_of(d.recipients) END AS addresses
         FROM (
-            SELECT n.*, split_part(n.sender ->> 'address', '@', 2) AS sender_domain
+            SELECT s.ord, s.error, s.rare, CASE WHEN s.error IS NULL THEN fairpost.new_id() END AS id, s."to" AS recipient, s.on_doubt, s.idempotency_key,
+                coalesce(s.workspace, 'default') AS workspace, fairpost.normalize_user(coalesce(s."user", '')) AS user_name, coalesce(s.stream, '') AS stream,
+                coalesce('@' || s.account, s.pool, 'default') AS route,
+                CASE WHEN s.error IS NULL THEN coalesce(s.class, CASE WHEN coalesce(s.stream, '') = '' THEN 'urgent' ELSE 'bulk' END)::fairpost.email_class END AS class,
+                CASE WHEN s.error IS NULL THEN coalesce(s.due_at::timestamptz, t) END AS due_at,
+                CASE WHEN s.error IS NULL THEN s.shared_id::bigint END AS shared_id,
+                CASE WHEN s.rare IS NULL THEN ('{"address": "' || s."from" || '"}')::jsonb
+                     WHEN s.error IS NULL AND s."from" IS NOT NULL THEN fairpost.parse_sender(s.rare -> 'from') END AS sender,
+                CASE WHEN s.rare IS NULL THEN ('[{"kind": "to", "address": "' || s."to" || '"}]')::jsonb
+                     WHEN s.error IS NULL THEN fairpost.recipients_of(s.rare) END AS recipients
             FROM (
-                SELECT j.ord, j.error, j.rare, CASE WHEN j.error IS NULL THEN fairpost.new_id() END AS id, j."to" AS recipient, j.on_doubt, j.idempotency_key,
-                    coalesce(j.workspace, 'default') AS workspace, fairpost.normalize_user(coalesce(j."user", '')) AS user_name, coalesce(j.stream, '') AS stream,
-                    coalesce('@' || j.account, j.pool, 'default') AS route,
-                    CASE WHEN j.error IS NULL THEN coalesce(j.class, CASE WHEN coalesce(j.stream, '') = '' THEN 'urgent' ELSE 'bulk' END)::fairpost.email_class END AS class,
-                    CASE WHEN j.error IS NULL THEN coalesce(j.due_at::timestamptz, t) END AS due_at,
-                    CASE WHEN shared IS NOT NULL AND j.error IS NULL THEN (j.e ->> 'content_id')::bigint END AS shared_id,
-                    CASE WHEN j.rare IS NOT NULL THEN CASE WHEN j."from" IS NOT NULL THEN fairpost.parse_sender(j.rare -> 'from') END
-                         WHEN j.error IS NULL THEN ('{"address": "' || j."from" || '"}')::jsonb END AS sender,
-                    CASE WHEN j.rare IS NOT NULL THEN fairpost.recipients_of(j.rare)
-                         WHEN j.error IS NULL THEN ('[{"kind": "to", "address": "' || j."to" || '"}]')::jsonb END AS recipients
+                SELECT c.*, coalesce(forbidden -> c.ord::text, CASE WHEN c.rare IS NOT NULL THEN fairpost.check_email(c.rare, t) END, too_many -> c.ord::text) AS error
                 FROM (
-                    SELECT s.*, CASE WHEN s.error IS NULL AND NOT s.plain THEN s.e END AS rare
-                    FROM (
-                        SELECT c.*, coalesce(forbidden -> c.ord::text, CASE WHEN NOT c.plain THEN fairpost.check_email(c.e, t) END, too_many -> c.ord::text) AS error
-                        FROM (
-                            SELECT i.ord::integer AS ord, i.e, i."to", i."from", i.workspace, i."user", i.stream, i.class, i.pool, i.account, i.due_at, i.on_doubt, i.idempotency_key,
-                                coalesce(fairpost.is_plain(i.e, ROW(i."to", i."from", i.subject, i.text, i.html, i.workspace, i."user", i.stream, i.class, i.pool, i.account,
-                                                                    i.due_at, i.on_doubt, i.idempotency_key)::fairpost.plain_fields, shared), false) AS plain
-                            FROM ROWS FROM (jsonb_array_elements(emails), jsonb_populate_recordset(NULL::fairpost.plain_fields, objects)) WITH ORDINALITY
-                                AS i(e, "to", "from", subject, text, html, workspace, "user", stream, class, pool, account, due_at, on_doubt, idempotency_key, ord)
-                            OFFSET 0) c OFFSET 0) s OFFSET 0) j OFFSET 0) n OFFSET 0) d
+                    SELECT i.ord::integer AS ord, i."to", i."from", i.workspace, i."user", i.stream, i.class, i.pool, i.account, i.due_at, i.on_doubt, i.idempotency_key,
+                        CASE WHEN shared IS NOT NULL THEN i.e ->> 'content_id' END AS shared_id,
+                        CASE WHEN fairpost.is_plain(i.e, ROW(i."to", i."from", i.subject, i.text, i.html, i.workspace, i."user", i.stream, i.class, i.pool, i.account,
+                                                             i.due_at, i.on_doubt, i.idempotency_key)::fairpost.plain_fields, shared) IS NOT TRUE THEN i.e END AS rare
+                    FROM ROWS FROM (jsonb_array_elements(emails), jsonb_populate_recordset(NULL::fairpost.plain_fields, objects)) WITH ORDINALITY
+                        AS i(e, "to", "from", subject, text, html, workspace, "user", stream, class, pool, account, due_at, on_doubt, idempotency_key, ord)
+                    OFFSET 0) c OFFSET 0) s OFFSET 0) d
     ), fresh AS (
         -- In the order of the keys, so that two batches with the same keys wait for each other instead of deadlocking.
         INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
@@ -186,7 +183,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_tem
 DECLARE
     result record;
 BEGIN
-    SELECT p.id INTO id FROM fairpost.enqueue_plain(email, p_now) p;
+    id := (fairpost.enqueue_plain(email, p_now)).id;
     IF id IS NOT NULL THEN
         new := true;
         RETURN;

@@ -92,5 +92,7 @@ BEGIN
         INSERT INTO fairpost.request_fingerprints (key_hash, fingerprint) VALUES (key_hash, p_fingerprint)
         ON CONFLICT ON CONSTRAINT request_fingerprints_pkey DO UPDATE SET fingerprint = excluded.fingerprint;   -- for a key that was freed
     END IF;
-    PERFORM fairpost.wake_engines(jsonb_build_array(email));
+    IF EXISTS (SELECT FROM fairpost.engines e WHERE e.asleep) THEN
+        PERFORM fairpost.wake_engines(jsonb_build_array(email));
+    END IF;
 END $$;
