@@ -109,6 +109,7 @@ def invite(*, workspace: str | None, address: str, name: str, role: Role, send: 
         address=address,
         name=name,
         role=role,
+        inviter=workspace or read_settings().name,
         mail=replace(service_mail(read_settings()), region=region) if send else None,
         must_be_registered=bool(region),
     )
