@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ import asyncpg
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from xdist.scheduler import LoadScopeScheduling
 
 from fairpost.dev.emulate import keys
@@ -49,6 +51,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("fairpost")
+if not IS_FREE:
+    # The examples of a test would depend on each string and number of all modules that its process happened to import.
+    providers.is_local_module_file = lambda _: False  # type: ignore[assignment, attr-defined]
 
 # Fast settings: nothing here has to survive a power cut. Tests of durability use separate servers.
 TEST_SETTINGS = {
@@ -141,14 +146,28 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Objects created by the collection live to the end, so the garbage collector need not scan them repeatedly."""
     gc.disable()
     try:
+        if session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+            _import_tests(getattr(session.config, "workerinput", None))
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _import_tests(worker: dict[str, Any] | None) -> None:
+    """Each process begins with other modules: in a fresh clone, compiling them takes longer than anything else here,
+    and what one process has compiled the others read. What cannot be imported fails in the collection."""
+    if worker is None:
+        return
+    files = sorted(Path(__file__).parent.rglob("test_*.py"))
+    first = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for file in files[first:] + files[:first]:
+        with suppress(Exception, pytest.skip.Exception, pytest.fail.Exception):
+            import_module(".".join(file.relative_to(Path(__file__).parents[1]).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -12,6 +12,8 @@ from asyncio import events
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from types import new_class
 from typing import Any
 from unittest.mock import patch
 
@@ -65,11 +67,18 @@ class LastingLoop(asyncio.SelectorEventLoop):
 
 class LastingConnection(asyncpg.Connection):  # type: ignore[misc]
     is_lent = True
+    is_given_up = False  # by the product
     key: Any = None
+    _config: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.config = self._config  # with the limits that were asked for
 
     async def close(self, *, timeout: float | None = None) -> None:
         loop = asyncio.get_running_loop()
-        if self.key and not self.is_closed() and isinstance(loop, LastingLoop):
+        if self.key and not self.is_closed() and not self.is_given_up and isinstance(loop, LastingLoop):
+            self._config = self.config
             try:
                 await self.reset(timeout=RESET_S_MAX)
             except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
@@ -79,6 +88,7 @@ class LastingConnection(asyncpg.Connection):  # type: ignore[misc]
                 raise
             else:
                 self.is_lent = False
+                self._call_termination_listeners()
                 loop.free[self.key].append(self)
                 return
         await super().close(timeout=timeout)
@@ -88,6 +98,12 @@ class LastingConnection(asyncpg.Connection):  # type: ignore[misc]
 
     def is_closed(self) -> bool:
         return not self.is_lent or bool(super().is_closed())
+
+
+@cache
+def _lasting(kind: type) -> type[LastingConnection]:
+    """Of this class, the product's or the driver's own."""
+    return LastingConnection if kind is asyncpg.Connection else new_class("Lasting", (LastingConnection, kind))
 
 
 class Lasting:
@@ -106,18 +122,21 @@ class Lasting:
             is_ours = os.getpid() == self._pid and threading.current_thread() is threading.main_thread()
             return self._lent() if is_ours else new_loop()
 
-        async def connection(url: str = "", **options: Any) -> asyncpg.Connection:
+        async def connection(
+            url: str = "", *, connection_class: type = asyncpg.Connection, **options: Any
+        ) -> asyncpg.Connection:
             loop = asyncio.get_running_loop()
-            is_lasting = isinstance(loop, LastingLoop) and os.getpid() == self._pid and url.startswith(self._ours)
-            if not isinstance(loop, LastingLoop) or not is_lasting or "connection_class" in options:
-                return await connect(url or None, **options)
-            key = url, repr(sorted((name, value) for name, value in options.items() if name != "timeout"))
+            is_lasting = os.getpid() == self._pid and url.startswith(self._ours)
+            if not isinstance(loop, LastingLoop) or not is_lasting:
+                return await connect(url or None, connection_class=connection_class, **options)
+            asked = sorted((name, value) for name, value in options.items() if name != "timeout")
+            key = url, repr((connection_class, asked))
             while loop.free[key]:
                 conn = loop.free[key].pop()
                 conn.is_lent = True
                 if not conn.is_closed():
                     return conn
-            conn = await connect(url, connection_class=LastingConnection, **options)
+            conn = await connect(url, connection_class=_lasting(connection_class), **options)
             conn.key = key
             return conn
 

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
+S_MAX = 120  # only against waiting for ever
 
 
 @contextmanager
@@ -16,9 +17,9 @@ def beside(server: Callable[[], AbstractAsyncContextManager[T]]) -> Iterator[T]:
     thread.start()
     running = server()
     try:
-        yield asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result(10)
+        yield asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result(S_MAX)
     finally:
-        asyncio.run_coroutine_threadsafe(running.__aexit__(None, None, None), loop).result(10)
+        asyncio.run_coroutine_threadsafe(running.__aexit__(None, None, None), loop).result(S_MAX)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

@@ -8,6 +8,7 @@ import asyncpg
 import psycopg
 import pytest
 
+from fairpost.store.connections import ANSWER_S_MAX, connect
 from tests.conftest import Databases
 from tests.simulation.world import draft
 
@@ -90,6 +91,27 @@ def test_a_connection_is_lent_again_as_new(databases: Databases) -> None:
             assert conn.execute("SELECT count(*) FROM fairpost.queue").fetchone() == (0,), "it was rolled back"
     with databases.new() as again:
         assert again == url
+
+
+def test_a_connection_of_the_product_is_lent_again_with_the_limits_it_was_opened_with(databases: Databases) -> None:
+    async def backend() -> tuple[int, float | None]:
+        conn = await connect(url)
+        limit_s = conn.answer_s_max
+        conn.allow(0.5)
+        await conn.close()
+        return conn.get_server_pid(), limit_s
+
+    async def given_up() -> int:
+        conn = await connect(url)
+        conn.is_given_up = True
+        await conn.close()
+        return int(conn.get_server_pid())
+
+    with databases.new() as url:
+        first = asyncio.run(backend())
+        assert first[1] == ANSWER_S_MAX
+        assert asyncio.run(backend()) == first
+        assert asyncio.run(given_up()) != asyncio.run(given_up())
 
 
 def test_a_loop_in_which_something_is_left_is_not_lent_again(databases: Databases) -> None:

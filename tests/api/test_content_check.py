@@ -9,6 +9,7 @@ from fairpost.dev.inbox.mails import list_mails, open_mail
 from fairpost.dev.inbox.server import InboxServer
 from fairpost.quality.check import check
 from fairpost.quality.reading import read
+from fairpost.store import workspaces
 from tests.api.conftest import Api
 from tests.api.test_campaigns import add_account
 from tests.api.test_header_fields import arrived
@@ -56,6 +57,7 @@ async def test_preview_launch_and_inbox_say_the_same(
 ) -> None:
     object.__setattr__(api.service.settings, "public_url", public_url)
     await add_account(api, "acme/sales", "acme/default")
+    await workspaces.put_health(api.store, "acme", "acme.example", [])
     warnings = await launched(client, **step)
     shown = (await client.post("/v1/campaigns/spring/preview")).json()["data"]
     assert bad_codes(shown["checks"]) == codes

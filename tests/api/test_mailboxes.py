@@ -177,7 +177,7 @@ async def test_two_workspaces_at_the_same_moment_do_not_both_have_it(api: Api, p
         await workspaces.add_workspace(api.store, name, loans=LENT)
     async with api.client("one") as one, api.client("two") as two:
         found = await asyncio.gather(_add(one, provider.account()), _add(two, provider.account("annlee@gmail.com")))
-    assert sorted(status for status, _ in found) == [201, 409]
+    assert sorted(status for status, _ in found) == [201, 409], found
 
 
 async def test_the_service_cannot_be_used_to_guess_passwords(client: httpx.AsyncClient, provider: Provider) -> None:

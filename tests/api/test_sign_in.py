@@ -69,7 +69,7 @@ def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def browser(api: Api) -> AsyncIterator[httpx.AsyncClient]:
     """A client that keeps cookies and has no key."""
-    async with httpx.AsyncClient(base_url=api.url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=api.url, timeout=120) as client:
         yield client
 
 

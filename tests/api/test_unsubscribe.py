@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from email import message_from_bytes
 from email.message import Message
 from email.policy import default
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import httpx2 as httpx
 import pytest
@@ -17,6 +18,7 @@ from fairpost.model.email import Mailbox, Outgoing
 from fairpost.model.prospect import ProspectLine
 from fairpost.model.suppression import SuppressionKind
 from fairpost.store import suppressions, workspaces
+from fairpost.store.events import all_events, take_turn
 from fairpost.store.prospects import import_prospects
 from fairpost.store.store import Store
 from fairpost.system import clock
@@ -134,6 +136,12 @@ async def test_one_click_acts_at_once_and_doing_it_again_changes_nothing(campaig
     assert await campaign.kinds("bob@there.test") == []
     assert await campaign.entries() == 1
     assert set(await campaign.emails()) == {"bob@there.test"}, "queued mail is cancelled"
+    await take_turn(campaign.api.store)
+    told = [event async for event in all_events(campaign.api.store)]
+    assert [event.kind for event in told if event.address == "ann@there.test"] == [
+        "suppression.created",
+        "email.unsubscribed",
+    ]
 
 
 async def test_a_scanner_that_follows_the_link_unsubscribes_no_one(campaign: Campaign) -> None:
@@ -141,10 +149,10 @@ async def test_a_scanner_that_follows_the_link_unsubscribes_no_one(campaign: Cam
     path = await campaign.path()
     page = await campaign.anyone.get(path)
     assert page.status_code == 200
-    assert f'action="{path}/confirm"' in page.text
     assert "acme" in page.text
-    for method in ("HEAD", "OPTIONS"):
-        await campaign.anyone.request(method, path)
+    assert (await campaign.anyone.head(path)).status_code == 200
+    for method in ("HEAD", "OPTIONS", "PUT", "DELETE"):
+        await campaign.anyone.request(method, path, headers={"Sec-Purpose": "prefetch"})
     for below in ("confirm", "undo"):
         assert (await campaign.anyone.get(f"{path}/{below}")).status_code in (404, 405)
     assert await campaign.kinds() == []
@@ -162,6 +170,38 @@ async def test_a_person_unsubscribes_by_the_button_and_takes_it_back(campaign: C
     assert await campaign.kinds() == []
     await campaign.anyone.post(f"{path}/undo")
     assert await campaign.entries() == 2
+
+
+async def test_the_buttons_work_below_another_path_of_a_proxy(campaign: Campaign) -> None:
+    await campaign.launch()
+    path = await campaign.path()
+    pages = (
+        (await campaign.anyone.get(path), path, "confirm"),
+        (await campaign.anyone.post(f"{path}/confirm"), f"{path}/confirm", "undo"),
+        (await campaign.anyone.post(f"{path}/undo"), f"{path}/undo", "confirm"),
+    )
+    for page, at, leads_to in pages:
+        action = page.text.partition('action="')[2].partition('"')[0]
+        assert urljoin(f"{PUBLIC}/mail{at}", action) == f"{PUBLIC}/mail{path}/{leads_to}"
+
+
+async def test_one_click_takes_any_body(campaign: Campaign) -> None:
+    """RFC 8058 allows a form and multipart; receivers also send nothing, and browsers an Origin of null."""
+    await campaign.launch()
+    path = await campaign.path()
+    bodies: tuple[dict[str, Any], ...] = (
+        {"data": ONE_CLICK},
+        {"files": {"List-Unsubscribe": (None, "One-Click")}},
+        {"content": b""},
+        {"content": b"{", "headers": {"Content-Type": "application/json"}},
+        {"content": b"--x", "headers": {"Content-Type": "multipart/form-data"}},
+        {"data": ONE_CLICK, "headers": {"Origin": "null", "Sec-Fetch-Site": "cross-site"}},
+        {"data": ONE_CLICK, "headers": {"Authorization": "Bearer wrong", "Cookie": "a=b", "X-Workspace": "other"}},
+    )
+    for body in bodies:
+        assert (await campaign.anyone.post(path, **body)).status_code == 200, body
+        assert await campaign.kinds() == ["unsubscribe"], body
+        await campaign.anyone.post(f"{path}/undo")
 
 
 async def test_taking_it_back_lifts_no_bounce_and_no_complaint(campaign: Campaign) -> None:
@@ -207,7 +247,8 @@ async def test_the_link_of_a_recipient_who_is_gone_is_answered_like_any_other(ca
 
 async def test_without_a_public_address_there_is_no_link_and_the_launch_says_so(campaign: Campaign) -> None:
     launched = await campaign.launch()
-    assert [each["code"] for each in launched["warnings"]] == ["campaign.no_unsubscribe_link"]  # type: ignore[attr-defined]
+    codes = [each["code"] for each in launched["warnings"]]  # type: ignore[attr-defined]
+    assert codes == ["campaign.no_unsubscribe_link", "campaign.domain_unchecked"]
     for url in ("http://127.0.0.1:8080", ""):
         for email in (await campaign.emails(url)).values():
             message = written(email)
@@ -219,7 +260,8 @@ async def test_without_a_public_address_there_is_no_link_and_the_launch_says_so(
 async def test_a_one_to_one_sequence_goes_without_the_line_and_the_launch_warns(campaign: Campaign) -> None:
     object.__setattr__(campaign.api.service.settings, "public_url", PUBLIC)
     launched = await campaign.launch(footer=False)
-    assert [each["code"] for each in launched["warnings"]] == ["campaign.no_footer"]  # type: ignore[attr-defined]
+    codes = [each["code"] for each in launched["warnings"]]  # type: ignore[attr-defined]
+    assert codes == ["campaign.no_footer", "campaign.domain_unchecked"]
     for email in (await campaign.emails()).values():
         assert email.content.text in ("Hello Ann", "Hello Bob")
         message = written(email)

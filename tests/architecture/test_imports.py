@@ -118,7 +118,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "dev.demo": {"campaigns", "dev.inbox", "model", "policy", "portals", "store", "system", "templates", "transports"},
     "dev.emulate": {"model", "system"},
-    "dev.inbox": {"actions", "compose", "model", "quality", "store", "system"},
+    "dev.inbox": {"actions", "compose", "model", "quality", "smtp", "store", "system"},
     "dev.simulate": {
         "charts",
         "dev.emulate",
@@ -151,7 +151,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "prospects": {"model"},
     "providers": {"model", "policy"},
     "quality": {"compose", "model"},
-    "receive": {"maintenance", "model", "returns", "store", "system"},
+    "receive": {"maintenance", "model", "returns", "smtp", "store", "system"},
     "returns": {"model", "policy"},
     "regions": {"model", "policy", "store", "system", "transports", "vault"},
     "setting_kinds": {"model", "regions", "vault"},

@@ -18,6 +18,7 @@ import pytest
 
 from fairpost import engine
 from fairpost.engine.handover import Handover
+from fairpost.engine.together import Together
 from fairpost.model.account import Limits
 from fairpost.model.ids import AccountId
 from fairpost.store.store import Store
@@ -27,7 +28,16 @@ from tests.chaos.driver import HASTEN, eventually, through, until
 from tests.chaos.processes import Engine
 from tests.chaos.recorder import Cut, Manners, Recorder
 from tests.chaos.verdicts import Aftermath
-from tests.chaos.victims import drive, ended, fork, notes_at, run_account, vault_at, work_through_trouble
+from tests.chaos.victims import (
+    drive,
+    drive_together,
+    ended,
+    fork,
+    notes_at,
+    run_account,
+    vault_at,
+    work_through_trouble,
+)
 from tests.simulation.world import draft
 
 EMAILS = 8
@@ -62,6 +72,7 @@ POINTS = {
     "after_lease": Death(nth=1),
     "after_claim": Death(nth=2),
     "after_load": Death(nth=2),
+    "after_group": Death(cut=1),
     "after_begin": Death(cut=1, limits=ONE_BY_ONE),
     "before_send": Death(cut=1),
     "before_dot": Death(cut=1),
@@ -89,21 +100,21 @@ async def store(url: str) -> AsyncIterator[Store]:
         yield store
 
 
-async def add_account(store: Store, recorder: Recorder, home: Path, limits: Limits) -> AccountId:
+async def add_account(store: Store, recorder: Recorder, home: Path, limits: Limits, name: str = ACCOUNT) -> AccountId:
     """With a password, because a server that refuses it is one of the cases."""
     recorder.ids = await store.public_ids()
     id_ = await store.next_account_id()
 
     async def write(sealed: str, keys: object) -> None:
-        transport = replace(through(recorder, ACCOUNT), user="u", secret=sealed)
-        await store.add_account(ACCOUNT, address="a@post.test", limits=limits, transport=transport, id_=id_)
+        transport = replace(through(recorder, name), user="u", secret=sealed)
+        await store.add_account(name, address="a@post.test", limits=limits, transport=transport, id_=id_)
 
     await write_sealed(store, vault_at(home), "secret", account_id=id_, write=write)
     return id_
 
 
-def emails() -> list[dict[str, Any]]:
-    return [draft(to=f"p{i}@x.test", on_doubt="hold", idempotency_key=f"k{i}") for i in range(EMAILS)]
+def emails(n: int = EMAILS) -> list[dict[str, Any]]:
+    return [draft(to=f"p{i}@x.test", on_doubt="hold", idempotency_key=f"k{i}") for i in range(n)]
 
 
 async def let_time_pass(store: Store) -> None:
@@ -139,6 +150,42 @@ async def test_a_worker_killed_here_repeats_nothing_and_leaves_no_more_than_this
         await run_account(store, account, transport_of(await store.account(account), vault_at(tmp_path)), successor)
         await store.fetch(HASTEN)
     await check(store, recorder, death)
+
+
+SHARED = (
+    "after_claim",
+    "after_load",
+    "before_send",
+    "before_dot",
+    "after_group",
+    "after_send",
+    "after_settle_and_begin",
+)
+
+
+@pytest.mark.parametrize("point", SHARED)
+async def test_a_process_of_several_accounts_killed_here_repeats_nothing(
+    url: str, store: Store, recorder: Recorder, tmp_path: Path, point: str
+) -> None:
+    """Each of them has at most one e-mail in progress, and incomplete sends are recognised."""
+    accounts = [await add_account(store, recorder, tmp_path, SMALL_BATCHES, f"{ACCOUNT}{n}") for n in range(3)]
+    sent = emails(8 * len(accounts))
+    await store.enqueue_many(sent)
+    nth = 2 if point in ("after_claim", "after_load") else 7
+    assert await ended(fork(drive_together, url, accounts, tmp_path, f"{point}:{nth}")) == -signal.SIGKILL
+    await let_time_pass(store)
+    successor, together = Handover(notes_at(tmp_path)), Together.over(store)
+    for _ in range(2):
+        for id_ in accounts:
+            transport = transport_of(await store.account(id_), vault_at(tmp_path))
+            await run_account(store, id_, transport, successor, together=together)
+        await store.fetch(HASTEN)
+    keys = {email["idempotency_key"] for email in sent}
+    after = await Aftermath.of(store, recorder, keys=keys, broken=len(accounts), frozen=Counter())
+    assert after.offences() == []
+    in_doubt = [id_ for id_, row in after.emails.items() if row["state"] == "in_doubt"]
+    assert all(after.arrived[id_] for id_ in in_doubt)  # the notes tell which sends were incomplete
+    assert len(in_doubt) <= len(accounts)
 
 
 @pytest.mark.slow

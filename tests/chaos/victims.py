@@ -23,6 +23,7 @@ from fairpost.engine import handover, lease, runner, send, settle
 from fairpost.engine.handover import NOWHERE, Handover, Note, folders
 from fairpost.engine.results import Idle, Rested
 from fairpost.engine.runner import Runner
+from fairpost.engine.together import Together
 from fairpost.engine.worker import AccountWorker
 from fairpost.maintenance.campaigns import CampaignWatch
 from fairpost.maintenance.progress import CourseWatch
@@ -112,6 +113,25 @@ def drive(url: str, account_id: AccountId, home: Path, point: str) -> None:
     asyncio.run(_drive(url, account_id, home))
 
 
+def drive_together(url: str, account_ids: Sequence[AccountId], home: Path, point: str) -> None:
+    """Accounts that share a process, its claims and its commits."""
+    arm(point)
+    asyncio.run(_drive_together(url, account_ids, home))
+
+
+async def _drive_together(url: str, account_ids: Sequence[AccountId], home: Path) -> None:
+    async with Store.open(url) as store:
+        notes = Handover.open(notes_at(home), database=await store.handover_key(), accounts_max=len(account_ids))
+        together = Together.over(store)
+        accounts = [await store.account(id_) for id_ in account_ids]
+        transports = [transport_of(account, vault_at(home)) for account in accounts]
+        runs = (
+            run_account(store, account.id, transport, notes, together=together)
+            for account, transport in zip(accounts, transports, strict=True)
+        )
+        await asyncio.gather(*runs)
+
+
 def work_through_trouble(url: str, account_id: AccountId, home: Path, point: str) -> None:
     """A complete worker, which waits when the database goes away."""
     arm(point)
@@ -186,9 +206,12 @@ async def run_account(
     transport: ClosableTransport,
     handover: Handover = NOWHERE,
     lease_s: float = SENDERS_LEASE_S,
+    together: Together | None = None,
 ) -> None:
     """Runs until there is nothing to do now."""
-    runner = await Runner.start(store, transport, account_id, owner="chaos", lease_s=lease_s, handover=handover)
+    runner = await Runner.start(
+        *(store, transport, account_id), owner="chaos", lease_s=lease_s, handover=handover, together=together
+    )
     assert runner is not None
     await runner.run_until_idle()
     await runner.stop()

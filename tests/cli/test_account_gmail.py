@@ -37,10 +37,10 @@ def google() -> Iterator[GmailEmulator]:
         ]
     )
     try:
-        asyncio.run_coroutine_threadsafe(emulator.start(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(emulator.start(), loop).result(120)
         yield emulator
     finally:
-        asyncio.run_coroutine_threadsafe(emulator.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(emulator.stop(), loop).result(120)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

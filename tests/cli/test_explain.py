@@ -261,6 +261,24 @@ def test_a_mail_is_explained_from_a_file_and_from_standard_input(tmp_path: Path)
     assert [line["kind"] for line in told(from_stdin)] == ["report"]
 
 
+def test_what_cannot_be_read_is_reported_and_the_rest_explained(tmp_path: Path) -> None:
+    for name in (b"a.eml", b"bad\xff.eml", b".hidden", b"below/z.eml"):
+        path = os.fsencode(tmp_path) + b"/" + name
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(report("5.1.1", "550 5.1.1 User unknown"))
+    (tmp_path / "gone.eml").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "pipe.eml")
+    result = CliRunner().invoke(app, ["explain", "--message", str(tmp_path), "--json"])
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(line["file"], line["kind"]) for line in lines] == [
+        (name, "report") for name in ("a.eml", "bad\\xff.eml", "below/z.eml")
+    ]
+    assert result.exit_code == 1
+    assert "gone.eml" in result.stderr
+
+
 def test_a_mail_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     results = [
         CliRunner().invoke(app, ["explain", "--message", str(tmp_path / "none.eml")]),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.cli.conftest import PROCESS_S_MAX, Cli, process_environment
 from tests.returns.mails import report
-from tests.returns.test_hostile import CPU_S_MAX, HOSTILE
+from tests.returns.test_hostile import CPU_S_MAX, hostile
 
 TO = "returns@here.example"
 DEAD = "550 5.1.1 User unknown"
@@ -30,7 +30,7 @@ finally:
 
 
 def test_explain_reads_a_folder_of_them(bare: Cli, tmp_path: Path) -> None:
-    for number, raw in enumerate(HOSTILE.values()):
+    for number, raw in enumerate(hostile().values()):
         (tmp_path / f"{number:02}.eml").write_bytes(raw)
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, "explain", "--message", str(tmp_path), "--json"],
@@ -39,9 +39,9 @@ def test_explain_reads_a_folder_of_them(bare: Cli, tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert done.stdout.count("\n") == len(HOSTILE)
+    assert done.stdout.count("\n") == len(hostile())
     cpu_s, memory_kb = done.stderr.split()[-2:]
-    assert float(cpu_s) < CPU_S_MAX * len(HOSTILE)
+    assert float(cpu_s) < CPU_S_MAX * len(hostile())
     assert int(memory_kb) < MEMORY_KB_MAX
 
 
@@ -52,7 +52,7 @@ def test_the_receiver_takes_them_and_then_the_next_mail(cli: Cli) -> None:
         assert server.stdout is not None
         ready = re.search(r":(\d+)$", server.stdout.readline().strip())
         assert ready
-        for name, raw in {**HOSTILE, "": report("5.1.1", DEAD)}.items():
+        for name, raw in {**hostile(), "": report("5.1.1", DEAD)}.items():
             with smtplib.SMTP("127.0.0.1", int(ready[1]), timeout=PROCESS_S_MAX) as client:
                 try:
                     client.sendmail("", [TO], raw)

@@ -38,7 +38,10 @@ def test_they_are_listed_and_shown(bare: Cli) -> None:
 
 
 def test_a_code_is_queued_as_urgent_and_expires(cli: Cli, db: Db) -> None:
-    cli.ok("portal", "send", "admin", "tfa", "--to", "ann@example.com", "--field", "code=482913")
+    to = ("--to", "ann@example.com", "--field", "code=482913", "--tag", "team=a", "--metadata", '{"visit": 7}')
+    cli.ok("portal", "send", "admin", "tfa", *to)
+    labels = db.execute("SELECT type, tags, metadata FROM fairpost.labels").fetchone()
+    assert labels == ("admin_tfa", {"team": "a"}, {"visit": 7})
     row = db.execute("SELECT class::text, expires_at - created_at, addresses FROM fairpost.queue").fetchone()
     assert row is not None
     assert (row[0], row[2]) == ("urgent", ["ann@example.com"])

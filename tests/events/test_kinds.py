@@ -12,8 +12,10 @@ from fairpost.model.ids import EmailId
 from fairpost.model.report import Reached, Reply, Report
 from fairpost.model.suppression import SuppressionKind
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched
-from fairpost.store import returned, suppressions
+from fairpost.store import campaigns, returned, suppressions, workspaces
 from fairpost.store.events import all_events, take_turn
+from fairpost.system import clock
+from tests.campaigns.world import MONDAY, WORKSPACE, World
 from tests.settle.test_leases import LATER, NOW, Bench
 from tests.simulation.world import MINUTE, connect, draft
 
@@ -181,6 +183,48 @@ async def test_what_comes_back_writes_an_event_once(bench: Bench, effect: str, k
     assert (await kinds_of(bench, id_))[2:] == ([kind] if kind else [])
     back = [event for event in await told(bench) if event.kind == f"email.{kind}"]
     assert [event.address for event in back] == (["p0@there.test"] if kind else [])
+
+
+async def test_a_throttled_sender_and_a_verified_domain_are_reported_once(bench: Bench) -> None:
+    for revision in range(2):  # the second changes nothing
+        await bench.store.value(
+            """SELECT fairpost.decide('w1', 'user', 'eve', $1, -1::smallint, NULL, $2::timestamptz, $2 + interval '4 hours', true, false, NULL, 55::smallint, 0.9,
+                   '[{"code": "sender.too_many_bounces", "params": {"bounced": 3, "total": 9}}]', $2, true, $2)""",
+            *(revision, NOW),
+        )
+    await workspaces.add_workspace(bench.store, "w1")
+    await workspaces.add_domain(bench.store, "w1", "w1.test")
+    for proven_by in (None, "dns", "dns", None):
+        await workspaces.domain_checked(bench.store, "w1", "w1.test", proven_by=proven_by)
+    assert [(event.kind, event.workspace, event.subject, event.reason) for event in await told(bench)] == [
+        ("sender.throttled", "w1", "eve", "sender.too_many_bounces"),
+        ("domain.verified", "w1", "w1.test", None),
+    ]
+
+
+async def test_a_campaign_reports_its_states_once(bench: Bench) -> None:
+    with clock.stopped_at(MONDAY) as manual:
+        world = World(bench.store, manual)
+        await world.add_accounts("carl")
+        await world.add_people(2)
+        for name in ("ends", "fails"):
+            await world.launch(await world.draft(name))
+        ends, fails = [await campaigns.campaign_named(bench.store, WORKSPACE, name) for name in ("ends", "fails")]
+        for _ in range(2):
+            await campaigns.pause(bench.store, ends, reason="a typo", by="me")
+        for _ in range(2):
+            await campaigns.resume(bench.store, ends, by="me")
+            await campaigns.fail_planning(bench.store, fails.id, "no room")
+        await world.run(days=1)
+    events = [event for event in await told(bench) if event.kind.startswith("campaign.")]
+    assert [(event.campaign, event.kind, event.reason) for event in events] == [
+        ("ends", "campaign.started", None),
+        ("fails", "campaign.started", None),
+        ("ends", "campaign.paused", "campaign.paused_by_hand"),
+        ("ends", "campaign.started", None),
+        ("fails", "campaign.failed", "campaign.planning_failed"),
+        ("ends", "campaign.completed", None),
+    ]
 
 
 async def test_an_account_reports_its_status(bench: Bench) -> None:

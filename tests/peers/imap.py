@@ -147,7 +147,7 @@ def why_no_overlay() -> str | None:
     if reason := why_no_room():
         return reason
     command = [*UNSHARE, "mount", "-t", "overlay", "overlay", "-o", "lowerdir=/tmp:/usr", "/usr"]
-    tried = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    tried = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     return f"this system allows no overlays: {tried.stderr.strip()}" if tried.returncode else None
 
 

@@ -182,6 +182,6 @@ def why_no_room() -> str | None:
     if os.geteuid() != 0:
         return "only root can give a mail server a /etc and /var of its own"
     tried = subprocess.run(
-        [*UNSHARE, "mount", "--bind", "/etc", "/etc"], capture_output=True, text=True, check=False, timeout=30
+        [*UNSHARE, "mount", "--bind", "/etc", "/etc"], capture_output=True, text=True, check=False, timeout=120
     )
     return f"this system allows no namespaces: {tried.stderr.strip()}" if tried.returncode else None

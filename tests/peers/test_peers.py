@@ -85,7 +85,7 @@ def assert_is_ours(server: Server) -> None:
 
 def pipelined(server: Server) -> list[int]:
     """Sends a session in three writes and reads the replies only then. Returns their codes."""
-    with socket.create_connection((server.host, server.port), timeout=20) as connection:
+    with socket.create_connection((server.host, server.port), timeout=60) as connection:
         replies = replies_on(connection)
         codes = [next(replies)]
         connection.sendall(b"EHLO client.test\r\n")

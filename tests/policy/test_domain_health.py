@@ -8,6 +8,7 @@ from fairpost.model.dkim import LOCKED_FOR, Algorithm, DkimKey
 from fairpost.model.transport import Tls
 from fairpost.policy.dkim_records import Published, published
 from fairpost.policy.domain_health import (
+    SHOWN_CHARS_MAX,
     STRANGER,
     DnsRecord,
     Grade,
@@ -152,6 +153,37 @@ def test_dkim_is_good_where_we_or_all_providers_sign() -> None:
     assert codes(Looked(hosts=(signs, HOST)), ())["dkim"] == "dkim_missing"
 
 
+def test_a_signature_that_few_receivers_verify_is_not_enough() -> None:
+    modern = replace(ACTIVE, id=2, selector="s2", algorithm=Algorithm.ED25519)
+    assert codes(GOOD, (modern,))["dkim"] == "dkim_without_rsa"
+    assert codes(GOOD, (modern, ACTIVE))["dkim"] == "dkim_good"
+
+
+def test_dmarc_fails_where_neither_dkim_nor_spf_passes() -> None:
+    records = {
+        "": "dmarc_fails",
+        "v=spf1 ip4:198.51.100.1 -all": "dmarc_fails",
+        "v=spf1 include:none.test -all": "dmarc_fails",
+        "v=spf1 ip4:192.0.2.7 include:none.test -all": "dmarc_good",
+        "v=spf1 ip4:192.0.2.7 -all": "dmarc_good",
+        "v=spf1 +all": "dmarc_good",
+    }
+    for record, code in records.items():
+        found = of_record(*([record] if record else []), domain="shop.example")
+        looked = replace(GOOD, spf=(found,))
+        assert codes(looked, ())["dmarc"] == codes(looked, seen=Published.MISSING)["dmarc"] == code, record
+        assert codes(looked)["dmarc"] == "dmarc_good", "a signature is enough"
+
+
+def test_text_from_the_dns_is_harmless_and_short() -> None:
+    for term in ("a:\x00.test", "include:\x1b[31m.test", "x=\u009b", "\u202e", "y" * 60_000):
+        looked = replace(GOOD, spf=(of_record(f"v=spf1 {term} -all", domain="shop.example"),))
+        (reason,) = [each.reason for each in judge("shop.example", looked, (), {}, now=NOW) if each.what == "spf"]
+        shown = str(reason.params["term"])
+        assert shown.isprintable()
+        assert len(shown) <= SHOWN_CHARS_MAX + 1
+
+
 def test_dkim_is_bad_while_an_engine_cannot_open_the_key() -> None:
     assert codes(GOOD, (replace(ACTIVE, locked_at=NOW),))["dkim"] == "key_locked"
     assert codes(GOOD, (replace(ACTIVE, locked_at=NOW - LOCKED_FOR),))["dkim"] == "dkim_good"
@@ -222,8 +254,14 @@ def test_a_key_is_published_when_its_record_is_there_as_people_paste_it() -> Non
         "v=DKIM1; k=ed25519; p=AAAA": Published.OTHER,
         "v=DKIM1; k=rsa; p=": Published.OTHER,
         "something else": Published.OTHER,
+        "v=DKIM1; h=sha1:sha256; s=email; p=AAAA": Published.THERE,
+        "v=DKIM1; h=sha1; p=AAAA": Published.OTHER,
+        "v=DKIM1; s=other; p=AAAA": Published.OTHER,
+        "v=DKIM1; p=AAAA; p=BBBB": Published.OTHER,
     }
     assert {text: published(KEY, [text]) for text in cases} == cases
+    assert published(KEY, ["p=AAAA", "v=spf1 -all"]) is Published.THERE
+    assert published(KEY, ["p=AAAA", "v=DKIM1; p=BBBB"]) is Published.OTHER, "receivers may use either"
     assert published(KEY, []) is Published.MISSING
     assert published(KEY, [], error="silent") is Published.UNKNOWN
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairpost.policy.domain_health import SHOWN_CHARS_MAX
 from fairpost.providers.domain_proof import (
     LIMIT_S,
-    SEEN_CHARS_MAX,
     SEEN_MAX,
     Found,
     Proof,
@@ -180,7 +180,7 @@ async def test_an_alias_of_the_owners_is_followed() -> None:
 
 async def test_text_from_strangers_is_shortened_and_harmless() -> None:
     long = await proof(texts(f'"\\027[31m\\010\\255{"x" * 240}" "{"y" * 200}"'))
-    assert [len(text) for text in long.seen] == [SEEN_CHARS_MAX + 1]
+    assert [len(text) for text in long.seen] == [SHOWN_CHARS_MAX + 1]
     assert long.words.isprintable()
     short = await proof(texts(*[f'"{each:02}"' for each in range(20)]))
     assert short.seen == ("00", "01", "02", "03", "04")

@@ -2,6 +2,7 @@
 
 import dns.message
 import dns.rcode
+import dns.reversename
 import dns.rrset
 
 from fairpost.policy.domain_health import Looked, SendingHost
@@ -124,3 +125,46 @@ async def test_public_addresses_of_own_servers_are_looked_up_both_ways() -> None
         "192.0.2.3": ("", False),
     }
     assert providers.names == ()
+
+
+async def test_an_address_given_as_a_server_is_compared_as_the_dns_writes_it() -> None:
+    reverse = dns.reversename.from_address("2001:db8::1").to_text(omit_final_dot=True)
+    records: Zone = {
+        ("shop.test", "TXT"): ['"v=spf1 ip6:2001:db8::1 -all"'],
+        (reverse, "PTR"): ["mail.shop.test."],
+        ("mail.shop.test", "AAAA"): ["2001:0DB8:0::1"],
+    }
+    async with nameserver(zone(records)) as server:
+        looked = await look_at("shop.test", [SendingHost(name="2001:DB8:0::1", is_own=True)], resolver=server.resolver)
+    assert looked.hosts[0].names[0].is_confirmed
+    assert looked.spf[0].addresses["2001:db8::1"].result is Result.PASS
+
+
+async def test_names_of_strangers_are_asked_for_as_they_are() -> None:
+    """A backslash in a record is a character, no escape."""
+    record = r'"v=spf1 a:x\\300.test a:x\\046.test exists:x\\.test -all"'
+    looked, server = await looked_at("shop.test", {("shop.test", "TXT"): [record]})
+    assert looked.spf[0].stranger.problem is Problem.VOIDS
+    assert r"x\\300.test. A" in server.asked
+
+
+async def test_many_records_and_endless_aliases_are_looked_through() -> None:
+    def reply(query: dns.message.Message) -> bytes:
+        answer = dns.message.make_response(query)
+        name, kind = query.question[0].name, query.question[0].rdtype.name
+        if name.to_text() == "shop.test." and kind == "TXT":
+            others = [f'"{n} {"x" * 200}"' for n in range(100)]
+            answer.answer.append(
+                dns.rrset.from_text(name, 300, "IN", "TXT", *others, '"v=spf1 include:loop.test -all"')
+            )
+        else:  # an alias that leads back to itself
+            answer.answer.append(dns.rrset.from_text(name, 300, "IN", "CNAME", f"x.{name}"))
+            answer.answer.append(dns.rrset.from_text(f"x.{name}", 300, "IN", "CNAME", str(name)))
+        return answer.to_wire()
+
+    async with nameserver(reply) as server:
+        looked = await look_at("shop.test", [SendingHost(name="mail.shop.test")], resolver=server.resolver)
+    assert len(looked.spf[0].stranger.records) == 1
+    assert looked.spf[0].stranger.result is Result.TEMPERROR
+    assert looked.dmarc_error
+    assert looked.mx_error

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import httpx2 as httpx
@@ -12,6 +12,7 @@ from fairpost.actions.domains import AddKey, CheckDomain, add_key, check
 from fairpost.engine.runner import Runner
 from fairpost.model.account import Limits
 from fairpost.model.auth import Person, Role
+from fairpost.model.dkim import Algorithm
 from fairpost.model.ids import AccountId, EmailId, PersonId
 from fairpost.model.prospect import ProspectLine
 from fairpost.model.transport import Security
@@ -21,6 +22,7 @@ from fairpost.store.prospects import import_prospects
 from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.transports.factory import transport_of
+from fairpost.transports.registry import write_transport
 from fairpost.transports.smtp.settings import SmtpSettings
 from tests.api.conftest import Api
 from tests.peers.certificates import Certificates
@@ -74,14 +76,23 @@ class Shop:
         await shop.sign("acme")
         return shop
 
-    async def sign(self, workspace: str) -> tuple[Finding, ...]:
-        """Publishes a key, and checks its record. Returns the other findings of the check."""
+    async def sign(self, workspace: str, algorithm: Algorithm = Algorithm.RSA) -> tuple[Finding, ...]:
+        """Publishes a key and checks its record: it replaces the previous one of its kind. Returns the other findings."""
         await workspaces.add_domain(self.api.store, workspace, DOMAIN)
-        asked = AddKey(workspace=workspace, domain=DOMAIN, vault=self.api.service.vault)
+        asked = AddKey(workspace=workspace, domain=DOMAIN, vault=self.api.service.vault, algorithm=algorithm)
         made = await add_key(ACTOR, asked, self.api.store)
         assert isinstance(made, Done)
         self.there.dns.put(made.value.key.record_name, "TXT", made.value.key.record_value)
         return await self.check(workspace)
+
+    async def return_to(self, domain: str) -> None:
+        """Gives the account a bounce address, whose domain allows the server."""
+        self.there.dns.put(domain, "TXT", f"v=spf1 ip4:{SENDING_IP} -all")
+        self.there.dns.put(domain, "MX", f"10 {HELO}.")
+        account = await self.api.store.account(self.account)
+        assert isinstance(account.transport, SmtpSettings)
+        transport = write_transport(replace(account.transport, bounce_domain=domain))
+        await self.api.store.change_account(account.name, {"transport": transport})
 
     async def check(self, workspace: str) -> tuple[Finding, ...]:
         asked = CheckDomain(workspace=workspace, domain=DOMAIN, resolver=self.there.dns.resolver)

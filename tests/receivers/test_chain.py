@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx2 as httpx
 import pytest
 
+from fairpost.model.dkim import Algorithm
 from fairpost.policy.domain_health import Grade
 from fairpost.store import suppressions
 from tests.peers.received import Received
@@ -22,6 +23,17 @@ def results(mail: Received) -> dict[str, str]:
     """Returns the receiver's findings: {"dkim": "pass", …}."""
     told = " ".join(mail.message.get_all("Authentication-Results", []))
     return dict(re.findall(r"\b(dkim|spf|dmarc)=(\w+)", told))
+
+
+def all_results(mail: Received) -> list[str]:
+    """With one for each signature, as the receiver's last look at it says."""
+    told = mail.message.get_all("Authentication-Results", [])
+    by_kind = {kind: next((each for each in told if f"{kind}=" in each), "") for kind in ("dkim", "dmarc", "spf")}
+    return [found for kind, each in by_kind.items() for found in re.findall(rf"\b{kind}=\w+", each)]
+
+
+def selectors(mail: Received) -> set[str]:
+    return set(re.findall(r"\bs=(\w+);", " ".join(mail.message.get_all("DKIM-Signature", []))))
 
 
 def symbols(mail: Received) -> dict[str, float]:
@@ -50,6 +62,32 @@ async def test_a_campaign_passes_every_check_and_is_unsubscribed_from_by_one_cli
     assert answer.status_code == 200
     kinds = {each: [k.kind for k in (await suppressions.known_of(shop.api.store, each))[0]] for each in PEOPLE}
     assert kinds == {"ann@example.com": [], "bob@example.com": ["unsubscribe"], "cleo@example.com": []}
+
+
+async def test_two_signatures_and_a_bounce_address_pass_and_so_does_mail_in_transit_while_the_key_is_rotated(
+    shop: Shop,
+) -> None:
+    await shop.sign("acme", Algorithm.ED25519)
+    await shop.return_to(f"b.{DOMAIN}")
+    await shop.launch("dora@example.com")
+    await shop.send_all()
+    mail = (await shop.arrived(["dora@example.com"]))["dora@example.com"]
+    assert all_results(mail) == ["dkim=pass", "dkim=pass", "dmarc=pass", "spf=pass"]
+    assert {name: score for name, score in symbols(mail).items() if score > 0} == {}
+    link, mailto = mail.message["List-Unsubscribe"].split(", ")
+    assert link.startswith(f"<{PUBLIC}/")
+    assert mailto == f"<mailto:{mail.message['Return-Path'].strip('<>')}?subject=unsubscribe>"
+
+    await shop.sign("acme")
+    with smtplib.SMTP(shop.there.host, shop.there.port) as smtp:
+        await asyncio.to_thread(smtp.sendmail, mail.sender, ["late@example.com"], mail.content.replace(b"\n", b"\r\n"))
+    await shop.enqueue("next@example.com", subject="The spring catalogue", text="Hello")
+    await shop.send_all()
+    later = await shop.arrived(["late@example.com", "next@example.com"])
+    assert all_results(later["late@example.com"])[:2] == all_results(later["next@example.com"])[:2] == ["dkim=pass"] * 2
+    old, new = (selectors(each) for each in (mail, later["next@example.com"]))
+    assert len(old & new) == 1, "Ed25519 stays"
+    assert len(old | new) == 3
 
 
 async def test_the_check_of_the_domain_foretells_it(shop: Shop) -> None:

@@ -115,6 +115,19 @@ NOTICES = {
         "Diagnostic-Code: smtp; 550 5.1.1 User\n unknown\n"
     ),
     "a sentence": "There was an error delivering your mail to <ann@people.example>.\n\nmx.people.example did not like our RCPT TO:\n550 5.1.1 User unknown\n",
+    "domino, without a telling subject": (
+        "------- Failure Reasons  --------\n\nUser not listed in public Name & Address Book\nann@people.example\n\n\n"
+        "------- Returned Message --------\n\nReceived: from relay.example\nTo: ann@people.example\n"
+    ),
+    "the reply above the address": (
+        "Your message could not be delivered because of\n\n550 5.1.1 User unknown\n\nThe following recipients were affected:\n   ann@people.example\n\n"
+        "Additional Information\nOriginal Sender: <ben@sender.example>\nSender-MTA: <192.0.2.1>\n"
+    ),
+    "the original in german": (
+        'Die folgende Adresse ist fehlgeschlagen:\n\n"ann@people.example":\nDomain existiert nicht. Bitte überprüfen Sie die Empfängeradresse.\n\n'
+        "--- Der Header der ursprünglichen Nachricht folgt. ---\n\nReceived: from relay.example\n"
+    ),
+    "russian": "Письмо не было доставлено.\n\nann@people.example\nПользователь не найден\n",
     "german": "Ihre Nachricht konnte nicht zugestellt werden.\n\nEmpfänger: ann@people.example\nGrund: 550 5.1.1 Benutzer unbekannt\n",
 }
 
@@ -122,11 +135,77 @@ NOTICES = {
 def test_reports_in_words_name_the_recipient_and_the_reply() -> None:
     wrong = []
     for name, text in NOTICES.items():
-        raw = mail(text, subject="failure notice", sender="MAILER-DAEMON@relay.example", answers=False)
+        subject = "*" if name in ("domino, without a telling subject", "russian") else "failure notice"
+        raw = mail(text, subject=subject, sender="MAILER-DAEMON@relay.example", answers=False)
         result = found(raw)
         told = [(each.address, each.class_, each.retry) for each in result.recipients]
         if result.kind is not Kind.REPORT or told != [("ann@people.example", "hard_bounce", False)]:
             wrong.append(f"{name}: {result.kind} {told}")
+    assert not wrong
+
+
+FROM_EXCHANGE = {
+    "Unzustellbar: Angebot": "Fehler bei der Nachrichtenzustellung an folgende Empfänger oder Gruppen:\n\n{}\nDie eingegebene E-Mail-Adresse konnte nicht gefunden werden.",
+    "Non remis : Offre": "Échec de la remise pour ces destinataires ou groupes :\n\n{}\nL'adresse de courrier que vous avez entrée est introuvable.",
+    "No se puede entregar: Oferta": "Error al entregar el mensaje a los siguientes destinatarios o grupos:\n\n{}\nLa dirección de correo electrónico que ha especificado no se encontró.",
+    "Non recapitabile: Offerta": "Impossibile recapitare il messaggio ai seguenti destinatari o gruppi:\n\n{}\nL'indirizzo di posta elettronica immesso non è stato trovato.",
+    "Não é possível entregar: Oferta": "Falha na entrega a estes destinatários ou grupos:\n\n{}\nO endereço de email digitado não pôde ser encontrado.",
+    "Onbestelbaar: Aanbod": "Het bezorgen van uw bericht aan de volgende geadresseerden of groepen is mislukt:\n\n{}\nHet ingevoerde e-mailadres kan niet worden gevonden.",
+    "Nie można dostarczyć: Oferta": "Dostarczenie wiadomości do następujących adresatów lub grup nie powiodło się:\n\n{}\nNie znaleziono wprowadzonego adresu e-mail.",
+    "Det gick inte att leverera: Test": "Leveransen misslyckades till följande mottagare eller grupper:\n\n{}\nDet gick inte att hitta e-postadressen du angav.",
+    "Teslim Edilemedi: test": "Bu alıcılara veya gruplara teslimat başarısız oldu:\n\n{}\nGirdiğiniz e-posta adresi bulunamadı.",
+    "Не удалось доставить: тест": "Сбой доставки следующим получателям или группам:\n\n{}\nУказанный вами адрес электронной почты не найден.",
+    "配信不能: テスト": "次の受信者またはグループへの配信に失敗しました:\n\n{}\n入力された電子メール アドレスが見つかりませんでした。",
+    "未送达: 测试": "传递到以下收件人或组时失败:\n\n{}\n找不到您输入的电子邮件地址。",
+    "系统退信": "抱歉，您的邮件被退回来了\n收件人{}不存在，邮件无法送达。",
+    "배달되지 않음: 테스트": "다음 받는 사람 {}에게 배달하지 못했습니다. 입력한 전자 메일 주소를 찾을 수 없습니다.",
+}
+
+
+def test_reports_in_many_languages_name_the_recipient_and_are_no_auto_replies() -> None:
+    wrong = []
+    for subject, text in FROM_EXCHANGE.items():
+        sender = "Microsoft Outlook <MicrosoftExchange329e71ec88ae4615bbc36ab6ce41109e@relay.example>"
+        raw = mail(
+            text.format("ann@people.example"),
+            subject=subject,
+            sender=sender,
+            headers={"Auto-Submitted": "auto-replied"},
+            answers=False,
+        )
+        result = found(raw)
+        told = [(each.address, each.class_, each.retry) for each in result.recipients]
+        if result.kind is not Kind.REPORT or told != [("ann@people.example", "hard_bounce", False)]:
+            wrong.append(f"{subject}: {result.kind} {told}")
+    assert not wrong
+
+
+def test_qmail_and_google_name_the_step_in_words_of_their_own() -> None:
+    steps = {
+        "192.0.2.1 does not like recipient.\nRemote host said: 550 User unknown": Step.RCPT,
+        "192.0.2.1 failed after I sent the message.\nRemote host said: 550 User unknown": Step.DOT,
+        "Connected to 192.0.2.1 but sender was rejected.\nRemote host said: 550 No": Step.MAIL,
+        "Connected to 192.0.2.1 but greeting failed.\nRemote host said: 554 No": Step.GREETING,
+        "The error that the other server returned was: 554 554 No (state 18).": Step.DOT,
+    }
+    assert {text: said_in(text).step for text in steps} == steps
+
+
+def test_internationalised_reports_name_addresses_in_every_script() -> None:
+    wrong = []
+    for written_, address in (
+        ("utf-8; иван@почта.example", "иван@почта.example"),
+        (r"utf-8; \x{438}\x{432}@people.example", "ив@people.example"),
+        (r"utf-8; \x{d800}\x{ffffff}a@people.example", "a@people.example"),
+        ("utf-8; 小明@例子.公司", "小明@例子.公司"),
+    ):
+        raw = report("5.1.1", "550 5.1.1 User unknown").decode()
+        raw = raw.replace("Original-Recipient: rfc822;ann@people.example\n", "")
+        raw = raw.replace("Final-Recipient: rfc822; ann@people.example", f"Final-Recipient: {written_}")
+        raw = raw.replace("message/delivery-status", "message/global-delivery-status")
+        told = [each.address for each in found(raw.encode()).recipients]
+        if told != [address]:
+            wrong.append(f"{written_}: {told}")
     assert not wrong
 
 
@@ -203,6 +282,36 @@ def test_replies_of_people_are_replies() -> None:
     assert not wrong
 
 
+def test_programs_are_known_by_what_only_they_write() -> None:
+    cases = {
+        "a null return path": ({"Return-Path": "<>"}, True, Kind.AUTO_REPLY),
+        "a rule of the mailbox": ({"X-MS-Exchange-Inbox-Rules-Loop": "ann@people.example"}, True, Kind.AUTO_REPLY),
+        "a person's mail, forwarded by a rule": (
+            {"X-MS-Exchange-Inbox-Rules-Loop": "info@sender.example"},
+            True,
+            Kind.REPLY,
+        ),
+        "generated, and to us": ({"Auto-Submitted": "auto-generated"}, False, Kind.AUTO_REPLY),
+        "generated, to many": (
+            {"Auto-Submitted": "auto-generated", "List-Id": "<news.example>"},
+            False,
+            Kind.OTHER,
+        ),
+        "by a person with a help desk": ({"X-Auto-Response-Suppress": "All"}, True, Kind.REPLY),
+        "in bulk, with nothing else": ({"Precedence": "bulk"}, True, Kind.REPLY),
+    }
+    wrong = []
+    for name, (headers, answers, kind) in cases.items():
+        result = found(mail("Danke.", subject="Hello", headers=headers, answers=answers))
+        if result.kind is not kind:
+            wrong.append(f"{name}: {result.kind}")
+    assert not wrong
+    notification = mail(
+        "x", sender="no-reply@shop.example", headers={"Auto-Submitted": "auto-generated"}, answers=False
+    )
+    assert found(notification.replace(b"Re: An offer", b"Your order")).kind is Kind.OTHER
+
+
 def test_requests_to_unsubscribe_are_no_mere_replies() -> None:
     wrong = []
     for text in REQUESTS:
@@ -213,7 +322,12 @@ def test_requests_to_unsubscribe_are_no_mere_replies() -> None:
 
 
 def test_the_header_of_our_own_mail_leads_to_an_unsubscribe_request() -> None:
-    assert found(mail("", subject="unsubscribe", answers=False)).kind is Kind.UNSUBSCRIBE
+    for subject, token in (("unsubscribe", ""), ("Unsubscribe em_x-1", "em_x-1")):
+        for text in ("", "Sent automatically by a mail program.", "word " * 500):
+            result = found(mail(text, subject=subject, answers=False))
+            assert (result.kind, result.token) == (Kind.UNSUBSCRIBE, token)
+    for subject in ("unsubscribe from what?", "Unsubscribed", "unsubscribe a b"):
+        assert found(mail("We like your news.", subject=subject, answers=False)).token == ""
 
 
 def test_other_mail_is_other_mail() -> None:
@@ -251,6 +365,6 @@ def test_encodings_are_taken_as_they_come() -> None:
         b"Content-Type: text/plain; charset=punycode\n\nann": "ann",
         b"Content-Transfer-Encoding: quoted-printable\n\n=C3=A4nn=": "änn",
         b"Content-Type: text/html\n\n<style>x</style><p>&auml;nn</p>": "änn",
-        b"Content-Transfer-Encoding: base64\n\n%%%": "",
+        b"Content-Transfer-Encoding: base64\n\nHello Ann": "Hello Ann",
     }
     assert [read_mail(b"From: a@b.example\n" + raw).text.strip() for raw in bodies] == list(bodies.values())

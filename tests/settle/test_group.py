@@ -336,7 +336,7 @@ async def test_an_email_that_expires_while_the_group_waits_is_not_begun(store: S
 
 
 async def waits_for_lock(conn: asyncpg.Connection) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not await conn.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110 - PostgreSQL cannot notify us
             await asyncio.sleep(0.01)
 

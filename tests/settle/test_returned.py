@@ -228,6 +228,17 @@ async def test_an_unsubscribe_request_stops_bulk_mail_alone(post: Post) -> None:
     assert [await post.store.value(stops, ANN, each) for each in ("bulk", "urgent")] == [[ANN], []]
 
 
+async def test_the_token_in_a_request_names_one_of_several_emails_and_cannot_be_forged(post: Post) -> None:
+    mailbox = Mailbox(account_id=post.account, address="anna@post.test")
+    id_, _ = await post.sent(), await post.sent()
+    token = (await post.store.public_ids()).return_token(id_)
+    for subject, email_id in ((f"unsubscribe {token[:-1]}", None), (f"Unsubscribe {token.upper()}", id_)):
+        raw = mail("Sent by a mail program.", subject=subject, sender="alias@elsewhere.example", answers=False)
+        (found,) = (await take_in(post.store, raw, now=NOW, mailbox=mailbox)).findings
+        assert found.email_id == email_id
+    assert await post.suppressed() == {f"w1 {ANN}": "unsubscribe"}
+
+
 async def test_the_accounts_own_mail_is_no_reply(post: Post) -> None:
     id_ = await post.sent("anna@post.test")
     raw = mail("Hello", sender="anna@post.test", headers={"References": await post.message_id(id_)})

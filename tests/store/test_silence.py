@@ -13,6 +13,7 @@ from fairpost.engine import worker as worker_module
 from fairpost.engine.worker import AccountWorker, Ending
 from fairpost.model.account import Lease, Limits
 from fairpost.model.errors import DatabaseUnavailable
+from fairpost.store import connections
 from fairpost.store.connections import connect
 from fairpost.store.store import Store
 from fairpost.store.trouble import is_trouble
@@ -78,6 +79,27 @@ async def test_a_statement_that_takes_too_long_is_also_ended_on_the_server(url: 
 
         await eventually(is_over, "the statement is ended")
         assert await hasty.value("SELECT 1") == 1
+
+
+async def test_a_statement_whose_client_is_gone_is_ended_on_the_server(
+    url: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when its process was killed: nothing asks the server to cancel it."""
+    monkeypatch.setattr(connections, "LOOK_MS", 50)
+    conn = await connect(url)
+
+    async def is_asleep() -> bool:
+        return bool(await store.value(ACTIVE) == 1)
+
+    async def is_over() -> bool:
+        return not await is_asleep()
+
+    sleeping = asyncio.create_task(conn.fetchval("SELECT pg_sleep(1000)"))
+    await eventually(is_asleep, "the statement is under way")
+    conn.terminate()
+    await asyncio.wait([sleeping])
+    assert sleeping.exception() is not None
+    await eventually(is_over, "the statement is ended")
 
 
 async def test_work_in_bulk_may_take_longer(url: str) -> None:

@@ -40,6 +40,7 @@ class Receiver:
     behave: Behaviour = field(default=lambda receiver, request: OK)
     seen: list[Request] = field(default_factory=list)
     drip_s: float | None = None
+    held: asyncio.Event | None = None  # nothing is answered before
     closes: bool = False
     tls: ssl.SSLContext | None = None
     connections: int = 0
@@ -109,6 +110,8 @@ class Receiver:
             self._arrived.notify_all()
         said = self.behave(self, request)
         try:
+            if self.held is not None:
+                await self.held.wait()
             if said is None:
                 await asyncio.Event().wait()
             elif said == b"":

@@ -2,14 +2,18 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from standardwebhooks import Webhook as Oracle
 
 from fairpost.actions import webhooks as actions
 from fairpost.actions.acting import Done
+from fairpost.maintenance import webhooks as watching
+from fairpost.model.account import Limits
 from fairpost.model.ids import EmailId
 from fairpost.model.webhook import WebhookState
+from fairpost.observe.webhooks import request_of
 from tests.webhooks.conftest import ACTOR, Hooks
 from tests.webhooks.receivers import OK, Receiver, Request, answer
 
@@ -46,6 +50,26 @@ async def test_it_gets_the_types_and_tags_that_it_asked_for_and_no_event_of_othe
         assert [each.event["type"] for each in one.seen] == ["email.bounced"]
         assert sorted(each.event["data"]["workspace"] for each in all_of_them.seen) == ["w1", "w1", "w1", "w1", "w2"]
         assert [each.event["data"]["tags"] for each in tagged.seen] == [{"order": "17"}]
+
+
+async def test_the_operators_endpoint_is_told_the_names_of_accounts_and_a_workspaces_only_its_own(hooks: Hooks) -> None:
+    async with Receiver() as theirs, Receiver() as ours:
+        hook, _ = await hooks.add(ours.url, None), await hooks.add(theirs.url)
+        account = await hooks.store.add_account("relay-7", address="x@relay.test", limits=Limits())
+        await hooks.store.value(
+            """INSERT INTO fairpost.outbox (at, kind, workspace, email_id, account_id, reason, params)
+               VALUES (now(), 'email.failed', 'w1', 1, $1, 'email.refused', '{"account": "relay-7", "server": "relay-7"}')""",
+            account,
+        )
+        await hooks.write(1)
+        await hooks.deliver(hooks.watch())
+        assert "relay-7" not in str([each.event for each in theirs.seen])
+        (failed,) = [each for each in ours.seen if each.event["type"] == "email.failed"]
+        assert failed.event["data"]["account"] == failed.event["data"]["params"]["server"] == "relay-7"
+        logged = [
+            await request_of(hooks.store, hook, each, await hooks.store.public_ids()) for each in await hooks.log(hook)
+        ]
+        assert failed.body.decode() in logged
 
 
 async def test_both_secrets_sign_until_the_overlap_ends(hooks: Hooks) -> None:
@@ -146,6 +170,41 @@ async def test_a_new_url_is_tried_at_once(hooks: Hooks) -> None:
         await hooks.deliver(watch)
         assert right.ids == wrong.ids
         assert (await hooks.now(hook)).state is WebhookState.ACTIVE
+
+
+async def test_what_changes_during_a_request_counts_after_it(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The endpoint is paused, is resumed, gets another URL or is removed while a request to it is not answered yet."""
+    monkeypatch.setattr(watching, "PAGE", 1)
+    async with Receiver() as receiver, Receiver() as other:
+        hook = await hooks.add(receiver.url)
+        watch, it = hooks.watch(), actions.NamedWebhook(id=hook.id, called="it")
+
+        async def during(status: int, change: Any, request: Any) -> int:
+            """How many requests there were."""
+            before, receiver.held = len(receiver.seen), asyncio.Event()
+            receiver.behave = lambda *_: answer(status)
+            await watch.step()
+            await receiver.until(before + 1)
+            assert isinstance(await change(ACTOR, request, hooks.store), Done)
+            receiver.held.set()
+            await watch.settle()
+            return len(receiver.seen) - before
+
+        await hooks.write(1, 2, 3)
+        assert await during(200, actions.pause, it) == 1
+        assert (await hooks.now(hook)).state is WebhookState.PAUSED
+        await hooks.store.value("UPDATE fairpost.webhooks SET paused_at = NULL, failures = 7, failing_since = now()")
+        assert await during(500, actions.resume, it) == 1
+        now = await hooks.now(hook)
+        assert (now.next_at, now.failures) == (None, 0), "not kept waiting for hours"
+        edit = actions.EditWebhook(id=hook.id, called="it", url=other.url, guard=hooks.guard)
+        assert await during(410, actions.edit, edit) == 1
+        await hooks.deliver(watch)
+        assert set(other.ids) | set(receiver.ids[:1]) == {each.id for each in [*other.seen, *receiver.seen]}
+        assert (await hooks.now(hook)).state is WebhookState.ACTIVE, "the other URL did not ask to be disabled"
+        await hooks.store.value("UPDATE fairpost.webhooks SET url = $1", receiver.url)
+        await hooks.write(4, 5)
+        assert await during(200, actions.remove, it) == 1
 
 
 async def test_after_a_day_it_is_disabled_with_a_notice_and_resumes_where_it_stopped(hooks: Hooks) -> None:

@@ -43,6 +43,11 @@ async def test_without_a_readable_secret_nothing_is_posted_until_there_is_a_new_
         await hooks.deliver(watch)
         now = await hooks.now(hook)
         assert (now.state, now.why and now.why.code, receiver.seen) == (WebhookState.DISABLED, "webhook.no_secret", [])
+        test = actions.TestWebhook(id=hook.id, called="it", guard=hooks.guard, vault=hooks.vault)
+        tested = await actions.test(ACTOR, test, hooks.store)
+        assert isinstance(tested, Done)
+        why = tested.value.answered.why
+        assert (why and why.code, receiver.seen) == ("webhook.no_secret", []), "nothing is posted unsigned"
         request = actions.RotateWebhook(id=hook.id, called="it", vault=hooks.vault)
         new = await actions.rotate(ACTOR, request, hooks.store)
         assert isinstance(new, Done)

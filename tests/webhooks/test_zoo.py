@@ -1,9 +1,13 @@
 """Receivers as met in practice. Their behaviour is logged with a code, and delays no other endpoint."""
 
 import asyncio
+import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
@@ -26,6 +30,21 @@ ZOO: dict[str, tuple[Receiver, str | None, int | None]] = {
         "webhook.broken",
         None,
     ),
+    "early hints": (Receiver(lambda *_: b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + OK), None, 200),
+    "answers twice": (Receiver(lambda *_: OK + answer(500)), None, 200),
+    "says more than its length": (Receiver(lambda *_: OK + b"HTTP?"), None, 200),
+    "switches protocols": (
+        Receiver(lambda *_: answer(101, "upgrade: x", "connection: upgrade")),
+        "webhook.broken",
+        None,
+    ),
+    "two lengths": (Receiver(lambda *_: answer(200, "content-length: 1")), "webhook.broken", None),
+    "less than its length": (
+        Receiver(lambda *_: b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok"),
+        "webhook.timeout",
+        None,
+    ),
+    "ten megabytes": (Receiver(lambda *_: answer(500, body="x" * 10_000_000)), "webhook.status", 500),
     "endless": (Receiver(lambda *_: ENDLESS), None, 200),
     "fails": (Receiver(lambda *_: answer(500, body="sorry")), "webhook.status", 500),
     "wants less": (Receiver(lambda *_: answer(429, "retry-after: 120")), "webhook.status", 429),
@@ -63,6 +82,39 @@ async def test_whatever_a_receiver_does_is_logged_and_the_others_get_theirs(hook
     finally:
         await asyncio.gather(*(receiver.stop() for receiver, *_ in ZOO.values()))
     assert hooks.said[0].code == "webhook.disabled"
+
+
+async def test_a_name_server_that_hangs_occupies_one_lookup_for_each_endpoint(
+    hooks: Hooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lookup cannot be cancelled: 20 endpoints with 16 requests each, several times, must not use up the threads."""
+    asked: Counter[str] = Counter()
+    released = Event()
+
+    def look_up(host: str, port: int, **options: Any) -> list[Any]:
+        asked[host] += 1
+        if host.startswith("hangs"):
+            released.wait(30)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    async with Receiver() as good:
+        for number in range(20):
+            await hooks.add(good.url, f"bad{number}")
+            await hooks.write(*range(16), workspace=f"bad{number}")
+        await hooks.add(good.url, "good")
+        await hooks.write(1, workspace="good")
+        sql = "UPDATE fairpost.webhooks SET url = format('http://%s.test:%s/', CASE workspace WHEN 'good' THEN 'good' ELSE 'hangs' || id END, $1::int)"
+        await hooks.store.value(sql, good.port)
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        try:
+            watch = hooks.watch()
+            await hooks.deliver(watch)
+            assert [each.path for each in good.seen] == ["/"]
+            await hooks.pass_time("3 hours")
+            await hooks.deliver(watch)
+            assert set(asked.values()) == {1}
+        finally:
+            released.set()
 
 
 async def test_a_wrong_certificate_is_refused_and_a_right_one_taken(hooks: Hooks, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from fairpost.model.ids import EmailId
 from fairpost.model.mailbox import HeaderFields
 from fairpost.model.prospect import Prospect
 from fairpost.model.reason import Reason, Value
+from fairpost.policy.companies import PUBLIC
 from fairpost.quality.findings import Level
 from fairpost.store import campaigns, header_fields, templates, workspace_settings, workspaces
 from fairpost.store.campaigns import Draft
@@ -189,7 +190,8 @@ async def launch(actor: Actor, request: Launch, store: Store) -> Launched:
         return Launched(campaign=after, already=None)  # an engine may start planning before we do
     await _record(actor, store, "launch", after, skip_incomplete=request.skip_incomplete)
     warnings = launching.warnings_of(after, public_url=request.public_url)
-    warnings += unhealthy + await _faulty(store, after, public_url=request.public_url)
+    warnings += unhealthy + await _unchecked(store, after)
+    warnings += await _faulty(store, after, public_url=request.public_url)
     return Launched(campaign=after, already=0, warnings=warnings)
 
 
@@ -224,6 +226,15 @@ async def _unhealthy(store: Store, campaign: Campaign) -> list[Reason]:
         Reason("campaign.domain_unhealthy", **about, domain=domain, what=", ".join(what).upper())
         for domain, what in bad
     ]
+
+
+async def _unchecked(store: Store, campaign: Campaign) -> list[Reason]:
+    """Returns warnings about From domains of the workspace's own accounts that were never checked."""
+    accounts = await store.accounts(serving=[campaign.route])
+    own = {a.address.rpartition("@")[2].lower() for a in accounts if a.workspace == campaign.workspace}
+    about = {"name": campaign.name, "workspace": campaign.workspace}
+    found = await workspaces.unchecked(store, campaign.workspace, own - PUBLIC)
+    return [Reason("campaign.domain_unchecked", **about, domain=domain) for domain in found]
 
 
 @action("campaign.schedule")

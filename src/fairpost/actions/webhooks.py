@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from fairpost.actions.acting import Actor, action
 from fairpost.model.errors import Refusal
 from fairpost.model.event import EventKind
+from fairpost.model.reason import Reason
 from fairpost.model.webhook import Answered, Due, Tried, Webhook, owner_of_secret
 from fairpost.smtp.guard import LOOK_UP_S_MAX, NetworkGuard, NotAllowed
 from fairpost.store import events, webhooks, workspaces
@@ -200,11 +201,13 @@ async def test(actor: Actor, request: TestWebhook, store: Store) -> WebhookTeste
     secrets = await webhooks.secrets_of(owner, hook.id, now=now)
     keys = [key_of(request.vault.open_secret(each.as_sealed)) for each in secrets]
     event = test_event(hook.workspace, now=now)
-    message_id, body = message_of(event, await owner.public_ids())
+    message_id, body = message_of(event, await owner.public_ids(), to_operator=hook.workspace is None)
     endpoint = Endpoint(hook.url, request.guard, is_operators=hook.workspace is None, tls=request.tls)
     timestamp = int(now.timestamp())
     try:
-        answered = await endpoint.post(message_id, timestamp, signature(keys, message_id, timestamp, body), body)
+        signed = signature(keys, message_id, timestamp, body)
+        unsigned = Answered(why=Reason("webhook.no_secret"))
+        answered = await endpoint.post(message_id, timestamp, signed, body) if signed else unsigned
     finally:
         endpoint.close()
     tried = Tried(due=Due(event=event), message_id=message_id, at=now, answered=answered)

@@ -1,8 +1,9 @@
-"""Parsers for IDs, times, durations and listen addresses on the command line."""
+"""Parsers for IDs, times, durations, labels and listen addresses on the command line."""
 
+import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,6 +32,23 @@ def email_state(text: str) -> State | SequenceWord:
     if text not in known:
         raise typer.BadParameter(f"{text!r} is not a state. Use one of: {', '.join(known)}")
     return known[text]
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise typer.BadParameter("must be a JSON object, for example '{\"order\": 7}'")
+    return found
+
+
+Tag = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="E-mail tag. Repeatable.")]
+Metadata = Annotated[
+    dict[str, Any] | None,
+    typer.Option(parser=_object, metavar="JSON", help="Your own data to store with the e-mail, as a JSON object."),
+]
 
 
 def tag_values(written: Sequence[str] | None) -> dict[str, str] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from fairpost.cli.acting import act_on, actor, value_of
-from fairpost.cli.arguments import email_id, email_state, moment, tag_values
+from fairpost.cli.arguments import Metadata, Tag, email_id, email_state, moment, tag_values
 from fairpost.cli.output import AsJson, error_line, iso, jsonable, note, plain, print_json, print_pairs, print_table
 from fairpost.cli.progress import progress
 from fairpost.cli.session import with_store
@@ -47,18 +47,6 @@ Before = Annotated[
     str | None, typer.Option(parser=email_id, metavar="ID", help="Only e-mails older than this ID, for the next page.")
 ]
 
-Tag = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="E-mail tag. Repeatable.")]
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise typer.BadParameter("must be a JSON object, for example '{\"order\": 7}'")
-    return found
-
 
 @app.command()
 def send(
@@ -91,10 +79,7 @@ def send(
     key: Annotated[str | None, typer.Option(help="Idempotency key. Each key is used for only one e-mail.")] = None,
     type_: Annotated[str | None, typer.Option("--type", help="E-mail type, for example hub_forgot_password.")] = None,
     tag: Tag = None,
-    metadata: Annotated[
-        dict[str, Any] | None,
-        typer.Option(parser=_object, metavar="JSON", help="Your own data to store with the e-mail, as a JSON object."),
-    ] = None,
+    metadata: Metadata = None,
     attach: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", exists=True, dir_okay=False, readable=True, help="File to attach. Repeatable."),

@@ -1,6 +1,7 @@
 """`fairpost explain --message`: explain a bounce, complaint or reply. Reads only the given files."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -46,13 +47,28 @@ def _mails(source: str) -> Iterator[tuple[str, Any]]:
     if source == "-":
         yield "-", lambda: sys.stdin.buffer.read(BYTES_MAX)
     elif path.is_dir():
-        for each in sorted(path.rglob("*")):
-            if each.is_file() and not each.name.startswith("."):
-                yield str(each.relative_to(path)), lambda each=each: beginning(each)
+        for each in _files(path):
+            yield _printable(str(each.relative_to(path))), lambda each=each: beginning(each)
     elif path.exists():
-        yield path.name, lambda: beginning(path)
+        yield _printable(path.name), lambda: beginning(path)
     else:
         raise typer.BadParameter(f"there is no file or directory {source}", param_hint="--message")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files, and the links and folders that cannot be read, so that they are reported. Hidden ones are left out."""
+    unreadable: list[OSError] = []
+    for root, folders, names in os.walk(folder, onerror=unreadable.append):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for path in (Path(root, name) for name in sorted(names) if not name.startswith(".")):
+            if path.is_file() or not path.exists():
+                yield path
+    yield from (Path(error.filename) for error in unreadable)
+
+
+def _printable(name: str) -> str:
+    """Return a file name whose bytes may not be text."""
+    return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def _jsonable(name: str, found: "Returned") -> dict[str, Any]:

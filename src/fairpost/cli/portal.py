@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairpost.cli.acting import act
+from fairpost.cli.arguments import Metadata, Tag, tag_values
 from fairpost.cli.files import STANDARD, read_text
 from fairpost.cli.names import Workspace, checked_workspace
 from fairpost.cli.output import AsJson, iso, plain, print_json, print_table
@@ -129,6 +130,8 @@ def send(
     to: Annotated[str, typer.Option(metavar="ADDRESS", help="Recipient's address.")],
     field: Fields = None,
     pool: Annotated[str, typer.Option(help="Pool whose accounts send the e-mail.")] = "default",
+    tag: Tag = None,
+    metadata: Metadata = None,
     workspace: Workspace = "",
 ) -> None:
     """Queue an e-mail with the fields you give.
@@ -138,9 +141,11 @@ def send(
     \b
     Example: fairpost portal send hub welcome --to ann@example.com --field sign_in_url=https://example.com
     """
-    portals, values = _portals(), _given(field)
+    portals, values, tags = _portals(), _given(field), tag_values(tag)
     email_id = with_store(
-        lambda store: _desk(store, portals).send(workspace, portal, mail_type, values, to=to, pool=pool)
+        lambda store: _desk(store, portals).send(
+            workspace, portal, mail_type, values, to=to, pool=pool, tags=tags, metadata=metadata
+        )
     )
     typer.echo(f"e-mail {email_id} is on its way to {to}")
     typer.echo(f"next: fairpost email show {email_id}")

@@ -9,9 +9,9 @@ ONE_CLICK = "List-Unsubscribe=One-Click"
 _NOT_IN_A_LABEL = re.compile(r"[^a-z0-9-]+")
 
 
-def bulk_headers(email: Outgoing, *, domain: str) -> bytes:
-    """Returns the headers, or nothing for other mail. `domain` is the sender's domain. The caller's own headers are
-    not replaced.
+def bulk_headers(email: Outgoing, *, domain: str, mailto: str | None = None) -> bytes:
+    """Returns the headers, or nothing for other mail. `domain` is the sender's domain. Mail to `mailto` unsubscribes. The
+    caller's own headers are not replaced.
     """
     bulk = email.bulk
     if bulk is None:
@@ -21,8 +21,11 @@ def bulk_headers(email: Outgoing, *, domain: str) -> bytes:
         "List-Id": f"<{campaign}.{workspace}.{domain}>",
         "Feedback-ID": f"{campaign}:{workspace}:campaign:fairpost",
     }
+    ways = [f"<{way}>" for way in (bulk.unsubscribe_url, mailto) if way is not None]
+    if ways:
+        headers["List-Unsubscribe"] = ", ".join(ways)
     if bulk.unsubscribe_url is not None:
-        headers |= {"List-Unsubscribe": f"<{bulk.unsubscribe_url}>", "List-Unsubscribe-Post": ONE_CLICK}
+        headers["List-Unsubscribe-Post"] = ONE_CLICK
     if not bulk.is_one_to_one:
         headers["Precedence"] = "bulk"
     given = {name.lower() for name in email.content.headers}

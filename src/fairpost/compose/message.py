@@ -67,11 +67,13 @@ def compose(
     extra: bytes = b"",
     keys: Sequence[SigningKey] = (),
     return_path: str | None = None,
+    mailto: str | None = None,
 ) -> Message:
     """Composes a message.
 
     `headers_are_envelope` is for a provider that takes the recipients from the headers. `extra` has its additional
-    header lines. `keys` sign the message. `return_path` receives reports instead of the sender.
+    header lines. `keys` sign the message. `return_path` receives reports instead of the sender,
+    and `mailto` requests to unsubscribe.
     """
     envelope_sender = plain_address(sender.address)
     recipients = tuple([plain_address(address) for address in email.envelope])
@@ -80,7 +82,7 @@ def compose(
     addressed = _from_header(sender) + prepared.reply_to + shown
     own = thread_headers(email) + extra if email.follows else extra
     if email.bulk is not None:
-        own = bulk_headers(email, domain=envelope_sender.rpartition("@")[2]) + own
+        own = bulk_headers(email, domain=envelope_sender.rpartition("@")[2], mailto=mailto) + own
     head = b"Date: %b\r\n%b%bMessage-ID: %b\r\n%b%b" % (
         *(date_of(date), addressed, prepared.subject, message_id.encode("ascii"), own, prepared.headers),
     )

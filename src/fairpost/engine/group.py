@@ -14,6 +14,7 @@ from fairpost.model.step import StepAnswer, StepRequest
 from fairpost.store.step_groups import is_ordinary, take_steps
 from fairpost.store.store import Store
 from fairpost.store.trouble import is_trouble
+from fairpost.system.failpoints import failpoint
 
 TakeSteps = Callable[[Sequence[StepRequest]], Awaitable[list[StepAnswer | None]]]
 Asked = tuple[StepRequest, "asyncio.Future[StepAnswer]"]
@@ -101,6 +102,7 @@ class StepGroup:
                 loop.call_soon(request.meanwhile)  # runs as soon as the commit is on its way
         try:
             answers = await self._together([request for request, _ in asked])
+            failpoint("after_group")
         except BaseException as error:
             if not isinstance(error, Exception) or is_trouble(error):
                 for _, answer in asked:

@@ -65,7 +65,8 @@ async def take_in(
     if mailbox is not None and found.sender.lower() == mailbox.address.lower():
         return TakenIn(kind=Kind.OTHER, findings=())
     public_ids = await store.public_ids()
-    tokens = [id_ for each in recipients if (id_ := email_of(each, public_ids)) is not None]
+    named = [public_ids.of_return_token(found.token), *(email_of(each, public_ids) for each in recipients)]
+    tokens = [id_ for id_ in named if id_ is not None]
     findings = [_told(each, reply_stops) for each in consequences(found)]
     if not findings:
         return TakenIn(kind=found.kind, findings=())

@@ -165,13 +165,9 @@ class WebhookWatch:
             booking = replace(booking, next_at=now + FULL_PAUSE)
         booking = replace(booking, done=(*booking.done, *dropped), kept_s=LEASE_S if goes_on else None)
         failpoint("before_booking")
-        is_kept = await self._book(hook, booking)
+        now_is = await self._book(hook, booking)
         failpoint("after_booking")
-        if not goes_on or not is_kept:
-            return None
-        return replace(
-            hook, cursor=cursor, failing_since=booking.failing_since, failures=booking.failures, next_at=booking.next_at
-        )
+        return now_is if goes_on and now_is is not None and now_is.paused_at is None else None
 
     async def _read(
         self, hook: Webhook
@@ -202,11 +198,11 @@ class WebhookWatch:
             self._log(Reason("webhook.skipped", webhook=await self._name(hook), url=hook.url, why=refusal.reason))
             return await events.events_after(self._store, None, most=most, workspace=hook.workspace, kinds=kinds)
 
-    async def _book(self, hook: Webhook, booking: Booking) -> bool:
-        is_booked = await webhooks.book(self._store, hook, as_dict(booking))
-        if is_booked and booking.is_disabled:
+    async def _book(self, hook: Webhook, booking: Booking) -> Webhook | None:
+        now_is = await webhooks.book(self._store, hook, as_dict(booking))
+        if now_is is not None and now_is.disabled_at is not None:
             self._log(Reason("webhook.disabled", webhook=await self._name(hook), url=hook.url, why=booking.why))
-        return is_booked
+        return now_is
 
     async def _public_ids(self) -> "PublicIds":
         if self._ids is None:

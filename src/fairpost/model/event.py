@@ -59,7 +59,7 @@ MEANING: Mapping[EventKind, str] = {
     EventKind.CAMPAIGN_COMPLETED: "All of the campaign's e-mails are finished.",
     EventKind.CAMPAIGN_FAILED: "The campaign cannot continue.",
     EventKind.SUPPRESSION_CREATED: "An address was added to the suppression list.",
-    EventKind.SENDER_THROTTLED: "A sender was throttled or held.",
+    EventKind.SENDER_THROTTLED: "A sender was throttled.",
     EventKind.DOMAIN_VERIFIED: "A sending domain was verified.",
 }
 

@@ -20,7 +20,7 @@ async def request_of(store: Store, webhook: Webhook, delivery: Delivery, ids: Pu
         if found is None:
             return None
         event = found
-    return message_of(event, ids)[1].decode()[:BODY_CHARS_MAX]
+    return message_of(event, ids, to_operator=webhook.workspace is None)[1].decode()[:BODY_CHARS_MAX]
 
 
 async def troubled(store: Store) -> list[Condition]:

@@ -1,6 +1,6 @@
 """Check whether the DNS record of a DKIM key is published, and if not, what is published instead."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from fairpost.model.dkim import DkimKey
@@ -18,13 +18,14 @@ def published(key: DkimKey, records: Sequence[str], *, error: str = "") -> Publi
         return Published.UNKNOWN
     if not records:
         return Published.MISSING
-    return Published.THERE if any(_fits(key, record) for record in records) else Published.OTHER
+    keys = [tags for record in records if "p" in (tags := read_tags(record))]  # receivers may use any of several
+    return Published.THERE if keys and all(_fits(key, tags) for tags in keys) else Published.OTHER
 
 
-def _fits(key: DkimKey, record: str) -> bool:
-    tags = read_tags(record)
+def _fits(key: DkimKey, tags: Mapping[str, str]) -> bool:
     is_dkim = tags.get("v", "DKIM1") == "DKIM1" and tags.get("k", "rsa") == key.algorithm
-    return is_dkim and tags.get("p") == key.public
+    is_for_mail = "sha256" in tags.get("h", "sha256").split(":") and {"*", "email"} & set(tags.get("s", "*").split(":"))
+    return is_dkim and bool(is_for_mail) and tags["p"] == key.public
 
 
 def read_tags(record: str) -> dict[str, str]:

@@ -11,12 +11,13 @@ from datetime import datetime
 from enum import StrEnum
 from ipaddress import ip_address, ip_network
 
-from fairpost.model.dkim import DkimKey, KeyState
+from fairpost.model.dkim import Algorithm, DkimKey, KeyState
 from fairpost.model.reason import Reason
 from fairpost.model.transport import Tls
 from fairpost.policy.dkim_records import Published, read_tags
 from fairpost.policy.spf import LOOKUPS_MAX, Evaluated, Problem, Result
 
+SHOWN_CHARS_MAX = 200
 STRANGER = "240.0.0.1"  # a reserved address that sends no mail: if SPF passes for it, it passes for every address
 
 
@@ -106,10 +107,12 @@ def judge(
     domain: str, looked: Looked, keys: Sequence[DkimKey], published: Mapping[str, Published], *, now: datetime
 ) -> list[Finding]:
     """Judge the domain. `keys` are its own and, if none of them signs, those of the parent domain that sign instead."""
+    spf = [_spf(each, domain, looked.hosts) for each in looked.spf]
+    dkim = _locked(domain, keys, now) or _dkim(domain, looked.hosts, keys, published)
     return [
-        *(_spf(each, domain, looked.hosts) for each in looked.spf),
-        _locked(domain, keys, now) or _dkim(domain, looked.hosts, keys, published),
-        _dmarc(domain, looked, keys),
+        *spf,
+        dkim,
+        _dmarc(domain, looked, keys if dkim.grade is not Grade.BAD else (), spf),
         _mx(domain, looked),
         *_ptr(domain, looked.hosts),
         *_tls(domain, looked.hosts),
@@ -162,9 +165,15 @@ def _broken(domain: str, evaluated: Evaluated) -> Reason:
         case Problem.LOOKUPS:
             return Reason("domain.spf_lookups", domain=domain, most=LOOKUPS_MAX)
         case Problem.VOIDS:
-            return Reason("domain.spf_voids", domain=domain, name=evaluated.detail)
+            return Reason("domain.spf_voids", domain=domain, name=shown(evaluated.detail))
         case _:
-            return Reason("domain.spf_broken", domain=domain, term=evaluated.detail)
+            return Reason("domain.spf_broken", domain=domain, term=shown(evaluated.detail))
+
+
+def shown(text: str) -> str:
+    """Return text from strangers on one line, safe for a terminal, a page or the database, and limited in length."""
+    safe = "".join(char if char.isprintable() else "?" for char in text[:SHOWN_CHARS_MAX])
+    return f"{safe}…" if len(text) > SHOWN_CHARS_MAX else safe
 
 
 def is_included(spf: Spf, host: SendingHost) -> bool:
@@ -242,6 +251,8 @@ def _dkim(
         record = DnsRecord(name=key.record_name, type="TXT", value=key.record_value)
         reason = Reason("domain.dkim_unpublished", domain=domain, selector=key.selector)
         return Finding(what="dkim", grade=Grade.BAD, reason=reason, record=record)
+    if active and all(key.algorithm is Algorithm.ED25519 for key in active):
+        return Finding(what="dkim", grade=Grade.BAD, reason=Reason("domain.dkim_without_rsa", domain=domain))
     if active and active[0].domain != domain:
         reason = Reason("domain.dkim_by_parent", domain=domain, parent=active[0].domain)
         return Finding(what="dkim", grade=Grade.GOOD, reason=reason)
@@ -260,7 +271,8 @@ def _dkim(
 _POLICIES = ("none", "quarantine", "reject")
 
 
-def _dmarc(domain: str, looked: Looked, keys: Sequence[DkimKey]) -> Finding:
+def _dmarc(domain: str, looked: Looked, keys: Sequence[DkimKey], spf: Sequence[Finding]) -> Finding:
+    """Judge the record, and whether mail passes it. `keys` are those whose signatures hold, `spf` the findings so far."""
     if looked.dmarc_error:
         return _unknown("dmarc", domain, looked.dmarc_error)
     record = DnsRecord(name=f"_dmarc.{domain}", type="TXT", value="v=DMARC1; p=none")
@@ -276,15 +288,28 @@ def _dmarc(domain: str, looked: Looked, keys: Sequence[DkimKey]) -> Finding:
             what="dmarc", grade=Grade.BAD, reason=Reason("domain.dmarc_broken", domain=domain), record=record
         )
     policy = policies[1] if looked.is_dmarc_inherited else policies[0]
-    return _alignment(domain, looked.hosts, keys, tags) or Finding(
+    unaligned = _unaligned(domain, looked.hosts, keys, tags, is_spf_failing=any(_is_failing(each) for each in spf))
+    return unaligned or Finding(
         what="dmarc", grade=Grade.GOOD, reason=Reason("domain.dmarc_good", domain=domain, policy=policy)
     )
 
 
-def _alignment(
-    domain: str, hosts: Sequence[SendingHost], keys: Sequence[DkimKey], tags: Mapping[str, str]
+def _is_failing(spf: Finding) -> bool:
+    is_bad = spf.grade is Grade.BAD and spf.reason.code != "domain.spf_allows_all"
+    return is_bad or spf.reason.code == "domain.spf_without_host"
+
+
+def _unaligned(
+    domain: str,
+    hosts: Sequence[SendingHost],
+    keys: Sequence[DkimKey],
+    tags: Mapping[str, str],
+    *,
+    is_spf_failing: bool,
 ) -> Finding | None:
-    """DMARC passes if the signing domain or the envelope sender matches From, exactly if the record says strict (s)."""
+    """DMARC passes if a signature or SPF passes, and the signing domain or the envelope sender matches From, exactly if
+    the record says strict (s).
+    """
     signing = next((key.domain for key in keys if key.state is KeyState.ACTIVE), "")
     by_provider = bool(hosts) and all(host.signs for host in hosts)  # the signing domain is not known here
     is_signed = by_provider or _is_aligned(domain, signing, is_strict=tags.get("adkim", "r").lower() == "s")
@@ -292,11 +317,15 @@ def _alignment(
     elsewhere = [
         host.envelope for host in hosts if not _is_aligned(domain, host.envelope or domain, is_strict=is_strict)
     ]
-    if is_signed or not (signing or elsewhere):
+    if is_signed:
         return None
     if elsewhere:
         reason = Reason("domain.dmarc_unaligned", domain=domain, envelope=elsewhere[0])
         return Finding(what="dmarc", grade=Grade.BAD, reason=reason)
+    if is_spf_failing:
+        return Finding(what="dmarc", grade=Grade.BAD, reason=Reason("domain.dmarc_fails", domain=domain))
+    if not signing:
+        return None
     reason = Reason("domain.dmarc_strict", domain=domain, signing=signing)
     return Finding(what="dmarc", grade=Grade.WARNING, reason=reason)
 

@@ -196,8 +196,10 @@ _CODE = r"([245])\.([0-7])\.(\d{1,3})(?!\.?\d)"
 _AT_START = re.compile(rf"(?:\d{{3}}[ -])?#?{_CODE}", re.ASCII)
 _SOMEWHERE = re.compile(rf"(?<![\w.-]){_CODE}", re.ASCII)
 _REPEATED = re.compile(rf"(?<![\w.-])(?:\d{{3}}[ -])?{_CODE} ?", re.ASCII)
+# Chinese, Japanese and Korean texts have no space between an address and the words around it.
+_AROUND = r"\s<>()\[\]:;,\"\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff00-\uffef"
 _NO_WORDS = re.compile(
-    r"""https?://\S+|(?<![^\s<>()\[\]:;,"])[^\s<>()\[\]:;,"@]*@[^\s<>()\[\]:;,"]*"""
+    rf"https?://\S+|(?<![^{_AROUND}])[^{_AROUND}@]*@[^{_AROUND}]*"
     r"|\bunknown (?:error|reason|problem|failure|issue|exception|command|option|cause)"
 )
 

@@ -10,20 +10,20 @@ RECIPIENT = (
     "user | mailbox | mail box | mbox | mail drop | mailaddress | account | address | recipient | addressee | alias | local part",
     "local-part | userid | inbox | rcpt | person at | customer | member | mailfolder",
     # French, German, Dutch
-    "utilisateur | destinataire | compte | adresse | boite | benutzer | empfanger | empfaenger | adressat | postfach",
+    "utilisateur | destinataire | compte | adres | boite | benutzer | empfanger | empfaenger | adressat | postfach",
     "konto | mailadresse | gebruiker | geadresseerde | ontvanger | postbus | mailadres",
     # Spanish, Portuguese, Italian, Romanian
-    "usuario | destinatario | destin. | casilla | cuenta | buzon | direccion | conta de | caixa | endereco | utente",
+    "usuario | destinatario | destin. | casilla | cuenta | buzon | direccion | direccion de correo electronico | conta de | caixa | endereco | utente",
     "casella | indirizzo | utilizator | destinatar",
     # Polish, Czech, Slovak, Hungarian, Turkish, Nordic
     "uzytkownik | odbiorca | adresat | skrzynk | konta | uzivatel | prijemce | schrank | felhasznalo | cimzett",
     "postafiok | kullanici | alici | hesap | posta kutusu | mottagare | anvandare | modtager | bruger | mottaker",
-    "brukeren | vastaanottaja | kayttaja",
+    "brukeren | vastaanottaja | kayttaja | e-postadress",
     # Russian, Ukrainian, Greek
-    "пользовател | адресат | получател | почтовый ящик | ящик | аккаунт | користувач | одержувач | скринька",
+    "пользовател | адресат | адрес эл | почтовый адрес | получател | почтовый ящик | ящик | аккаунт | користувач | одержувач | скринька",
     "παραληπτης | χρηστης",
     # Chinese, Japanese, Korean
-    "用户 | 用戶 | 收件人 | 收件者 | 账号 | 帐号 | 帳號 | 邮箱 | 信箱 | ユーザ | 宛先 | アドレス | 送信先 | 受信者 | ディレクトリ",
+    "用户 | 用戶 | 收件人 | 收件者 | 账号 | 帐号 | 帳號 | 邮件地址 | 郵件地址 | 邮箱 | 信箱 | ユーザ | 宛先 | アドレス | 送信先 | 受信者 | ディレクトリ",
     "メールボックス | 사용자 | 수신자 | 받는 사람 | 받는사람 | 계정 | 메일 주소 | 메일주소 | 메일함",
 )
 
@@ -42,6 +42,8 @@ NONEXISTENT = (
     "bulunamadi | bilinmiyor | mevcut degil | okand | ukendt | ukjent | finns inte | findes ikke | tuntematon | ei ole",
     "не существует | не найден | неизвест | нет такого | не зарегистрирован | не існує | не знайден | αγνωστος",
     "δεν υπαρχει",
+    "no se encontro | no se ha encontrado | no se pudo encontrar | non e stato trovato | nao pode ser encontrad | nao foi encontrad",
+    "niet worden gevonden | inte att hitta | inte hittas | hittades inte",
     "不存在 | 未开通 | 未找到 | 找不到 | 無此 | 无此 | 查无 | 查無 | 存在しません | 存在しない | 見つかりません | ありません",
     "登録されていません | 不明 | 존재하지 | 없는 | 없습니다 | 찾을 수 없",
 )
@@ -49,7 +51,7 @@ NONEXISTENT = (
 # Said right beside a recipient ("invalid user", "mailbox was deleted"): it will accept no mail again.
 CLOSED = (
     "invalid | not valid | not a valid | isn't valid",
-    "closed | expired | discontinued | terminated | deleted | removed | archived | retired | cancelled",
+    "closed | expired | discontinued | terminated | deleted | removed | retired | cancelled",
     "canceled | bad | wrong | incorrect | illegal | abandoned | decommissioned",
     "invalide | supprime | ferme | expire | geschlossen | geloscht | ungultig | opgeheven | ongeldig",
     "invalid | expirad | eliminad | excluid | encerrad",
@@ -61,7 +63,7 @@ CLOSED = (
 
 # The same of a recipient that exists but is switched off. Its owner or administrator can switch it on again.
 DISABLED = (
-    "disabled | deactivated | inactivated | inactive | not active | not activated | now disabled",
+    "disabled | deactivated | inactivated | archived | archivee | inactive | not active | not activated | now disabled",
     "desactive | deaktiviert | gesperrt wegen inaktivitat | inaktiv | gedeactiveerd | uitgeschakeld",
     "inactiv | desactivad | desativad | inativ | disattivat | disatttivat | bloccato per inutilizzo",
     "nieaktywn | zablokowane administracyjnie | neaktivni | отключен | неактивн | заблокирован за неактивн",

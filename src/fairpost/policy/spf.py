@@ -5,7 +5,7 @@ and returns the result. An error anywhere in a record ends the evaluation, howev
 """
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -231,6 +231,8 @@ _LABEL = re.compile(r"[!-~]{1,63}")
 _RESULTS = {"+": Result.PASS, "-": Result.FAIL, "~": Result.SOFTFAIL, "?": Result.NEUTRAL, "": Result.PASS}
 _MECHANISM = re.compile(r"(?P<sign>[-+~?]?)(?P<name>all|include|a|mx|ptr|ip4|ip6|exists)(?P<rest>[:/].*)?", re.I)
 _MODIFIER = re.compile(r"(?P<name>[a-z][\w.-]*)=(?P<value>.*)", re.I | re.ASCII)
+_VISIBLE = re.compile(r"[!-$&-~]*")
+_END = re.compile(r"(?:\.(?!\d+\.?$)[a-z\d](?:[a-z\d-]*[a-z\d])?\.?|%\{[^{}]*\}|%[%_-])\Z", re.I | re.ASCII)
 _PREFIXES = re.compile(r"(?:/(?P<v4>\d{1,2}))?(?://(?P<v6>\d{1,3}))?", re.ASCII)
 _MACRO = re.compile(
     r"%(?:\{(?P<letter>[slodiphv])(?P<keep>[1-9]\d{0,2})?(?P<reverse>r?)(?P<split>[-.+,/_=]*)\}|(?P<sign>[%_-]))",
@@ -255,14 +257,19 @@ def _parsed(record: str) -> _Record:
             continue
         if mechanism := _MECHANISM.fullmatch(text):
             terms.append(_term(mechanism))
-        elif (modifier := _MODIFIER.fullmatch(text)) and modifier["name"].lower() not in modifiers:
+        elif (modifier := _MODIFIER.fullmatch(text)) and _is_well_formed(modifier, modifiers):
             modifiers[modifier["name"].lower()] = modifier["value"]
-        elif modifier is None or modifier["name"].lower() in ("redirect", "exp"):
+        else:
             raise _Ended(Result.PERMERROR, Problem.SYNTAX, text)
     redirect = modifiers.get("redirect")
-    if redirect is not None and not _is_spec(redirect):
-        raise _Ended(Result.PERMERROR, Problem.SYNTAX, f"redirect={redirect}")
     return _Record(terms=terms, redirect=None if any(term.name == "all" for term in terms) else redirect)
+
+
+def _is_well_formed(modifier: re.Match[str], earlier: Mapping[str, str]) -> bool:
+    """Unknown modifiers have no effect and may repeat, but their values must be well-formed."""
+    if (name := modifier["name"].lower()) in ("redirect", "exp"):
+        return name not in earlier and _is_spec(modifier["value"])
+    return _is_text(modifier["value"])
 
 
 def _term(found: re.Match[str]) -> _Term:
@@ -289,8 +296,12 @@ def _term(found: re.Match[str]) -> _Term:
 
 
 def _is_spec(text: str) -> bool:
-    """Return whether the text is a name that may contain macros."""
-    return "%" not in _MACRO.sub("", text) and bool(_LABEL.match(text)) and text.isascii()
+    """Return whether the text is a name, which may contain macros. It ends with a macro or a top-level domain."""
+    return _is_text(text) and bool(_END.search(text))
+
+
+def _is_text(text: str) -> bool:
+    return bool(_VISIBLE.fullmatch(_MACRO.sub("", text)))
 
 
 def _is_network(text: str, *, version: int) -> bool:

@@ -129,12 +129,15 @@ class WorkspacePortals:
         *,
         to: str,
         pool: str = "default",
+        tags: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> int:
         """Queues one e-mail and returns its ID. Urgent e-mails go first; expired ones are not sent."""
         template = await self.template(workspace, portal, mail_type)
         said = template.render(values)
         email: dict[str, Any] = {"to": to, "subject": said.subject, "pool": pool, "workspace": workspace}
-        email |= {part: words for part, words in (("text", said.text), ("html", said.html)) if words is not None}
+        parts = {"text": said.text, "html": said.html, "tags": tags, "metadata": metadata}
+        email |= {name: part for name, part in parts.items() if part is not None}
         email |= template.envelope
         if template.expires_after is not None:
             email["expires_at"] = (await self._store.now() + template.expires_after).isoformat()

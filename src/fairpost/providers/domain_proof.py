@@ -10,13 +10,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from fairpost.model.errors import FairpostError
+from fairpost.policy.domain_health import shown
 
 if TYPE_CHECKING:
     from dns.asyncresolver import Resolver
 
 LIMIT_S = 5.0
 SEEN_MAX = 5
-SEEN_CHARS_MAX = 200
 DOMAIN_CHARS_MAX = 253 - len("_fairpost.")
 
 _LABEL = re.compile(r"[0-9a-z]([0-9a-z-]{0,61}[0-9a-z])?")
@@ -93,7 +93,7 @@ async def find_proof(domain: str, token: str, *, resolver: "Resolver | None" = N
         return replace(proof, found=Found.DNS_ERROR, error="no server gave a usable answer")
     if record.value.encode("ascii") in texts:
         return replace(proof, found=Found.PROVEN)
-    return replace(proof, seen=tuple(_printable(text.decode("utf-8", "replace")) for text in sorted(texts)[:SEEN_MAX]))
+    return replace(proof, seen=tuple(shown(text.decode("utf-8", "replace")) for text in sorted(texts)[:SEEN_MAX]))
 
 
 def provable_domain(domain: str) -> str:
@@ -123,7 +123,7 @@ def _ascii(domain: str) -> str:
 
 
 def _wrong(domain: str, what: str, example: str) -> WrongDomain:
-    return WrongDomain(f"{_printable(domain)!r} is {what}. Give your own domain, for example {example}")
+    return WrongDomain(f"{shown(domain)!r} is {what}. Give your own domain, for example {example}")
 
 
 async def _texts(name: str, resolver: "Resolver | None", limit_s: float) -> list[bytes]:
@@ -135,9 +135,3 @@ async def _texts(name: str, resolver: "Resolver | None", limit_s: float) -> list
         resolver = await asyncio.to_thread(dns.asyncresolver.Resolver)  # reads the system's configuration
     answer = await resolver.resolve(dns.name.from_text(name), "TXT", lifetime=limit_s)  # absolute: no search list
     return [b"".join(each.strings) for each in answer]
-
-
-def _printable(text: str) -> str:
-    """Returns the text on one line, safe for a terminal or a page, and limited in length."""
-    shown = "".join(char if char.isprintable() else "?" for char in text[:SEEN_CHARS_MAX])
-    return f"{shown}…" if len(text) > SEEN_CHARS_MAX else shown

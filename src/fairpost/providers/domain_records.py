@@ -7,6 +7,7 @@ policy/domain_health.py judges the result.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from fairpost.policy.domain_health import (
@@ -140,6 +141,6 @@ async def _confirmed_name(address: str, ask: Ask) -> NamedAddress:
 
 async def _addresses(name: str, ask: Ask) -> tuple[str, ...]:
     if is_address(name):
-        return (name,)
+        return (str(ip_address(name)),)  # as the DNS writes it
     found = await asyncio.gather(*[ask(name, kind) for kind in ("A", "AAAA")])
     return tuple(address for each in found for address in each.records)

@@ -29,9 +29,10 @@ async def look_up(name: str, kind: str, *, resolver: "Resolver | None" = None, l
         async with asyncio.timeout(limit_s):
             if resolver is None:
                 resolver = await asyncio.to_thread(dns.asyncresolver.Resolver)  # reads the system's configuration
-            answer = await resolver.resolve(
-                dns.name.from_text(name), kind, lifetime=limit_s
-            )  # absolute: no search list
+            absolute = dns.name.from_text(
+                name.replace("\\", "\\\\")
+            )  # no search list, and no escapes in names of strangers
+            answer = await resolver.resolve(absolute, kind, lifetime=limit_s)
     except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
         return Found()
     except (dns.exception.Timeout, TimeoutError):

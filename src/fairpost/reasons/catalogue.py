@@ -605,6 +605,10 @@ CATALOGUE: Mapping[str, Meaning] = {
         "The DKIM key {selector} for {domain} is waiting for its DNS record. Mail is not signed yet."
     ),
     "domain.dkim_missing": _state("Mail from {domain} is not signed with DKIM.", "fairpost domain add-key --help"),
+    "domain.dkim_without_rsa": _state(
+        "Mail from {domain} is signed only with Ed25519, which most receivers cannot verify. Add an RSA key.",
+        "fairpost domain add-key --help",
+    ),
     "domain.key_locked": Meaning(
         sentence="The DKIM key {selector} for {domain} cannot be decrypted by an engine, so mail from {domain} is not being sent.",
         brief="the DKIM key {selector} for {domain} cannot be decrypted",
@@ -618,6 +622,10 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "domain.dmarc_unaligned": _state(
         "Mail from {domain} is not aligned: its envelope sender is in {envelope}, and no DKIM signature matches {domain}. Receivers apply the DMARC policy to it.",
+        "fairpost domain add-key --help",
+    ),
+    "domain.dmarc_fails": _state(
+        "{domain} has a DMARC policy, but neither DKIM nor SPF passes for its mail. Receivers apply the policy to it.",
         "fairpost domain add-key --help",
     ),
     "domain.dmarc_strict": _state(
@@ -645,6 +653,10 @@ CATALOGUE: Mapping[str, Meaning] = {
         "{hosts} sends mail from {domain}, but could not be reached, so its TLS was not checked."
     ),
     "domain.dns_silent": _state("The DNS lookup for {domain} failed ({error}). Try again later."),
+    "campaign.domain_unchecked": _state(
+        "Campaign {name} sends from {domain}, whose DNS records were never checked.",
+        "fairpost domain add --workspace {workspace} {domain}",
+    ),
     "campaign.domain_unhealthy": _state(
         "Campaign {name} sends from {domain}, which failed its {what} check. Receivers may reject it.",
         "fairpost domain check --workspace {workspace} {domain}",

@@ -1,24 +1,21 @@
 """A server for the bounce address. It accepts reports on our e-mails over SMTP or LMTP, and relays nothing.
 
 A 250 after the dot guarantees that the message's content is committed. Otherwise the sender gets 451 and tries again.
-aiosmtpd implements the protocol; the connection classes override what it has no hook for.
 """
 
 import asyncio
-import logging
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from aiosmtpd.lmtp import LMTP
-from aiosmtpd.smtp import MISSING, SMTP, Envelope, Session
+from aiosmtpd.smtp import MISSING, Envelope, Session
 
 from fairpost.maintenance.returns import email_of, take_in
 from fairpost.model.campaign import ReplyStops
-from fairpost.model.errors import FairpostError
 from fairpost.model.reason import Log, Reason
 from fairpost.returns.mail import BYTES_MAX
+from fairpost.smtp.listening import Listening, Served
 from fairpost.store.store import Store
 from fairpost.system import clock
 
@@ -28,9 +25,6 @@ RECIPIENTS_MAX = 100
 CONNECTIONS_MAX = 100
 IDLE_S_MAX = 120
 TAKE_S_MAX = 30
-
-# The library logs client errors as warnings; without a handler, they would land on stderr.
-logging.getLogger("mail.log").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,93 +36,38 @@ class ReceiverOptions:
     also: frozenset[str] = frozenset()  # addresses, in lower case, accepted without a token
 
 
-class Receiver:
+class Receiver(Listening):
     """The server. It runs in the event loop that starts it."""
 
     def __init__(self, store: Store, options: ReceiverOptions, log: Log) -> None:
         self._options = options
         self._handler = _Handler(store, options, log)
-        self._listener: asyncio.Server | None = None
+        super().__init__(self._handler.connections, self._connection)
 
     async def start(self) -> None:
-        options = self._options
-        try:
-            self._listener = await asyncio.get_running_loop().create_server(
-                self._connection, options.host, options.port
-            )
-        except OSError as error:
-            raise FairpostError(
-                f"Cannot listen on {options.host} port {options.port}: {error.strerror or error}"
-            ) from error
-
-    @property
-    def port(self) -> int:
-        assert self._listener is not None, "not started"
-        port: int = self._listener.sockets[0].getsockname()[1]
-        return port
-
-    async def stop(self) -> None:
-        """Stops the server. Open transactions are left unanswered, so their senders try again."""
-        if self._listener is not None:
-            self._listener.close()
-            tasks = [connection.abort() for connection in self._handler.connections]
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await self.listen(self._options.host, self._options.port)
 
     def _connection(self) -> "_Connection":
         return (_LmtpConnection if self._options.is_lmtp else _Connection)(self._handler)
 
 
-class _Session(Session):
-    login_data: Any = None  # the library's attribute warns whenever the library itself sets it
-
-
-class _Connection(SMTP):
-    command_size_limit = COMMAND_BYTES_MAX
+class _Connection(Served):
+    command_size_limit = command_bytes_max = COMMAND_BYTES_MAX
 
     def __init__(self, handler: "_Handler") -> None:
-        self.command_size_limits = defaultdict(lambda: COMMAND_BYTES_MAX)  # the library's limits grow with every EHLO
         super().__init__(
             handler,
+            handler.connections,
             data_size_limit=MESSAGE_BYTES_MAX,
-            enable_SMTPUTF8=True,
-            hostname="localhost",  # otherwise it is looked up for every connection
             ident="Fairpost",
             timeout=IDLE_S_MAX,
             auth_exclude_mechanism=["LOGIN", "PLAIN"],
-            loop=asyncio.get_running_loop(),
         )
         self._handler = handler
-        self._greeted = False
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self._handler.connections.add(self)
-        self.conversation().add_done_callback(self._conversed)
-
-    def conversation(self) -> "asyncio.Task[None]":
-        assert self._handler_coroutine is not None
-        return self._handler_coroutine
-
-    def _conversed(self, task: "asyncio.Task[None]") -> None:
-        self._handler.connections.discard(self)
-        if not task.cancelled():
-            task.exception()  # retrieve the exception of a reset connection, which needs no report
-
-    def _create_session(self) -> Session:
-        return _Session(self.loop)
-
-    def abort(self) -> "asyncio.Task[None]":
-        if isinstance(self.transport, asyncio.WriteTransport):
-            self.transport.abort()
-        return self.conversation()
-
-    async def push(self, status: Any) -> None:
-        """Sends a reply. All replies pass through here, including the greeting."""
-        is_too_many = not self._greeted and len(self._handler.connections) > CONNECTIONS_MAX
-        self._greeted = True
-        await super().push("421 4.3.2 Too many connections" if is_too_many else status)
-        if is_too_many and self.transport is not None:
-            self.transport.close()
+    async def refusal(self) -> str | None:
+        is_too_many = len(self._handler.connections) > CONNECTIONS_MAX
+        return "421 4.3.2 Too many connections" if is_too_many else None
 
     def replies(self, status: str, recipients: int) -> str:
         return status
@@ -144,7 +83,7 @@ class _Handler:
     """The hooks that aiosmtpd calls, in one object for all connections. MISSING continues with the default."""
 
     def __init__(self, store: Store, options: ReceiverOptions, log: Log) -> None:
-        self.connections = set[_Connection]()
+        self.connections = set[Served]()
         self._store, self._options, self._log = store, options, log
 
     async def handle_RCPT(  # noqa: N802 - the library's name

@@ -9,7 +9,7 @@ AUTOMATIC_SUBJECTS = (
     r"auto(?:matic|mated|matisch\w*|matique|m[aá]tic[ao]|matica|matyczn\w*)?[ -]?(?:re(?:ply|sponse|sponder)|respon[ds]e|antwoord|antwort|r[eé]ponse|respuesta|resposta|risposta)\b",
     r"^auto ?:|(?:automatic|automated|automatisch\w*) (?:message|bericht|nachricht|mitteilung)|(?:message|mensaje|messaggio|mensagem|wiadomo[sś][cć]) auto(?:matique|m[aá]tic[ao]|matyczna)",
     r"(?:r[eé]ponse|respuesta|risposta|resposta) autom[aá]ti\w+|automatische(?:s|r)? (?:antwort|antwoord|abwesenheit\w*)|automatisch antwoord|odpowied[zź] automatyczna|automatyczna odpowied[zź]|autoodpowied[zź]",
-    r"out[ -]of[ -](?:the[ -])?office|\booo\b|away from (?:the |my )?(?:office|desk|mail)|on (?:vacation|leave|holiday)|vacation (?:reply|notice|message)",
+    r"out[ -]of[ -](?:the[ -])?office|\booo\b|away from (?:the |my )?(?:office|desk|mail)|on (?:vacation|leave|holiday)|vacation (?:reply|notice|message)|\(vacation\)",
     r"abwesenheit\w*|abwesend|nicht im (?:büro|buero|haus)|au[sß]+er haus|urlaub",
     r"absence du bureau|absent\w* du bureau|message d'absence|en cong[eé]s?|absence\b",
     r"fuera de (?:la )?oficina|ausente|ausencia|de vacaciones|fuori (?:ufficio|sede)|assente|assenza|in ferie",
@@ -19,7 +19,7 @@ AUTOMATIC_SUBJECTS = (
 
 # Texts of absence notices and other automatic replies.
 AUTOMATIC_TEXTS = (
-    r"(?:i am|i'm|i will be|i'll be|we are|currently|am) (?:\w+ ){0,4}(?:out of (?:the )?office|away from (?:the |my )?(?:office|desk|e-?mail)|on (?:\w+ ){0,2}(?:leave|vacation|holidays?)|travell?ing (?:and|with limited|until))|(?:limited|no) access to (?:my )?e-?mail|this is an auto(?:mated|matic) (?:reply|response|message)|(?:thank you for (?:your|contacting)|we have received) [^.]{0,80}(?:ticket|request) (?:has been|number|id)",
+    r"(?:i am|i'm|i will be|i'll be|we are|currently|am) (?:\w+ ){0,4}(?:out of (?:the )?office|away from (?:the |my )?(?:office|desk|e-?mail)|on (?:\w+ ){0,2}(?:leave|vacation|holidays?)|travell?ing (?:and|with limited|until))|(?:limited|no) access to (?:my )?e-?mail|(?:will not|won't) be (?:reading|checking) (?:my )?(?:e-?)?mail|this is an auto(?:mated|matic) (?:reply|response|message)|(?:thank you for (?:your|contacting)|we have received) [^.]{0,80}(?:ticket|request) (?:has been|number|id)",
     r"(?:bin|sind|befinde mich|werde) (?:\w+ ){0,6}(?:nicht im (?:büro|buero|haus)|abwesend|im urlaub|außer haus|nicht erreichbar|in elternzeit|in mutterschutz)|(?:ihre|deine) (?:e-?mail|nachricht) wird (?:\w+ ){0,3}nicht (?:\w+ ){0,2}(?:weitergeleitet|gelesen)|abwesenheitsnotiz|dies ist eine automatische",
     r"(?:je suis|je serai|nous sommes|actuellement) (?:\w+ ){0,4}(?:absente?s?|en cong[eé]s?|en vacances|hors du bureau|en d[eé]placement)|ceci est (?:un message|une r[eé]ponse) automatique|réponse automatique",
     r"(?:estoy|estar[eé]|me encuentro|estamos|me encontrar[eé]) (?:\w+ ){0,4}(?:fuera de (?:la )?oficina|de vacaciones|ausente|de baja|de viaje)|(?:este es un mensaje|respuesta) autom[aá]tic[ao]",

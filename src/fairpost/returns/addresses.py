@@ -2,10 +2,14 @@
 
 import re
 
+# Chinese, Japanese and Korean texts have no space around an address: 收件人ann@example.com不存在.
+_CJK = r"\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3"
+_MARKS = r"\s<>()\[\]{}:;,\"'@*|\\`=«»“”‘’\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
+_LABEL = rf"\w(?:(?!(?<=[A-Za-z0-9])[{_CJK}])[\w-]){{0,62}}"
 # Bounded on both sides of the @, so that no text makes the search slow.
 ADDRESS = re.compile(
-    r"(?<![^\s<>()\[\]{}:;,\"'=*|/\\`])"
-    r"([^\s<>()\[\]{}:;,\"'@*|\\`=]{1,128}@(?:\w[\w-]{0,62}\.){0,10}\w[\w-]{0,62})",
+    rf"(?:(?<![^{_MARKS}/])|(?<=[{_CJK}])(?=[\x21-\x7e]))"
+    rf"((?:(?![{_CJK}][\x21-\x3f\x41-\x7e])[^{_MARKS}]){{1,128}}@(?:{_LABEL}\.){{0,10}}{_LABEL})",
 )
 _BRACKETED = re.compile(r"<\s*(\"?[^<>\"]{0,128}\"?@[\w.-]{1,255}|[^\s<>@]{1,128}@[\w.-]{1,255})\s*>")
 

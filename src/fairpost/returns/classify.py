@@ -17,7 +17,15 @@ from fairpost.returns import people
 from fairpost.returns.complaints import OF_PEOPLE, read_complaint
 from fairpost.returns.delivery_status import Group, groups_in, groups_in_text
 from fairpost.returns.mail import MESSAGES, Headers, Mail, read_mail
-from fairpost.returns.notices import failed_in, is_from_daemon, parted, read_notice, sender_of, sounds_like_report
+from fairpost.returns.notices import (
+    Failed,
+    failed_in,
+    is_from_daemon,
+    parted,
+    read_notice,
+    sender_of,
+    sounds_like_report,
+)
 from fairpost.returns.notifications import read_notification
 from fairpost.returns.replies_in_text import Said, said_in, status_of, step_in
 
@@ -58,6 +66,7 @@ class Returned:
     returned: Headers | None = None  # headers of the message that a report or complaint returns
     message_ids: tuple[str, ...] = ()  # of the e-mails that it may be about, most likely first
     sender: str = ""
+    token: str = ""  # of the e-mail, in the subject of a request to unsubscribe
 
 
 MESSAGE_IDS_MAX = 20
@@ -74,7 +83,7 @@ _DELAYED = re.compile(
 )  # attempts continue
 
 _EXPIRED = re.compile(
-    r"retry time(?:out)? (?:exceeded|not reached)", re.IGNORECASE
+    r"retry time(?:out)? (?:exceeded|not reached)|have been failing for a long time", re.IGNORECASE
 )  # Exim: earlier errors were temporary
 
 
@@ -138,7 +147,7 @@ def _delivery_report(mail: Mail, now: datetime) -> Returned | None:
     if not groups and is_from_daemon(mail) and (inner := _inner_report(mail)):
         return _delivery_report(inner, now)
     notice = read_notice(mail)
-    if not groups and sounds_like_report(mail, notice.text):
+    if not groups and sounds_like_report(mail, notice):
         groups = groups_in_text(mail)
     if len(groups) == 1 and not groups[0].addresses and (failed := failed_in(mail, notice)):
         groups = [groups[0].of(failed[0].address)]
@@ -169,20 +178,39 @@ def _notice_of_daemon(mail: Mail, now: datetime) -> Returned | None:
 
 def _notice(mail: Mail, now: datetime) -> Returned | None:
     notice = read_notice(mail)
-    if not sounds_like_report(mail, notice.text):
+    if not sounds_like_report(mail, notice):
         return None
     subject = mail.headers.decoded("subject")
     action = "delayed" if _DELAYED.search(subject) or _DELAYED.search(notice.text[:2_000]) else "failed"
+    failed = failed_in(mail, notice)
+    above = _above(notice.text, failed)
     found = tuple(
-        _finding(failed.address, said_in(failed.text), action=action, more=(notice.text, subject))
-        for failed in failed_in(mail, notice)
+        _finding(
+            each.address,
+            above if above.reply.code and not said.reply.code else said,
+            action=action,
+            more=(notice.text, subject),
+        )
+        for each in failed
+        for said in (said_in(each.text),)
     )
     return Returned(kind=Kind.REPORT, recipients=found, returned=notice.returned)
 
 
+def _above(text: str, failed: list[Failed]) -> Said:
+    """Returns the reply above the addresses, where some programs give it."""
+    return said_in(text.partition(failed[0].text)[0] if failed and failed[0].text else "")
+
+
 def _auto_reply(mail: Mail, now: datetime) -> Returned | None:
-    if not people.is_automatic(mail):
-        return None
+    return _automatic(mail, now) if people.is_automatic(mail) else None
+
+
+def _answer_of_program(mail: Mail, now: datetime) -> Returned | None:
+    return _automatic(mail, now) if people.has_no_way_back(mail.headers) else None
+
+
+def _automatic(mail: Mail, now: datetime) -> Returned:
     back_on = people.away_until(mail, today=people.reference_day(mail, now))
     return Returned(
         kind=Kind.AUTO_REPLY,
@@ -191,12 +219,20 @@ def _auto_reply(mail: Mail, now: datetime) -> Returned | None:
     )
 
 
+def _request(mail: Mail, now: datetime) -> Returned | None:
+    token = people.token_of_request(mail)
+    return None if token is None else _unsubscribed(mail, token)
+
+
 def _unsubscribe(mail: Mail, now: datetime) -> Returned | None:
-    if not people.wants_out(mail):
-        return None
+    return _unsubscribed(mail) if people.wants_out(mail) else None
+
+
+def _unsubscribed(mail: Mail, token: str = "") -> Returned:
     return Returned(
         kind=Kind.UNSUBSCRIBE,
         recipients=_from(mail, "email.unsubscribed", "The recipient asked not to get any more mail.", suppress=True),
+        token=token,
     )
 
 
@@ -228,9 +264,11 @@ _READERS: tuple[Callable[[Mail, datetime], Returned | None], ...] = (
     _complaint,
     _delivery_report,
     _receipt,
+    _request,
     _notice_of_daemon,
     _auto_reply,
     _notice,
+    _answer_of_program,
     _unsubscribe,
     _reply,
 )

@@ -5,11 +5,12 @@ by their fields: they are separated by a blank line, or by a recipient field tha
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fairpost.returns.addresses import address_of
-from fairpost.returns.mail import Mail
+from fairpost.returns.mail import Mail, storable
 
 GROUPS_MAX = 100
 LINES_MAX = 5_000
@@ -20,6 +21,7 @@ _NAMES = (
     "|arrival-date|final-log-id|received-from-mta|dsn-gateway|x-[a-z0-9-]{1,40}"
 )
 _FIELD = re.compile(rf"[ \t*|]{{0,4}}({_NAMES})[ \t]*:[ \t]*(.*)", re.IGNORECASE)
+_ESCAPED = re.compile(r"\\x\{([0-9a-f]{1,6})\}", re.IGNORECASE)  # RFC 6533, section 3
 _NAMES_ADDRESS = frozenset({"final-recipient", "original-recipient"})
 
 
@@ -57,10 +59,15 @@ class Group:
 
 def _address(value: str) -> str:
     _, semicolon, rest = value.partition(";")
-    value = (rest if semicolon else value).strip().strip("<>").strip()
+    value = _ESCAPED.sub(_unescaped, rest if semicolon else value).strip().strip("<>").strip()
     if "@" in value and " " not in value:
         return value.strip(";\"'") if value.count("@") == 1 else value
     return address_of(value) or (value if re.fullmatch(r"[\w.+-]{1,64}", value) else "")
+
+
+def _unescaped(match: "re.Match[str]") -> str:
+    number = int(match[1], 16)
+    return storable(chr(number)) if number <= sys.maxunicode else ""
 
 
 def groups_in(mail: Mail) -> list[Group]:

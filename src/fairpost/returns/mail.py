@@ -174,9 +174,13 @@ def _parameter(parameters: str, name: str) -> str:
     return (match[1] or match[2] or "").rstrip() if match else ""
 
 
+# Some programs declare base64 and write plain text.
+_BASE64 = re.compile(rb"\s*[A-Za-z0-9+/]{2,}={0,2}[ \t]*(?:\n|\Z)")
+
+
 def _unwrapped(body: bytes, encoding: str) -> bytes:
     match encoding.strip().lower():
-        case "base64":
+        case "base64" if _BASE64.match(body):
             clean = re.sub(rb"[^A-Za-z0-9+/]", b"", body.partition(b"\n\n--")[0])
             return binascii.a2b_base64(clean[: len(clean) // 4 * 4] + _padded(clean[len(clean) // 4 * 4 :]))
         case "quoted-printable":

@@ -21,6 +21,8 @@ _PARTING = re.compile(
     r"|message headers? follow|(?:this|here|following|included|attached) is a copy|(?:a )?copy of (?:the|your) (?:original )?message"
     r"|message contents? follows?|(?:your|the) (?:original )?message (?:follows|headers?)|forwarded message|undelivered message follows"
     r"|the header of the original|original message"
+    r"|(?:der |die )?(?:header|kopfzeilen|text) der (?:urspr[uü]nglichen|original)|(?:die )?(?:urspr[uü]ngliche|original)[ -]?nachricht|message d'origine|message original|mensaje original|messaggio originale"
+    r"|mensagem original|oorspronkelijk(?:e)? bericht|oryginalna wiadomo[sś][cć]|исходное (?:сообщение|письмо)|原始邮件|原邮件|元のメッセージ"
     r").*$",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -31,24 +33,33 @@ _HEADER_LINE = re.compile(
 
 _DAEMONS = re.compile(
     r"mailer-?daemon|post_?-?master|mail[ ._-]?deliver\w*|mail[ ._-]?(?:sub)?system|mdaemon|mail[ ._-]?(?:administrator|admin)\b|delivery[ ._-]?(?:sub|status)"
-    r"|double-?bounce|mail[ ._-]?router|ndr administrator|system administrator|microsoft exchange|autoresponder-bounce|notification[ ._-]?system",
+    r"|double-?bounce|mail[ ._-]?router|ndr administrator|system administrator|microsoft ?exchange|mail server at|autoresponder-bounce|notification[ ._-]?system",
     re.IGNORECASE,
 )
+# In subjects and texts, by language.
+_UNDELIVERED = (
+    r"undeliver|bounce|return(?:ed|ing) (?:mail|message|to sender)|mail (?:delivery|rejected)"
+    r"|unzustellbar|(?:nicht|unmöglich) (?:zugestellt|zuzustellen|zustellbar)|kon niet worden (?:afgeleverd|bezorgd)|niet (?:worden )?(?:afgeleverd|bezorgd)|onbestelbaar"
+    r"|non (?:remis|distribu|délivré)|pas (?:pu )?(?:être|etre) (?:remis|distribu|livr|délivré)|échec (?:de la (?:remise|distribution)|d'envoi)"
+    r"|no (?:se )?(?:ha |puede |pudo )?(?:podido |pudo )?(?:ser )?entreg|imposible entregar|devuelto|não (?:pôde |foi |é possível )?(?:ser )?entreg|falha na entrega|devolvid"
+    r"|non (?:è|e) stato (?:possibile|recapitat)|non recapita|impossibile recapitare|mancat[oa] (?:recapito|consegna)"
+    r"|nie (?:może |mogła |została |można )?(?:zostać |być )?dostarczon|nie można dostarczyć|niedostarcz|nedoručen|nelze doručit|nedoručiteln|kézbesíthetetlen|sikertelen kézbesítés|nelivrabil|nu (?:poate|a putut) fi livrat"
+    r"|gick inte att leverera|kunde inte levereras|(?:kunne|kan) ikke leveres|ei voitu toimittaa|ei toimitettu|toimitus epäonnistui|teslim edileme|iletileme|недоставл|не удалось доставить|не (?:было |может быть )?доставлен|не вдалося доставити"
+    r"|αδύνατη η παράδοση|δυνατή η παράδοση|配信|配達|送信できま|送達|退信|退回|未送达|未傳遞|未传递|無法|无法|反送|배달되지|배달 (?:실패|불가)|전송 실패|전달되지|반송"
+)
 _SUBJECTS = re.compile(
-    r"undeliver|non[- ]?deliver|delivery (?:status|failure|failed|report|notif|error|problem|delay|incomplete|unsuccessful|has failed)|deliver(?:y|ed)? fail|not delivered"
-    r"|returned? (?:mail|to sender|e-?mail)|return(?:ed|ing) (?:mail|message)|failure (?:notice|delivery|notif)|fail(?:ed|ure) (?:mail|delivery|to deliver)|mail (?:could not|cannot|not) "
-    r"|mail (?:delivery|system|failure|status|error|returned)|could not be delivered|couldn'?t be delivered|message status|error sending|(?:delivery|mail|message|e-?mail) (?:error|failure|failed|delayed|rejected|bounced)"
-    r"|non remis|non distribu|echec|échec|unzustellbar|nicht zugestellt|zustellung|nicht zustellbar|no (?:se )?(?:pudo )?entreg|devuelto|não entreg|devolvid|mancato recapito|non recapitat"
-    r"|niet (?:worden )?(?:afgeleverd|bezorgd)|onbestelbaar|nie dostarczon|niedostarczon|недостав|не доставлен|undelivered|bounce|配信|配達|送信できません|送達|エラー|退信|無法|无法|反送",
+    rf"{_UNDELIVERED}|non[- ]?deliver|delivery (?:status|failure|failed|report|notif|error|problem|delay|incomplete|unsuccessful|has failed)|deliver(?:y|ed)? fail|not delivered"
+    r"|returned? (?:mail|to sender|e-?mail)|failure (?:notice|delivery|notif)|fail(?:ed|ure) (?:mail|delivery|to deliver)|mail (?:could not|cannot|not) "
+    r"|mail (?:system|failure|status|error|returned)|could not be delivered|couldn'?t be delivered|message status|error sending|(?:delivery|mail|message|e-?mail) (?:error|failure|failed|delayed|rejected|bounced)"
+    r"|échec|echec|zustellung|エラー|недостав",
     re.IGNORECASE,
 )
 _NOTICES = re.compile(
-    r"(?:could|can|was|were|has|have|had|is|are|did)(?:n'?t| ?not)(?: yet)?(?: be| been)? (?:delivered|deliver|sent|reach|be reached)|unable to (?:deliver|send)|undeliverable|not able to deliver"
+    rf"{_UNDELIVERED}|(?:could|can|was|were|has|have|had|is|are|did)(?:n'?t| ?not)(?: yet)?(?: be| been)? (?:delivered|deliver|sent|reach|be reached)|unable to (?:deliver|send)|not able to deliver"
     r"|(?:failed|failure|error|trouble|problem)s?\W{0,3}(?:in |while |when |to |occurred )*(?:deliver|sending|send)|deliver\w* (?:\w+ ){0,6}(?:failed|failure|error|unsuccessful|aborted|delayed|has been (?:delayed|suspended))"
-    r"|following (?:address|recipient|e-?mail|destination|user)\w*(?:\(e?s\))? |returned (?:to sender|message|mail)|permanent(?:ly)? (?:error|fail|fatal)|fatal errors|transcript of session"
-    r"|undelivered|bounced|mail (?:delivery|rejected|refused)|did not reach|recipients? (?:unknown|rejected|failed)|(?:user|mailbox|recipient|address) (?:unknown|full|not found|unavailable)|no such user|unknown (?:user|recipient)"
-    r"|unzustellbar|nicht zugestellt|pas (?:pu )?(?:être|etre) (?:remis|distribu|livr)|no (?:se )?(?:ha )?(?:podido|pudo) (?:ser )?entreg|não (?:pôde|foi) (?:ser )?entreg|non (?:è|e) stato (?:possibile|recapitat)"
-    r"|kon niet worden (?:afgeleverd|bezorgd)|nie (?:może|mogła|została) (?:zostać |być )?dostarczon|配信|配達|送信できま|送達|以下のメール|宛先|退信|无法|無法",
+    r"|following (?:address|recipient|e-?mail|destination|user)\w*(?:\(e?s\))? |permanent(?:ly)? (?:error|fail|fatal)|fatal errors|transcript of session"
+    r"|mail refused|did not reach|recipients? (?:unknown|rejected|failed)|(?:user|mailbox|recipient|address) (?:unknown|full|not found|unavailable)|no such user|unknown (?:user|recipient)"
+    r"|以下のメール|宛先",
     re.IGNORECASE,
 )
 # The text right before an address that a notice is about.
@@ -132,12 +143,16 @@ def is_from_daemon(mail: Mail) -> bool:
     return "x-failed-recipients" in headers or not headers["from"] or bool(_DAEMONS.search(sender))
 
 
-def sounds_like_report(mail: Mail, notice: str) -> bool:
-    """Returns whether this is about undelivered mail, judging by its sender, subject and text."""
+def sounds_like_report(mail: Mail, notice: Notice) -> bool:
+    """Returns whether this is about undelivered mail, judging by its sender, subject and text, and whether it returns
+    a message.
+    """
     headers = mail.headers
     if "x-failed-recipients" in headers or "delivery-status" in mail.parameters.lower():
         return True
-    titled, says = bool(_SUBJECTS.search(headers.decoded("subject"))), bool(_NOTICES.search(notice[:4_000]))
+    titled, says = bool(_SUBJECTS.search(headers.decoded("subject"))), bool(_NOTICES.search(notice.text[:4_000]))
+    if is_from_daemon(mail) and notice.returned is not None and not _is_answer(headers):
+        return True
     is_daemon = is_from_daemon(mail) or headers["return-path"].replace(" ", "") == "<>"
     return (is_daemon and (titled or says)) or (titled and says and not _is_answer(headers))
 

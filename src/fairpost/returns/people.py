@@ -4,8 +4,10 @@ import re
 from datetime import date, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from fairpost.model import return_path
 from fairpost.model.conversation import is_answer_subject
 from fairpost.returns import absence_words as words
+from fairpost.returns.addresses import address_of, same
 from fairpost.returns.mail import Headers, Mail
 from fairpost.returns.quotes import written
 
@@ -19,6 +21,9 @@ _UNSUBSCRIBE = re.compile("|".join(words.UNSUBSCRIBE), re.IGNORECASE | re.MULTIL
 _NOT_UNSUBSCRIBE = re.compile(words.NOT_UNSUBSCRIBE, re.IGNORECASE)
 _UNTIL, _BACK = re.compile(words.UNTIL, re.IGNORECASE), re.compile(words.BACK, re.IGNORECASE)
 
+_OF_PROGRAMS = re.compile(
+    r"(?:no|not|donot|do-not)[-_.]?reply|notif|alert|\broot@|cron\b|daemon|postmaster|report", re.IGNORECASE
+)
 _PROGRAMS = (
     "x-autoreply",
     "x-autorespond",
@@ -47,7 +52,7 @@ def is_automatic(mail: Mail) -> bool:
     titled = bool(_SUBJECT.search(headers.decoded("subject")))
     if submitted.startswith("auto-replied") or _is_marked(headers):
         return True
-    if submitted.startswith("auto-") and (titled or is_answer(headers)):
+    if submitted.startswith("auto-") and (titled or is_answer(headers) or not _is_for_many(headers)):
         return True
     beginning = own_text(mail)[:1_000]
     says = bool(_TEXT.search(beginning))
@@ -68,15 +73,39 @@ def _is_marked(headers: Headers) -> bool:
     return (
         bool(re.search(r"vacation|autorespond", vacation, re.IGNORECASE))
         or headers["preference"].strip().lower() == "auto_reply"
+        or ("@" in headers["x-ms-exchange-inbox-rules-loop"] and _is_own_rule(headers))
     )
+
+
+def _is_own_rule(headers: Headers) -> bool:
+    """Returns whether a rule of the sender's mailbox wrote this. Rules of other mailboxes forward what people wrote."""
+    return same(headers["x-ms-exchange-inbox-rules-loop"], address_of(headers["from"]))
+
+
+def has_no_way_back(headers: Headers) -> bool:
+    """Returns whether an answer was sent without a return path, as only programs do."""
+    return headers["return-path"].replace(" ", "") == "<>" and is_answer(headers) and not _is_list(headers)
 
 
 def _is_list(headers: Headers) -> bool:
     return "list-id" in headers or "list-unsubscribe" in headers
 
 
+def _is_for_many(headers: Headers) -> bool:
+    """Returns whether this is a program's own mail, such as a notification, and no answer for a person."""
+    return _is_list(headers) or bool(_OF_PROGRAMS.search(headers["from"]))
+
+
+def token_of_request(mail: Mail) -> str | None:
+    """Returns the token of a request that a mail program sent to the address in our header, whatever its text.
+
+    "" means that it has none, and None that it is no such request.
+    """
+    return None if is_answer(mail.headers) else return_path.token_of_request(mail.headers.decoded("subject"))
+
+
 def wants_out(mail: Mail) -> bool:
-    """Returns whether a person asks not to get any more mail, in a short text or with the subject given in our header."""
+    """Returns whether a person asks not to get any more mail, in a short text or in the subject of an empty mail."""
     text = own_text(mail)
     subject = re.sub(r"^(?:\s*\w{1,4}\s*:)+", "", mail.headers.decoded("subject")).strip()
     if not text and subject:

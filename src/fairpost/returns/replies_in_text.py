@@ -20,6 +20,12 @@ _STEPS: tuple[tuple[re.Pattern[str], Step], ...] = tuple(
     for pattern, step in (
         # Sendmail sends DATA without waiting for the replies to RCPT TO, so its transcript shows those below DATA.
         (r">>> ?data\b.{0,4000}?<<< ?5\d\d[^\n]{0,40}?(?:need rcpt|no valid recip|valid rcpt)", Step.RCPT),
+        # qmail names the step in words, Google (until 2016) by a number.
+        (r"does not like recipient", Step.RCPT),
+        (r"failed after i sent the message|\(state 1[78]\)", Step.DOT),
+        (r"but sender was rejected", Step.MAIL),
+        (r"but my name was rejected", Step.HELLO),
+        (r"but greeting failed", Step.GREETING),
         (
             r"end of data|end of message|text command|data[ _-]?(?:terminator|end)|after (?:the )?(?:final )?dot",
             Step.DOT,

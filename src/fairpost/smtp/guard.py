@@ -21,7 +21,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns a host's addresses as text. Raises OSError or ValueError if there are none."""
 
 
-_look_ups = ThreadPoolExecutor(16, thread_name_prefix="look-up")  # slow lookups only delay each other
+_look_ups = ThreadPoolExecutor(128, thread_name_prefix="look-up")  # slow lookups only delay each other
 
 
 async def look_up(host: str, port: int) -> list[str]:

@@ -31,6 +31,7 @@ PLANS_S_MAX = 60.0  # after which statements are planned again, because the tabl
 CONNECT_S_MAX = 15.0
 ANSWER_S_MAX = 30.0  # per statement
 BULK_S_MAX = 600.0  # per statement that reads or writes a lot: imports, months of history, searches for a person's data
+LOOK_MS = 5_000  # how often the server looks whether the client of a statement in progress is still there
 LEAVE_S_MAX = 3.0  # to tell the server that we have given up
 SILENCE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}  # s, s, probes, ms
 
@@ -128,12 +129,16 @@ def _probe(conn: "asyncpg.Connection") -> None:
 
 
 async def leads_through_pooler(conn: "asyncpg.Connection") -> bool:
-    """Return whether the connection leads through a pooler.
+    """Return whether the connection leads through a pooler. Otherwise, make the server notice if this process is gone.
 
     PostgreSQL reports its process ID when a connection starts; a pooler makes one up. The row count alone is the
-    answer, so nothing has to be prepared for this query.
+    answer, so nothing has to be prepared for this query. A server that does not look for its client finishes the
+    statement of a process that was killed, and holds its locks until then.
     """
-    rows: str = await conn.execute(f"SELECT WHERE pg_backend_pid() = {conn.get_server_pid()}")
+    look = f"set_config('client_connection_check_interval', '{LOOK_MS}', false)"
+    rows: str = await conn.execute(
+        f"SELECT CASE WHEN version() ~ 'linux|darwin|bsd' THEN {look} END WHERE pg_backend_pid() = {conn.get_server_pid()}"
+    )
     return rows == "SELECT 0"
 
 
@@ -177,7 +182,7 @@ class BulkStatements(Statements):
 
 def allow(conn: "asyncpg.Connection", answer_s_max: float | None) -> None:
     """Set the limit for each statement that follows. A connection owned by the caller keeps its own limits."""
-    if type(conn) in (LimitedConnection, PooledConnection):  # the driver's classes are all instances of one another
+    if issubclass(type(conn), LimitedConnection):  # the driver's classes are all instances of one another
         conn.allow(answer_s_max)
 
 
@@ -263,7 +268,7 @@ class Connections(Statements):
 
     async def _connected(self) -> LimitedConnection:
         conn = await connect(self._url, behind_pooler=self.behind_pooler, answer_s_max=self._answer_s_max)
-        self.behind_pooler = type(conn) is PooledConnection  # the driver's classes are all instances of one another
+        self.behind_pooler = issubclass(type(conn), PooledConnection)  # as in `allow`
         self._planned_s[conn] = clock.steady()
         return conn
 

@@ -189,10 +189,11 @@ async def pending_lanes(store: "Store", webhook: Webhook) -> dict[str, tuple[int
     return {row["lane"]: (row["n"], row["until"]) for row in await store.fetch(sql, webhook.id)}
 
 
-async def book(store: "Store", webhook: Webhook, booking: Mapping[str, object]) -> bool:
-    """End a turn in one commit. Return False, writing nothing, if another engine has the endpoint."""
-    sql = "SELECT fairpost.book_webhook($1, $2, $3::jsonb, $4)"
-    return bool(await store.value(sql, webhook.id, webhook.epoch, json.dumps(booking), clock.stated()))
+async def book(store: "Store", webhook: Webhook, booking: Mapping[str, object]) -> Webhook | None:
+    """End a turn in one commit. Return the endpoint as it is now, or None, writing nothing, if it was removed or another engine has it."""
+    sql = f"SELECT {_COLUMNS} FROM fairpost.book_webhook($1, $2, $3::jsonb, $4) w"  # noqa: S608
+    row = await store.row(sql, webhook.id, webhook.epoch, json.dumps(booking), clock.stated())
+    return None if row is None else _webhook(row)
 
 
 async def untold(store: "Store") -> list[Webhook]:

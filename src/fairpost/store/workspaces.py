@@ -329,6 +329,17 @@ async def bad_health(store: "Store", workspace: str, domains: Collection[str]) -
     return [(domain, what) for domain, what in sorted(found.items()) if what]
 
 
+async def unchecked(store: "Store", workspace: str, domains: Collection[str]) -> list[str]:
+    """Return those of the domains that were never checked, and neither was a parent of theirs."""
+    rows = await store.fetch(
+        """SELECT w.domain FROM unnest($2::text[]) w(domain) WHERE NOT EXISTS (
+               SELECT FROM fairpost.domain_health d WHERE d.workspace = $1 AND (w.domain = d.domain OR w.domain LIKE '%.' || d.domain))
+           ORDER BY w.domain""",
+        *(workspace, list(domains)),
+    )
+    return [row["domain"] for row in rows]
+
+
 async def take_unchecked(store: "Store", *, before: datetime, most: int) -> list[tuple[str, str]]:
     """Return domains whose health was last checked before this moment, with their workspaces, and mark them as checked."""
     rows = await store.fetch(

@@ -9,12 +9,12 @@ from fairpost.model.public_ids import PublicIds
 from fairpost.model.webhook import TEST
 
 
-def message_of(event: Event, ids: PublicIds) -> tuple[str, bytes]:
+def message_of(event: Event, ids: PublicIds, *, to_operator: bool) -> tuple[str, bytes]:
     """Return the ID, which is the same on every attempt and at every endpoint, and the body.
 
     The ID of a test event is derived from its time.
     """
-    told = as_told(event, ids)
+    told = as_told(event, ids, to_operator=to_operator)
     return told["id"], json.dumps(told, ensure_ascii=False, separators=(",", ":"), default=str).encode()
 
 

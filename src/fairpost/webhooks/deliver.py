@@ -44,6 +44,7 @@ class Turn:
 
 
 async def deliver(endpoint: Endpoint, keys: Sequence[bytes], due: Iterable[Due], ids: PublicIds) -> Turn:
+    """Post these events, signed with all of the keys."""
     return await _Delivering(endpoint, keys, due, ids).run()
 
 
@@ -87,7 +88,7 @@ class _Delivering:
     async def _post(self, due: Due) -> bool:
         self._begun += 1
         now = clock.now()
-        message_id, body = message_of(due.event, self.ids)
+        message_id, body = message_of(due.event, self.ids, to_operator=self.endpoint.is_operators)
         timestamp = int(now.timestamp())
         answered = await self.endpoint.post(
             message_id, timestamp, signature(self.keys, message_id, timestamp, body), body
@@ -100,8 +101,10 @@ class _Delivering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booking:
-    """The data that one commit writes after a turn."""
+    """The data that one commit writes after a turn. `url` and `failed_before` are those of the endpoint when it began."""
 
+    url: str
+    failed_before: int
     cursor: str
     is_end: bool
     tried: tuple[Tried, ...] = ()
@@ -135,7 +138,9 @@ def book(
     waiting = [*((each, now) for each in turn.untried), *behind]
     pending += [(each, lanes.get(each.lane, again)) for each, again in waiting]  # each behind the others of its lane
     failure = turn.last_failure
-    booking = Booking(cursor=cursor, is_end=is_end, tried=turn.tried, done=tuple(done), pending=tuple(pending))
+    booking = replace(
+        _of(hook), cursor=cursor, is_end=is_end, tried=turn.tried, done=tuple(done), pending=tuple(pending)
+    )
     if turn.is_gone:
         return replace(booking, is_disabled=True, failing_since=hook.failing_since or now, why=Reason("webhook.gone"))
     if turn.is_delivered:
@@ -158,13 +163,19 @@ def book(
 def unsignable(hook: Webhook, *, now: datetime) -> Booking:
     """Return what to write if there is no secret: nothing is posted without a signature."""
     why = Reason("webhook.no_secret")
-    return Booking(cursor=hook.cursor, is_end=False, is_disabled=True, failing_since=hook.failing_since or now, why=why)
+    return replace(_of(hook), is_disabled=True, failing_since=hook.failing_since or now, why=why)
+
+
+def _of(hook: Webhook) -> Booking:
+    return Booking(url=hook.url, failed_before=hook.failures, cursor=hook.cursor, is_end=False)
 
 
 def as_dict(booking: Booking) -> dict[str, object]:
     """Return the form that fairpost.book_webhook accepts."""
     why = booking.why
     return {
+        "url": booking.url,
+        "failed_before": booking.failed_before,
         "cursor": booking.cursor,
         "is_end": booking.is_end,
         "log": [logged(each) for each in booking.tried],

@@ -14,6 +14,7 @@ import httptools
 
 from fairpost.model.reason import Reason
 from fairpost.model.webhook import Answered
+from fairpost.policy.networks import Address
 from fairpost.policy.webhooks import judged
 from fairpost.smtp.guard import NetworkGuard, NotAllowed
 from fairpost.system import clock
@@ -58,7 +59,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
         self._kept = self._received = 0
-        self._has_length = False
+        self._has_length = self._is_complete = False
         self.retry_after: str | None = None
         self.status: int | None = None
 
@@ -105,8 +106,9 @@ class Connection(asyncio.Protocol):
         self._received += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self._end(Broken(f"not HTTP: {error}", is_untouched=False))
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            problem = "it switches protocols" if isinstance(error, httptools.HttpParserUpgrade) else error
+            self._end(Broken(f"not HTTP: {problem}", is_untouched=False))
             self.close()
             return
         if self._received > RESPONSE_BYTES_MAX and self._waiter is not None and not self._waiter.done():
@@ -129,7 +131,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._waiter.set_exception(error)
 
-    # ── called by the parser ──
+    # ── called by the parser, also for 103 Early Hints and the like before the response, and for what a server says after it ──
 
     def on_header(self, name: bytes, value: bytes) -> None:
         match name.lower():
@@ -140,33 +142,37 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status >= 200:
+        if status >= 200 and self.status is None:
             self.status = status
 
     def on_body(self, body: bytes) -> None:
-        if self._kept < 4 * ANSWER_CHARS_MAX:
+        if not self._is_complete and self._kept < 4 * ANSWER_CHARS_MAX:
             self._body.append(body[: 4 * ANSWER_CHARS_MAX - self._kept])
             self._kept += len(body)
 
     def on_message_complete(self) -> None:
-        if self.status is None:  # 100 Continue and the like
-            self._parser = httptools.HttpResponseParser(self)
+        if self.status is None:
             return
+        if self._is_complete:
+            self.close()
+            return
+        self._is_complete = True
         if not self._parser.should_keep_alive() and self._transport is not None:
             self._transport.close()
         self._end(None)
 
 
 class Endpoint:
-    """The connections to one URL. With `is_operators`, it may be in any network."""
+    """The connections to one URL. With `is_operators`, it may be in any network, and is told all account names."""
 
     def __init__(self, url: str, guard: NetworkGuard, *, is_operators: bool, tls: Tls = system_tls) -> None:
         self.url = url
         self._target: Target = target_of(url)
         self._guard = guard
-        self._is_operators = is_operators
+        self.is_operators = is_operators
         self._tls = tls
         self._free: list[Connection] = []
+        self._look_up: asyncio.Task[list[Address]] | None = None
         self._head = (
             f"POST {self._target.path} HTTP/1.1\r\nhost: {self._target.authority}\r\n"
             "content-type: application/json\r\nuser-agent: Fairpost\r\naccept: */*\r\n"
@@ -243,7 +249,7 @@ class Endpoint:
 
     async def _connected(self) -> Connection:
         target, loop = self._target, asyncio.get_running_loop()
-        found = await addresses(target, self._guard, is_operators=self._is_operators)
+        found = await self._found()
         tls = {"ssl": self._tls(), "server_hostname": target.host} if target.is_tls else {}
         for left, address in zip(range(len(found) - 1, -1, -1), found, strict=True):
             try:
@@ -261,12 +267,22 @@ class Endpoint:
                 return connection  # type: ignore[no-any-return]
         raise OSError("no address")
 
+    async def _found(self) -> list[Address]:
+        """Look up the host, once for all connections that need it now: a DNS server that hangs occupies a thread for each lookup, even after we gave up."""
+        if self._look_up is None or self._look_up.done():
+            looking = addresses(self._target, self._guard, is_operators=self.is_operators)
+            self._look_up = asyncio.create_task(looking)
+            self._look_up.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(self._look_up)
+
     @property
     def is_idle(self) -> bool:
         """Whether it should be closed because it has been idle for long: the server has closed it, or will."""
         return all(clock.steady() - each.idle_since_s >= IDLE_S_MAX or not each.is_open for each in self._free)
 
     def close(self) -> None:
+        if self._look_up is not None:
+            self._look_up.cancel()
         while self._free:
             self._free.pop().close()
 

@@ -221,7 +221,7 @@ async def test_a_server_that_does_not_exist_may_come_back() -> None:
 
 
 async def test_a_server_that_does_not_answer_in_time_may_do_so_later() -> None:
-    server = TokenServer(answer=lambda _: (server.freed.wait(10), granted(1))[1])
+    server = TokenServer(answer=lambda _: (server.freed.wait(120), granted(1))[1])
     with serving(server):
         source = service(server)
         source.fetch_s_max = 0.2

@@ -37,7 +37,7 @@ class Counting(KeptTokens):
     def fetch(self) -> AccessToken:
         self.fetched += 1
         n = self.fetched
-        self.gate.wait(10)
+        self.gate.wait(120)
         if self.error is not None:
             raise self.error
         return self.lasting(f"token-{n}", seconds=3600, since=self._now())

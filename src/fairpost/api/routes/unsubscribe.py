@@ -43,8 +43,8 @@ class Known:
     ) -> None:
         self.store = store
         self.look = look
+        self.mac = mac
         self.title = look.title or subscriber.workspace
-        self.path = f"{PATH}/{subscriber.region}/{subscriber.workspace}/{subscriber.recipient}/{mac}"
         self._request = unsubscribes.OfRecipient(workspace=subscriber.workspace, prospect_id=prospect_id)
         self._actor = Actor(who=f"recipient {subscriber.recipient}", workspace=subscriber.workspace)
 
@@ -70,12 +70,12 @@ async def known(region: Part, workspace: Part, recipient: Part, mac: Part, servi
 TheLink = Annotated[Known | None, Depends(known)]
 
 
-@router.get(LINK)
+@router.api_route(LINK, methods=["GET", "HEAD"])  # link checkers ask with HEAD
 async def ask(link: TheLink) -> Response:
     if link is None:
         return _not_ours()
     words = "Do you want to stop these e-mails?"
-    return _page(f"Unsubscribe from {link.title}", words, f"{link.path}/confirm", "Unsubscribe", look=link.look)
+    return _page(f"Unsubscribe from {link.title}", words, f"{link.mac}/confirm", "Unsubscribe", look=link.look)
 
 
 @router.post(LINK)
@@ -93,7 +93,7 @@ async def confirm(link: TheLink) -> Response:
         return _not_ours()
     await link.unsubscribe()
     words = f"You will get no more of these e-mails from {link.title}."
-    return _page("You are unsubscribed", words, f"{link.path}/undo", "Undo", is_quiet=True, look=link.look)
+    return _page("You are unsubscribed", words, "undo", "Undo", is_quiet=True, look=link.look)
 
 
 @router.post(f"{LINK}/undo")
@@ -104,7 +104,7 @@ async def undo(link: TheLink) -> Response:
     words = (
         f"You will get e-mails from {link.title} again. E-mails that were cancelled in the meantime will not be sent."
     )
-    return _page("You are subscribed again", words, f"{link.path}/confirm", "Unsubscribe", look=link.look)
+    return _page("You are subscribed again", words, "confirm", "Unsubscribe", look=link.look)
 
 
 def _not_ours() -> Response:
@@ -122,7 +122,9 @@ def _page(
     look: WorkspaceSettings = PLAIN,
     status_code: int = 200,
 ) -> Response:
-    """Returns a page that works without scripts and loads nothing but the workspace's logo."""
+    """Returns a page that works without scripts and loads nothing but the workspace's logo. `action` is relative to the
+    page, which a proxy may serve below another path.
+    """
     kind = ' class="quiet"' if is_quiet else ""
     form = (
         f'<form method="post" action="{escape(action)}"><button{kind}>{escape(button)}</button></form>'

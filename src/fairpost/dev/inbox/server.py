@@ -6,14 +6,12 @@ A 250 after the dot guarantees that the message is committed; otherwise the repl
 
 import asyncio
 import ipaddress
-import logging
 import ssl
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from aiosmtpd.smtp import MISSING, SMTP, Envelope, Session, syntax
+from aiosmtpd.smtp import MISSING, Envelope, Session, syntax
 
 from fairpost.dev.inbox.faults import (
     REPLY_CHARS_MAX,
@@ -33,6 +31,7 @@ from fairpost.dev.inbox.faults import (
 from fairpost.dev.inbox.mails import KEEP_BYTES, KEEP_MAILS, Arrived, Mail, add_mail, prune, prune_is_due
 from fairpost.model.errors import FairpostError
 from fairpost.quality.reading import storable
+from fairpost.smtp.listening import Listening, Served
 from fairpost.store.store import Store
 from fairpost.system import chance, clock
 
@@ -45,9 +44,6 @@ IDLE_S_MAX = 3_600  # longer than any delay that can be requested
 STORE_S_MAX = 60
 
 NOT_STORED = "451 4.3.0 Not stored, try again later"
-
-# The library logs client errors as warnings; without a handler, they would land on stderr.
-logging.getLogger("mail.log").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +64,7 @@ def _ignore(_: Any) -> None:
     pass
 
 
-class InboxServer:
+class InboxServer(Listening):
     """The server, which runs in the event loop that starts it.
 
     `on_mail` is called for each stored mail, `on_trouble` with the reason if one is not stored.
@@ -86,34 +82,15 @@ class InboxServer:
     ) -> None:
         self._options = options
         self._handler = _Handler(store, options, on_mail=on_mail, on_trouble=on_trouble, roll=roll, sleep=sleep)
-        self._listener: asyncio.Server | None = None
+        super().__init__(self._handler.connections, self._connection)
 
     async def start(self) -> None:
         options = self._options
         if not options.beyond_loopback and not is_loopback(options.host):
             raise FairpostError(f"{options.host} is not a local-only address. Use 127.0.0.1.")
-        try:
-            self._listener = await asyncio.get_running_loop().create_server(
-                self._connection, options.host, options.port, ssl=options.tls if options.implicit_tls else None
-            )
-        except OSError as error:
-            raise FairpostError(
-                f"Cannot listen on {options.host} port {options.port}: {error.strerror or error}. "
-                "Use a different port: fairpost inbox serve --port 1026"
-            ) from error
-
-    @property
-    def port(self) -> int:
-        assert self._listener is not None, "not started"
-        port: int = self._listener.sockets[0].getsockname()[1]
-        return port
-
-    async def stop(self) -> None:
-        """Stops the server. Open transactions are left unanswered, so their senders try again."""
-        if self._listener is not None:
-            self._listener.close()
-            tasks = [connection.abort() for connection in self._handler.connections]
-            await asyncio.gather(*tasks, return_exceptions=True)
+        tls = options.tls if options.implicit_tls else None
+        advice = "Use a different port: fairpost inbox serve --port 1026"
+        await self.listen(options.host, options.port, tls=tls, advice=advice)
 
     def _connection(self) -> "_Connection":
         starttls = None if self._options.implicit_tls else self._options.tls
@@ -127,65 +104,26 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class _Session(Session):
-    login_data: Any = None  # the library's attribute warns whenever the library itself sets it
-
-
-class _Connection(SMTP):
+class _Connection(Served):
     line_length_limit = LINE_BYTES_MAX
-    command_size_limit = COMMAND_BYTES_MAX
+    command_size_limit = command_bytes_max = COMMAND_BYTES_MAX
 
     def __init__(self, handler: "_Handler", *, tls_context: ssl.SSLContext | None, message_bytes_max: int) -> None:
-        # One per connection: the library shares one among all, and grows it with every EHLO.
-        self.command_size_limits = defaultdict(lambda: COMMAND_BYTES_MAX)
         super().__init__(
             handler,
+            handler.connections,
             data_size_limit=message_bytes_max,
-            enable_SMTPUTF8=True,
-            hostname="localhost",  # otherwise it is looked up for every connection
             ident="Fairpost inbox",
             tls_context=tls_context,
             timeout=IDLE_S_MAX,
             auth_require_tls=False,
             auth_callback=lambda *_: True,
-            loop=asyncio.get_running_loop(),
         )
         self._handler = handler
-        self._greeted = False
         self.messages = 0  # started
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)  # called twice with STARTTLS
-        if self not in self._handler.connections:
-            self._handler.connections.add(self)
-            self.conversation().add_done_callback(self._conversed)
-
-    def conversation(self) -> "asyncio.Task[None]":
-        assert self._handler_coroutine is not None
-        return self._handler_coroutine
-
-    def _conversed(self, task: "asyncio.Task[None]") -> None:
-        self._handler.connections.discard(self)
-        if not task.cancelled():
-            task.exception()  # a reset connection: retrieve it, nothing to report
-
-    def _create_session(self) -> Session:
-        return _Session(self.loop)
-
-    def abort(self) -> "asyncio.Task[None]":
-        """Ends the connection without a reply. The returned task is done when nothing more happens on it."""
-        if isinstance(self.transport, asyncio.WriteTransport):
-            self.transport.abort()
-        return self.conversation()
-
-    async def push(self, status: Any) -> None:
-        """Sends a reply. A 421 or a refusing greeting also ends the connection."""
-        refusal = None if self._greeted else await self._handler.greeting_fault(self)
-        is_last = refusal is not None or status[:3] in ("421", b"421")
-        self._greeted = True
-        await super().push(status if refusal is None else refusal)
-        if is_last and self.transport is not None:
-            self.transport.close()
+    async def refusal(self) -> str | None:
+        return await self._handler.greeting_fault(self)
 
     async def smtp_MAIL(self, arg: str | None) -> None:  # noqa: N802 - the library's name
         """Handles MAIL. AUTH= names the author of the message (RFC 4954, 5): it must be parsed, and may be ignored."""
@@ -216,7 +154,7 @@ class _Handler:
         roll: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
-        self.connections = set[_Connection]()
+        self.connections = set[Served]()
         self._store = store
         self._options = options
         self._on_mail = on_mail

@@ -45,7 +45,8 @@ class Gmail(TransportKind[GmailSettings]):
         from fairpost.transports.gmail.client import client_of
         from fairpost.transports.gmail.send import GmailTransport
 
-        return GmailTransport(client_of(settings, secret, name=account.name, address=account.address))
+        client = client_of(settings, secret, name=account.name, address=account.address)
+        return GmailTransport(client, is_read=settings.read)
 
     async def verify(
         self,

@@ -19,6 +19,7 @@ from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
 from fairpost.model.message import Message
 from fairpost.model.report import Channel, Reached, Reply, Report, Step
+from fairpost.model.return_path import unsubscribe_mailto
 from fairpost.system import clock
 from fairpost.transports.composing import PreparedContents, sender_of
 from fairpost.transports.gmail.answers import Draft, Failure, Mail, NoAnswer, NoToken, Refusal, Withheld
@@ -48,8 +49,15 @@ OPTIONS = {
 class GmailTransport:
     """Sends for one account, one e-mail at a time."""
 
-    def __init__(self, client: GmailClient, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        client: GmailClient,
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        is_read: bool = False,
+    ) -> None:
         self._client = client
+        self._is_read = is_read
         self._pause = pause
         self._evidence = DraftEvidence(client, pause=pause)
         self._prepared = PreparedContents()
@@ -112,6 +120,7 @@ class GmailTransport:
         await self._client.close()
 
     def _composed(self, account: Account, email: Outgoing) -> Message | Report:
+        mailbox = account.address if self._is_read else None
         try:
             message = compose(
                 email,
@@ -120,6 +129,7 @@ class GmailTransport:
                 date=clock.now(),
                 headers_are_envelope=True,  # Gmail sends to the addresses in To, Cc and Bcc, and removes the Bcc header
                 extra=f"{MARK}: {email.name_in_headers}\r\n".encode("ascii"),
+                mailto=unsubscribe_mailto(email.return_token, bounce_domain=None, mailbox=mailbox),
             )
         except Uncomposable as error:
             return _unsendable(400, f"invalidArgument: {error}")

@@ -50,7 +50,8 @@ class Smtp(TransportKind[SmtpSettings]):
         from fairpost.transports.smtp.send import SmtpTransport
 
         login = login_of(settings, secret, account=account.name)
-        return SmtpTransport(server_of(settings, guard=guard), login, bounce_domain=settings.bounce_domain)
+        server = server_of(settings, guard=guard)
+        return SmtpTransport(server, login, bounce_domain=settings.bounce_domain, is_read=settings.read)
 
     def announced(self, settings: SmtpSettings, host: str | None) -> SmtpSettings:
         return replace(settings, hello_name=settings.hello_name or host)

@@ -9,7 +9,7 @@ from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
 from fairpost.model.message import Message
 from fairpost.model.report import Reached, Reply, Report, Step
-from fairpost.model.return_path import return_path
+from fairpost.model.return_path import return_path, unsubscribe_mailto
 from fairpost.smtp.auth import Login, LoginSource
 from fairpost.smtp.courier import Courier, Reuse
 from fairpost.smtp.server import Server
@@ -29,10 +29,12 @@ class SmtpTransport:
         *,
         reuse: Reuse | None = None,
         bounce_domain: str | None = None,
+        is_read: bool = False,
     ) -> None:
         self._courier = Courier(server, login, reuse=reuse)
         self._prepared = PreparedContents()
         self._bounce_domain = bounce_domain
+        self._is_read = is_read
         self.signer: Signer | None = None
         self._ahead: tuple[Outgoing, Message] | None = None
 
@@ -65,4 +67,6 @@ class SmtpTransport:
         sender = sender_of(account, email)
         keys = self.signer.keys_for(email, sender) if self.signer is not None else ()
         back = return_path(email.return_token, domain=self._bounce_domain) if self._bounce_domain else None
-        return compose(email, prepared, sender=sender, date=clock.now(), keys=keys, return_path=back)
+        mailbox = account.address if self._is_read else None
+        mailto = unsubscribe_mailto(email.return_token, bounce_domain=self._bounce_domain, mailbox=mailbox)
+        return compose(email, prepared, sender=sender, date=clock.now(), keys=keys, return_path=back, mailto=mailto)

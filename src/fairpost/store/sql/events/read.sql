@@ -110,7 +110,8 @@ BEGIN
     SELECT e.turn || '.' || e.id, e.id, e.at, e.kind, e.workspace, e.email_id,
         CASE WHEN NOT is_bound OR starts_with(coalesce(a.name, e.subject), whose || '/') THEN coalesce(a.name, CASE WHEN e.kind LIKE 'account.%' THEN e.subject END) END,
         coalesce(c.name, CASE WHEN e.kind LIKE 'campaign.%' THEN e.subject END), e.subject, e.address, m.recipients,
-        l.type, l.tags, l.metadata, e.reason, e.params
+        l.type, l.tags, l.metadata, e.reason,
+        CASE WHEN NOT is_bound OR coalesce(starts_with(e.params ->> 'account', whose || '/'), true) THEN e.params ELSE e.params - '{account,why,server,by}'::text[] END
     FROM (SELECT e.turn, (e.event).* FROM fairpost.events_of_turns(place.turn, place.id, turns, whose, p_kinds, most) e OFFSET 0) e
     LEFT JOIN LATERAL (SELECT a.name FROM fairpost.accounts a WHERE a.id = e.account_id OFFSET 0) a ON true
     LEFT JOIN LATERAL (SELECT c.name FROM fairpost.campaigns c WHERE c.id = e.campaign_id OFFSET 0) c ON true

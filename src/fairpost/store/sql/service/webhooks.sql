@@ -86,10 +86,12 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     ORDER BY p.turn, p.event_id
 $$;
 
--- Ends a turn: writes the log, what is pending now, and the state of the endpoint. Returns false, writing nothing, if another engine has the
--- endpoint. `p_booked`: {"cursor", "is_end", "log": [...], "done": [[turn, event]], "pending": [...], "is_delivered", "failing_since", "failures",
--- "next_at", "reason", "params", "disabled", "kept_s": the lease continues}.
-CREATE OR REPLACE FUNCTION fairpost.book_webhook(p_id bigint, p_epoch bigint, p_booked jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean
+-- Ends a turn: writes the log, what is pending now, and the state of the endpoint, and returns it. Returns nothing, and writes nothing, if another
+-- engine has the endpoint. `p_booked`: {"url", "failed_before", "cursor", "is_end", "log": [...], "done": [[turn, event]], "pending": [...],
+-- "is_delivered", "is_disabled", "failing_since", "failures", "next_at", "reason", "params", "kept_s": the lease continues}. An endpoint that was
+-- resumed, or got another URL, during the turn is neither disabled nor kept waiting for what the turn found.
+DROP FUNCTION IF EXISTS fairpost.book_webhook(bigint, bigint, jsonb, timestamptz);
+CREATE OR REPLACE FUNCTION fairpost.book_webhook(p_id bigint, p_epoch bigint, p_booked jsonb, p_now timestamptz DEFAULT NULL) RETURNS SETOF fairpost.webhooks
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
@@ -101,7 +103,11 @@ BEGIN
     END IF;
     SELECT * INTO hook FROM fairpost.webhooks w WHERE w.id = p_id AND w.epoch = p_epoch FOR UPDATE;
     IF NOT FOUND THEN
-        RETURN false;
+        RETURN;
+    END IF;
+    IF (hook.url, hook.failures) IS DISTINCT FROM (p_booked ->> 'url', (p_booked ->> 'failed_before')::integer) THEN
+        p_booked := p_booked || jsonb_build_object(
+            'failing_since', CASE WHEN (p_booked ->> 'failing_since') IS NOT NULL THEN coalesce(hook.failing_since, t) END, 'failures', 0, 'next_at', NULL, 'is_disabled', false);
     END IF;
     INSERT INTO fairpost.webhook_deliveries (webhook_id, workspace, at, message_id, kind, cursor, email_id, attempt, status, reason, params, duration_ms, answer)
     SELECT p_id, hook.workspace, l.at, l.message_id, l.kind, l.cursor, l.email_id, l.attempt, l.status, l.reason, l.params, l.duration_ms, l.answer
@@ -119,16 +125,15 @@ BEGIN
     IF hook.failing_since IS NOT NULL AND (p_booked ->> 'is_delivered')::boolean THEN   -- it works again
         UPDATE fairpost.webhook_pending p SET next_at = least(p.next_at, t), since = t WHERE p.webhook_id = p_id;
     END IF;
-    UPDATE fairpost.webhooks w SET
+    RETURN QUERY UPDATE fairpost.webhooks w SET
         cursor = p_booked ->> 'cursor',
         is_behind = NOT ((p_booked ->> 'is_end')::boolean AND split_part(p_booked ->> 'cursor', '.', 1)::bigint >= known),
         failing_since = (p_booked ->> 'failing_since')::timestamptz, failures = (p_booked ->> 'failures')::integer, next_at = (p_booked ->> 'next_at')::timestamptz,
         reason = p_booked ->> 'reason', params = nullif(p_booked -> 'params', 'null'),
         delivered_at = CASE WHEN (p_booked ->> 'is_delivered')::boolean THEN t ELSE w.delivered_at END,
         disabled_at = CASE WHEN (p_booked ->> 'is_disabled')::boolean THEN t END,
-        leased_until = CASE WHEN (p_booked ->> 'kept_s') IS NOT NULL THEN t + make_interval(secs => (p_booked ->> 'kept_s')::double precision) END
-    WHERE w.id = p_id;
-    RETURN true;
+        leased_until = CASE WHEN w.paused_at IS NULL THEN t + make_interval(secs => (p_booked ->> 'kept_s')::double precision) END
+    WHERE w.id = p_id RETURNING w.*;
 END $$;
 
 -- Returns the cursor for `p_at`: everything that happened after it follows this cursor.

@@ -1,0 +1,109 @@
+"""What the SMTP servers share: the listener, and connections that it can end. aiosmtpd implements the protocol.
+
+What a server does with a message is in its handler, the object whose hooks aiosmtpd calls.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from aiosmtpd.smtp import SMTP, Session
+
+from fairpost.model.errors import FairpostError
+
+# The library logs client errors as warnings; without a handler, they would land on stderr.
+logging.getLogger("mail.log").addHandler(logging.NullHandler())
+
+
+class _Session(Session):
+    login_data: Any = None  # the library's attribute warns whenever the library itself sets it
+
+
+class Served(SMTP):
+    """A client's connection."""
+
+    command_bytes_max = 4_096
+
+    def __init__(self, handler: object, connections: "set[Served]", **more: Any) -> None:
+        """`connections` are those of the server. The options are the library's."""
+        # One per connection: the library shares one among all, and grows it with every EHLO.
+        self.command_size_limits = defaultdict(lambda: self.command_bytes_max)
+        super().__init__(
+            handler,
+            enable_SMTPUTF8=True,
+            hostname="localhost",  # otherwise it is looked up for every connection
+            loop=asyncio.get_running_loop(),
+            **more,
+        )
+        self._connections = connections
+        self._greeted = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)  # called twice with STARTTLS
+        if self not in self._connections:
+            self._connections.add(self)
+            self.conversation().add_done_callback(self._conversed)
+
+    def conversation(self) -> "asyncio.Task[None]":
+        assert self._handler_coroutine is not None
+        return self._handler_coroutine
+
+    def _conversed(self, task: "asyncio.Task[None]") -> None:
+        self._connections.discard(self)
+        if not task.cancelled():
+            task.exception()  # retrieve the exception of a reset connection, which needs no report
+
+    def _create_session(self) -> Session:
+        return _Session(self.loop)
+
+    def abort(self) -> "asyncio.Task[None]":
+        """End the connection without a reply. The returned task is done when nothing more happens on it."""
+        if isinstance(self.transport, asyncio.WriteTransport):
+            self.transport.abort()
+        return self.conversation()
+
+    async def refusal(self) -> str | None:
+        """Return the greeting for a client that is not served."""
+        return None
+
+    async def push(self, status: Any) -> None:
+        """Send a reply. A 421 or a refusing greeting also ends the connection."""
+        refusal = None if self._greeted else await self.refusal()
+        is_last = refusal is not None or status[:3] in ("421", b"421")
+        self._greeted = True
+        await super().push(status if refusal is None else refusal)
+        if is_last and self.transport is not None:
+            self.transport.close()
+
+
+class Listening:
+    """Serves in the event loop that starts it."""
+
+    def __init__(self, connections: set[Served], connect: Callable[[], Served]) -> None:
+        self._connections = connections
+        self._connect = connect
+        self._listener: asyncio.Server | None = None
+
+    async def listen(self, host: str, port: int, *, tls: ssl.SSLContext | None = None, advice: str = "") -> None:
+        """Raise FairpostError, with the advice, if the port cannot be used."""
+        try:
+            self._listener = await asyncio.get_running_loop().create_server(self._connect, host, port, ssl=tls)
+        except OSError as error:
+            message = f"Cannot listen on {host} port {port}: {error.strerror or error}"
+            raise FairpostError(f"{message}. {advice}" if advice else message) from error
+
+    @property
+    def port(self) -> int:
+        assert self._listener is not None, "not started"
+        port: int = self._listener.sockets[0].getsockname()[1]
+        return port
+
+    async def stop(self) -> None:
+        """Stop the server. Open transactions are left unanswered, so their senders try again."""
+        if self._listener is not None:
+            self._listener.close()
+            ended = [connection.abort() for connection in self._connections]
+            await asyncio.gather(*ended, return_exceptions=True)
