@@ -137,7 +137,7 @@ async def test_a_server_is_tried_and_nothing_is_sent(api: Api, client: httpx.Asy
         assert own["steps"] == [
             {"step": step, "ok": True, "text": None, "reply": None} for step in ("connect", "greeting", "hello")
         ]
-        # A workspace's account never connects to our network, regardless of the caller.
+        # A workspace's account never connects to our network, even if an admin asks.
         for asked in (admin.post("/v1/admin/accounts/acme/inside/verify"), client.post("/v1/accounts/inside/verify")):
             inside = (await asked).json()["data"]
             assert (inside["ok"], [(each["step"], each["ok"]) for each in inside["steps"]]) == (

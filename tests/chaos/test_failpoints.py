@@ -101,7 +101,7 @@ async def store(url: str) -> AsyncIterator[Store]:
 
 
 async def add_account(store: Store, recorder: Recorder, home: Path, limits: Limits, name: str = ACCOUNT) -> AccountId:
-    """With a password: a server that refuses it is one of the cases."""
+    """With a password, because a server that refuses it is one of the cases."""
     recorder.ids = await store.public_ids()
     id_ = await store.next_account_id()
 
@@ -167,7 +167,7 @@ SHARED = (
 async def test_a_process_of_several_accounts_killed_here_repeats_nothing(
     url: str, store: Store, recorder: Recorder, tmp_path: Path, point: str
 ) -> None:
-    """Each of them has one e-mail under way at most, and incomplete sends are recognised."""
+    """Each of them has at most one e-mail in progress, and incomplete sends are recognised."""
     accounts = [await add_account(store, recorder, tmp_path, SMALL_BATCHES, f"{ACCOUNT}{n}") for n in range(3)]
     sent = emails(8 * len(accounts))
     await store.enqueue_many(sent)

@@ -208,7 +208,7 @@ async def run_account(
     lease_s: float = SENDERS_LEASE_S,
     together: Together | None = None,
 ) -> None:
-    """Until there is nothing to do now."""
+    """Runs until there is nothing to do now."""
     runner = await Runner.start(
         *(store, transport, account_id), owner="chaos", lease_s=lease_s, handover=handover, together=together
     )

@@ -279,7 +279,7 @@ def test_what_cannot_be_read_is_reported_and_the_rest_explained(tmp_path: Path) 
     assert "gone.eml" in result.stderr
 
 
-def test_a_mail_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_mail_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     results = [
         CliRunner().invoke(app, ["explain", "--message", str(tmp_path / "none.eml")]),
         CliRunner().invoke(app, ["explain", "550 no", "--message", str(tmp_path)]),

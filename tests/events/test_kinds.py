@@ -185,7 +185,7 @@ async def test_what_comes_back_writes_an_event_once(bench: Bench, effect: str, k
     assert [event.address for event in back] == (["p0@there.test"] if kind else [])
 
 
-async def test_a_throttled_sender_and_a_verified_domain_tell_once(bench: Bench) -> None:
+async def test_a_throttled_sender_and_a_verified_domain_are_reported_once(bench: Bench) -> None:
     for revision in range(2):  # the second changes nothing
         await bench.store.value(
             """SELECT fairpost.decide('w1', 'user', 'eve', $1, -1::smallint, NULL, $2::timestamptz, $2 + interval '4 hours', true, false, NULL, 55::smallint, 0.9,
@@ -202,7 +202,7 @@ async def test_a_throttled_sender_and_a_verified_domain_tell_once(bench: Bench) 
     ]
 
 
-async def test_a_campaign_tells_of_its_states_once(bench: Bench) -> None:
+async def test_a_campaign_reports_its_states_once(bench: Bench) -> None:
     with clock.stopped_at(MONDAY) as manual:
         world = World(bench.store, manual)
         await world.add_accounts("carl")
@@ -227,7 +227,7 @@ async def test_a_campaign_tells_of_its_states_once(bench: Bench) -> None:
     ]
 
 
-async def test_an_account_tells_of_its_status(bench: Bench) -> None:
+async def test_an_account_reports_its_status(bench: Bench) -> None:
     for status in (AccountStatus.PAUSED, AccountStatus.ACTIVE, AccountStatus.SUSPENDED, AccountStatus.ACTIVE):
         await bench.store.value(
             "UPDATE fairpost.accounts SET status = $1::text::fairpost.account_status RETURNING 1", status

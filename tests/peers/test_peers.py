@@ -84,7 +84,7 @@ def assert_is_ours(server: Server) -> None:
 
 
 def pipelined(server: Server) -> list[int]:
-    """A session in three writes, whose replies are read only then; returns their codes."""
+    """Sends a session in three writes and reads the replies only then. Returns their codes."""
     with socket.create_connection((server.host, server.port), timeout=60) as connection:
         replies = replies_on(connection)
         codes = [next(replies)]

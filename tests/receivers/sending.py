@@ -77,7 +77,7 @@ class Shop:
         return shop
 
     async def sign(self, workspace: str, algorithm: Algorithm = Algorithm.RSA) -> tuple[Finding, ...]:
-        """Publishes a key, and has it seen: it replaces the previous one of its kind. What else the check finds."""
+        """Publishes a key and checks its record: it replaces the previous one of its kind. Returns the other findings."""
         await workspaces.add_domain(self.api.store, workspace, DOMAIN)
         asked = AddKey(workspace=workspace, domain=DOMAIN, vault=self.api.service.vault, algorithm=algorithm)
         made = await add_key(ACTOR, asked, self.api.store)

@@ -1,4 +1,4 @@
-"""The receivers of docs/webhooks.md and `fairpost webhook listen` take what we sign and refuse the rest."""
+"""The receivers of docs/webhooks.md and `fairpost webhook listen` accept what we sign, and reject everything else."""
 
 import asyncio
 import os
@@ -34,7 +34,8 @@ def free_port() -> int:
 
 
 async def _verdicts(port: int) -> list[int | None]:
-    """Of good requests, the last of them after the bad ones: with two signatures, a changed body, another secret, from yesterday, and unlike ours."""
+    """Returns the responses to good requests, to bad ones (a changed body, another secret, one from yesterday), and to a
+    good one again. Malformed requests come in between."""
     endpoint = Endpoint(f"http://127.0.0.1:{port}/", NetworkGuard(), is_operators=True)
     now, key, other = int(clock.now().timestamp()), key_of(SECRET), b"other"
     try:
