@@ -1,5 +1,5 @@
--- Submissions by a workspace: its own e-mails, in its own name, through its own accounts or those lent to it. Functions that are called for each
--- e-mail are in PL/pgSQL, which keeps its plans: SQL functions with subqueries are planned again in every statement.
+-- Submissions by a workspace: its own e-mails, in its own name, through its own accounts or those lent to it. Functions that run for each e-mail are in
+-- PL/pgSQL, which keeps their plans: SQL functions with subqueries are planned again in every statement.
 
 -- Returns the route that a pool or account of this name means for a workspace: its own, or a pool that the operator has lent it. Null if there is
 -- none.
