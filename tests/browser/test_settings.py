@@ -355,7 +355,7 @@ async def test_a_domain_shows_what_receivers_find_and_what_to_publish(api: Api, 
         await button(page, "Check acme.example").click()
         acme = panel(page, "acme.example")
         await expect(acme).to_contain_text("SPF: bad")
-        await expect(acme).to_contain_text("DMARC: good")
+        await expect(acme).to_contain_text("DMARC: bad")
         spf = acme.get_by_role("textbox", name="SPF record value for acme.example")
         await expect(spf).to_have_value("v=spf1 ~all")
         await button(page, "Add a DKIM key to acme.example").click()

@@ -41,6 +41,7 @@ POINTS = {
     "before_send": 3,
     "before_dot": 3,
     "after_send": 3,
+    "after_group": 3,
     "after_settle": 3,
     "after_book": 1,
 }

@@ -432,7 +432,7 @@ PLAIN: tuple[Phrases, ...] = (
         NO_DOMAIN,
         "dns query name does not exist | nonexistent domain | non-existent domain | nonexistentdomain | querymx enotfound",
         "had no relevant answers | code nxdomain | host does not accept mail | domain does not accept mail",
-        "missing the proper dns entries | not reachable. please check the domain",  # cPanel; Outlook.com
+        "missing the proper dns entries",  # cPanel
         only="5",
     ),
     # Names that cannot be looked up now; names that do not exist are among the ties.

@@ -125,6 +125,10 @@ BEGIN
         SELECT p_id, l.turn, l.event_id, hook.workspace, l.lane, l.attempts, coalesce(l.since, t), l.next_at
         FROM jsonb_to_recordset(p_booked -> 'pending') l(turn bigint, event_id bigint, lane text, attempts integer, since timestamptz, next_at timestamptz)
         ON CONFLICT (webhook_id, turn, event_id) DO UPDATE SET attempts = EXCLUDED.attempts, next_at = EXCLUDED.next_at;
+        -- Events that the turn did not read wait for those before them as well. Otherwise the endpoint would be leased again and again for nothing.
+        UPDATE fairpost.webhook_pending p SET next_at = l.next_at
+        FROM (SELECT l.lane, max(l.next_at) AS next_at FROM jsonb_to_recordset(p_booked -> 'pending') l(lane text, next_at timestamptz) GROUP BY l.lane) l
+        WHERE p.webhook_id = p_id AND p.lane = l.lane AND p.next_at < l.next_at;
     END IF;
     IF hook.failing_since IS NOT NULL AND (p_booked ->> 'is_delivered')::boolean THEN   -- it works again
         UPDATE fairpost.webhook_pending p SET next_at = least(p.next_at, t), since = t WHERE p.webhook_id = p_id;
