@@ -33,6 +33,7 @@ class LastingLoop(asyncio.SelectorEventLoop):
         self.free: dict[Any, list[LastingConnection]] = defaultdict(list)  # by URL and options
 
     def close(self) -> None:
+        self.is_lent = False
         left = len(self._selector.get_map()) - ITS_OWN - sum(map(len, self.free.values()))  # type: ignore[attr-defined]
         if left or self._signal_handlers:  # type: ignore[attr-defined]
             self.end()
@@ -41,7 +42,6 @@ class LastingLoop(asyncio.SelectorEventLoop):
         self.set_exception_handler(None)
         self.set_task_factory(None)
         self.set_debug(False)
-        self.is_lent = False
 
     def end(self) -> None:
         for url in {url for url, _ in self.free}:
@@ -113,14 +113,14 @@ class Lasting:
         self._ours = f"{server_url.rpartition('/')[0]}/{EMPTIED_PREFIX}"
         self._pid = os.getpid()
         self._loops: list[LastingLoop] = []
-        self._lending = threading.Lock()  # a thread may ask as well
 
     @contextmanager
     def in_use(self) -> Iterator["Lasting"]:
         new_loop, connect = events.new_event_loop, asyncpg.connect
 
         def lasting_loop() -> asyncio.AbstractEventLoop:
-            return self._lent() if os.getpid() == self._pid else new_loop()
+            is_ours = os.getpid() == self._pid and threading.current_thread() is threading.main_thread()
+            return self._lent() if is_ours else new_loop()
 
         async def connection(
             url: str = "", *, connection_class: type = asyncpg.Connection, **options: Any
@@ -156,11 +156,10 @@ class Lasting:
             loop.forget(url)
 
     def _lent(self) -> LastingLoop:
-        with self._lending:
-            self._loops = [loop for loop in self._loops if not loop.is_closed()]
-            loop = next((loop for loop in self._loops if not loop.is_lent), None)
-            if loop is None:
-                loop = LastingLoop()
-                self._loops.append(loop)
-            loop.is_lent = True
-            return loop
+        self._loops = [loop for loop in self._loops if not loop.is_closed()]
+        loop = next((loop for loop in self._loops if not loop.is_lent), None)
+        if loop is None:
+            loop = LastingLoop()
+            self._loops.append(loop)
+        loop.is_lent = True
+        return loop

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from asyncio import events
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -61,7 +60,7 @@ class Served:
 @contextmanager
 def served(settings: Settings, *, prepare: Callable[[FastAPI], None] = lambda app: None) -> Iterator[Served]:
     """`prepare` may add routes to the application."""
-    loop = events.new_event_loop()  # whose connections last: see tests/lasting.py
+    loop = asyncio.new_event_loop()
     it = Served(loop)
     is_up, is_over = threading.Event(), asyncio.Event()
     problems: list[BaseException] = []
