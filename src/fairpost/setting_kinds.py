@@ -18,7 +18,7 @@ from fairpost.regions.directory import NAME as REGION_NAME
 from fairpost.regions.directory import Directory, hidden, parse_regions, regions_of_table
 from fairpost.vault.keys import read_key
 
-TIERS = (Tier.HIGH, Tier.NORMAL, Tier.LOW, Tier.THROTTLED)  # the order in which their weights and shares are written
+TIERS = (Tier.HIGH, Tier.NORMAL, Tier.LOW, Tier.THROTTLED)  # the order of the weights and shares in a setting
 WEIGHT_MAX = 1000.0
 DURATION_MAX = timedelta(days=30)
 INTERVAL_MIN, INTERVAL_MAX = timedelta(milliseconds=100), timedelta(minutes=10)
@@ -76,7 +76,7 @@ def _hidden(text: str) -> str:
 def _directory(text: str) -> Path | None:
     try:
         path = Path(text).expanduser().absolute()
-    except RuntimeError:  # ~nobody
+    except RuntimeError:  # for example, ~nobody
         return None
     return path if path.is_dir() or not path.exists() else None
 
@@ -90,7 +90,7 @@ def _regions(text: str) -> Directory | None:
         return parse_regions(text)
     try:
         return regions_of_table(tomllib.loads(Path(text).expanduser().read_text("utf-8")))
-    except (OSError, RuntimeError, ValueError):  # missing, ~nobody, or not TOML
+    except (OSError, RuntimeError, ValueError):  # the file is missing, is not TOML, or is in an unknown user's home
         return None
 
 
@@ -138,7 +138,7 @@ def _duration(text: str) -> timedelta | None:
 
 
 def _interval(text: str) -> timedelta | None:
-    """Parses a duration, including those written as in Go: 500ms, 5s, 1m30s."""
+    """Parses a duration, including Go's format: 500ms, 5s, 1m30s."""
     length = read_duration(text, is_fine=True)
     return length if length is not None and INTERVAL_MIN <= length <= INTERVAL_MAX else None
 
@@ -152,7 +152,7 @@ def _host(text: str) -> str | None:
 
 
 def _password(text: str) -> str | None:
-    """Returns the password. Bytes that are not UTF-8 arrive as surrogates."""
+    """Returns the password. In the text, bytes that are not UTF-8 are surrogates."""
     is_one_line = len(text.encode(errors="surrogatepass")) <= PASSWORD_BYTES_MAX and not set(text) & set("\0\r\n")
     return text if is_one_line and not any("\ud800" <= char <= "\udfff" for char in text) else None
 
@@ -191,7 +191,7 @@ def _ports(text: str) -> frozenset[int] | None:
 
 
 def _public_url(text: str) -> str | None:
-    """Returns the URL without its trailing slash, so that pages can be appended."""
+    """Returns the URL without its trailing slash, so that paths can be appended."""
     matched = re.fullmatch(r"https?://([\w-]+(\.[\w-]+)*|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/[\w./~-]*)?", text)
     return text.rstrip("/") if matched and len(text) <= 500 else None
 

@@ -26,7 +26,7 @@ from fairpost.setting_kinds import Kind
 from fairpost.vault.keys import Key
 
 NUMBER_MAX = 1_000_000_000
-COUNT_MAX = 2**31 - 1  # an integer of the database
+COUNT_MAX = 2**31 - 1  # the maximum of an `integer` in the database
 USERS_OF_A_WORKSPACE = 100  # so that inventing users does not raise the limit
 FILE_VARIABLE = "FAIRPOST_CONFIG"
 FILE_BYTES_MAX = 100_000  # with every setting explained, it has a few KB
@@ -49,7 +49,7 @@ class RequestLog(StrEnum):
 class Setting:
     """A setting. `also` has other names of its variable, each with its own kind.
 
-    The first that is set counts, unless the setting's own variable is set.
+    The first name that is set is used, unless the setting's own variable is set.
     """
 
     name: str = ""
@@ -83,7 +83,7 @@ class Settings:
     database_url: str | None = setting(
         kinds.POSTGRES_URL,
         None,
-        "Your own PostgreSQL, instead of the embedded one. Required without `fairpost[local]`.",
+        "URL of your own PostgreSQL, which is used instead of the embedded one. Required without `fairpost[local]`.",
     )  # of the region, if one is chosen; None for the embedded one
     regions: Directory | None = setting(
         kinds.REGIONS,
@@ -118,7 +118,7 @@ class Settings:
     priority: Priority = setting(
         kinds.one_of(Priority),
         "weights",
-        "How tiers are weighted: a weight for each sender, or a share of the capacity for the whole tier.",
+        "How tiers are weighted: a weight for each sender (`weights`), or a share of the capacity for the whole tier (`lanes`).",
     )
     tier_weights: Mapping[Tier, float] = setting(
         kinds.WEIGHTS, "2,1,0.5,0.1", "Weight of a sender in each tier.", also=("SMTP_PRIORITY_MULTIPLIERS",)
@@ -127,7 +127,7 @@ class Settings:
     abuse_detection: AbuseMode = setting(
         kinds.one_of(AbuseMode),
         "enforce",
-        "Abuse detection. With observe, throttles are only reported; with off, senders are not scored.",
+        "Abuse detection. With `observe`, throttles are only reported. With `off`, senders are not scored.",
         also={"SMTP_ABUSE_DETECTION_ENABLED": kinds.true_or_false(AbuseMode.ENFORCE, AbuseMode.OFF)},
     )
     abuse_threshold: int = setting(
@@ -142,12 +142,12 @@ class Settings:
     max_queue: int = setting(
         kinds.whole(1, NUMBER_MAX),
         "1000000",
-        "Queue length that counts as full when queue health is computed. Nothing is rejected.",
+        "Queue length that is considered full when queue health is computed. E-mails beyond this length are still accepted.",
     )
     user_daily_max: int = setting(
         kinds.whole(0, NUMBER_MAX),
         "300",
-        "Maximum e-mails that a user may submit over SMTP or HTTP in 24 hours. 0 means no limit.",
+        "Maximum number of e-mails that a user may submit over SMTP or HTTP in 24 hours. 0 means no limit.",
     )
     user_waiting_max: int = setting(
         kinds.whole(0, NUMBER_MAX), "10000", "Maximum number of queued e-mails per user. 0 means no limit."
@@ -155,7 +155,7 @@ class Settings:
     workspace_daily_max: int | None = setting(
         kinds.whole(0, NUMBER_MAX),
         None,
-        "Maximum e-mails that all users in a workspace may submit over SMTP or HTTP in 24 hours. 0 means no limit. "
+        "Maximum number of e-mails that all users in a workspace together may submit over SMTP or HTTP in 24 hours. 0 means no limit. "
         f"Default: {USERS_OF_A_WORKSPACE} times FAIRPOST_USER_DAILY_MAX.",
     )
     paid_plans: frozenset[str] = setting(
@@ -192,7 +192,7 @@ class Settings:
     ehlo_name: str | None = setting(
         kinds.HOST_NAME,
         None,
-        "Host name sent to mail servers in EHLO, unless the account's URL has `hello`. Use the name in your address's PTR record. By default, this machine's full name or, if it has none, its address.",
+        "Host name sent to mail servers in EHLO, unless the account's URL has `hello`. Use the name in the PTR record of your IP address. Default: this machine's full name or, if it has none, its IP address.",
     )
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = setting(
         kinds.NETWORKS,
@@ -203,70 +203,72 @@ class Settings:
     client_connections_max: int = setting(
         kinds.whole(1, 1000),
         "300",
-        "Maximum connections from one address (IPv6: one /64) to a process of `fairpost api`. Behind a trusted proxy: maximum concurrent requests.",
+        "Maximum number of connections from one address (for IPv6, one /64 network) to a process of `fairpost api`. Behind a trusted proxy: maximum number of concurrent requests.",
     )
     client_heads_max: int = setting(
         kinds.whole(1, 1000),
         "100",
-        "Maximum number of these connections that have not yet sent complete request headers.",
+        "Maximum number of connections from one address that have not yet sent complete request headers.",
     )
     retention_days: int | None = setting(
         kinds.whole(1, DAYS_MAX),
         None,
-        "Minimum days to keep history. If not set, history is kept forever.",
+        "Minimum number of days to keep history. If not set, history is kept forever.",
     )
-    events_days: int = setting(kinds.whole(1, DAYS_MAX), "30", "Days to keep events, which programs read by cursor.")
+    events_days: int = setting(
+        kinds.whole(1, DAYS_MAX), "30", "Number of days to keep events, which programs read by cursor."
+    )
     patience_urgent: timedelta = setting(
         kinds.DURATION,
         "24h",
-        "How long urgent mail waits while the only account that may send it is suspended. After that, it fails.",
+        "How long urgent mail waits while the only account that may send it is suspended. After that, the mail fails.",
     )
     patience_bulk: timedelta = setting(
-        kinds.DURATION, "7d", "The same for bulk mail, including follow-ups in sequences."
+        kinds.DURATION, "7d", "How long bulk mail, including follow-ups in sequences, waits in the same case."
     )
     reply_stops: ReplyStops = setting(
         kinds.one_of(ReplyStops),
         "person",
-        "Who gets no further steps of a campaign after a reply: only the person, or everyone at the company's domain. Public mailbox providers' domains are excepted.",
+        "Who gets no further steps of a campaign after a reply: only the person who replied, or everyone at the company's domain. With `company`, domains of public mailbox providers are excluded.",
     )
     engine: bool = setting(
         kinds.ON_OFF,
         "on",
-        "Whether `fairpost work` and `fairpost up` send. With off, `up` runs everything else, and `work` waits to be stopped.",
+        "Whether `fairpost work` and `fairpost up` send mail. With `off`, `up` runs everything else, and `work` waits until it is stopped.",
         also={"EMAIL_WORKER_ENABLED": kinds.true_or_false(True, False)},
     )  # False: nothing is sent from here
     poll_interval: timedelta = setting(
         kinds.INTERVAL,
         "1s",
-        "Maximum time between an engine's polls for work that it is not notified of. An engine polls at least every two seconds.",
+        "Maximum time between two polls by an engine. Polls find work for which there was no notification. An engine polls at least every two seconds.",
         also=("EMAIL_WORKER_POLL_INTERVAL",),
     )
     log_format: LogFormat | None = setting(
         kinds.one_of(LogFormat),
         None,
-        "Log format for long-running commands. Default: readable lines on a terminal, otherwise text.",
+        "Log format of long-running commands. Default: readable lines on a terminal, otherwise `text`.",
     )
     log_requests: RequestLog = setting(
         kinds.one_of(RequestLog),
         "api",
-        "HTTP requests that `fairpost api` logs. `api` means all except successful page loads and health checks; `failed` means those with status 400 or above.",
+        "HTTP requests that `fairpost api` logs. `api` means all requests except successful page loads and health checks. `failed` means requests with a response status of 400 or above.",
     )
     smtp_host: str | None = setting(
         kinds.HOST,
         None,
-        "Server for an account that engines create from this and the following settings.",
+        "Mail server of an account that engines create from this and the following settings.",
         also=("SMTP_HOST",),
     )
     smtp_port: int | None = setting(
         kinds.PORT,
         None,
-        "The server's port. Default: 465 with implicit TLS, 587 with starttls or a user, otherwise 25.",
+        "The server's port. Default: 465 with implicit TLS, 587 with `starttls` or a user, otherwise 25.",
         also=("SMTP_PORT",),
     )
     smtp_tls: Security | None = setting(
         kinds.one_of(Security),
         None,
-        "How connections to the server are encrypted. Default: implicit on port 465, starttls with a user, otherwise offered (if the server supports it).",
+        "How connections to the server are encrypted. Default: `implicit` on port 465, `starttls` with a user, otherwise `offered` (encrypted if the server supports it).",
     )
     smtp_user: str | None = setting(
         kinds.line(500),
@@ -277,14 +279,14 @@ class Settings:
     smtp_password: str | None = setting(
         kinds.PASSWORD,
         None,
-        "That user's password. It is encrypted with the master key before it is stored.",
+        "Password of that user. It is encrypted with the master key before it is stored.",
         also=("SMTP_PASSWORD",),
     )
     smtp_from_address: str | None = setting(
-        kinds.ADDRESS, None, "Sender address for e-mails without one.", also=("SMTP_FROM_ADDRESS",)
+        kinds.ADDRESS, None, "Sender address of e-mails that do not specify one.", also=("SMTP_FROM_ADDRESS",)
     )
     smtp_from_name: str | None = setting(
-        kinds.line(200), None, "Display name for that address.", also=("SMTP_FROM_NAME",)
+        kinds.line(200), None, "Display name of that sender address.", also=("SMTP_FROM_NAME",)
     )
     smtp_batch_size: int | None = setting(
         kinds.whole(1, 1000),
@@ -317,7 +319,7 @@ class Settings:
             raise SettingsError(str(error)) from error
 
     def at_home(self) -> Self:
-        """Returns the settings for the home database, which knows the region of each workspace and holds no e-mail."""
+        """Returns the settings for the home database, which stores the region of each workspace and no e-mails."""
         return replace(self, region=None, database_url=self.home_database_url)
 
     @property
@@ -336,7 +338,7 @@ SETTINGS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The text of a setting (None if nothing is set), its rule, and where it comes from.
+    """The text of a setting (None if nothing is set), its rule, and its source.
 
     `origin` is `environment`, the name of the alias, `file` with its path, or `default`. `name` is its name in errors.
     """
@@ -349,7 +351,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """What a file sets. The texts keep their rules. Without a path, there is no file."""
+    """The settings in a file. Each text must follow the rule of its setting. Without a path, there is no file."""
 
     path: Path | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -364,7 +366,7 @@ class SettingsFile:
 
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
-    """Returns all settings. Raises SettingsError with the key, rule and value. An empty variable counts as not set."""
+    """Returns all settings. Raises SettingsError with the key, rule and value. An empty variable is treated as not set."""
     file = read_settings_file(environ)
     values = {setting.name: _value(setting, find(setting, environ, file)) for setting in SETTINGS}
     settings = Settings(**values, home_database_url=values["database_url"])
@@ -404,7 +406,7 @@ class ShownSetting:
 
 
 def shown_settings(environ: Mapping[str, str] = os.environ) -> list[ShownSetting]:
-    """Returns every setting as a process that starts now would have it, and where it comes from. Raises SettingsError."""
+    """Returns every setting with the value and source that a process started now would have. Raises SettingsError."""
     read_settings(environ)
     file = read_settings_file(environ)
     return [_shown(setting, find(setting, environ, file)) for setting in SETTINGS]
@@ -468,7 +470,7 @@ def _toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{FILE_VARIABLE} is set to {path}, which cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SettingsError(f"{path} is not TOML: it is not in UTF-8") from None
-    except (ValueError, RecursionError) as error:  # includes endless numbers and nesting
+    except (ValueError, RecursionError) as error:  # also for endless numbers and deep nesting
         raise SettingsError(f"{path} is not TOML: {error}") from None
 
 

@@ -1,4 +1,4 @@
-"""Output of `fairpost simulate abuse`: rates and kinds of senders, for both ways of scoring."""
+"""Output of `fairpost simulate abuse`: rates, and a line for each kind of sender, for both ways of scoring."""
 
 from collections.abc import Mapping
 

@@ -41,7 +41,7 @@ Name = Annotated[
     ),
 ]
 KNOWN_BY_MAX = 8
-DisplayName = Annotated[str | None, typer.Option(help="Display name in the From header; '' for none.")]
+DisplayName = Annotated[str | None, typer.Option(help="Display name in the From header. Use '' for no name.")]
 
 
 @app.command()
@@ -93,7 +93,7 @@ def add(
 
 
 def _note_dev_account(settings: Settings, *, name: str, pool: str) -> None:
-    """Print a note if the account `dev` serves the same pool: it delivers its part of the mail to the inbox only."""
+    """Print a note if the account `dev` serves the same pool, because `dev` delivers only to the development inbox."""
     from fairpost.startup.dev_account import NAME, POOL
 
     if settings.database_url is not None or pool != POOL or name == NAME:
@@ -116,7 +116,7 @@ def set_(
     provider: PresetOptions,
     limits: LimitOptions,
 ) -> None:
-    """Change a sender account. Options that you omit are not changed.
+    """Change a sender account. Omitted options keep their current values.
 
     If you change the server but not the host or user, the password is kept.
 
@@ -148,7 +148,7 @@ def set_(
     typer.echo(f"changed {name}{then}")
     if is_kept and (from_ is not None or display_name is not None or given or has_batch):
         typer.echo(
-            "This account comes from the environment. The next engine that starts sets it from FAIRPOST_SMTP_… again"
+            "This account is defined by the environment. The next engine that starts will set it from FAIRPOST_SMTP_… again"
         )
 
 
@@ -159,7 +159,7 @@ def list_(
 ) -> None:
     """List accounts.
 
-    Shows server, status, limits and usage, the time of the next send, and the engine that drives each account.
+    Shows each account's server, status, limits, usage, time of the next send, and engine.
 
     \b
     Example: fairpost account list --json
@@ -229,7 +229,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
 def verify(name: Name, as_json: AsJson = False) -> None:
     """Test an account's server and mailbox, without sending mail.
 
-    Tests the connection, TLS and login, and reading if the account reads its mailbox. Exits with 1 if a step fails, and prints the next step.
+    Tests the connection, TLS and the login. If the account reads its mailbox, reading is tested too. If a step fails, the command prints what to do next and exits with code 1.
 
     \b
     Example: fairpost account verify sales
@@ -248,7 +248,7 @@ def verify(name: Name, as_json: AsJson = False) -> None:
 
 @app.command()
 def pause(name: Name, reason: Annotated[str, typer.Option(help="Reason, shown by `fairpost status`.")]) -> None:
-    """Pause an account before its next send.
+    """Pause an account. A send in progress finishes.
 
     \b
     Example: fairpost account pause sales --reason "new password on Monday"
@@ -268,7 +268,7 @@ def resume(
 ) -> None:
     """Resume a paused or suspended account.
 
-    A suspended account is tested first. It stays suspended if its server still refuses it.
+    A suspended account is tested first. It stays suspended if the server still refuses it.
 
     \b
     Example: fairpost account resume sales
@@ -283,7 +283,7 @@ def resume(
     blocked = with_store(lambda store: _resume(store, name), settings=settings)
     typer.echo(f"{name} is active")
     if blocked:
-        typer.echo(f"{blocked} workspaces are still blocked on it: fairpost account show {name}")
+        typer.echo(f"{blocked} workspaces are still blocked on this account: fairpost account show {name}")
 
 
 @app.command()
@@ -291,7 +291,7 @@ def remove(
     name: Name,
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
 ) -> None:
-    """Remove an account and its password. Its history is kept.
+    """Remove an account and its password. The account's history is kept.
 
     An account with claimed e-mails, or with e-mails that only it may send, cannot be removed.
 
@@ -340,7 +340,7 @@ async def _require_allowed(name: str, server: "ServerSettings | None", settings:
 async def _read_facts(store: "Store", workspace: str | None = None) -> "Facts":
     """Read the facts about a workspace's accounts, or about all accounts.
 
-    Waiting mail is counted across all workspaces, because pools are lent.
+    Waiting mail is counted across all workspaces, because a pool can be lent to several workspaces.
     """
     from dataclasses import replace
 
@@ -474,7 +474,7 @@ async def _require_workspace(store: "Store", name: str) -> None:
 
 
 def _pool_of(name: str, pool: str) -> str:
-    """Return the full name of a pool for a workspace's account: a pool of the same workspace, whose prefix is optional."""
+    """Return the full name of the pool of a workspace's account. It belongs to the same workspace, and its prefix is optional."""
     workspace, slash, _ = name.partition("/")
     return f"{workspace}/{pool.removeprefix(f'{workspace}/')}" if slash else pool
 

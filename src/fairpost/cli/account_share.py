@@ -35,7 +35,7 @@ def share(
 ) -> None:
     """Share an account and its limits among several regions.
 
-    Stores the account in each region, with its password sealed separately. Run it again after a change. In each region, one worker uses the account at a time. Regions do not wait for each other.
+    Stores the account in each region, with its password sealed separately. After you change the account, run this command again. In each region, one worker at a time uses the account. Workers in different regions can use it at the same time.
 
     \b
     Example: fairpost account share sales --slice eu=60 --slice us=40

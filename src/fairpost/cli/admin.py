@@ -44,9 +44,9 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command()
 def code(address: Address, as_json: AsJson = False) -> None:
-    """Print a sign-in code, in case the e-mail does not arrive.
+    """Print a sign-in code. Use it if the e-mail with the code does not arrive.
 
-    Enter the password in the browser first. The code is for this admin's latest sign-in.
+    First, enter the password in the browser. The code is valid for this admin's latest sign-in.
 
     \b
     Example: fairpost admin code ann@example.com
@@ -58,7 +58,7 @@ def code(address: Address, as_json: AsJson = False) -> None:
 def link(address: Address, as_json: AsJson = False) -> None:
     """Print a one-time link that signs in an admin.
 
-    It is valid for ten minutes and requires neither a password nor a code.
+    The link is valid for ten minutes and requires neither a password nor a code.
 
     \b
     Example: fairpost admin link ann@example.com
@@ -73,7 +73,7 @@ def link(address: Address, as_json: AsJson = False) -> None:
 def reset(address: Address, as_json: AsJson = False) -> None:
     """Print a one-time link for choosing a new password.
 
-    It is valid for an hour. Using it ends all sessions.
+    The link is valid for an hour. Choosing a password ends all sessions.
 
     \b
     Example: fairpost admin reset ann@example.com

@@ -16,10 +16,9 @@ def api(
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI document and exit.")] = False,
     log_format: LogFormatOption = None,
 ) -> None:
-    """Serve the HTTP API and the pages.
+    """Serve the HTTP API and the web pages.
 
-    Clients need a workspace and a key: fairpost workspace add, fairpost key add. SIGHUP replaces the processes one by one, without
-    dropping requests. Put a proxy with TLS in front of it.
+    Clients need a workspace (`fairpost workspace add`) and a key (`fairpost key add`). On SIGHUP, the service replaces its processes one by one without dropping requests. Put a TLS proxy in front of the service.
 
     \b
     Example: fairpost api --listen 127.0.0.1:8080 --processes 2

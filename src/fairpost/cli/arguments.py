@@ -15,7 +15,7 @@ from fairpost.settings import LogFormat
 
 LogFormatOption = Annotated[LogFormat | None, typer.Option(help="Log format. [default: FAIRPOST_LOG_FORMAT, or text]")]
 
-LIMIT_MAX = 2**31 - 1  # of PostgreSQL's `integer`
+LIMIT_MAX = 2**31 - 1  # the maximum of PostgreSQL's `integer`
 
 _SPAN_MAX = timedelta(days=3650)
 
@@ -65,7 +65,7 @@ def limit(text: str) -> int:
     if text == "none":
         return 0
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) <= LIMIT_MAX:
-        raise typer.BadParameter(f"{text!r} is not a limit. Use a number from 1 to {LIMIT_MAX}, or none")
+        raise typer.BadParameter(f"{text!r} is not a limit. Use a number from 1 to {LIMIT_MAX}, or `none`")
     return int(text)
 
 

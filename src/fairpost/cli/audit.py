@@ -1,4 +1,4 @@
-"""`fairpost audit`: who changed what."""
+"""`fairpost audit`: changes and who made them."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ def audit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who changed what, newest first.
+    """List changes and who made them, newest first.
 
     \b
     Example: fairpost audit acme --limit 20

@@ -42,17 +42,17 @@ MEANING: dict[str, str] = {
     "rss_mb": "peak memory of the scheduling process (target: below 200 MB)",
     "emails_per_s": "the whole engine: claim, compose, send, settle, 8 accounts (target: 3 × naive, 0.5 × ceiling)",
     "cpu_us_per_email": "CPU time of all processes per e-mail, in µs: the sum of the next three",
-    "cpu_us_engine": "of that, the engine",
-    "cpu_us_database": "of that, PostgreSQL",
-    "cpu_us_sink": "of that, the receiving server",
+    "cpu_us_engine": "of this, the engine",
+    "cpu_us_database": "of this, PostgreSQL",
+    "cpu_us_sink": "of this, the receiving server",
     **{
         f"signed_{key}": f"with DKIM: {words}"
         for key, words in (
             ("emails_per_s", "the engine at work, each e-mail signed with RSA-2048"),
-            ("cpu_us_per_email", "what all processes together use for one e-mail"),
-            ("cpu_us_engine", "of that, the engine"),
-            ("cpu_us_database", "of that, PostgreSQL"),
-            ("cpu_us_sink", "of that, the receiving server"),
+            ("cpu_us_per_email", "CPU time of all processes per e-mail"),
+            ("cpu_us_engine", "of this, the engine"),
+            ("cpu_us_database", "of this, PostgreSQL"),
+            ("cpu_us_sink", "of this, the receiving server"),
         )
     },
     "naive_emails_per_s": "for comparison: a table, EmailMessage and aiosmtplib, one process with 8 connections",
@@ -71,7 +71,7 @@ MEANING: dict[str, str] = {
             ("loaded", "right after a bulk insert into an idle engine"),
         )
         for figure, what in (
-            ("per_s", "e-mails a second"),
+            ("per_s", "e-mails per second"),
             ("cpu_us", "database CPU per e-mail"),
             ("rate", "e-mails per second compared with fresh (target: 0.9)"),
             ("cpu", "database CPU compared with fresh (target: 1.1)"),
@@ -81,17 +81,17 @@ MEANING: dict[str, str] = {
         f"held_{when}{figure}": f"{what}, {words}"
         for when, words in (
             ("before_", "before a long transaction"),
-            ("", "after it was open for `held_s`"),
-            ("after_", "right after it"),
+            ("", "after it has been open for `held_s` seconds"),
+            ("after_", "right after the transaction"),
         )
         for figure, what in (
-            ("per_s", "e-mails a second"),
+            ("per_s", "e-mails per second"),
             ("cpu_us", "database CPU per e-mail"),
         )
     },
-    "held_rate": "e-mails per second while it is open, compared with before (target: 0.9)",
-    "held_cpu": "database CPU per e-mail while it is open, compared with before (target: 1.1)",
-    "held_s": "how long it was open, in seconds",
+    "held_rate": "e-mails per second while the transaction is open, compared with before (target: 0.9)",
+    "held_cpu": "database CPU per e-mail while the transaction is open, compared with before (target: 1.1)",
+    "held_s": "how long the transaction was open, in seconds",
     "pickup_ms_p50": "from commit to 250, idle engine (target: 15 ms)",
     "pickup_ms_p99": "the same, 99th percentile (target: 60 ms)",
     "pickup_loaded_ms_p50": "from commit to 250 for an urgent e-mail, 1,000,000 bulk e-mails queued, all accounts busy",
@@ -145,24 +145,24 @@ MEANING: dict[str, str] = {
     **{
         f"{topic}_ms_{scope}": f"the topic {topic}, {words}: from the request to the first state"
         for topic in ("now", "accounts", "account", "campaigns", "campaign", "email", "fairness", "inbox")
-        for scope, words in (("all", "of the installation"), ("big", "of a workspace with nine in ten e-mails"))
+        for scope, words in (("all", "of the installation"), ("big", "of a workspace with 90 % of all e-mails"))
     },
     "commits_per_s_1": "statements per second with one viewer",
     "commits_per_s_many": "the same with 200 viewers, or --watchers (target: the same)",
     "plain_count_ms": "for comparison: a plain count of the queue",
-    "page_ms_big_first": "the first page, of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_first": "the first page, of a workspace with 90 % of all e-mails (target: 20 ms)",
     "page_ms_big_first_p99": "the same, 99th percentile",
-    "page_ms_big_middle": "a page in the middle, of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_middle": "a page in the middle, of a workspace with 90 % of all e-mails (target: 20 ms)",
     "page_ms_big_middle_p99": "the same, 99th percentile",
-    "page_ms_big_last": "the last page, of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_last": "the last page, of a workspace with 90 % of all e-mails (target: 20 ms)",
     "page_ms_big_last_p99": "the same, 99th percentile",
-    "page_ms_big_sent": "a page of sent e-mails, from the middle on, of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_sent": "a page of sent e-mails from the middle of the list, of a workspace with 90 % of all e-mails (target: 20 ms)",
     "page_ms_big_sent_p99": "the same, 99th percentile",
-    "page_ms_big_failed": "the first page of failed e-mails (one in a thousand), of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_failed": "the first page of failed e-mails (one in a thousand), of a workspace with 90 % of all e-mails (target: 20 ms)",
     "page_ms_big_failed_p99": "the same, 99th percentile",
-    "page_ms_big_not_sent": "the first page of failed, bounced or cancelled e-mails, of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_not_sent": "the first page of failed, bounced or cancelled e-mails, of a workspace with 90 % of all e-mails (target: 20 ms)",
     "page_ms_big_not_sent_p99": "the same, 99th percentile",
-    "page_ms_big_scheduled": "the first page of e-mails due later, of a workspace with nine in ten e-mails (target: 20 ms)",
+    "page_ms_big_scheduled": "the first page of e-mails due later, of a workspace with 90 % of all e-mails (target: 20 ms)",
     "page_ms_big_scheduled_p99": "the same, 99th percentile",
     "offset_ms_big_middle": "for comparison: the page in the middle with OFFSET",
     "offset_ms_big_last": "for comparison: the last page with OFFSET",
@@ -173,7 +173,7 @@ MEANING: dict[str, str] = {
     "page_ms_small_middle_p99": "the same, 99th percentile",
     "page_ms_small_last": "the last page, of a workspace with a thousand e-mails (target: 20 ms)",
     "page_ms_small_last_p99": "the same, 99th percentile",
-    "page_ms_small_sent": "a page of sent e-mails, from the middle on, of a workspace with a thousand e-mails (target: 20 ms)",
+    "page_ms_small_sent": "a page of sent e-mails from the middle of the list, of a workspace with a thousand e-mails (target: 20 ms)",
     "page_ms_small_sent_p99": "the same, 99th percentile",
     "page_ms_small_failed": "the first page of failed e-mails (one in a thousand), of a workspace with a thousand e-mails (target: 20 ms)",
     "page_ms_small_failed_p99": "the same, 99th percentile",
@@ -204,7 +204,7 @@ def claim(as_json: AsJson = False) -> None:
 
 @app.command()
 def fairness(as_json: AsJson = False) -> None:
-    """Measure reading fairness figures and throttling a sender.
+    """Measure how long it takes to read fairness figures and to throttle a sender.
 
     Takes several minutes.
 
@@ -220,7 +220,7 @@ def fairness(as_json: AsJson = False) -> None:
 
 @app.command()
 def enqueue(as_json: AsJson = False) -> None:
-    """Measure accepting e-mails, with a durable commit each.
+    """Measure how fast e-mails are accepted, with a durable commit for each.
 
     Example: fairpost bench enqueue
     """
@@ -231,7 +231,7 @@ def enqueue(as_json: AsJson = False) -> None:
 
 @app.command()
 def schedule(as_json: AsJson = False) -> None:
-    """Measure scheduling a campaign with a million prospects.
+    """Measure how fast a campaign with a million prospects is scheduled.
 
     Example: fairpost bench schedule --json
     """
@@ -245,7 +245,7 @@ def send(
     dkim: Annotated[bool, typer.Option("--dkim", help="Also measure with DKIM signatures (RSA-2048).")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure sending by the engine, with a durable commit each.
+    """Measure how fast the engine sends, with a durable commit for each e-mail.
 
     \b
     Example: fairpost bench send --dkim --json
@@ -265,9 +265,9 @@ def plans(
     held: Annotated[float, typer.Option(min=1, max=86_400, help="Seconds to hold a transaction open.")] = 60,
     as_json: AsJson = False,
 ) -> None:
-    """Measure sending with correct, wrong or missing statistics.
+    """Measure sending with correct, wrong or missing planner statistics.
 
-    Also measures right after a bulk insert and during a long transaction. Prints rates and CPU use as ratios within the run.
+    Also measures sending right after a bulk insert and during a long transaction. Prints sending rates and CPU use relative to other cases of the same run.
 
     Example: fairpost bench plans --held 600 --json
     """
@@ -291,7 +291,7 @@ def plans(
 
 @app.command()
 def pickup(as_json: AsJson = False) -> None:
-    """Measure the latency from commit to the server's 250.
+    """Measure the time from an e-mail's commit to the mail server's 250 reply.
 
     Example: fairpost bench pickup --json
     """
@@ -302,7 +302,7 @@ def pickup(as_json: AsJson = False) -> None:
 
 @app.command()
 def webhooks(as_json: AsJson = False) -> None:
-    """Measure delivering webhooks to one endpoint on this machine.
+    """Measure how fast webhooks are delivered to one endpoint on this machine.
 
     Example: fairpost bench webhooks --json
     """
@@ -324,7 +324,7 @@ def memory(as_json: AsJson = False) -> None:
 
 @app.command()
 def compose(as_json: AsJson = False) -> None:
-    """Measure composing an e-mail.
+    """Measure how long it takes to compose an e-mail.
 
     Example: fairpost bench compose --json
     """
@@ -335,7 +335,7 @@ def compose(as_json: AsJson = False) -> None:
 
 @app.command()
 def render(as_json: AsJson = False) -> None:
-    """Measure rendering of campaign and product e-mails.
+    """Measure how long it takes to render campaign and product e-mails.
 
     Example: fairpost bench render
     """
@@ -370,7 +370,7 @@ def pages(
     emails: Annotated[int, typer.Option(min=1000, max=100_000_000, help="E-mails in history.")] = 1_000_000,
     as_json: AsJson = False,
 ) -> None:
-    """Measure loading pages of e-mails from a long history.
+    """Measure how long it takes to load pages of e-mails from a long history.
 
     \b
     Example: fairpost bench pages --emails 10000000
@@ -409,7 +409,7 @@ def smtp(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure sending over SMTP, compared with aiosmtplib.
+    """Measure how fast e-mails are sent over SMTP, compared with aiosmtplib.
 
     Example: fairpost bench smtp --json
     """

@@ -38,7 +38,7 @@ def new(
     ],
     list_: Annotated[list[str], typer.Option("--list", metavar="LIST", help="Recipient list. Repeatable.")],
     template: Annotated[
-        str | None, typer.Option(metavar="TEMPLATE", help="Template, for a campaign of one e-mail.")
+        str | None, typer.Option(metavar="TEMPLATE", help="Template of a campaign with one e-mail.")
     ] = None,
     sequence: Annotated[
         str | None, typer.Option(metavar="SEQUENCE", help="Sequence of templates, instead of one template.")
@@ -53,7 +53,7 @@ def new(
         str | None,
         typer.Option(
             metavar="SECONDS",
-            help="Random pause before each e-mail from an account, in seconds, for example 30-90, or none. [default: 30-90 for a sequence, else none]",
+            help="Range of the random pause before each e-mail from an account, in seconds, for example 30-90, or `none` for no pause. [default: 30-90 for a sequence, otherwise none]",
         ),
     ] = None,
     start: Annotated[
@@ -118,7 +118,9 @@ def new(
 
 @app.command()
 def apply(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Campaign as a TOML file; see docs/campaign-file.md.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="TOML file that describes the campaign. See docs/campaign-file.md.")
+    ],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change, without changing anything.")
     ] = False,
@@ -127,7 +129,7 @@ def apply(
 ) -> None:
     """Create or change a campaign from a file, and show the changes.
 
-    Applying the same file again changes nothing, so you can keep it in version control.
+    Applying the same file again changes nothing. You can keep the file in version control.
 
     \b
     Example: fairpost campaign apply spring.toml --dry-run
@@ -161,7 +163,7 @@ def apply(
 
 @app.command()
 def export(name: Name, workspace: Workspace = None) -> None:
-    """Print a campaign as a file for `campaign apply`.
+    """Print a campaign in the file format of `fairpost campaign apply`.
 
     \b
     Example: fairpost campaign export spring > spring.toml
@@ -204,8 +206,7 @@ def launch(
 ) -> None:
     """Launch a draft: schedule every step for every recipient.
 
-    The campaign then sends within the workspace's sending window and quota and the limits of its accounts. If this command is
-    interrupted, run it again or let the engine finish. No recipient gets an e-mail twice.
+    The e-mails are then sent within the workspace's sending window, its quota, and the limits of the accounts. If this command is interrupted, run it again or let the engine finish the scheduling. No recipient gets the same e-mail twice.
 
     \b
     Example: fairpost campaign launch spring
@@ -227,9 +228,9 @@ def launch(
 
 @app.command()
 def schedule(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Schedule recipients added to the lists since the launch.
+    """Schedule recipients who were added to the lists after the launch.
 
-    Recipients already scheduled are skipped and counted.
+    Recipients who are already scheduled are skipped and counted.
 
     \b
     Example: fairpost campaign schedule spring
@@ -328,7 +329,7 @@ def list_campaigns(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of campaigns.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List campaigns, newest first, with what each is waiting for.
+    """List campaigns, newest first, and show what each is waiting for.
 
     \b
     Example: fairpost campaign list
@@ -383,7 +384,7 @@ def show(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> No
 def progress(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
     """Show a campaign's progress and its forecast at launch.
 
-    An engine counts its e-mails every minute, less often for very large campaigns, and revises the forecast.
+    An engine counts the campaign's e-mails and revises the forecast every minute, or less often for very large campaigns.
 
     \b
     Example: fairpost campaign progress spring
@@ -436,7 +437,7 @@ def _tell_scheduled(result: "SchedulingResult") -> None:
         typer.echo(f"{_numbered(result.inherited_subjects)} the subject of step 1, and in its thread")
     if result.leaving_thread:
         typer.echo(
-            f"{_numbered(result.leaving_thread)} a different subject: Gmail shows it outside the thread of step 1"
+            f"{_numbered(result.leaving_thread)} a different subject, so Gmail shows it outside the thread of step 1"
         )
     for warning in result.warnings:
         typer.echo(f"warning: {sentence(warning)}")

@@ -28,7 +28,7 @@ def recipients(
         list[str] | None,
         typer.Option(
             metavar="STATE",
-            help=f"Only recipients whose e-mail is in this state: {', '.join(STATES)}. Repeatable. [default: all states except sent]",
+            help=f"Only recipients with an e-mail in this state: {', '.join(STATES)}. Repeatable. [default: all states except sent]",
         ),
     ] = None,
     limit: Annotated[
@@ -37,7 +37,7 @@ def recipients(
     workspace: Workspace = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all recipients as JSON, one per line.")] = False,
 ) -> None:
-    """List recipients who did not get the campaign, with reasons.
+    """List recipients who did not get the campaign, and the reasons.
 
     \b
     Example: fairpost campaign recipients spring --state failed --state bounced
@@ -74,14 +74,17 @@ def retry(
     name: Name,
     state: Annotated[
         list[str] | None,
-        typer.Option(metavar="STATE", help="failed, bounced, cancelled or suppressed. Repeatable. [default: failed]"),
+        typer.Option(
+            metavar="STATE",
+            help="State of the e-mails to retry: failed, bounced, cancelled or suppressed. Repeatable. [default: failed]",
+        ),
     ] = None,
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
     """Retry recipients who did not get the campaign.
 
-    E-mails that were sent are never sent again. Bounced addresses are suppressed: first remove them from the suppression list (fairpost suppress remove).
+    Sent e-mails are never sent again. Bounced addresses are suppressed. To retry them, first remove them from the suppression list (fairpost suppress remove).
 
     \b
     Example: fairpost campaign retry spring --state failed
@@ -150,7 +153,7 @@ def preview(
             plain(shown.said.text if shown.said.text is not None else "(generated from the HTML part when sent)")
         )
         if shown.leaves_thread:
-            typer.echo("\n(its subject differs from step 1: Gmail shows it outside the thread)")
+            typer.echo("\n(the subject differs from step 1, so Gmail shows this e-mail outside the thread)")
         if shown.said.html is not None:
             typer.echo("\n(it also has an HTML part: see --html or --raw)")
         found = [each for each in shown.findings if each.level != "good"]
@@ -171,10 +174,9 @@ def send_test(
     step: Annotated[int, typer.Option(min=1, help="Step number.")] = 1,
     workspace: Workspace = None,
 ) -> None:
-    """Send one e-mail of a campaign to yourself, now.
+    """Send yourself one e-mail of a campaign, immediately.
 
-    It goes through the campaign's accounts, with the content that a prospect would see. It does not count as a step, and does not wait for
-    the sending window.
+    The e-mail is sent by the campaign's accounts, with the content that a prospect would see. It does not count as a step, and does not wait for the sending window.
 
     \b
     Example: fairpost campaign send-test spring me@example.com --step 2

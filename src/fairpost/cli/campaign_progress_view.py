@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fairpost.observe.campaign_progress import ProgressView
 
 ROWS_MAX = 12
-EVEN = 0.02  # fraction of the forecast; smaller differences are not reported as late
+EVEN = 0.02  # fraction of the forecast; smaller differences are not reported
 
 
 def progress_facts(view: "ProgressView") -> dict[str, Any]:

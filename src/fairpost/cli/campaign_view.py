@@ -70,5 +70,5 @@ def print_campaign(view: "CampaignView") -> None:
     if progress.count("failed", "bounced", "suppressed", "cancelled", "in_doubt"):
         where = "" if campaign.workspace == "default" else f" --workspace {campaign.workspace}"
         typer.echo(
-            f"\nrecipients who did not get it, with reasons: fairpost campaign recipients {campaign.name}{where}"
+            f"\nrecipients who did not get it, and the reasons: fairpost campaign recipients {campaign.name}{where}"
         )

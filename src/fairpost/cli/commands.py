@@ -15,14 +15,14 @@ from fairpost.cli.old_forms import renewed
 
 GROUPS = {
     "Start": {
-        "up": ("up:up", "Start everything here, with a demonstration."),
-        "status": ("status:status", "Show what is happening, and why mail is not sent."),
+        "up": ("up:up", "Start Fairpost locally, with a demonstration."),
+        "status": ("status:status", "Show the current state, and why mail is not sent."),
         "doctor": ("doctor:doctor", "Check the installation and suggest fixes."),
         "settings": ("settings:settings", "List settings with their values and sources."),
     },
     "Send": {
         "email": ("email:app", "Send, list, find, retry, cancel and resolve e-mails."),
-        "conversation": ("conversation:app", "Read, label and answer what people wrote back."),
+        "conversation": ("conversation:app", "Read, label and answer replies."),
         "template": ("template:app", "Write, check, preview and remove templates."),
         "portal": ("portal:app", "Edit product e-mails, such as the welcome e-mail."),
         "suppress": ("suppress:app", "List, add and remove addresses that get no mail."),
@@ -52,14 +52,14 @@ GROUPS = {
     },
     "Operate": {
         "work": ("work:work", "Run the engine, which sends queued e-mails."),
-        "api": ("api:api", "Serve the HTTP API and the pages."),
+        "api": ("api:api", "Serve the HTTP API and the web pages."),
         "receive": ("receive:receive", "Receive bounces, complaints and replies."),
-        "pause": ("pause:pause", "Pause all sending before the next e-mail."),
+        "pause": ("pause:pause", "Pause sending for all workspaces or one."),
         "resume": ("pause:resume", "End a pause."),
         "fairness": ("fairness:fairness", "Show how evenly senders are served."),
         "metrics": ("metrics:metrics", "Print or serve metrics for Prometheus."),
-        "events": ("events:events", "Show events: what happened, in order."),
-        "audit": ("audit:audit", "Show who changed what, newest first."),
+        "events": ("events:events", "Show events in the order they happened."),
+        "audit": ("audit:audit", "List changes and who made them, newest first."),
         "admin": ("admin:app", "Invite and manage the people who run the service."),
         "db": ("db:app", "Start, stop, migrate and inspect the database."),
         "region": ("region:app", "List regions and assign workspaces to them."),
@@ -130,7 +130,7 @@ class Commands(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)
         for param in params:
-            if "--show-completion" in param.opts:  # works, but the help is to fit on a screen
+            if "--show-completion" in param.opts:  # hidden so that the help fits on a screen
                 param.hidden = True
         return params
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairpost.model.public_ids import PublicIds
     from fairpost.store.store import Store
 
-app = typer.Typer(no_args_is_help=True, help="Read, label and answer what people wrote back.")
+app = typer.Typer(no_args_is_help=True, help="Read, label and answer replies.")
 
 Person = Annotated[str, typer.Argument(metavar="PERSON", help="The person's address, or the conversation ID.")]
 Workspace = Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")]
@@ -29,7 +29,7 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of conversations.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List conversations, the latest reply first.
+    """List conversations. Those with the latest replies come first.
 
     \b
     Example: fairpost conversation list --label interested
@@ -55,7 +55,7 @@ def list_(
 
 @app.command()
 def show(person: Person, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Show what was sent to a person and what came back, in order.
+    """Show the e-mails sent to a person and the mail received in return, in order.
 
     \b
     Example: fairpost conversation show ann@example.com
@@ -80,9 +80,9 @@ def show(person: Person, workspace: Workspace = None, as_json: AsJson = False) -
 @app.command()
 def answer(
     person: Person,
-    text: Annotated[str | None, typer.Option(help="Plain text. Give --text, --html or both.")] = None,
+    text: Annotated[str | None, typer.Option(help="Plain text. Use --text, --html or both.")] = None,
     html: Annotated[str | None, typer.Option(help="HTML.")] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key. Each key is used for only one answer.")] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key. Each key can be used for only one answer.")] = None,
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`fairpost db`: the database itself. Starts and stops the embedded one, and only inspects others."""
+"""`fairpost db`: commands for the database. Only the embedded server is started and stopped."""
 
 import os
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ def url(
         bool,
         typer.Option(
             "--app",
-            help="Print the URL for your application, whose login can enqueue and create tables in the schema public.",
+            help="Print the URL for your application. Its login can enqueue, and can create tables in the schema `public`.",
         ),
     ] = False,
 ) -> None:
@@ -128,8 +128,7 @@ def grant(
 ) -> None:
     """Allow an application to enqueue over SQL.
 
-    In its workspaces, the role can enqueue, read the status of an e-mail, cancel it, and register senders. From addresses, pools and
-    accounts are checked as over HTTP. The role cannot read tables. This replaces earlier grants to the role.
+    In its workspaces, the role can enqueue, read the status of an e-mail, cancel it, and register senders. From addresses, pools and accounts are checked as for requests over HTTP. The role cannot read tables. The command replaces earlier grants to the role.
 
     \b
     Example: fairpost db grant partner --workspace acme
@@ -227,7 +226,7 @@ def migrate(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Migrate the schema to this version.
+    """Migrate the schema to the installed version.
 
     Applies all pending migrations in one transaction and lists them. Without a region, migrates the home database.
 
@@ -250,7 +249,7 @@ def migrate(
 
 
 def _migrate_all(settings: Settings, *, as_json: bool) -> None:
-    """Migrate all regions. A region that does not respond does not hold up the others, and is named at the end."""
+    """Migrate all regions. A region that does not respond does not delay the others, and is named at the end."""
     import asyncio
 
     from fairpost.reasons.rendering import error_in_words
@@ -326,7 +325,7 @@ def retain(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Drop months of history that exceed the retention period.
+    """Drop months of history that are older than the retention period.
 
     Engines do this once a day if FAIRPOST_RETENTION_DAYS is set.
 
@@ -381,7 +380,7 @@ def _schema_in_words(found: DatabaseStatus) -> str | None:
     have = f"{found.schema_version:04}" if found.schema_version else "none yet"
     if not found.pending:
         return f"{have}, up to date"
-    return f"{have}; to do: {', '.join(found.pending)}. Run: fairpost db migrate"
+    return f"{have}; pending: {', '.join(found.pending)}. Run: fairpost db migrate"
 
 
 def _app_url(settings: Settings) -> str:

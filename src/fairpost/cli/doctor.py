@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def doctor(as_json: AsJson = False) -> None:
     """Check the installation and suggest fixes.
 
-    Exits with 1 if there is a problem, so that you can use it for monitoring.
+    Exits with code 1 if there is a problem, so that you can use the command for monitoring.
 
     \b
     Example: fairpost doctor
@@ -115,7 +115,7 @@ def _machine(settings: Settings, vault: "Vault") -> "Machine":
 
 
 def _key(vault: "Vault") -> tuple[str | None, str | None]:
-    """Return where the master key comes from, and what is wrong with it."""
+    """Return the source of the master key, and any problem with the key."""
     ring = vault.keyring
     try:
         has_one = ring.current() is not None

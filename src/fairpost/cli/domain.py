@@ -47,7 +47,7 @@ def add(domain: Name, as_json: AsJson = False, workspace: Workspace = "") -> Non
 def check(domain: Name, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Check the DNS records and servers of a domain.
 
-    Checks ownership, SPF, DKIM, DMARC and MX, the names and TLS of the servers that send its mail, and prints the records to publish.
+    Checks ownership, SPF, DKIM, DMARC, MX, and the names and TLS of the servers that send the domain's mail. Prints the records to publish.
 
     \b
     Example: fairpost domain check --workspace acme acme.example
@@ -103,7 +103,7 @@ def add_key(
 ) -> None:
     """Add a DKIM key to a domain, and print its DNS record.
 
-    The key signs the domain's mail once `fairpost domain check` has found the record. Until then, the previous key signs it. Keep the record of the previous key for another week.
+    The key signs the domain's mail once `fairpost domain check` has found the record. Until then, the previous key signs it. After that, keep the previous key's record for another week.
 
     \b
     Example: fairpost domain add-key --workspace acme acme.example
@@ -158,7 +158,7 @@ def remove_key(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Remove a DKIM key. It no longer signs mail.
+    """Remove a DKIM key. Mail is no longer signed with it.
 
     \b
     Example: fairpost domain remove-key --workspace acme acme.example fp3k9x2m7qa1

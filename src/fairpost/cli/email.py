@@ -1,4 +1,4 @@
-"""`fairpost email`: send, list, show what came back, retry, cancel and resolve single e-mails."""
+"""`fairpost email`: send, list, show, retry, cancel and resolve e-mails, and list returned mail."""
 
 import json
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ Before = Annotated[
 @app.command()
 def send(
     to: Annotated[list[str], typer.Option(metavar="ADDRESS", help="Recipient. Repeatable.")],
-    subject: Annotated[str, typer.Option(help="Subject; may be empty.")],
+    subject: Annotated[str, typer.Option(help="Subject. Can be empty.")],
     text: Annotated[str | None, typer.Option(help="Plain text. Use --text, --html or both.")] = None,
     html: Annotated[str | None, typer.Option(help="HTML.")] = None,
     from_: Annotated[
@@ -76,7 +76,7 @@ def send(
         datetime | None,
         typer.Option(parser=moment, metavar="TIME", help="Latest time to send, for example 2030-01-31T09:10:00Z."),
     ] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key. Each key is used for only one e-mail.")] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key. Each key can be used for only one e-mail.")] = None,
     type_: Annotated[str | None, typer.Option("--type", help="E-mail type, for example hub_forgot_password.")] = None,
     tag: Tag = None,
     metadata: Metadata = None,
@@ -152,9 +152,7 @@ def list_(
 ) -> None:
     """List e-mails, newest first.
 
-    Lists waiting and finished e-mails together. A state is one of Fairpost's, or a sequence state in capitals: SCHEDULED, RETRY_SCHEDULED,
-    SENDING, SENT, PERMANENTLY_FAILED, CANCELLED. Keys, campaigns, users, streams, types and tags belong to a workspace: --workspace,
-    or FAIRPOST_WORKSPACE.
+    Lists waiting and finished e-mails together. For --state, use one of Fairpost's states, or a sequence state in capitals: SCHEDULED, RETRY_SCHEDULED, SENDING, SENT, PERMANENTLY_FAILED or CANCELLED. Keys, campaigns, users, streams, types and tags are searched for in one workspace, which you choose with --workspace or FAIRPOST_WORKSPACE.
 
     \b
     Example: fairpost email list --state failed --state bounced --limit 20
@@ -194,8 +192,7 @@ def find(
 ) -> None:
     """Find e-mails by ID, address, idempotency key or campaign.
 
-    Tries these in order and shows which one matched. Keys and campaigns belong to a workspace: --workspace, or
-    FAIRPOST_WORKSPACE.
+    Tries these in order and shows which one matched. Keys and campaigns are searched for in one workspace, which you choose with --workspace or FAIRPOST_WORKSPACE.
 
     \b
     Example: fairpost email find ann@example.com
@@ -229,7 +226,7 @@ def returned(
     uncertain: Annotated[
         bool, typer.Option("--uncertain", help="Only mail that could not be matched to an e-mail with certainty.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of lines.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of messages.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List bounces, complaints and replies, newest first.
@@ -271,8 +268,7 @@ def returned(
 def show(id_: Id, as_json: AsJson = False) -> None:
     """Show everything about one e-mail.
 
-    Shows its state, what blocks it, its content, each attempt with code, reply and response time, and
-    its timeline.
+    Shows the e-mail's state, content and timeline, what blocks the e-mail, and each attempt with its code, reply and response time.
 
     \b
     Example: fairpost email show 1861234567890123456
@@ -321,8 +317,7 @@ def retry(
 ) -> None:
     """Retry e-mails that failed or bounced.
 
-    Each gets at least one more attempt. With --reason, retries all e-mails that failed for that reason, a few hundred per commit. E-mails whose account
-    is still suspended stay failed.
+    Each e-mail gets at least one more attempt. With --reason, retries all e-mails that failed for that reason, a few hundred per commit. E-mails of an account that is still suspended stay failed.
 
     \b
     Example: fairpost email retry --reason email.account_suspended --account sales --dry-run
@@ -381,7 +376,7 @@ def resolve(
         ),
     ],
 ) -> None:
-    """Resolve an e-mail in doubt.
+    """Resolve an e-mail that is in doubt.
 
     \b
     Example: fairpost email resolve 1861234567890123456 --as resend
@@ -464,7 +459,7 @@ async def _cancel(store: "Store", email: EmailId, id_: str) -> str:
 
 
 async def _meant(store: "Store", text: str) -> EmailId:
-    """Return the e-mail's ID. Raises NotFound if no e-mail of this database can have it."""
+    """Return the e-mail's ID. Raises NotFound if no e-mail of this database can have that ID."""
     id_ = (await store.public_ids()).email_id(text, or_number=True)
     if id_ is None:
         raise _unknown(text)
@@ -487,7 +482,7 @@ def _unknown(id_: EmailId | str) -> NotFound:
 def _for_programs(email: "ListedEmail | ShownEmail", ids: "PublicIds") -> dict[str, Any]:
     """Return the e-mail as JSON.
 
-    Field names are those of SQL and HTTP; the state is also given in terms of an outbox and of sequences.
+    Field names are the same as in SQL and HTTP. The state is also given in the terms of an outbox and of sequences.
 
     `id` is the number in SQL. `public_id` is the ID in HTTP and in the e-mail's headers.
     """

@@ -1,4 +1,4 @@
-"""`fairpost events`: what happened, as programs read it."""
+"""`fairpost events`: the events, in the form in which programs read them."""
 
 from collections import deque
 from collections.abc import AsyncIterator
@@ -39,11 +39,9 @@ def events(
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of events.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show events: what happened, in order.
+    """Show events in the order they happened.
 
-    Shows the newest events, or those after --after or --since, in the order of their commits. Each line ends with the
-    event's cursor: --after continues from it and skips nothing. --json prints one event per line, like GET /v1/events.
-    Engines make events readable within a second, and drop them after FAIRPOST_EVENTS_DAYS.
+    Shows the newest events, or those after --after or --since, in the order of their commits. Each line ends with the event's cursor. To continue from there without skipping events, use this cursor with --after. --json prints one event per line, as in GET /v1/events. Engines make events readable within a second, and delete them after the number of days in FAIRPOST_EVENTS_DAYS.
 
     \b
     Example: fairpost events --follow

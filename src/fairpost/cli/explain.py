@@ -1,6 +1,6 @@
 """`fairpost explain`: what a server's reply means and how the engine handles it. Uses no database and sends nothing.
 
-`explain_message` handles complete messages that came back.
+`explain_message` handles complete messages that were returned.
 """
 
 import json
@@ -103,7 +103,7 @@ def explain(
         typer.Option(
             parser=_phase,
             metavar="PHASE",
-            help="Phase in which the reply came: ehlo, auth, mail, rcpt, data, final, api…",
+            help="Phase in which the server replied: ehlo, auth, mail, rcpt, data, final, api…",
         ),
     ] = None,
     channel: Annotated[
@@ -123,8 +123,7 @@ def explain(
 ) -> None:
     """Explain how Fairpost handles a server's reply.
 
-    Without a reply, reads JSON lines from standard input (code, text, and optionally enhanced, phase, channel; or an API's
-    error body) and prints a JSON line for each. Lines that cannot be read are skipped, and the exit code is then 1.
+    Without a reply, reads JSON lines from standard input and prints a JSON line for each. An input line contains `code` and `text`, and optionally `enhanced`, `phase` and `channel`, or is an API's error body. For a line that cannot be read, the output line contains an error, and the exit code is 1.
 
     \b
     Example: fairpost explain "550 5.1.1 User unknown" --phase rcpt
@@ -155,7 +154,7 @@ def explain(
 
 
 def _reply(text: str) -> Reply:
-    """Parse a reply as found in a log: the text, optionally with the code, which each line may repeat."""
+    """Parse a reply as found in a log: the text, with or without the code. Each line may repeat the code."""
     text = text.strip()
     code = text[:3]
     if not (code.isascii() and code.isdigit() and len(code) == 3 and not text[3:4].isalnum()):

@@ -61,7 +61,7 @@ def _mails(source: str) -> Iterator[tuple[str, Any]]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files, and the links and folders that cannot be read, so that they are reported. Hidden ones are left out."""
+    """Yield the files, and the links and folders that cannot be read, so that they are reported. Hidden files are left out."""
     unreadable: list[OSError] = []
     for root, folders, names in os.walk(folder, onerror=unreadable.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -72,7 +72,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _printable(name: str) -> str:
-    """Return a file name whose bytes may not be text."""
+    """Return a printable file name, even if its bytes are not valid text."""
     return os.fsencode(name).decode(errors="backslashreplace")
 
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 NONE = "–"
 QUEUES = {"fair": "fair queue", "fifo": "by arrival"}
 DURATIONS = {
-    "send": "mail server, an e-mail",
-    "claim": "database, a claim",
-    "commit": "database, an outcome",
+    "send": "mail server, per e-mail",
+    "claim": "database, per claim",
+    "commit": "database, per outcome",
 }
 
 
@@ -31,7 +31,7 @@ def fairness(
 ) -> None:
     """Show how evenly senders are served.
 
-    Reads counters, so it is fast with any number of e-mails. Gini 0 and Jain 1 mean that all senders got the same. An uneven distribution is not necessarily unfair: senders with more mail send more. Compare the waiting times to see whether small senders suffer.
+    Reads counters, so it is fast with any number of e-mails. Gini 0 and Jain 1 mean that all senders got the same share. An uneven distribution is not necessarily unfair: senders with more mail send more. Compare the waiting times to see whether small senders suffer.
 
     \b
     Example: fairpost fairness --window 6h
@@ -83,7 +83,7 @@ def _print_queue(report: "FairnessReport") -> None:
             ("health", f"{queue.health:g}: {_health(queue.health)}"),
             ("fair queue", f"{mode.fair_percent} % of the workspaces{others}"),
             ("tiers", f"as {mode.priority}: {tiers}"),
-            ("limits", f"of 100 claimed, while others wait: {limits}" if has_lanes else None),
+            ("limits", f"of every 100 claimed, while others wait: {limits}" if has_lanes else None),
             ("abuse", "senders are scored" if mode.is_scoring else "senders are not scored (FAIRPOST_ABUSE_DETECTION)"),
         ]
     )
@@ -155,7 +155,7 @@ def _print_served(report: "FairnessReport") -> None:
         title="How evenly",
     )
     typer.echo(
-        "Gini 0 and Jain 1: all got the same. Gini 0.9: about nine in ten got nothing. Senders with more mail get more."
+        "Gini 0 and Jain 1: all got the same share. Gini 0.9: about nine in ten got nothing. Senders with more mail get more."
     )
     _print_portions("Most served", report, report.top_workspaces, report.top_users)
 

@@ -51,7 +51,7 @@ def opened(file: str) -> Iterator[BinaryIO]:
         yield sys.stdin.buffer
         return
     try:
-        source = Path(file).open("rb")  # noqa: SIM115 - below: only its opening is meant here
+        source = Path(file).open("rb")  # noqa: SIM115 - closed below; only errors of opening it are handled here
     except OSError as error:
         raise FairpostError(f"{file} cannot be read: {error.strerror}.") from error
     with source:

@@ -1,4 +1,4 @@
-"""`fairpost forecast`: when a campaign will finish, by the engine's rules. Nothing is sent or stored."""
+"""`fairpost forecast`: when a campaign will finish according to the engine's rules. Nothing is sent or stored."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,7 +46,9 @@ class Asked:
 def forecast(
     campaign: Annotated[
         str | None,
-        typer.Argument(metavar="[CAMPAIGN]", help="An existing campaign. To describe one with options, omit this."),
+        typer.Argument(
+            metavar="[CAMPAIGN]", help="An existing campaign. Omit this argument to describe a campaign with options."
+        ),
     ] = None,
     recipients: Annotated[
         int | None, typer.Option(min=1, max=RECIPIENTS_MAX, metavar="N", help="Number of recipients of the first step.")
@@ -70,27 +72,29 @@ def forecast(
         str | None,
         typer.Option(
             metavar="SECONDS",
-            help="Random pause before each e-mail from an account, in seconds, for example 30-90. [default: none with one step, 30-90 with more]",
+            help="Range of the random pause before each e-mail from an account, in seconds, for example 30-90. [default: none with one step, 30-90 with more]",
         ),
     ] = None,
-    no_gap: Annotated[bool, typer.Option("--no-gap", help="No random pause.")] = False,
+    no_gap: Annotated[bool, typer.Option("--no-gap", help="Do not pause between e-mails.")] = False,
     window: Annotated[
         str | None,
         typer.Option(metavar="WINDOW", help='Sending window, for example "mon-fri 09:00-17:00". [default: any time]'),
     ] = None,
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone for the sending window.")] = "UTC",
     holiday: Annotated[
-        list[str] | None, typer.Option(metavar="DATE", help="Day without sending, for example 2027-12-25. Repeatable.")
+        list[str] | None, typer.Option(metavar="DATE", help="Date without sending, for example 2027-12-25. Repeatable.")
     ] = None,
     quota: Annotated[
         int | None,
-        typer.Option(min=1, max=RECIPIENTS_MAX, metavar="N", help="Maximum e-mails per day across all accounts."),
+        typer.Option(
+            min=1, max=RECIPIENTS_MAX, metavar="N", help="Maximum number of e-mails per day across all accounts."
+        ),
     ] = None,
     ramp_up: Annotated[
         str | None,
         typer.Option(
             metavar="PLAN",
-            help="How to ramp up to the quota: 10d (evenly over 10 days), 5%,10%,25% (one per day), or yes (the default ramp).",
+            help="How to ramp up to the quota: 10d (evenly over 10 days), 5%,10%,25% (one percentage per day), or `yes` (the default ramp).",
         ),
     ] = None,
     start: Annotated[

@@ -5,11 +5,13 @@ from typing import Annotated, Any
 import typer
 
 ReplyTo = Annotated[
-    str | None, typer.Option("--reply-to", metavar="ADDRESS", help="Reply-To address for the e-mails; '' for none.")
+    str | None, typer.Option("--reply-to", metavar="ADDRESS", help="Reply-To address of the e-mails. Use '' for none.")
 ]
 Headers = Annotated[
     list[str] | None,
-    typer.Option("--header", metavar="NAME:VALUE", help="Additional header for the e-mails; '' for none. Repeatable."),
+    typer.Option(
+        "--header", metavar="NAME:VALUE", help="Additional header of the e-mails. Use '' for none. Repeatable."
+    ),
 ]
 
 

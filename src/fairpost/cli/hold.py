@@ -34,7 +34,7 @@ def hold(
 ) -> None:
     """Hold mail of a workspace, domain, user or stream.
 
-    It stays in the queue until the hold ends or is released. Sends in progress finish.
+    The mail stays in the queue until the hold ends or is released. Sends in progress finish.
 
     \b
     Example: fairpost hold --workspace acme --user ann --for 1h --reason "too many bounces"

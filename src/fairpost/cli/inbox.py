@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Run a development mail server that keeps all mail.")
 
-LATEST = 0  # stands for the newest; ids start at 1
-ID_MAX = 2**63 - 1  # of PostgreSQL's `bigint`
+LATEST = 0  # means the newest message; real IDs start at 1
+ID_MAX = 2**63 - 1  # the maximum of PostgreSQL's `bigint`
 MEGABYTE = 1_048_576
 LINES_SHOWN_MAX = 500
 LINKS_SHOWN_MAX = 50
@@ -54,7 +54,10 @@ def _fault(text: str) -> "Fault":
 
 
 Id = Annotated[
-    int, typer.Argument(parser=_mail_id_or_latest, metavar="ID", help="Message ID, or latest for the most recent.")
+    int,
+    typer.Argument(
+        parser=_mail_id_or_latest, metavar="ID", help="Message ID, or `latest` for the most recent message."
+    ),
 ]
 Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of messages.")]
 Before = Annotated[
@@ -99,7 +102,7 @@ def serve(
 ) -> None:
     """Accept mail and store it in the database.
 
-    Accepts any sender, recipient and password, and forwards nothing. Stop it with Ctrl-C.
+    Accepts any sender, recipient and password, and forwards nothing. To stop the server, press Ctrl-C.
 
     \b
     Example: fairpost inbox serve --port 1025 --fault 'dot=tempfail%10'
@@ -154,7 +157,7 @@ def search(
 ) -> None:
     """Find messages by words in the subject, addresses or text.
 
-    Case does not matter. There are no wildcards.
+    The search ignores case and has no wildcards.
 
     \b
     Example: fairpost inbox search welcome ann@example.com
@@ -210,7 +213,7 @@ def attachments(
 ) -> None:
     """List or save a message's attachments.
 
-    They are saved under safe names, without directories or hidden files. Existing files are kept unless you add --force.
+    Attachments are saved under safe names. These contain no directories and do not start with a dot. Existing files are kept unless you add --force.
 
     \b
     Example: fairpost inbox attachments latest --save downloads
@@ -235,7 +238,11 @@ def attachments(
 def check_(
     id_: Annotated[
         int | None,
-        typer.Argument(parser=_mail_id_or_latest, metavar="ID", help="Message ID. [default: latest, the most recent]"),
+        typer.Argument(
+            parser=_mail_id_or_latest,
+            metavar="ID",
+            help="Message ID. [default: latest, which is the most recent message]",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -262,7 +269,9 @@ def delete(
     ids: Annotated[
         list[int] | None,
         typer.Argument(
-            parser=_mail_id_or_latest, metavar="ID...", help="One or more message IDs, or latest for the most recent."
+            parser=_mail_id_or_latest,
+            metavar="ID...",
+            help="One or more message IDs, or `latest` for the most recent message.",
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Delete all messages. Requires --yes.")] = False,
@@ -461,7 +470,7 @@ def _print_checked(mail: "Mail", checked: "Checked") -> None:
 
     print_pairs([("mail", mail.id), ("subject", mail.subject)])
     typer.echo()
-    print_table(("", "what", "is so"), ((each.level.value, each.what, each.text) for each in checked.findings))
+    print_table(("", "check", "result"), ((each.level.value, each.what, each.text) for each in checked.findings))
     if checked.links:
         typer.echo()
         print_table(

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Provider = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Provider whose limits to start with, or none. [default: from the address's domain]"
+        metavar="NAME",
+        help="Provider whose limits the account starts with, or `none`. [default: determined by the address's domain]",
     ),
 ]
 LookUpMx = Annotated[
@@ -54,7 +55,7 @@ def _rule(limit: Limit) -> str:
     if limit.choices:
         return ""
     if limit.le == INTEGER_MAX and not limit.parts:
-        return f"{NONE.capitalize()} for no limit." if limit.is_optional else ""
+        return f"Use `{NONE}` for no limit." if limit.is_optional else ""
     return f"{limit.rule[0].upper()}{limit.rule[1:]}."
 
 

@@ -74,7 +74,7 @@ def role(
 ) -> None:
     """Change a member's role.
 
-    Ends the member's sessions. Keys that a manager added stay valid and are listed.
+    Ends the member's sessions. Keys that the member added as a manager stay valid and are listed.
 
     \b
     Example: fairpost member role --workspace acme bob@example.com manager
@@ -91,7 +91,7 @@ def role(
 def reset(address: Address, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Print a one-time link for choosing a new password.
 
-    It is valid for an hour. Using it ends all sessions.
+    The link is valid for an hour. Choosing a password ends all sessions.
 
     \b
     Example: fairpost member reset --workspace acme bob@example.com
@@ -101,9 +101,9 @@ def reset(address: Address, as_json: AsJson = False, workspace: Workspace = "") 
 
 @app.command()
 def code(address: Address, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Print a sign-in code, in case the e-mail does not arrive.
+    """Print a sign-in code. Use it if the e-mail with the code does not arrive.
 
-    Enter the password in the browser first. The code is for this member's latest sign-in.
+    First, enter the password in the browser. The code is valid for this member's latest sign-in.
 
     \b
     Example: fairpost member code --workspace acme bob@example.com
@@ -117,7 +117,7 @@ def disable(
 ) -> None:
     """Disable a member immediately.
 
-    Ends all sessions, unfinished sign-ins and links. Keys that the member added belong to the workspace: they stay valid and are listed.
+    Ends all sessions, unfinished sign-ins and links. Keys that the member added belong to the workspace. They stay valid and are listed.
 
     \b
     Example: fairpost member disable --workspace acme bob@example.com --revoke-keys

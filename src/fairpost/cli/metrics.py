@@ -33,8 +33,7 @@ def metrics(
 ) -> None:
     """Print or serve metrics for Prometheus.
 
-    Includes the figures of `fairpost fairness`, without the names of senders, and the duration of HTTP requests. Do not expose it outside your network. It reads
-    the database at most once a second. With several regions and none chosen, it shows all of them, with the label `region`.
+    Includes the figures of `fairpost fairness`, without the names of senders, and the duration of HTTP requests. Do not expose the metrics outside your network. The command reads the database at most once a second. If there are several regions and none is selected, it shows all of them, each with the label `region`.
 
     \b
     Example: fairpost metrics --listen 127.0.0.1:9464
@@ -56,7 +55,7 @@ async def _look(store: "Store", reader: "FiguresReader", *, by_account: bool) ->
 
 
 async def _look_at_all(stores: "RegionStores", readers: "Mapping[str, FiguresReader]", *, by_account: bool) -> bytes:
-    """Read all regions, each with the label `region`. A region that does not respond has no other figures."""
+    """Read all regions, each with the label `region`. A region that does not respond has only the figure that says so."""
     import asyncio
 
     from fairpost.model.errors import FairpostError

@@ -1,4 +1,4 @@
-"""Command lines of the previous version. They work until the next version, with a note."""
+"""Command lines of the previous version. They still work in this version, and print a note."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +13,11 @@ RENAMED = {
     ("campaign", "who"): ("campaign", "recipients"),
     ("user", "lift"): ("user", "unthrottle"),
 }
-WORKSPACE_FIRST = ("user", "member", "key", "domain", "hold", "release")  # took WORKSPACE where --workspace is now
+WORKSPACE_FIRST = ("user", "member", "key", "domain", "hold", "release")  # WORKSPACE was their first argument
 
 
 def renewed(args: list[str], find: Callable[[str], Any]) -> list[str]:
-    """Return today's form of a command line. `find` returns the parser's command of a name."""
+    """Return the current form of a command line. `find` returns the parser's command with a given name."""
     args = _renamed(args)
     place = 1 if args[:1] in (["hold"], ["release"]) else 2
     if args[:1] and args[0] in WORKSPACE_FIRST and len(args) > place and not args[place].startswith("-"):
@@ -38,9 +38,9 @@ def _renamed(args: list[str]) -> list[str]:
 
 
 def _starts_with_workspace(leaf: Any, args: list[str]) -> bool:
-    """Whether there is no --workspace, and one argument too many or one that could be a workspace or a user."""
+    """Return whether --workspace is missing, and there is an extra argument or one that could be a workspace or a user."""
     try:
         given, rest, _ = leaf.make_parser(typer.Context(leaf)).parse_args(list(args))
     except TyperException:
-        return False  # the parser says what is wrong with it
+        return False  # the parser reports the error
     return "workspace" not in given and bool(rest or given.get("user") is not None)

@@ -26,12 +26,12 @@ def error_line(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """Print a note on stderr, so that a pipe only gets the data."""
+    """Print a note on stderr, so that a pipe receives only the data."""
     typer.echo(message, err=True)
 
 
 def note_event(event: "Reason") -> None:
-    """Print an event for the person watching."""
+    """Print an event as a sentence on stderr."""
     from fairpost.reasons.events import message
 
     note(message(event))

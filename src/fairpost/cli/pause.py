@@ -25,9 +25,9 @@ def pause(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Pause all sending before the next e-mail.
+    """Pause sending for all workspaces or one.
 
-    Once this command returns, no engine on any machine starts another e-mail. Sends in progress finish.
+    Once this command returns, no engine on any machine starts to send another e-mail. Sends in progress finish.
 
     \b
     Example: fairpost pause --all --reason "wrong prices in the newsletter"
@@ -53,7 +53,7 @@ def pause(
 def resume(everything: All = False, workspace: Workspace = None, as_json: AsJson = False) -> None:
     """End a pause.
 
-    After a restore, this also confirms that sending continues from the database as it is now.
+    After the database has been restored from a backup, this also confirms that sending may continue with its current contents.
 
     \b
     Example: fairpost resume --all

@@ -134,9 +134,9 @@ def send(
     metadata: Metadata = None,
     workspace: Workspace = "",
 ) -> None:
-    """Queue an e-mail with the fields you give.
+    """Queue an e-mail with the given field values.
 
-    Urgent types go first. E-mails that have expired are not sent.
+    Urgent types are sent first. Expired e-mails are not sent.
 
     \b
     Example: fairpost portal send hub welcome --to ann@example.com --field sign_in_url=https://example.com

@@ -22,7 +22,7 @@ app = typer.Typer(no_args_is_help=True, help="Export or erase a person's data.")
 
 Address = Annotated[
     str,
-    typer.Argument(metavar="ADDRESS", help="E-mail address. Neither case nor the encoding of the domain matters."),
+    typer.Argument(metavar="ADDRESS", help="E-mail address. Case and the encoding of the domain are ignored."),
 ]
 Workspace = Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")]
 AllWorkspaces = Annotated[

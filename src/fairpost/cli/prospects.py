@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Import, list, pause and remove recipients.")
 
-Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="E-mail address. Case does not matter.")]
+Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="E-mail address. Case is ignored.")]
 File = Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or - for standard input.")]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
-        "--column", metavar="NAME=FIELD", help="Field to import a column into; NAME= skips the column. Repeatable."
+        "--column",
+        metavar="NAME=FIELD",
+        help="Field that a column is imported into. NAME= skips the column. Repeatable.",
     ),
 ]
-Encoding = Annotated[str | None, typer.Option(help="File encoding, if it is not detected: utf-8, cp1252 or utf-16.")]
-Delimiter = Annotated[str | None, typer.Option(help="Column separator, if it is not detected.")]
+Encoding = Annotated[str | None, typer.Option(help="File encoding: utf-8, cp1252 or utf-16. [default: detected]")]
+Delimiter = Annotated[str | None, typer.Option(help="Column separator. [default: detected]")]
 FIELDS_SHOWN = 60  # characters
 
 
@@ -44,10 +46,9 @@ def import_(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import a CSV file into a list, all lines or none.
+    """Import a CSV file into a list: all lines, or none if a line is invalid.
 
-    The first line names the columns. One must be the e-mail address; `timezone` and `id` are special, and every other column is a field
-    for templates. Existing prospects keep their other fields.
+    The first line contains the column names. One column must be the e-mail address. The columns `timezone` and `id` have special meanings, and every other column is a field for templates. Existing prospects keep fields that the file does not contain.
 
     \b
     Example: fairpost prospects import spring leads.csv --column "Vorname=first_name"
@@ -168,7 +169,7 @@ def show(address: Address, workspace: Workspace = "", as_json: AsJson = False) -
 
 @app.command()
 def pause(address: Address, workspace: Workspace = "") -> None:
-    """Pause a prospect: nothing is sent to them until you resume.
+    """Pause a prospect. Nothing is sent to them until you resume them.
 
     \b
     Example: fairpost prospects pause ann@example.com

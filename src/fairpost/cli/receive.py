@@ -1,4 +1,4 @@
-"""`fairpost receive`: the bounce address, as a server for SMTP or LMTP, or for one message at a time from a pipe."""
+"""`fairpost receive`: receives mail at bounce addresses, as an SMTP or LMTP server, or one message at a time from a pipe."""
 
 import sys
 from pathlib import Path
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from fairpost.maintenance.returns import TakenIn
     from fairpost.model.public_ids import PublicIds
 
-TRY_AGAIN = 75  # EX_TEMPFAIL: mail servers keep the mail and call again
+TRY_AGAIN = 75  # EX_TEMPFAIL: mail servers keep the mail and try again
 
 
 def receive(
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address and port to listen on.")] = "127.0.0.1:2525",
-    lmtp: Annotated[bool, typer.Option("--lmtp", help="Speak LMTP instead of SMTP.")] = False,
+    lmtp: Annotated[bool, typer.Option("--lmtp", help="Use LMTP instead of SMTP.")] = False,
     also: Annotated[
         list[str] | None,
         typer.Option(
@@ -37,9 +37,9 @@ def receive(
 ) -> None:
     """Receive bounces, complaints and replies.
 
-    For accounts with `bounces=DOMAIN` in their URL, each e-mail has its own address for reports at that domain. Point the domain's MX record, or a transport of your mail server, to this command. It accepts mail only for these addresses and relays nothing.
+    For accounts with `bounces=DOMAIN` in their URL, each e-mail has its own address for reports at that domain. Point the domain's MX record, or a transport of your mail server, to this command. The command accepts mail only for these addresses, and relays nothing.
 
-    With --message, it reads a single message, for use in a pipe from your mail server. It exits with 75 if the message must be kept and retried.
+    With --message, the command reads a single message, for use in a pipe from your mail server. It exits with code 75 if your mail server must keep the message and try again.
 
     \b
     Example: fairpost receive --listen 127.0.0.1:2525 --also complaints@bounces.example.com

@@ -48,7 +48,7 @@ def list_(as_json: AsJson = False) -> None:
 def place(workspace: Workspace, region: Annotated[str, typer.Argument(metavar="REGION", help="Region name.")]) -> None:
     """Assign a workspace to a region. This cannot be changed.
 
-    Stored in the home database. A workspace cannot be moved later, because its e-mails stay in its region.
+    The assignment is stored in the home database. A workspace cannot be moved later, because its e-mails stay in its region.
 
     \b
     Example: fairpost region place acme eu

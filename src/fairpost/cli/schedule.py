@@ -39,12 +39,16 @@ def set_(
         str | None, typer.Option(metavar="ZONE", help="Time zone for the days and hours, for example Europe/Berlin.")
     ] = None,
     days: Annotated[
-        str | None, typer.Option(metavar="DAYS", help="Days to send on, for example mon-fri or mon,wed,fri, or all.")
+        str | None,
+        typer.Option(
+            metavar="DAYS", help="Days to send on, for example mon-fri or mon,wed,fri. Use `all` for every day."
+        ),
     ] = None,
     hours: Annotated[
         str | None,
         typer.Option(
-            metavar="HOURS", help="Hours to send in, for example 09:00-17:00, 22:00-06:00 (ends the next day), or all."
+            metavar="HOURS",
+            help="Hours to send in, for example 09:00-17:00, 22:00-06:00 (ends the next day). Use `all` for the whole day.",
         ),
     ] = None,
     any_time: Annotated[
@@ -52,28 +56,32 @@ def set_(
     ] = False,
     holiday: Annotated[
         list[str] | None,
-        typer.Option(metavar="DATE", help="Add a day without sending, for example 2027-12-25. Repeatable."),
+        typer.Option(metavar="DATE", help="Add a date without sending, for example 2027-12-25. Repeatable."),
     ] = None,
     no_holidays: Annotated[
         bool, typer.Option("--no-holidays", help="Remove all holidays, except those given with --holiday.")
     ] = False,
     quota: Annotated[
         int | None,
-        typer.Option(parser=limit, metavar="N", help="Maximum e-mails per day across all campaigns, or none."),
+        typer.Option(
+            parser=limit,
+            metavar="N",
+            help="Maximum number of e-mails per day across all campaigns, or `none` for no quota.",
+        ),
     ] = None,
     ramp_up: Annotated[
         str | None,
         typer.Option(
             metavar="PLAN",
-            help="How to ramp up to the quota: 10d (evenly over 10 days), 5%,10%,25% (one per day), or none.",
+            help="How to ramp up to the quota: 10d (evenly over 10 days), 5%,10%,25% (one percentage per day), or `none` for no ramp-up.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Set a workspace's sending window and daily quota.
 
-    They apply to all its campaigns together, and take effect immediately, including for queued e-mails. E-mails outside campaigns are not affected.
-    Options that you omit are not changed.
+    The window and the quota apply to all campaigns of the workspace together. Changes take effect immediately, even for queued e-mails. E-mails outside campaigns are not affected.
+    Omitted options keep their current values.
 
     \b
     Example: fairpost schedule set --timezone Europe/Berlin --days mon-fri --hours 09:00-17:00 --quota 200 --ramp-up 10d
@@ -120,7 +128,7 @@ def set_(
 def show(workspace: Workspace = "", as_json: AsJson = False) -> None:
     """Show a workspace's sending window and daily quota.
 
-    Shows whether it is open now, the quota used today, the ramp-up, and the next seven days.
+    Shows whether the window is open now, how much of the quota is used today, the ramp-up, and the next seven days.
 
     \b
     Example: fairpost schedule show
@@ -184,7 +192,7 @@ def _holidays(texts: list[str]) -> frozenset[date]:
         try:
             day = date.fromisoformat(text)
         except ValueError:
-            raise ValueError(f"must be a day such as 2027-12-25, got {shown(text)}") from None
+            raise ValueError(f"must be a date such as 2027-12-25, got {shown(text)}") from None
         if day.year not in YEARS:
             raise ValueError(f"must be in the years {YEARS[0]} to {YEARS[-1]}, got {shown(text)}")
         found.add(day)

@@ -52,7 +52,7 @@ def parse_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"must be a day such as 2027-12-25, got {parsers.shown(text)}") from None
+        raise typer.BadParameter(f"must be a date such as 2027-12-25, got {parsers.shown(text)}") from None
 
 
 def parse_moment(text: str, timezone: str) -> datetime:

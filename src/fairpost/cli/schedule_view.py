@@ -1,4 +1,4 @@
-"""What a schedule means now and on the coming days, as text and as JSON."""
+"""The state of a schedule now and on the coming days, as text and as JSON."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class ShownSchedule:
     def timezone(self) -> str:
         return self.stored.schedule.timezone
 
-    # ── what it means ─────────────────────────────────────────────────────────────────────────────────────
+    # ── the current state ─────────────────────────────────────────────────────────────────────────────────────
 
     def days(self) -> Iterator[Day]:
         """Yield today and the following days."""
@@ -246,7 +246,7 @@ class ShownSchedule:
 
 
 def days_in_words(days: frozenset[int]) -> str:
-    """Describe days: Monday to Friday; Monday, Wednesday and Friday."""
+    """Describe days, for example "Monday to Friday", or "Monday, Wednesday and Friday"."""
     if len(days) == len(DAYS):
         return "every day"
     full = {day[:3]: day.capitalize() for day in DAYS}

@@ -28,7 +28,7 @@ def rotate_(
 ) -> None:
     """Seal every password with a new key.
 
-    Creates a new key, unless FAIRPOST_SECRET_KEY is set; in that case, FAIRPOST_SECRET_KEY_OLD must be the previous key. If the command is interrupted, nothing is lost: run it again.
+    Creates a new key, unless FAIRPOST_SECRET_KEY is set. If it is set, FAIRPOST_SECRET_KEY_OLD must be the previous key. If the command is interrupted, no password is lost. Run the command again.
 
     \b
     Example: fairpost secrets rotate

@@ -43,9 +43,7 @@ def set_(
 ) -> None:
     """Write a sequence, or replace all its steps.
 
-    Use --step once for each e-mail, in order. A delay counts from the time the previous step was sent to the recipient:
-    3d, 12h, 30m, "1d 12h", up to a year. Follow-ups use the subject of the first step, so that they stay in its thread. With "last-call
-    after 1w with own subject" a step keeps its template's subject, but Gmail then shows it outside the thread. If a step cannot be sent to a recipient, the following steps are not sent either. Once a campaign has been launched with a sequence, its steps cannot be changed.
+    Use --step once for each e-mail, in order. A delay starts when the previous step is sent to the recipient. Examples are 3d, 12h, 30m and "1d 12h". The maximum is a year. Follow-ups use the subject of the first step, so that they stay in its thread. With "last-call after 1w with own subject", a step keeps its template's subject, but Gmail then shows the e-mail outside the thread. If a step cannot be sent to a recipient, the following steps are not sent either. After a campaign is launched with a sequence, the steps of the sequence cannot be changed.
 
     \b
     Example: fairpost sequence set spring --step welcome --step "reminder after 3d" --step "last-call after 1w"

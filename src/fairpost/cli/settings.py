@@ -9,7 +9,7 @@ from fairpost.settings import ShownSetting, shown_settings
 def settings(as_json: AsJson = False) -> None:
     """List settings with their values and sources.
 
-    Secrets are not shown. An invalid setting is an error.
+    Secrets are not shown. If a setting is invalid, the command fails.
 
     \b
     Example: fairpost settings

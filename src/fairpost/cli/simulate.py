@@ -1,4 +1,4 @@
-"""`fairpost simulate`: days in minutes, with the engine's own code on a virtual clock."""
+"""`fairpost simulate`: simulates days of sending in minutes, with the engine's own code on a virtual clock."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -37,7 +37,7 @@ def accounts(
 ) -> None:
     """Check that accounts at many providers stay within their limits.
 
-    Simulates bounces, throttling and outages. Exits with 1 if a limit was exceeded or an e-mail was sent twice.
+    Simulates bounces, throttling and outages. Exits with code 1 if a limit was exceeded or an e-mail was sent twice.
 
     \b
     Example: fairpost simulate accounts --accounts 20 --days 2 --emails 1000
@@ -89,7 +89,7 @@ def fairness(
 ) -> None:
     """Compare Fairpost's fair queue with other algorithms.
 
-    Exits with 1 if Fairpost left a slot unused while an e-mail was waiting.
+    Exits with code 1 if Fairpost left a slot unused while an e-mail was waiting.
 
     \b
     Example: fairpost simulate fairness --scenario whale --plot whale.svg
@@ -141,8 +141,7 @@ def abuse(
 ) -> None:
     """Check which senders are throttled for abuse, and how soon.
 
-    Simulates honest senders and abusers under the engine's policy, and compares it with a timer that scores all senders
-    once an hour. Needs no database.
+    Simulates honest senders and abusers under the engine's policy. Compares the policy with a timer that scores all senders once an hour. Needs no database.
 
     \b
     Example: fairpost simulate abuse --senders 100 --days 7
@@ -183,7 +182,7 @@ def providers(
 ) -> None:
     """Check how providers that hang or reject affect other mail.
 
-    Runs whole engines against simulated providers on a virtual clock: providers that are slow, hang at each step, greylist, defer one recipient, reject one sender, are down for an hour, and more. Accounts have pauses, and senders share them. Throughout the run, the simulation checks claims, waiting times, idle accounts, limits, the log, and which senders a problem affects. Exits with 1 if a check fails. Running all cases takes several minutes.
+    Runs whole engines against simulated providers on a virtual clock: providers that are slow, hang at each step, greylist, defer one recipient, reject one sender, are down for an hour, and more. The accounts pause between e-mails, and several senders share each account. Throughout the run, the simulation checks claims, waiting times, idle accounts, limits, the log, and which senders a problem affects. Exits with code 1 if a check fails. Running all cases takes several minutes.
 
     \b
     Example: fairpost simulate providers --only defers-one --only 'healthy 100 ms'

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def status(as_json: AsJson = False) -> None:
-    """Show what is happening, and why mail is not sent.
+    """Show the current state, and why mail is not sent.
 
-    Its speed does not depend on the number of e-mails. Scheduled and ready e-mails are counted together as waiting.
+    The command's speed does not depend on the number of e-mails. Scheduled and ready e-mails are counted together as waiting.
 
     \b
     Example: fairpost status
@@ -76,7 +76,7 @@ def _shout(facts: "Facts", *, redirect_all: str | None) -> None:
 
 
 def redirection(address: str) -> str:
-    return f"Every e-mail goes to {address} instead of its recipients (FAIRPOST_REDIRECT_ALL)."
+    return f"Every e-mail is sent to {address} instead of its recipients (FAIRPOST_REDIRECT_ALL)."
 
 
 def _as_json(facts: "Facts", reasons: "list[Shown]") -> dict[str, Any]:

@@ -37,7 +37,7 @@ app = typer.Typer(
 
 Address = Annotated[
     str,
-    typer.Argument(metavar="ADDRESS", help="E-mail address. Neither case nor the encoding of the domain matters."),
+    typer.Argument(metavar="ADDRESS", help="E-mail address. Case and the encoding of the domain are ignored."),
 ]
 Workspace = Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")]
 ARGUMENTS = {"address": "ADDRESS"}
@@ -109,7 +109,7 @@ def list_(
 
 @app.command()
 def show(address: Address, as_json: AsJson = False) -> None:
-    """Show whether, why and since when an address is suppressed.
+    """Show whether an address is suppressed, why, and since when.
 
     Covers every workspace, and shows the number of soft bounces.
 
@@ -138,12 +138,15 @@ def show(address: Address, as_json: AsJson = False) -> None:
 
 @app.command("soft-bounces")
 def soft_bounces(
-    most: Annotated[int | None, typer.Option("--max", min=0, max=1000, help="New limit. 0 means never.")] = None,
+    most: Annotated[
+        int | None,
+        typer.Option("--max", min=0, max=1000, help="New limit. 0 means that soft bounces never suppress an address."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show or set how many soft bounces suppress an address.
 
-    Counts e-mails in a row, within 30 days, that failed because the mailbox was unavailable.
+    Counts consecutive e-mails within 30 days that failed because the mailbox was unavailable.
 
     \b
     Example: fairpost suppress soft-bounces --max 3
@@ -163,14 +166,14 @@ def import_(
     file: Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or - for standard input.")],
     workspace: Workspace = None,
     everywhere: Everywhere = False,
-    kind: Annotated[SuppressionKind, typer.Option(help="Kind for lines without one.")] = SuppressionKind.MANUAL,
-    reason: Annotated[str, typer.Option(help="Reason for lines without one.")] = "imported",
+    kind: Annotated[SuppressionKind, typer.Option(help="Kind for lines without a kind.")] = SuppressionKind.MANUAL,
+    reason: Annotated[str, typer.Option(help="Reason for lines without a reason.")] = "imported",
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Skip invalid lines instead of importing nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import addresses from a CSV file, all or none.
+    """Import addresses from a CSV file: all, or none if a line is invalid.
 
     Columns: address, kind, reason, created_at, workspace, stops. Only `address` is required.
 
@@ -202,7 +205,7 @@ def export(
     kind: OnlyKind = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Export the list as a CSV file for `import`.
+    """Export the suppression list as a CSV file for `fairpost suppress import`.
 
     \b
     Example: fairpost suppress export suppressions.csv --workspace acme

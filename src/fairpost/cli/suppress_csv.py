@@ -1,4 +1,4 @@
-"""The suppression list as CSV, as spreadsheets write it and can safely read it.
+"""The suppression list as CSV, in a form that spreadsheets write and can safely read.
 
 This module only reads and writes lines.
 """
@@ -38,7 +38,7 @@ _OTHER_NAMES = {
 
 
 class UnreadableList(FairpostError):
-    """The file is not a list of addresses, or is cut off."""
+    """The file is not a list of addresses, or is truncated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

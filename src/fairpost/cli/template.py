@@ -52,7 +52,7 @@ def set_(
         str | None, typer.Option(metavar="FILE", help="File with the plain text, or - for standard input.")
     ] = None,
     html: Annotated[
-        str | None, typer.Option(metavar="HTML", help="HTML, in addition to the text or instead of it.")
+        str | None, typer.Option(metavar="HTML", help="HTML, in addition to the plain text or instead of it.")
     ] = None,
     html_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="File with the HTML, or - for standard input.")
@@ -181,7 +181,7 @@ def preview(
 ) -> None:
     """Show a template as a recipient would see it.
 
-    Uses the fields of a prospect, those given, or sample values. Nothing is sent.
+    Uses a prospect's fields, the fields that you specify, or sample values. Nothing is sent.
 
     \b
     Example: fairpost template preview welcome --prospect ann@example.com

@@ -55,7 +55,7 @@ def up(
     browser: Annotated[
         bool | None,
         typer.Option(
-            "--open/--no-open", help="Open the pages in your browser. [default: yes in a terminal on a desktop]"
+            "--open/--no-open", help="Open the dashboard in your browser. [default: yes in a terminal on a desktop]"
         ),
     ] = None,
     port: Annotated[
@@ -64,7 +64,7 @@ def up(
             min=1,
             max=65535,
             metavar="PORT",
-            help="Port for the HTTP API and the pages. [default: 8080, or a free port if it is in use]",
+            help="Port for the HTTP API and the web pages. [default: 8080, or a free port if it is in use]",
         ),
     ] = None,
     inbox_port: Annotated[
@@ -78,9 +78,9 @@ def up(
     ] = None,
     log_format: LogFormatOption = None,
 ) -> None:
-    """Start everything here, with a demonstration.
+    """Start Fairpost locally, with a demonstration.
 
-    Starts the database, the engine (unless FAIRPOST_ENGINE is off), the HTTP API, and the development inbox. All mail from the demonstration goes to that inbox: a burst of a few seconds, then half an hour of everyday mail, so that every page has data to show.
+    Starts the database, the engine (unless FAIRPOST_ENGINE is off), the HTTP API, and the development inbox. All mail from the demonstration is delivered to that inbox. The demonstration starts with a burst of a few seconds. Half an hour of everyday mail follows, so that every page has data to show.
 
     \b
     Example: fairpost up
@@ -105,7 +105,7 @@ def up(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to start. `demo_emails` is 0 for no demonstration. A port of None means the default port, or a free one if it is in use."""
+    """What to start. `demo_emails` is 0 for no demonstration. If a port is None, the default port is used, or a free one if it is in use."""
 
     demo_emails: int
     browser: bool

@@ -41,7 +41,7 @@ User = Annotated[
 
 
 def _since(text: str) -> datetime:
-    """Parse a date, which means midnight UTC."""
+    """Parse a date, which is read as midnight UTC."""
     try:
         return datetime.combine(date.fromisoformat(text), time(), UTC)
     except ValueError:
@@ -51,21 +51,22 @@ def _since(text: str) -> datetime:
 @app.command("set")
 def set_(
     user: User = None,
-    plan: Annotated[str | None, typer.Option(help="Plan; '' for none.")] = None,
+    plan: Annotated[str | None, typer.Option(help="Plan. Use '' for no plan.")] = None,
     since: Annotated[
         datetime | None,
         typer.Option(
             parser=_since,
             metavar="TIME",
-            help="When the user or workspace was created, for example 2030-01-31 or 2030-01-31T09:00:00Z.",
+            help="Time at which the user or workspace was created, for example 2030-01-31 or 2030-01-31T09:00:00Z.",
         ),
     ] = None,
     daily_max: Annotated[
         int | None,
-        typer.Option(parser=limit, metavar="N", help="Maximum e-mails in 24 hours, or none."),
+        typer.Option(parser=limit, metavar="N", help="Maximum number of e-mails in 24 hours, or `none` for no limit."),
     ] = None,
     waiting_max: Annotated[
-        int | None, typer.Option(parser=limit, metavar="N", help="Maximum e-mails waiting, or none.")
+        int | None,
+        typer.Option(parser=limit, metavar="N", help="Maximum number of waiting e-mails, or `none` for no limit."),
     ] = None,
     home: Annotated[
         str | None,
@@ -75,7 +76,7 @@ def set_(
 ) -> None:
     """Register a workspace or user, or change it.
 
-    Plan and age determine its tier. A change takes effect immediately, including for queued e-mails. Options that you omit are not changed.
+    The plan and the age determine the tier. Changes take effect immediately, even for queued e-mails. Omitted options keep their current values.
 
     \b
     Example: fairpost user set --workspace acme ann --plan team --since 2030-01-31
@@ -110,7 +111,7 @@ def set_(
 def show(user: User = None, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Show a workspace or user and its recent activity.
 
-    Shows its tier, limits, abuse score with reasons, the last 24 hours compared with usual, its throttle, and its queue.
+    Shows the tier, limits, abuse score with reasons, the past 24 hours compared with the usual volume, the throttle, and the queue.
 
     \b
     Example: fairpost user show --workspace acme ann
@@ -139,9 +140,9 @@ def list_(
     as_json: AsJson = False,
     most: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number of users.")] = 100,
 ) -> None:
-    """List registered and throttled workspaces and users.
+    """List workspaces and users that are registered or throttled.
 
-    Throttled ones come first, including those that are only observed.
+    Throttled workspaces and users come first, including those with a throttle that is only observed.
 
     \b
     Example: fairpost user list --throttled
@@ -213,7 +214,7 @@ def unthrottle(
 ) -> None:
     """End a throttle, so that queued mail can be sent.
 
-    Works for manual and automatic throttles. For some time, no score throttles the same sender again.
+    Works for manual and automatic throttles. After that, no score throttles the same sender for the duration in --immune-for.
 
     \b
     Example: fairpost user unthrottle --workspace acme ann

@@ -31,7 +31,9 @@ ARGUMENTS = {"url": "URL", "types": "--type"}
 Url = Annotated[str, typer.Argument(metavar="URL", help="HTTPS URL. Plain HTTP is allowed only on private networks.")]
 Id = Annotated[str, typer.Argument(metavar="WEBHOOK", help="Webhook ID, for example wh_….")]
 Workspace = Annotated[str | None, typer.Option(help="Workspace. [default: FAIRPOST_WORKSPACE]")]
-Everywhere = Annotated[bool, typer.Option("--everywhere", help="Operator webhook: events from all workspaces.")]
+Everywhere = Annotated[
+    bool, typer.Option("--everywhere", help="Use an operator webhook, which receives events from all workspaces.")
+]
 Types = Annotated[
     list[EventKind] | None, typer.Option("--type", metavar="TYPE", help="Event type. Repeatable. [default: all]")
 ]
@@ -51,7 +53,7 @@ def add(
 ) -> None:
     """Add an endpoint, and show its secret once.
 
-    Events from now on are posted to it, signed as defined by the Standard Webhooks specification.
+    Future events are posted to the endpoint, signed as defined by the Standard Webhooks specification.
 
     \b
     Example: fairpost webhook add https://example.com/hooks --type email.bounced --type email.complained
@@ -223,14 +225,17 @@ def rotate(
     overlap: Annotated[
         timedelta,
         typer.Option(
-            parser=span, metavar="SPAN", help="Time during which the old secret also signs.", show_default="1d"
+            parser=span,
+            metavar="SPAN",
+            help="Time during which requests are also signed with the old secret.",
+            show_default="1d",
         ),
     ] = "1d",  # type: ignore[assignment]
     as_json: AsJson = False,
 ) -> None:
     """Replace an endpoint's secret, and show the new one once.
 
-    Until the overlap ends, requests carry both signatures.
+    Until the overlap ends, requests have both signatures.
 
     \b
     Example: fairpost webhook rotate wh_3k9x2m7qa1b2c --overlap 2h
@@ -308,7 +313,7 @@ def log(
 ) -> None:
     """Show requests to an endpoint and its responses, newest first.
 
-    The log goes back seven days.
+    The log covers the past seven days.
 
     \b
     Example: fairpost webhook log wh_3k9x2m7qa1b2c --failed

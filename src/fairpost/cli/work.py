@@ -43,7 +43,7 @@ def work(
     """Run the engine, which sends queued e-mails.
 
     Starts processes for the accounts that have work. You can run it on any number of machines with one database. With regions, it
-    sends for one region. With FAIRPOST_ENGINE=off it sends nothing and waits to be stopped. On the first SIGTERM or Ctrl-C, it finishes the sends in progress and returns the other e-mails to the queue; on the second, it stops immediately.
+    sends for one region. With FAIRPOST_ENGINE=off, it sends nothing and waits until it is stopped. On the first SIGTERM or Ctrl-C, it finishes the sends in progress and returns the other e-mails to the queue; on the second, it stops immediately.
 
     \b
     Example: fairpost work --accounts-per-process 50
@@ -74,7 +74,7 @@ def work(
 
 
 def _send_nothing(log: Log, *, ends_with_stdin: bool) -> None:
-    """Wait to be stopped. If this process ended, a process manager would keep restarting it."""
+    """Wait until stopped. If this process exited, a process manager would keep restarting it."""
     import asyncio
     import os
     import signal

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fairpost.settings import SETTINGS, Settings
 
-UP_LOCK = "up.lock"  # held by `fairpost up`; contains its process id and its URL
+UP_LOCK = "up.lock"  # locked by `fairpost up`; contains its process ID and its URL
 _DEFAULT = {each.name: each.default for each in SETTINGS}["public_url"]
 
 
@@ -22,6 +22,6 @@ def _url_of_up(home: Path) -> str | None:
     with suppress(OSError), (home / UP_LOCK).open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:  # it is running
+        except BlockingIOError:  # `fairpost up` is running
             return next(iter(file.read().split()[1:]), None)
     return None

@@ -12,7 +12,7 @@ POOL = "default"
 async def put_dev_account(store: Store, inbox: SmtpSettings) -> None:
     """Adds the account to an empty pool `default`.
 
-    If it exists, it is pointed at the inbox, whose port may have changed.
+    If the account exists, it is updated, because the port of the inbox may have changed.
     """
     accounts = {account.name: account for account in await store.accounts()}
     dev = accounts.get(NAME)

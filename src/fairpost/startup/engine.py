@@ -63,7 +63,7 @@ from fairpost.transports.registry import preload
 from fairpost.transports.verify import offered_tls
 
 STDIN = 0
-RUNNING = "running"  # in Fairpost's home: announces this machine's engines by region. Their memory is elsewhere.
+RUNNING = "running"  # in Fairpost's home; announces this machine's engines by region
 WATCH_EVERY_S = 10.0
 
 
@@ -78,14 +78,17 @@ class EngineOptions:
 
 
 def run_engine(settings: Settings, options: EngineOptions, *, log: Log) -> bool:
-    """Runs until a signal; a second signal ends it at once. Returns False if the engine failed, which it has logged."""
+    """Runs until it receives a signal.
+
+    A second signal stops the engine immediately. Returns False if the engine failed, which it has logged.
+    """
     name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
     def orchestrator(sock: socket.socket, lifeline: int, message: Message) -> None:
         has_said_goodbye = asyncio.run(
             _orchestrate(sock, lifeline, settings, options, name, log, is_again=message["again"])
         )
-        if presence is not None and has_said_goodbye:  # otherwise the next engine here reports this one as gone
+        if presence is not None and has_said_goodbye:  # otherwise the next engine here reports this one as dead
             presence.withdraw()
 
     def worker(sock: socket.socket, lifeline: int, message: Message) -> None:
@@ -97,7 +100,7 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Log) -> bool:
         asyncio.run(_read_mailboxes(lifeline, settings, options, name, log))
 
     preload()
-    host_name(settings)  # may ask the DNS: once, before workers are forked
+    host_name(settings)  # may query DNS, so this is done once, before workers are forked
     presence = _announce(settings, name)
     supervisor = Supervisor(
         orchestrator=orchestrator,
@@ -112,7 +115,7 @@ def run_engine(settings: Settings, options: EngineOptions, *, log: Log) -> bool:
 def engines_folder(settings: Settings) -> Path:
     """Returns the folder for this region.
 
-    Dead engines of other regions cannot be cleaned up from here, and would be forgotten.
+    Each region has its own folder, because an engine cannot clean up after dead engines of other regions.
     """
     return settings.home / RUNNING / settings.region_name
 
@@ -120,11 +123,12 @@ def engines_folder(settings: Settings) -> Path:
 def _announce(settings: Settings, name: str) -> Presence | None:
     """Announces this engine.
 
-    If it is killed, the next engine on this machine notices immediately, without waiting for leases.
+    If this engine is killed, the next engine on this machine detects it immediately, without waiting for leases to
+    expire.
     """
     try:
         return Presence.announce(engines_folder(settings), name)
-    except OSError:  # the home is not writable: then only leases decide
+    except OSError:  # the home is not writable; dead engines are then detected only by expired leases
         return None
 
 
@@ -138,8 +142,8 @@ async def _orchestrate(
     *,
     is_again: bool,
 ) -> bool:
-    """Runs the orchestrator. Returns whether the database knows at the end that this engine is gone."""
-    asyncio.get_running_loop().add_reader(lifeline, os._exit, 1)  # readable when the parent is gone
+    """Runs the orchestrator. Returns whether this engine has signed off in the database."""
+    asyncio.get_running_loop().add_reader(lifeline, os._exit, 1)  # becomes readable when the parent exits
     async with AsyncExitStack() as opened:
 
         async def open_it() -> Store:
@@ -181,7 +185,7 @@ async def _orchestrate(
 
 
 async def _read_mailboxes(lifeline: int, settings: Settings, options: EngineOptions, name: str, log: Log) -> None:
-    """Runs until it is killed: its findings are committed, and the next reader continues from there."""
+    """Reads mailboxes until the process is killed. Results are committed, and the next reader continues from there."""
     asyncio.get_running_loop().add_reader(lifeline, os._exit, 1)
     _allow_files()
     vault, guard = vault_of(settings), network_guard(settings)
@@ -194,7 +198,7 @@ async def _read_mailboxes(lifeline: int, settings: Settings, options: EngineOpti
 
 
 def _allow_files() -> None:
-    """A connection for each mailbox: many systems allow 1,024 files unless a process asks for more."""
+    """Raises the limit of open files. Each mailbox needs a connection, and many systems allow only 1,024 files."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -214,7 +218,7 @@ def watches_of(
     DomainWatch,
     WebhookWatch,
 ]:
-    """Returns the watches that an engine runs next to the orchestrator."""
+    """Returns the watches that an engine runs in addition to the orchestrator."""
     return (
         Watch(store, settings, log, engine=engine),
         SenderWatch(store, _sender_options(settings), log),
@@ -247,7 +251,7 @@ async def _check_domain(store: Store, guard: NetworkGuard, workspace: str, domai
 
 
 async def _provide_account(store: Store, settings: Settings, log: Log) -> None:
-    """Creates or updates the account of the environment. If that fails, the other accounts still send."""
+    """Creates or updates the account from the environment. If this fails, the other accounts still send."""
     try:
         given = given_account(settings)
         if given is not None and (said := await bring_in_line(store, given, vault_of(settings), home=settings.home)):
@@ -257,7 +261,10 @@ async def _provide_account(store: Store, settings: Settings, log: Log) -> None:
 
 
 class Watch:
-    """Checks every few seconds whether this is still the same database. One restored from a backup is paused."""
+    """Checks every few seconds whether this is still the same database.
+
+    A database that was restored from a backup is paused.
+    """
 
     def __init__(self, store: Store, settings: Settings, log: Log, *, engine: str | None = None) -> None:
         """Creates the watch. `engine` is the name of the engine that runs it."""
@@ -277,7 +284,7 @@ class Watch:
                     self._log(Reason(code, why=why))
 
     async def reclaim_dead_engines(self) -> None:
-        """Frees at once what killed engines on this machine still hold."""
+        """Immediately releases the accounts of killed engines on this machine."""
         folder = engines_folder(self._settings)
         for name in announced(folder):
             with if_gone(folder, name) as is_gone:
@@ -294,7 +301,7 @@ class Watch:
                 await self.look()
                 await self.reclaim_dead_engines()
             except Exception as error:
-                if not is_trouble(error):  # the orchestrator reports trouble
+                if not is_trouble(error):  # the orchestrator reports problems with the database
                     self._log(Reason("task.failed", task="database watch", error=f"{type(error).__name__}: {error}"))
 
 

@@ -1,8 +1,9 @@
 """The account described by the environment: FAIRPOST_SMTP_HOST and related variables.
 
-An engine creates or updates it when it starts. The variables own its server, password and sender, and its batch size if
-that is set. Its limits, pool and status are stored like those of any account: you can change them, and no engine
-changes them back. Limits that were not changed follow the provider, even if the address moves to another one.
+An engine creates or updates it when it starts. The variables determine its server, password and sender, and its batch
+size if the variable for it is set. Its limits, pool and status are stored like those of any account: you can change
+them, and no engine changes them back. Limits that were not changed follow the provider, even if the address moves to a
+different provider.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ from fairpost.vault.vault import Vault
 
 POOL = "default"
 TRIES = 5
-SERVER = ("transport", "secret")  # columns of the server
+SERVER = ("transport", "secret")  # columns that describe the server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +93,8 @@ def is_of_environment(account: Account) -> bool:
 def changes_to(account: Account, given: GivenAccount, vault: Vault, *, home: Path) -> dict[str, Any]:
     """Returns the differences from the variables by column, with a `secret` that is not sealed yet.
 
-    Raises VaultError if the stored password cannot be opened: a different key is a mistake, so nothing is sealed with
-    it.
+    Raises VaultError if the stored password cannot be decrypted. A different key is a mistake, so nothing is encrypted
+    with it.
     """
     old = account.transport
     assert isinstance(old, SmtpSettings)
@@ -130,8 +131,8 @@ def _other_terms(account: Account, given: GivenAccount, home: Path) -> dict[str,
 def _terms(address: str, home: Path) -> tuple[str | None, Limits]:
     """Returns the known provider of an address, and its initial limits.
 
-    An unknown provider has no limits: such a server is rented or run for this purpose, and refuses mail when it has had
-    enough.
+    An unknown provider has no limits. Such a server is usually rented or operated for this purpose, and refuses mail
+    when it is overloaded.
     """
     preset = by_domain(read_presets(home / "providers.toml"), address.rpartition("@")[2])
     return (preset.name, preset.limits) if preset else (None, Limits())
@@ -144,7 +145,7 @@ async def bring_in_line(store: Store, given: GivenAccount, vault: Vault, *, home
     """
     given = await as_stored(store, given)
     for _ in range(TRIES):
-        with suppress(ChangedMeanwhile):  # by another engine or by hand: their changes count, too
+        with suppress(ChangedMeanwhile):  # by another engine or manually; try again with those changes
             return await _bring_in_line(store, given, vault, home=home)
     raise FairpostError("conflicting updates")
 

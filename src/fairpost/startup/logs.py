@@ -82,7 +82,7 @@ def start_logging(settings: Settings, *, log_format: LogFormat | None = None, st
     root.setLevel(logging.WARNING)
     logger = logging.getLogger("fairpost")
     logger.setLevel(logging.INFO)
-    logging.raiseExceptions = False  # keep running if the reader of our log is gone
+    logging.raiseExceptions = False  # keep running if the reader of the log has exited
     return log_with(logger)
 
 

@@ -43,7 +43,8 @@ CONNECT_S_MAX = 10.0
 def embedded(settings: Settings) -> EmbeddedServer:
     """Returns the embedded server. Raises NotInstalled without the extra `local`.
 
-    That applies even if the system has PostgreSQL: on a server, a missing URL is a mistake.
+    NotInstalled is raised even if PostgreSQL is installed on the system, because a missing URL on a server is a
+    mistake.
     """
     if not is_installed(Extra.LOCAL):
         raise NotInstalled(
@@ -54,9 +55,9 @@ def embedded(settings: Settings) -> EmbeddedServer:
 
 
 def kept(settings: Settings, log: Log) -> AbstractContextManager[None]:
-    """Restarts the embedded server whenever it dies, until the block ends.
+    """Restarts the embedded server whenever it dies, until the `with` block ends.
 
-    A configured server is not ours to restart.
+    A configured server is never restarted.
     """
     return nullcontext() if settings.database_url else keeping(embedded(settings), log)
 
@@ -64,13 +65,13 @@ def kept(settings: Settings, log: Log) -> AbstractContextManager[None]:
 def vault_of(settings: Settings) -> "Vault":
     """Returns the vault. No key is created until the first secret is sealed."""
     from fairpost.vault.keyring import Keyring
-    from fairpost.vault.vault import Vault  # its ciphers take a moment to load, and most commands need none
+    from fairpost.vault.vault import Vault  # loading the ciphers takes time, and most commands do not need them
 
     return Vault(Keyring(settings.home, given=settings.secret_key, given_old=settings.secret_key_old))
 
 
 def network_guard(settings: Settings) -> "NetworkGuard":
-    """Returns the guard that restricts accounts which are not the operator's own."""
+    """Returns the guard that restricts the accounts of workspaces."""
     from fairpost.smtp.guard import NetworkGuard
 
     return NetworkGuard(allowed=settings.allowed_networks, ports=settings.allowed_ports)
@@ -85,7 +86,7 @@ def host_name(settings: Settings) -> str | None:
 
 
 def service_mail(settings: Settings) -> "ServiceMail":
-    """Returns the sender of the service's own e-mails. It is cached, because it takes a moment to load."""
+    """Returns the sender of the service's own e-mails. The sender is cached, because loading it takes time."""
     from fairpost.auth.mails import ServiceMail
     from fairpost.portals.loading import portals_at
     from fairpost.startup.address import reachable_url
@@ -187,7 +188,8 @@ def _of_region(settings: Settings) -> Iterator[None]:
 async def server_url(settings: Settings, *, is_again: bool = False) -> str:
     """Returns the URL of a running server: the configured one, or the embedded one, started if necessary.
 
-    `is_again` means that it ran before. If it was then stopped on purpose, or its data are gone, it is not started.
+    `is_again` means that the server ran before. If it has been stopped intentionally since then, or its data is gone,
+    it is not started.
     """
     if settings.database_url:
         return settings.database_url

@@ -1,7 +1,7 @@
 """Assembles the service: from settings to open databases and the processes that serve them.
 
-The parent process only waits. The code that answers requests is imported where it is needed, because that takes a
-second.
+The parent process only waits. The code that answers requests is imported where it is needed, because importing it takes
+a second.
 """
 
 import asyncio
@@ -53,9 +53,9 @@ async def open_service(
     resolver: "Resolver | None" = None,
     is_again: bool = False,
 ) -> AsyncIterator["Service"]:
-    """Opens the service. `log` reports regions that fail or recover, and faults in live topics.
+    """Opens the service. `log` receives reports of regions that fail or recover, and of errors in live topics.
 
-    A region counts as unavailable if its database takes longer than `answer_s_max`. `resolver` is for domains; by
+    A region counts as unavailable if its database takes longer than `answer_s_max`. `resolver` resolves domains. By
     default, the system's resolver is used. For `is_again`, see `server_url`.
     """
     from fairpost.api.service import Service
@@ -103,7 +103,7 @@ async def _write_durations(service: "Service") -> None:
 
 
 async def _write_once(service: "Service") -> None:
-    """Stores the durations. It waits only briefly for an unavailable database, and requests never wait for it."""
+    """Stores the durations. Waits only briefly for an unavailable database. Requests never wait for this."""
     with suppress(FairpostError, *DRIVER_ERRORS):
         async with asyncio.timeout(ANSWER_S_MAX):
             await service.durations.write(await service.own_store())

@@ -28,14 +28,14 @@ from fairpost.system import clock
 CLIENTS = 2  # processes
 BULK_CONNECTIONS = 2
 BULK_LINES = {"api_bulk_per_s_1000": 1_000, "api_bulk_per_s_10000": 10_000}  # e-mails per request, by figure
-RATE_MAX = 1_000_000  # requests per minute: more than can be reached here
-LIMIT = 1_000_000_000  # of a user: counted as usual, and never reached
+RATE_MAX = 1_000_000  # requests per minute; more than the benchmark can reach
+LIMIT = 1_000_000_000  # limit per user; e-mails are counted as usual, but the limit is never reached
 LIMITS = {
     "FAIRPOST_USER_DAILY_MAX": str(LIMIT),
     "FAIRPOST_USER_WAITING_MAX": str(LIMIT),
     "FAIRPOST_CLIENT_CONNECTIONS_MAX": "1000",  # all connections come from this machine
 }
-WARM_S = 1.0  # processes start, connect and plan
+WARM_S = 1.0  # in this time, processes start and connect, and statements are planned
 STAGE_EVERY_S = 0.25
 START_S_MAX = 60.0
 END_S_MAX = 40.0
@@ -61,12 +61,12 @@ async def bench_api(
         ):
             key = await _key(store)
             figures |= await _statements_per_s(own, key, progress, seconds=seconds, connections=connections)
-            progress("api_single_per_s: an e-mail a request")
+            progress("api_single_per_s: one e-mail per request")
             await _asked(port, "single", key, seconds=warm_s, connections=connections)
             asked = await _asked(port, "single", key, seconds=seconds, connections=connections)
             figures |= {"api_single_per_s": asked.per_s, **asked.latencies("api_single")}
             for name, lines in BULK_LINES.items():
-                progress(f"{name}: {lines:,} e-mails a request")
+                progress(f"{name}: {lines:,} e-mails per request")
                 asked = await _asked(port, f"bulk:{lines}", key, seconds=seconds, connections=bulk_connections)
                 figures[name] = asked.per_s * lines
             email_id = await _an_id(port, key)
@@ -153,7 +153,7 @@ async def _key(store: Store) -> str:
 
 @asynccontextmanager
 async def _staging(store: Store) -> AsyncIterator[None]:
-    """Absorbs arrivals as an engine does. Otherwise they would pile up, and limits count them."""
+    """Absorbs arrivals as an engine does. Otherwise they would accumulate, and they count towards limits."""
 
     async def work() -> None:
         while True:
@@ -180,7 +180,7 @@ async def _an_id(port: int, key: str) -> str:
 
 
 class Asked:
-    """What all clients saw together."""
+    """The results of all clients together."""
 
     def __init__(self, seen: list[dict[str, Any]]) -> None:
         self.times_ms: list[float] = [time for client in seen for time in client["times_ms"]]

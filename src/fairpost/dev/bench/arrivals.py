@@ -1,4 +1,4 @@
-"""A small SMTP server that accepts everything and records when, to measure how long an e-mail takes."""
+"""A small SMTP server that accepts every e-mail and records the time, to measure how long an e-mail takes."""
 
 import asyncio
 import re
@@ -12,7 +12,7 @@ _TO = re.compile(rb"RCPT TO:<([^>]*)>", re.IGNORECASE)
 
 
 class Arrivals:
-    """Records when the 250 for each recipient was written."""
+    """Records when the 250 reply for each recipient was sent."""
 
     def __init__(self) -> None:
         self.at_s: dict[str, float] = {}

@@ -46,7 +46,7 @@ async def _blocked(store: Store, progress: Progress) -> dict[str, float]:
                WHERE i % 100 <> 0""",
             *(at, at + 4_999),
         )
-        progress(f"{at + 5_000:,} of 100,000 senders looked at")
+        progress(f"{at + 5_000:,} of 100,000 senders processed")
     await stage_all(store)
     return {"claim_ms_blocked": await claim_ms(store, lease)}
 

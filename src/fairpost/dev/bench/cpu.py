@@ -7,11 +7,11 @@ from pathlib import Path
 from fairpost.store.store import Store
 
 Spent = dict[int, float]
-"""Seconds, by process id."""
+"""Seconds by process ID."""
 
 
 def spent_s(pids: Iterable[int], *, program: str = "") -> Spent:
-    """Returns the CPU time of these processes, without those that have ended or run another program.
+    """Returns the CPU time of these processes, except those that have exited or run a different program.
 
     The database may be on another machine.
     """
@@ -34,5 +34,5 @@ async def spent_by_database(store: Store) -> Spent:
 
 
 def since(before: Spent, after: Spent) -> float:
-    """Returns the seconds used by the processes that are in both."""
+    """Returns the seconds used between two measurements by the processes that are in both."""
     return sum(after[pid] - before[pid] for pid in after.keys() & before.keys())

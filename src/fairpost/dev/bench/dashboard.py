@@ -1,8 +1,8 @@
-"""Measures how heavy the pages are with a long history.
+"""Measures the size and cost of the pages with a long history.
 
-These are the size and time of the first page, the time of each live topic, and what watching costs the database, over
-real sockets against a real service, as for a browser. For comparison, the same run measures the cost of one viewer, and
-a plain count of the queue.
+Measures the size and the load time of the first page, the time of each live topic, and the database load that viewers
+cause. Uses real sockets and a real service, as a browser does. For comparison, the same run measures the load that one
+viewer causes, and a plain count of the queue.
 """
 
 import asyncio
@@ -29,9 +29,7 @@ ACCOUNTS = 20
 LOOKS = 20
 WATCHERS = 200
 WATCH_S = 10.0
-BOOKED_S = (
-    12.0  # PostgreSQL takes this long to record the statistics of idle connections: here, those that handle sign-ins
-)
+BOOKED_S = 12.0  # time until PostgreSQL records the statistics of idle connections, such as those for sign-ins
 _IMPORTS = re.compile(r"""(?:from|import\()\s*["'](\.[^"']+)["']""")
 _COMMITS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
 _STATE = b"event: state"
@@ -52,7 +50,7 @@ async def bench_dashboard(
             figures = await _first_page(browser, progress)
             for topic in TOPICS:
                 for scope, query in (("all", ""), ("big", f"?workspace={BIG}")):
-                    progress(f"{topic}_ms_{scope}: until the first state is there")
+                    progress(f"{topic}_ms_{scope}: until the first state is received")
                     figures |= await _topic(browser, f"/v1/live/{topic}{query}", f"{topic}_ms_{scope}")
             figures |= await _watching(store, browser, progress, watchers)
         counted = [await _timed(store.value("SELECT count(*) FROM fairpost.queue")) for _ in range(LOOKS)]
@@ -60,7 +58,7 @@ async def bench_dashboard(
 
 
 async def _fill_queue(store: Store, progress: Progress) -> None:
-    progress(f"{SENDERS * EACH:,} e-mails of {SENDERS:,} workspaces wait")
+    progress(f"{SENDERS * EACH:,} e-mails of {SENDERS:,} workspaces are waiting")
     for number in range(ACCOUNTS):
         await store.add_account(f"account{number}", address=f"a{number}@post.test", limits=Limits(hourly_max=100))
     names = [f"sender{number}" for number in range(SENDERS)]
@@ -72,7 +70,7 @@ async def _fill_queue(store: Store, progress: Progress) -> None:
 
 async def _first_page(browser: "Browser", progress: Progress) -> dict[str, float]:
     """Requests everything that a browser needs until the overview page is ready, one after the other."""
-    progress("first_page_ms: everything that a browser asks for, until the first state")
+    progress("first_page_ms: everything that a browser requests, until the first state")
     times, size = [], 0
     for _ in range(LOOKS):
         began_s, size = clock.monotonic(), 0
@@ -106,7 +104,7 @@ def _files() -> list[str]:
 
 async def _topic(browser: "Browser", path: str, name: str) -> dict[str, float]:
     times = []
-    for _ in range(3):  # a read may be costly, but later viewers of the same topic do not wait for one
+    for _ in range(3):  # the first read may be slow, but later viewers of the same topic do not wait for it
         began_s = clock.monotonic()
         async with browser.stream(path) as events:
             await anext(events)
@@ -117,7 +115,7 @@ async def _topic(browser: "Browser", path: str, name: str) -> dict[str, float]:
 async def _watching(store: Store, browser: "Browser", progress: Progress, watchers: int) -> dict[str, float]:
     figures: dict[str, float] = {}
     for name, many in (("commits_per_s_1", 1), ("commits_per_s_many", watchers)):
-        progress(f"{name}: what {many} who watch ask of the database")
+        progress(f"{name}: statements per second with {many} viewers")
         async with asyncio.TaskGroup() as group:
             inside = asyncio.Semaphore(0)
             tasks = [group.create_task(_watch(browser, inside)) for _ in range(many)]

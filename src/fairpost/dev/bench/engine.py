@@ -16,12 +16,12 @@ from fairpost.store.store import Store
 from fairpost.transports.smtp.settings import SmtpSettings
 
 END_S_MAX = 30.0
-DOMAIN = "example.com"  # of the accounts
+DOMAIN = "example.com"  # sender domain of the accounts
 
 
 @asynccontextmanager
 async def running_engine(url: str, *options: str, environment: Mapping[str, str] | None = None) -> AsyncIterator[int]:
-    """Yields the pid of its parent process once it is ready."""
+    """Yields the PID of the engine's parent process once the engine is ready."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "fairpost", "work", "--ends-with-stdin", *options),
         env={**os.environ, "FAIRPOST_DATABASE_URL": url, **(environment or {})},

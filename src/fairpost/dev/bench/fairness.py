@@ -16,7 +16,7 @@ LOOKS = 11
 HOUR, DAY = timedelta(hours=1), timedelta(hours=24)
 WHALE = Sender(id=SenderId(workspace="whale", name="u"))
 
-# The cost of the naive approach: the same counts, from the e-mails themselves.
+# The naive approach: the same counts, computed from the e-mails themselves.
 _GROUP_BY = (
     """SELECT workspace, user_name, count(*) FROM fairpost.queue WHERE waiting GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 20"""
 )
@@ -99,7 +99,7 @@ async def _whale(store: Store, progress: Progress) -> dict[str, float]:
 
 async def _decide_ms(store: Store, after: Sender) -> float:
     started = clock.monotonic()
-    assert await senders.decide(store, after, is_new=False), "nobody else decides here"
+    assert await senders.decide(store, after, is_new=False), "another process decides about senders in this database"
     return (clock.monotonic() - started) * 1000
 
 
@@ -115,6 +115,6 @@ async def _many_workspaces(store: Store, look: Look, progress: Progress) -> dict
     }
     for at in range(0, 100_000, 5_000):
         await store.value(_THROTTLE, at, at + 4_999)
-        progress(f"{at + 5_000:,} of 100,000 senders looked at")
+        progress(f"{at + 5_000:,} of 100,000 senders processed")
     await stage_all(store)
     return {**figures, "claim_ms_throttled": await claim_ms(store, lease)}

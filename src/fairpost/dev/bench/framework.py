@@ -1,4 +1,4 @@
-"""The bare framework, for comparison: the same server and the same validation of an e-mail, then a constant answer.
+"""The bare framework, for comparison: the same server, the same validation of an e-mail, and a constant answer.
 
 It has no middleware, no key and no database.
 """

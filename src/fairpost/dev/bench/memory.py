@@ -18,7 +18,7 @@ SINGLE = 4
 
 async def bench_memory(url: str, progress: Progress) -> dict[str, float]:
     async with bench_database(url) as own, Store.open(own) as store, arriving() as (_, port):
-        progress(f"{SINGLE} accounts, a process each")
+        progress(f"{SINGLE} accounts, one process each")
         accounts = await add_accounts(store, SINGLE, host="127.0.0.1", port=port)
         await _one_each(store, accounts)
         async with running_engine(own) as parent:
@@ -46,7 +46,7 @@ async def _packed_kb(url: str, store: Store) -> int:
 
 
 async def _one_each(store: Store, accounts: list[AccountId]) -> None:
-    """Enqueues one e-mail for each account, so that each is driven."""
+    """Enqueues one e-mail for each account, so that a worker drives each account."""
     names = await store.fetch("SELECT name FROM fairpost.accounts WHERE id = ANY ($1)", accounts)
     emails = [{"to": "p@example.org", "subject": "s", "text": "t", "account": row["name"]} for row in names]
     for start in range(0, len(emails), 500):

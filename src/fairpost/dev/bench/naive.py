@@ -1,6 +1,6 @@
 """The naive approach, for comparison: take a row, build an EmailMessage, send it with aiosmtplib, mark it as sent.
 
-There is one commit for each.
+Each e-mail has its own commit.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Measures how long a page of e-mails takes with a long history: the first, a middle one, the last, and by state.
 
-Pages are read as in a request: as the tenants' role, in a transaction that names the workspace. For comparison, the
-same run measures a bare walk of the history's index, and naive paging with OFFSET.
+Pages are read as in a request: with the tenants' role, in a transaction that sets the workspace. For comparison, the
+same run measures a plain scan of the history's index, and naive paging with OFFSET.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,9 +24,9 @@ BATCH = 200_000
 BIG, SMALL = "big", "w7"
 EACH_SMALL = 1_000  # e-mails of a small workspace
 
-# Nine of ten belong to one workspace, the others to small ones; one in a thousand failed, one in a hundred bounced.
-# Their times are spread evenly over the months. Ids in the history are even; the odd ones next to them are for the
-# queue.
+# Nine of ten e-mails belong to one workspace, the others to small ones. One in a thousand failed, and one in a hundred
+# bounced. The times are spread evenly over the months. IDs in the history are even. The odd IDs next to them are for
+# the queue.
 _MAIL = """
 SELECT fairpost.first_id_at(made.at) | (2 * i & 1048575) AS id, made.at, CASE WHEN i % 10 > 0 THEN 'big' ELSE 'w' || i / 10 % $4 END AS workspace,
        hashint4(i) & 1023 AS dice, i
@@ -43,9 +43,9 @@ SELECT m.id, s.state, CASE WHEN s.state <> 'sent' THEN '550 5.1.1 no such user' 
     jsonb_build_array(jsonb_build_object('kind', 'to', 'address', a.address)), ARRAY[a.address], '<' || m.id || '@shop.test>'
 FROM mail m,
     LATERAL (SELECT (CASE WHEN m.dice = 7 THEN 'failed' WHEN m.dice BETWEEN 10 AND 19 THEN 'bounced' ELSE 'sent' END)::fairpost.email_state AS state) s,
-    LATERAL (SELECT 'person' || m.i || '@example.com' AS address) a"""  # noqa: S608 - all of it is ours
+    LATERAL (SELECT 'person' || m.i || '@example.com' AS address) a"""  # noqa: S608 - all parts are constants
 
-# One of 128 waits; of those, every tenth is due later, and one in a hundred is claimed.
+# One e-mail in 128 is waiting. Of these, one in ten is due later, and one in a hundred is claimed.
 _QUEUE = f"""
 WITH mail AS MATERIALIZED (SELECT m.* FROM ({_MAIL}) m WHERE hashint4(m.i + 1) & 127 = 0), content AS (
     INSERT INTO fairpost.contents (id, subject, text_body, created_at)
@@ -75,7 +75,7 @@ class Look(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a workspace's pages begin."""
+    """The positions at which a workspace's pages begin."""
 
     total: int
     middle: EmailId
@@ -152,7 +152,7 @@ async def _pages(store: Store, look: Look, workspace: str, name: str, places: Pl
 
 async def _times_ms(asked: Callable[[], Awaitable[Sequence[Any]]], looks: int) -> list[float]:
     times = []
-    await asked()  # the first read is cold
+    await asked()  # the first read has a cold cache
     for _ in range(looks):
         started_s = clock.monotonic()
         await asked()

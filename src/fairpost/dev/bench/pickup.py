@@ -1,7 +1,7 @@
 """Measures how long an urgent e-mail takes from the caller's commit to the server's 250.
 
-The engine is idle, or has a million campaign e-mails queued and every account busy. For comparison, it measures a
-commit with an INSERT, and a LISTEN to receive it; no engine can be faster.
+The engine is either idle, or has a million campaign e-mails queued and all accounts busy. For comparison, the benchmark
+measures the time from a commit with an INSERT to the notification by LISTEN. No engine can be faster.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ async def bench_pickup(url: str, progress: Progress) -> dict[str, float]:
         async with running_engine(own):
             progress("waiting for all accounts to be busy")
             busy = "SELECT count(*) FROM fairpost.leases WHERE sent_total > 200"
-            while await store.value(busy) < ACCOUNTS:  # noqa: ASYNC110 - a row sends no event
+            while await store.value(busy) < ACCOUNTS:  # noqa: ASYNC110 - a row in a table sends no event
                 await asyncio.sleep(0.1)
             progress(f"{LOADED_LOOKS} urgent e-mails among {WAITING:,}")
             loaded = await _looks(conn, arrivals, "loaded", LOADED_LOOKS, gap_s=LOADED_GAP_S)
@@ -81,7 +81,7 @@ async def _looks(conn: Any, arrivals: Arrivals, name: str, n: int, *, gap_s: flo
 
 
 async def _listen_ms(url: str, conn: Any) -> float:
-    """Measures an INSERT with a NOTIFY until it is received, which is the lower bound."""
+    """Measures the time from an INSERT with a NOTIFY until the notification is received, which is the lower bound."""
     heard: asyncio.Queue[float] = asyncio.Queue()
     listener = await connect(url, answer_s_max=None)
     await listener.add_listener("bench", lambda *_: heard.put_nowait(clock.monotonic()))

@@ -1,7 +1,7 @@
 """Measures the sending rate and the database CPU per e-mail, for different states of the planner's statistics.
 
 Each case has its own database, in which autovacuum is off. The cases take turns, so that other load on the machine
-affects all of them. The last case holds a transaction open, with autovacuum on and mail arriving all the time.
+affects all of them. The last case holds a transaction open, with autovacuum on and mail arriving continuously.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from fairpost.dev.bench.workload import bench_database, fill
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-Reached = Callable[[str, float], None]  # the current work, and the fraction of the total that was done before it
+Reached = Callable[[str, float], None]  # the current task, and the fraction of the total that was done before it
 
 CASES = ("fresh", "none", "empty", "emptied", "loaded")
 ACCOUNTS = 8
@@ -98,7 +98,7 @@ async def _take_turn(case: Case, emails: int, seconds: float) -> None:
     if case.name == "fresh":
         await _analyse(case.store)
     async with running_engine(case.url):
-        if case.name == "loaded":  # with plans made for a nearly empty queue
+        if case.name == "loaded":  # with plans that were made for a nearly empty queue
             await _enqueue(case.store, WARM)
             await _until_sent_all(case.store)
             await _enqueue(case.store, emails)
@@ -108,7 +108,7 @@ async def _take_turn(case: Case, emails: int, seconds: float) -> None:
 async def _under_a_held_transaction(
     case: Case, seconds: float, rounds: int, held_s: float, reached: Reached
 ) -> dict[str, float]:
-    """Measures before, during and after a long transaction; each figure is the median of several rounds."""
+    """Measures before, during and after a long transaction. Each figure is the median of several rounds."""
     async with running_engine(case.url), _mail_arriving(case.store):
         reached("held: before", 0)
         await _measure_often(case, seconds, rounds)

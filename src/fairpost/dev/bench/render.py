@@ -1,7 +1,7 @@
 """Measures how long rendering an e-mail takes.
 
 A campaign e-mail is compared with str.format_map. A system e-mail with a workspace's content is compared with the
-content of the files. Both include the lookup of which content applies.
+content of the files. Both include the lookup that decides which content applies.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -41,7 +41,7 @@ FIELDS = [
 
 
 async def bench_render(url: str, progress: Progress) -> dict[str, float]:
-    progress("filling in a campaign's e-mail")
+    progress("rendering a campaign's e-mail")
     compiled, formats = compile_template(TEMPLATE), formats_of(TEMPLATE)
     figures = _medians_us(
         {
@@ -50,7 +50,7 @@ async def bench_render(url: str, progress: Progress) -> dict[str, float]:
         }
     )
     async with bench_database(url) as own, Store.open(own, connections_max=1) as store:
-        progress("the product's own, of a workspace and of the files")
+        progress("rendering a product e-mail, with a workspace's content and with the files' content")
         portals = load_portals(BUILT_IN)
         desk = WorkspacePortals(store, portals)
         mails = [(each.portal.key, each.type, each.sample) for each in portals.list()]
@@ -72,7 +72,7 @@ def formats_of(template: Template) -> list[str]:
 
 
 def by_format_map(formats: Sequence[str], n: int) -> list[str]:
-    """Renders without escaping and checks, which is the lower bound."""
+    """Renders without escaping or checks, which is the lower bound."""
     return [source.format_map(FIELDS[n]) for source in formats]
 
 

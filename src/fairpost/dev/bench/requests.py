@@ -15,7 +15,7 @@ from fairpost.system import clock
 
 BODY = "A line of text as people write it in a message.\n" * 10
 SENDER_DOMAIN = "sender.test"
-USERS = 1_000  # e-mails of one user with a limit wait for each other
+USERS = 1_000  # several users, because requests for one user with a limit wait for each other
 
 
 class Answers(asyncio.Protocol):
@@ -49,14 +49,14 @@ class Answers(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._waiting is not None:
-            self._waiting.set_exception(exc or ConnectionError("the server ended the connection"))
+            self._waiting.set_exception(exc or ConnectionError("the server closed the connection"))
 
     def close(self) -> None:
         self._transport.close()
 
 
 def email(place: str) -> dict[str, str]:
-    """Returns an e-mail. `place` is unique for each."""
+    """Returns an e-mail. `place` is unique for each e-mail."""
     return {
         "to": f"person{place}@example.com",
         "from": f"news@{SENDER_DOMAIN}",

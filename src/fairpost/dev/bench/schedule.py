@@ -23,7 +23,7 @@ WITH made AS (
     FROM generate_series($1::integer, $2) n RETURNING id)
 INSERT INTO fairpost.list_members SELECT $3, id FROM made"""
 
-# The cost of the naive approach: the same rows into a table with a unique key, one commit per batch, and nothing else.
+# The naive approach: insert the same rows into a table with a unique key, with one commit per batch.
 _PLAIN = """
 CREATE TABLE plain (id bigint PRIMARY KEY, workspace text, key text UNIQUE, address text, fields jsonb, due_at timestamptz);
 CREATE INDEX ON plain (due_at)"""
@@ -38,7 +38,7 @@ async def bench_schedule(url: str, progress: Progress, *, prospects: int = PROSP
         one = await _planned(store, "one", 1, prospects, progress)
         three = await _planned(store, "three", 3, min(prospects, 200_000), progress)
         rss_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
-        progress("the plain way")
+        progress("the naive approach")
         return {
             "scheduled_per_s": one,
             "scheduled_per_s_3_steps": three,

@@ -48,7 +48,7 @@ async def bench_send(
         async with bench_database(url) as own, Store.open(own) as store:
             ids = await add_accounts(store, accounts, host=host, port=port)
             await _enqueue(store, progress)
-            progress("emails_per_s: the engine at work")
+            progress("emails_per_s: the engine")
             async with running_engine(own, *options) as parent:
                 figures |= await _measured(store, seconds, engine=parent, sink=sink)
             if is_signed:
@@ -71,14 +71,14 @@ async def bench_send(
 async def _signed(
     store: Store, url: str, progress: Progress, seconds: float, *, options: Sequence[str], sink: int
 ) -> dict[str, float]:
-    """Measures the same, with a DKIM key of RSA-2048 in each workspace."""
+    """Measures the same with a DKIM key (RSA-2048) in each workspace."""
     progress("making DKIM keys")
     key = new_key()
     vault = Vault(Keyring(Path("/nonexistent"), given=key))
     for n in range(WORKSPACES):
         await _add_signing_key(store, f"workspace{n}", vault, key)
     await _enqueue(store, progress)
-    progress("signed_emails_per_s: the engine at work, signing")
+    progress("signed_emails_per_s: the engine, with DKIM signatures")
     async with running_engine(url, *options, environment={"FAIRPOST_SECRET_KEY": write_key(key)}) as parent:
         found = await _measured(store, seconds, engine=parent, sink=sink)
     return {f"signed_{name}": value for name, value in found.items()}
@@ -122,7 +122,7 @@ async def _spent(store: Store, engine: int, sink: int) -> dict[str, Spent]:
 
 
 async def _enqueue(store: Store, progress: Progress) -> None:
-    """Enqueues e-mails, each with its own content, so that no encoding is shared."""
+    """Enqueues e-mails, each with its own content, so that encoded content cannot be reused."""
     for start in range(0, EMAILS, 500):
         progress(f"enqueueing {start:,} of {EMAILS:,}")
         await store.enqueue_many([_email(n) for n in range(start, start + 500)])

@@ -1,4 +1,7 @@
-"""Runs Postfix's smtp-sink, which accepts mail faster than any client sends it, or says how to get it."""
+"""Runs Postfix's smtp-sink, which accepts mail faster than any client sends it.
+
+Explains how to install it if it is missing.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A receiver in a separate process that answers every request with 204 and only reads its length."""
+"""A receiver in a separate process that answers every request with 204. It reads only the length of each body."""
 
 import asyncio
 import sys
@@ -23,7 +23,7 @@ class Sink(asyncio.Protocol):
 
 
 async def serve() -> None:
-    """Prints its port, and ends when its standard input does."""
+    """Prints its port, and exits when its standard input is closed."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Sink, "127.0.0.1", 0)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")

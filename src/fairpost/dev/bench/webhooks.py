@@ -1,4 +1,7 @@
-"""Measures how many webhooks per second one engine delivers to one healthy endpoint: read, signed, posted, logged and committed."""
+"""Measures how many webhooks per second one engine delivers to one healthy endpoint.
+
+Each webhook is read, signed, posted, logged and committed.
+"""
 
 import asyncio
 import os
@@ -75,7 +78,7 @@ async def _add(store: Store, vault: Vault, url: str) -> None:
 
 
 async def _write(store: Store) -> None:
-    """Finishes e-mails that have labels, each of which writes an event."""
+    """Finishes e-mails with labels. Each finished e-mail writes an event."""
     for start in range(0, EMAILS, 1_000):
         emails = [
             {
@@ -99,7 +102,7 @@ async def _write(store: Store) -> None:
 
 @asynccontextmanager
 async def _sink() -> AsyncIterator[tuple[int, int]]:
-    """Yields its port and pid."""
+    """Yields the receiver's port and PID."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "fairpost.dev.bench.webhook_sink"),
         stdin=asyncio.subprocess.PIPE,

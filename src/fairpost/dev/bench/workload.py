@@ -42,7 +42,10 @@ SELECT route, class, workspace, domain, user_name, stream, flow, count(*), min(d
 
 @asynccontextmanager
 async def bench_database(url: str, suffix: str = "") -> AsyncIterator[str]:
-    """Yields a fresh database with the schema, which is dropped afterwards. `suffix` allows several at once."""
+    """Yields a fresh database with the schema, which is dropped afterwards.
+
+    With `suffix`, several can exist at once.
+    """
     name = f"fairpost_bench_{os.getpid()}{suffix}"
     await _run(url, f"CREATE DATABASE {name}")
     own = urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
@@ -84,7 +87,7 @@ async def empty(store: Store) -> Lease:
 
 
 async def fill(store: Store, workspaces: list[str], each: int, *, user: str = "u") -> None:
-    """Adds this many e-mails of this user in each workspace."""
+    """Adds this number of e-mails of this user in each workspace."""
     await store.value(_FILL, workspaces, each, user)
 
 
@@ -108,7 +111,7 @@ async def claim_ms(store: Store, lease: Lease, *, looks: int = LOOKS) -> float:
 
 
 async def churn(store: Store, lease: Lease, total: int, progress: Progress) -> None:
-    """Claims and removes this many e-mails, and adds new ones from the same senders."""
+    """Claims and removes this number of e-mails, and adds new e-mails from the same senders."""
     done = 0
     while done < total:
         claim = await store.claim(lease, limit=1000)
@@ -117,7 +120,7 @@ async def churn(store: Store, lease: Lease, total: int, progress: Progress) -> N
         )
         await fill(store, [row["workspace"] for row in senders], 1)
         done += len(senders)
-        progress(f"{done:,} of {total:,} e-mails have passed")
+        progress(f"{done:,} of {total:,} e-mails claimed and replaced")
 
 
 def p99(times: list[float]) -> float:

@@ -1,8 +1,8 @@
 """The background of the demo, quiet and long, which fills every page of the dashboard in the first minutes.
 
-It consists of a trickle of single e-mails of every kind, some of which fail; a running campaign and a draft; an account
-at its hourly limit, one that warms up, one that is paused; a held sender; and an e-mail in doubt for a person to
-resolve.
+It consists of a trickle of single e-mails of every kind, some of which fail, and of a running campaign and a draft. It
+also has an account at its hourly limit, one that warms up, one that is paused, a held sender, and an e-mail in doubt
+for a person to resolve.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from fairpost.system.chance import Dice
 from fairpost.transports.smtp.settings import SmtpSettings
 
 LASTS_S = 30 * 60
-PAUSE_S = (0.7, 2.0)  # between two e-mails of the trickle
-DETOURS = {7: HOURLY_POOL, 15: WARMING_POOL}  # one of this many e-mails goes through this pool
-DETOUR_WAITING_MAX = 8  # with this many waiting, no more are sent there
-HOURLY_AT_FIRST = 20  # more than its hour allows
+PAUSE_S = (0.7, 2.0)  # pause between two e-mails of the trickle
+DETOURS = {7: HOURLY_POOL, 15: WARMING_POOL}  # every 7th or 15th e-mail is sent through this pool
+DETOUR_WAITING_MAX = 8  # with this number waiting, no more e-mails are added to such a pool
+HOURLY_AT_FIRST = 20  # more than the account's hourly limit
 HELD_BACK = 12
 HELD_USER = "max"
 HELD_BECAUSE = "three readers complained about the offers"
@@ -43,7 +43,7 @@ class Background:
         self._number = 0
 
     async def run(self, over: asyncio.Event) -> None:
-        """Runs until `over` is set or the time is up. Database errors and outages do not end it."""
+        """Runs until `over` is set or the time is up. Database errors and outages do not stop the background."""
         until_s = clock.monotonic() + LASTS_S
         while not over.is_set() and clock.monotonic() < until_s:
             with suppress(*DRIVER_ERRORS):
@@ -53,7 +53,7 @@ class Background:
                 await asyncio.wait_for(over.wait(), shortest + (longest - shortest) * self._dice())
 
     async def begin(self) -> None:
-        """Sets everything up after the burst. Existing parts are kept; changed ones are reset."""
+        """Sets everything up after the burst. Existing parts are kept, and changed parts are reset."""
         self._letters = Letters(await asyncio.to_thread(load_portals, BUILT_IN), self._dice)
         await stage.put_accounts(self._store, stage.PARTS, self._server)
         for (workspace, user), plan in PLANS.items():

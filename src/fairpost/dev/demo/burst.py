@@ -1,4 +1,7 @@
-"""The burst of the demo, over in seconds: four senders, one of which floods, and three accounts with different rates."""
+"""The burst of the demo, which takes only seconds.
+
+It has four senders, one of which floods, and three accounts with different rates.
+"""
 
 import json
 from dataclasses import dataclass, field
@@ -11,13 +14,13 @@ from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.transports.smtp.settings import SmtpSettings
 
-OTHERS = {SHOP: 40, CLUB: 15, ANN: 5}  # after the flood, in this order
+OTHERS = {SHOP: 40, CLUB: 15, ANN: 5}  # senders that follow the flood, in this order
 MAILS_SHOWN = 5
 
 CONTENT = {
     "subject": "A demonstration",
-    "text": "This e-mail is part of `fairpost up`, and went no further than its inbox.",
-    "html": "<p>This e-mail is part of <code>fairpost up</code>, and went no further than its inbox.</p>",
+    "text": "This e-mail is part of `fairpost up`, and was delivered only to the development inbox.",
+    "html": "<p>This e-mail is part of <code>fairpost up</code>, and was delivered only to the development inbox.</p>",
 }
 
 
@@ -45,10 +48,10 @@ class AtWork:
 class Progress:
     senders: dict[str, Served]
     accounts: dict[str, AtWork] = field(default_factory=dict)
-    mails: list[Mail] = field(default_factory=list)  # the newest in the inbox
+    mails: list[Mail] = field(default_factory=list)  # the newest messages in the inbox
     started_s: float = 0.0
     elapsed_s: float = 0.0
-    left: int | None = None  # still to be sent; unknown before the first read
+    left: int | None = None  # e-mails still to be sent; unknown before the first read
 
     @property
     def is_done(self) -> bool:
@@ -65,7 +68,7 @@ class Burst:
         self._last_mail = MailId(0)
 
     async def begin(self) -> None:
-        await cancel_waiting(self._store, [POOL])  # left by a demo that was killed
+        await cancel_waiting(self._store, [POOL])  # e-mails of a demo that was killed
         await put_accounts(self._store, BURST, self._server)
         totals = {row["name"]: row["sent_total"] for row in await self._store.fetch(_TOTALS, POOL)}
         self.progress.accounts = {
@@ -80,7 +83,7 @@ class Burst:
         self.progress.started_s = clock.monotonic()
 
     async def look(self) -> Progress:
-        """Returns the progress, read from the database like everything else that is shown about the engine."""
+        """Returns the progress, which is read from the database."""
         progress = self.progress
         progress.elapsed_s = clock.monotonic() - progress.started_s
         progress.left = await self._store.value(

@@ -1,6 +1,7 @@
 """The demo's campaigns: one that runs for about twenty minutes, and a draft that is ready to launch.
 
-They are created and launched like any other. If the last campaign of a name has ended, the next one gets a number.
+They are created and launched like any other campaign. If the last campaign of a name has ended, the next one gets a
+number.
 """
 
 import re
@@ -23,7 +24,7 @@ RUNNING = "spring-sale"
 DRAFT = "autumn-tasting"
 GAP = Gap(min_s=3, max_s=6)
 FOLLOW_UP_AFTER_S = 180
-BOUNCING = (40, 90, 140)  # of the regulars: their addresses are refused
+BOUNCING = (40, 90, 140)  # numbers of regular customers with refused addresses
 BY = "fairpost up"
 
 STEPS = {
@@ -40,7 +41,7 @@ STEPS = {
         FileStep(
             delay_s=FOLLOW_UP_AFTER_S,
             content=Template(
-                subject="",  # inherits the first one's: stays in its thread
+                subject="",  # no own subject, so that the follow-up stays in the thread of the first e-mail
                 text="Dear {{ first_name }},\n\none bag is still here for {{ company }}. It goes on Friday.\n\nNora",
             ),
         ),
@@ -59,7 +60,7 @@ STEPS = {
 async def put_campaigns(store: Store, *, now: datetime) -> None:
     """Ensures that there is a running campaign and a draft.
 
-    A paused campaign stays paused; one interrupted by a kill continues.
+    A paused campaign stays paused. A campaign that was interrupted when the process was killed continues.
     """
     await _import_regulars(store)
     await _under_way(store, now=now)

@@ -1,7 +1,7 @@
-"""The e-mails that the demo's senders write: orders, codes, newsletters, notes, and some that needed proofreading.
+"""The e-mails of the demo's senders: orders, codes, newsletters, notes, and some with mistakes.
 
-Each is an e-mail as `enqueue` accepts it, except for the pool. No two are quite the same, and the same dice give the
-same letters.
+Each letter is an e-mail as `enqueue` accepts it, except for the pool. No two letters are the same, and the same dice
+produce the same letters.
 """
 
 from base64 import b64encode
@@ -17,10 +17,10 @@ from fairpost.templates.rendering import Rendered
 
 Letter: TypeAlias = dict[str, Any]
 
-BOUNCES_EVERY = 25  # letters: to a new address that is refused
-RETRIES_EVERY = 31  # to one that is busy now and then
-FAILS_EVERY = 29  # to one that is always busy
-GONE_EVERY = 48  # to a refused address that the club keeps writing to: suppressed from the second e-mail on
+BOUNCES_EVERY = 25  # one letter in 25 is sent to a new address that is refused
+RETRIES_EVERY = 31  # one in 31 is sent to an address that is sometimes busy
+FAILS_EVERY = 29  # one in 29 is sent to an address that is always busy
+GONE_EVERY = 48  # one in 48 is sent to the same refused address, which is suppressed from the second e-mail on
 GONE = reader(3)
 
 LOGO = (  # a dot in two colours
@@ -153,7 +153,7 @@ class Letters:
     def _careless(self, to: Reader, serial: int) -> Letter:
         """Returns a letter with mistakes for the inbox to find.
 
-        These are an empty field, an unencrypted link, an image without a description, and no text.
+        The mistakes are an empty field, an unencrypted link, an image without a description, and a missing text part.
         """
         return {
             "workspace": CLUB,
@@ -182,7 +182,7 @@ def _tags(number: int, now: datetime) -> tuple[str, ...]:
 
 
 def in_doubt() -> Letter:
-    """Returns a letter that the inbox accepts, but whose connection ends before the reply.
+    """Returns a letter that the inbox accepts, but for which the connection ends before the reply.
 
     Only a person can decide whether to resend it.
     """

@@ -1,4 +1,4 @@
-"""The demo's recipients: a hundred and fifty fictional people, at a domain that can never exist."""
+"""The demo's recipients: 150 fictional people at a domain that can never exist."""
 
 from dataclasses import dataclass
 
@@ -25,12 +25,15 @@ class Reader:
         return f"{self.first_name} {self.last_name}"
 
     def address(self, *tags: str) -> str:
-        """Returns an address. `tags` say how the development inbox treats mail to it, such as rcpt-reject."""
+        """Returns an address.
+
+        `tags` determine how the development inbox treats mail to the address, for example rcpt-reject.
+        """
         return "+".join((f"reader{self.number}", *tags)) + f"@{DOMAIN}"
 
 
 def reader(number: int) -> Reader:
-    """Returns a recipient, always the same for a number. The numbers 0 to 149 give different names."""
+    """Returns a recipient, always the same one for a number. The numbers 0 to 149 have different names."""
     return Reader(
         number=number,
         first_name=FIRST_NAMES[number % len(FIRST_NAMES)],

@@ -26,8 +26,8 @@ POOLS = (POOL, HOURLY_POOL, WARMING_POOL, CAMPAIGN_POOL)
 
 ENDED = "the demonstration ended"
 BY = "fairpost up"
-CLEARED_MAX = 1000  # e-mails of a campaign per commit
-BOUNCE_PERCENT_MAX = 25.0  # some of its e-mails are meant to bounce
+CLEARED_MAX = 1000  # campaign e-mails that are cancelled per commit
+BOUNCE_PERCENT_MAX = 25.0  # because some of the demo's e-mails are meant to bounce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ ROUTES = (*POOLS, *(f"@{name}" for name in PARTS))
 async def put_accounts(store: Store, cast: Collection[str], server: SmtpSettings) -> None:
     """Resets the accounts to their parts.
 
-    Existing accounts that are not in `cast` also switch to this server, because the inbox may use another port today.
+    Existing accounts that are not in `cast` also switch to this server, because the inbox may use a different port now.
     """
     known = {account.name: account for account in await store.accounts() if account.name in PARTS}
     for name, part in PARTS.items():
@@ -122,8 +122,8 @@ async def cancel_waiting(store: Store, routes: Collection[str]) -> None:
 async def clear(store: Store) -> None:
     """Cancels all demo e-mails that are waiting to be sent, and resolves those in doubt. Drafts are kept.
 
-    A campaign with an e-mail being sent keeps its hold until that e-mail is finished: call this again when no engine is
-    running.
+    If an e-mail of a campaign is being sent, the campaign keeps its hold until that e-mail is finished. Call this again
+    when no engine is running.
     """
     for workspace in WORKSPACES:
         for campaign in await campaigns.campaigns(store, workspace):

@@ -41,7 +41,7 @@ NOTHING = Answer(status=204)
 
 
 class Refusal(Exception):
-    """A request is refused. Raised where this is detected, and converted to an answer in one place."""
+    """A request is refused. Raised where the reason is detected, and converted to an answer in one place."""
 
     def __init__(self, refused: Answer) -> None:
         super().__init__(refused.body.decode())
@@ -60,7 +60,10 @@ def google_error(
     headers: Mapping[str, str] | None = None,
     **more: str,
 ) -> Answer:
-    """Returns an error in Google's format. `short` is the message in the list of errors, if it differs."""
+    """Returns an error in Google's format.
+
+    `short` is the message in the list of errors, if it differs from the main message.
+    """
     error: dict[str, Any] = {
         "code": status,
         "message": message,
@@ -90,7 +93,7 @@ def not_found() -> Refusal:
 
 
 def unknown_path() -> Answer:
-    """Returns a page instead of JSON, as Google does for a path that is not a method of the API."""
+    """Returns an HTML page instead of JSON, as Google does for a path that is not a method of the API."""
     page = b"<!DOCTYPE html>\n<title>Error 404 (Not Found)</title>\n<p>The emulator has no such address.\n"
     return Answer(status=404, body=page, content_type="text/html; charset=UTF-8")
 

@@ -1,6 +1,7 @@
 """The emulator over HTTP: reads requests, applies faults, and answers. The other modules decide the answers.
 
-Starlette routes requests. Answers are written manually, because a fault must be able to stop in the middle of one.
+Starlette routes requests. Answers are written manually, because a fault must be able to stop in the middle of an
+answer.
 """
 
 import asyncio
@@ -44,8 +45,8 @@ from fairpost.dev.emulate.tokens import Tokens, read_assertion
 FORM_BYTES_MAX = 65_536
 FORM_FIELDS_MAX = 50
 QUERY_FIELDS_MAX = 200
-MULTIPART_ROOM = 65_536  # for the parts around the message
-DRAIN_BYTES_MAX = 268_435_456  # a body that is too large is read up to here, so that its sender receives the answer
+MULTIPART_ROOM = 65_536  # space for the parts of a body around the message
+DRAIN_BYTES_MAX = 268_435_456  # a body that is too large is read up to here, so that the client gets the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +62,11 @@ class Served:
 
 
 class _NoAnswer(Exception):
-    """The connection is cut or silent, and nothing more happens on it."""
+    """The connection is cut or silent, and no more data is sent on it."""
 
 
 class Clock:
-    """The emulator's clock: the system's, shifted on request."""
+    """The emulator's clock, which is the system's clock, shifted on request."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -87,11 +88,11 @@ class Emulation:
     api: GmailApi
     latency_s: float
     on_request: Callable[[Served], None]
-    cut: Callable[[Any], None]  # cuts the connection of the client with this address
-    over: asyncio.Event  # releases all waiters
+    cut: Callable[[Any], None]  # closes the connection of the client with this address
+    over: asyncio.Event  # wakes all waiting tasks
 
     async def wait(self, seconds: float) -> None:
-        """Waits even if the client has gone: a server does not notice, and carries out the request."""
+        """Waits even if the client has disconnected. A server does not notice this, and carries out the request."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.over.wait(), seconds)
             raise _NoAnswer
@@ -111,7 +112,7 @@ def build_app(emulation: Emulation) -> Starlette:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request, read to its end. `too_large` replaces a body that exceeds the limit."""
+    """A complete request. If the body exceeds the limit, `too_large` is set instead of the body."""
 
     scope: Scope
     receive: Receive
@@ -164,7 +165,7 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = await _read(scope, receive, bytes_max=self._bytes_max)
-        if request is None:  # gone before the request was complete: nothing happened
+        if request is None:  # the client disconnected before the request was complete, so nothing was done
             return
         user, faults, status = None, list[Fault](), None
         try:
@@ -214,7 +215,7 @@ class _Endpoint:
             return refusal.answer
 
     async def _meet(self, fault: Fault, request: _Request, user: str | None) -> Answer | None:
-        """Applies a fault. Returns its answer instead of ours, or None to continue."""
+        """Applies a fault. Returns the fault's answer, or None to continue with the usual answer."""
         match fault.action:
             case Error() as error:
                 return error.answer(route=self._route, now=self._emulation.clock.now())
@@ -229,17 +230,17 @@ class _Endpoint:
             case Change(what, seconds):
                 _change(self._emulation, what, user, seconds)
             case CutBody() | StallBody():
-                pass  # they apply when the answer is sent
+                pass  # these faults apply when the answer is sent
             case _:
                 assert_never(fault.action)
         return None
 
     async def _cut(self, request: _Request) -> None:
         self._emulation.cut(request.scope["client"])
-        await _silence(request.receive)  # otherwise, the server assumes that the answer was forgotten
+        await _silence(request.receive)  # otherwise, the server assumes that the application sent no answer
 
     async def _send(self, reply: Answer, faults: Iterable[Fault], request: _Request, send: Send) -> bool:
-        """Sends the answer. Returns whether all of it was sent."""
+        """Sends the answer. Returns whether the complete answer was sent."""
         broken = next((f.action for f in faults if isinstance(f.action, CutBody | StallBody)), None)
         await send({"type": "http.response.start", "status": reply.status, "headers": self._headers(reply)})
         if broken is None:
@@ -328,7 +329,7 @@ def _change(emulation: Emulation, what: What, user: str | None, seconds: float) 
 
 
 async def _read(scope: Scope, receive: Receive, *, bytes_max: int) -> _Request | None:
-    """Reads to the end, even if the body is too large: a client that is cut off while sending receives no answer."""
+    """Reads the whole body, even if it is too large. A client that is disconnected while sending receives no answer."""
     chunks, size = list[bytes](), 0
     while True:
         event = await receive()

@@ -1,4 +1,4 @@
-"""Parses the content of requests: JSON, uploads, and the message in either. Refuses what cannot be read."""
+"""Parses the content of requests: JSON, uploads, and the message in either of them. Refuses invalid content."""
 
 import base64
 import binascii
@@ -31,7 +31,7 @@ _MESSAGE_FIELDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A request as seen by the methods."""
+    """A request in the form that the methods use."""
 
     path: dict[str, str] = field(default_factory=dict)
     query: Sequence[tuple[str, str]] = ()
@@ -166,7 +166,7 @@ def _raw(given: dict[str, Any], name: str) -> bytes | None:
 
 
 def _base64(text: str, name: str) -> bytes:
-    """Accepts both alphabets, with and without padding, as Google's JSON parsers do."""
+    """Decodes base64 in both alphabets, with or without padding, as Google's JSON parsers do."""
     try:
         plain = re.sub(r"[\r\n]", "", text).rstrip("=").translate(_TO_STANDARD)
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)

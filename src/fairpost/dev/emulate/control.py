@@ -1,4 +1,7 @@
-"""Everything below /emulator: shows what was sent, and controls the emulator over HTTP. Google has no such paths."""
+"""The paths below /emulator.
+
+They show the sent messages and control the emulator over HTTP. Google has no such paths.
+"""
 
 import json
 from collections.abc import Callable
@@ -89,7 +92,7 @@ class Control:
         return self.faults(call)
 
     def deliver(self, call: Call) -> Answer:
-        """Puts a message into a user's inbox, as if it came from outside."""
+        """Puts a message into a user's inbox, as if it had been received from outside."""
         user = call.first("user")
         if self._mailboxes.user(user) is None:
             raise _refused("specify one of the emulator's users: /emulator/deliver?user=…")
@@ -97,7 +100,7 @@ class Control:
         return answer({"id": message.id, "threadId": message.thread_id, "labelIds": list(message.labels)})
 
     def change_history(self, call: Call) -> Answer:
-        """Makes a user's history too old (`?expire=true`), or lists every message in it again (`?repeat=true`)."""
+        """Makes a user's history too old (`?expire=true`), or adds every message to it again (`?repeat=true`)."""
         user = call.first("user")
         if self._mailboxes.user(user) is None:
             raise _refused("specify one of the emulator's users: /emulator/history?user=…")
@@ -108,7 +111,7 @@ class Control:
         return answer({"historyId": str(self._mailboxes.history_id)})
 
     def reset(self, call: Call) -> Answer:
-        """Clears all mail, faults and used quotas. Users and tokens are kept."""
+        """Deletes all mail and faults, and resets quotas. Users and tokens are kept."""
         self._mailboxes.clear()
         self._faults.clear()
         self._quota.clear()

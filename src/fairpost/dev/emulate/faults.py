@@ -1,8 +1,8 @@
-"""Faults on request: what they are, how they are written, and which apply. `app.py` acts on them.
+"""Faults on request: their kinds, their notation, and the choice of those that apply. `app.py` carries them out.
 
-A fault is written as an object: which calls it matches (`route`, `method`, `user`), which of those (`nth`, `times`,
-`percent`), and what happens (`action`, with its details). With `after`, it happens once the request has been carried
-out.
+A fault is written as an object. `route`, `method` and `user` determine the calls that match. `nth`, `times` and
+`percent` select some of these. `action` and its details determine the effect. With `after`, the fault happens after the
+request has been carried out.
 """
 
 import re
@@ -18,7 +18,7 @@ from fairpost.dev.emulate.answers import Answer, answer, google_error, phrase, r
 SECONDS_MAX = 86_400
 FAULTS_MAX = 1_000
 _FRAMING = {"content-length", "content-type", "transfer-encoding", "connection", "date"}
-TOKEN = "token"  # noqa: S105 - the name of a route
+TOKEN = "token"  # noqa: S105 - this is the name of a route
 
 # Google's status, message and error domain for each reason.
 REASONS = {
@@ -56,7 +56,7 @@ class Error:
     domain: str
     name: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    retry_after_s: float | None = None  # goes into the message, as in Gmail
+    retry_after_s: float | None = None  # shown in the message, as in Gmail
 
     def answer(self, *, route: str, now: datetime) -> Answer:
         if route == TOKEN:
@@ -76,22 +76,22 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The connection ends without an answer."""
+    """The connection is closed without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """No answer ever comes, but the connection stays open."""
+    """No answer is ever sent, but the connection stays open."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutBody:
-    """Half of the answer arrives, then the connection ends."""
+    """Half of the answer is sent, and then the connection is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StallBody:
-    """Half of the answer arrives, then nothing."""
+    """Half of the answer is sent, and then nothing more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A permanent change. The call continues and encounters it."""
+    """A permanent change. The call then continues with the changed state."""
 
     what: What
     seconds: float = 0
@@ -138,7 +138,7 @@ class Fault:
     route: str = "*"
     method: str | None = None
     user: str | None = None
-    nth: frozenset[int] = frozenset()  # of the matching calls; empty: all
+    nth: frozenset[int] = frozenset()  # numbers of the matching calls; empty for all
     times: int | None = None
     percent: float = 100
 
@@ -151,15 +151,15 @@ class Fault:
 
 
 class Faults:
-    """The faults, and how often each has matched."""
+    """The faults, with the number of calls that each has matched."""
 
     def __init__(self, faults: Iterable[Fault] = (), *, roll: Callable[[], float]) -> None:
         self._entries = [_Entry(fault) for fault in faults]
         self._roll = roll
 
     def add(self, fault: Fault | None = None, **written: Any) -> None:
-        """Adds a fault, given as an object or by its parts: `add(route="drafts.send", action="drop", after=True,
-        nth=1)`.
+        """Adds a fault, which is given as an object or by its parts: `add(route="drafts.send", action="drop",
+        after=True, nth=1)`.
         """
         if len(self._entries) >= FAULTS_MAX:
             raise ValueError(f"there are already {FAULTS_MAX} faults")
@@ -200,7 +200,7 @@ class _Entry:
 
 
 def parse_all(written: Any) -> list[Fault]:
-    """Parses one fault or a list of them. Raises ValueError with the problem."""
+    """Parses one fault or a list of faults. Raises ValueError with the reason."""
     items = written if isinstance(written, list) else [written]
     if len(items) > FAULTS_MAX:
         raise ValueError(f"at most {FAULTS_MAX} faults, got {len(items)}")
@@ -290,7 +290,7 @@ def _garbage(given: dict[str, Any]) -> Garbage:
         raise ValueError(f"a response with status {status} cannot have a body")
     body, content_type = _text(given, "body"), _text(given, "content_type") or "application/json"
     if not content_type.isascii() or not content_type.isprintable():
-        raise ValueError(f"content_type is a type, got {content_type!r:.80}")
+        raise ValueError(f"content_type must be a media type, got {content_type!r:.80}")
     return Garbage(status, b"<html>\x00\xff{" if body is None else body.encode(), content_type)
 
 
@@ -329,14 +329,14 @@ def _token_error(given: dict[str, Any]) -> Error:
 def _text(given: dict[str, Any], name: str) -> str | None:
     value = given.pop(name, None)
     if value is not None and not isinstance(value, str):
-        raise ValueError(f"{name} is a text, got {value!r:.80}")
+        raise ValueError(f"{name} must be a string, got {value!r:.80}")
     return value
 
 
 def _flag(given: dict[str, Any], name: str) -> bool:
     value = given.pop(name, False)
     if not isinstance(value, bool):
-        raise ValueError(f"{name} is true or false, got {value!r:.80}")
+        raise ValueError(f"{name} must be true or false, got {value!r:.80}")
     return value
 
 
@@ -352,7 +352,7 @@ def _number(given: dict[str, Any], name: str, least: float, most: float) -> floa
 def _whole(given: dict[str, Any], name: str, least: int, most: int) -> int | None:
     value = _number(given, name, least, most)
     if value is not None and value != int(value):
-        raise ValueError(f"{name} is a whole number, got {value}")
+        raise ValueError(f"{name} must be a whole number, got {value}")
     return None if value is None else int(value)
 
 
@@ -361,7 +361,7 @@ def _ordinals(value: Any) -> frozenset[int]:
         return frozenset()
     numbers = list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
     if not numbers or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in numbers):
-        raise ValueError(f"nth is a number from 1, or a list of them, got {value!r:.80}")
+        raise ValueError(f"nth must be a number of 1 or more, or a list of such numbers, got {value!r:.80}")
     return frozenset(numbers)
 
 

@@ -20,7 +20,7 @@ NEEDED = ("private_key_id", "private_key", "client_email", "client_id")
 
 @cache
 def private_key() -> rsa.RSAPrivateKey:
-    """Returns one key for the whole process, because generating it takes a good part of a second."""
+    """Returns one key for the whole process, because generating a key takes a large part of a second."""
     return rsa.generate_private_key(public_exponent=65_537, key_size=RSA_BITS)
 
 
@@ -50,7 +50,7 @@ def public_key_of(info: dict[str, Any]) -> rsa.RSAPublicKey:
     return _public_key(str(info["private_key"]))
 
 
-@lru_cache(maxsize=8)  # parsing one takes as long as a hundred requests
+@lru_cache(maxsize=8)  # parsing a key takes as long as a hundred requests
 def _public_key(pem: str) -> rsa.RSAPublicKey:
     key = load_pem_private_key(pem.encode(), password=None)
     if not isinstance(key, rsa.RSAPrivateKey):

@@ -1,6 +1,8 @@
-"""The mailboxes: users, messages, drafts, threads, and what was sent. This is plain state, without HTTP or a clock.
+"""The mailboxes: users, messages, drafts, threads, and a record of sent messages.
 
-Every change is atomic, without an await, so the record of sent messages is exact.
+This is plain state, without HTTP or a clock.
+
+Every change is atomic, because no change contains an await. The record of sent messages is therefore exact.
 """
 
 import base64
@@ -23,10 +25,10 @@ _THREAD_ID = re.compile(r"[0-9a-f]{1,16}")
 
 
 class MessageIds(StrEnum):
-    """When Gmail replaces the sender's Message-ID with its own. A missing one is always created."""
+    """When Gmail replaces the sender's Message-ID with its own. A missing Message-ID is always created."""
 
     REWRITE = "rewrite"
-    FOREIGN = "foreign"  # only if its domain is not the sender's
+    FOREIGN = "foreign"  # only if the domain of the Message-ID is not the sender's domain
     KEEP = "keep"
 
 
@@ -35,7 +37,7 @@ class User:
     address: str
     aliases: tuple[str, ...] = ()
     name: str = ""
-    delegated: bool = True  # a service account may act for this user
+    delegated: bool = True  # whether a service account may act for this user
     mail_enabled: bool = True
     disabled: bool = False
 
@@ -74,7 +76,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """One message that was sent. `original_message_id` is the one the client wrote, if any."""
+    """A sent message. `original_message_id` is the Message-ID from the client, if there was one."""
 
     user: str
     id: str
@@ -100,8 +102,8 @@ class Mailbox:
     messages: dict[str, Message] = field(default_factory=dict)
     drafts: dict[str, Draft] = field(default_factory=dict)
     threads: dict[str, dict[str, Message]] = field(default_factory=dict)
-    added: list[tuple[int, Message]] = field(default_factory=list)  # the history, oldest first
-    history_begins: int = 0  # earlier changes are no longer known
+    added: list[tuple[int, Message]] = field(default_factory=list)  # changes in the history, oldest first
+    history_begins: int = 0  # changes before this ID are no longer available
 
     def added_since(self, history_id: int) -> list[tuple[int, Message]]:
         if history_id < self.history_begins:
@@ -141,17 +143,18 @@ class Mailbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How the mailboxes behave where Gmail's behaviour varies, or should be controllable."""
+    """Options for behaviour that varies in Gmail, or that tests need to control."""
 
-    index_lag_s: float = 5.0  # a search does not find a new message for this long
+    index_lag_s: float = 5.0  # time until a search finds a new message
     message_ids: MessageIds = MessageIds.REWRITE
     recipients_max: int = 100
-    # The documentation requires subject and references to match; in practice, Gmail often files by the threadId alone.
+    # The documentation requires the subject and the references to match. In practice, Gmail often uses only the
+    # threadId.
     threads_are_checked: bool = True
 
 
 class Mailboxes:
-    """All mailboxes, and everything that was ever sent from one."""
+    """All mailboxes, and all messages that were sent from them."""
 
     def __init__(self, users: Iterable[User], rules: Rules, *, now: Callable[[], datetime]) -> None:
         self._boxes = {user.address.lower(): Mailbox(user) for user in users}
@@ -162,7 +165,7 @@ class Mailboxes:
         self.sent = list[Sent]()
 
     def add(self, user: User) -> None:
-        """Adds a user. An existing user is changed and keeps the mail."""
+        """Adds a user. If the user exists, it is changed, and its mail is kept."""
         box = self._boxes.get(user.address.lower())
         if box is None:
             self._boxes[user.address.lower()] = Mailbox(user)
@@ -194,7 +197,7 @@ class Mailboxes:
         return draft
 
     def update_draft(self, address: str, draft_id: str, raw: bytes, *, thread_id: str | None) -> Draft:
-        """Replaces the message of the draft. The new message has a new ID."""
+        """Replaces the message of the draft. The new message gets a new ID."""
         box = self.box(address)
         old = box.draft(draft_id).message
         _recipients(raw)
@@ -234,17 +237,17 @@ class Mailboxes:
         return message
 
     def forget_history(self, address: str) -> None:
-        """Every ID of the history up to now is too old."""
+        """Makes all IDs of the history so far too old."""
         box = self.box(address)
         self.history_id += 1
         box.added.clear()
         box.history_begins = self.history_id
 
     def repeat_history(self, address: str) -> None:
-        """Lists every message again, as Google does now and then."""
+        """Adds every message to the history again, as Google sometimes does."""
         box = self.box(address)
         for _, message in list(box.added):
-            self.history_id += 7  # ids have gaps
+            self.history_id += 7  # IDs have gaps, as in Gmail
             box.added.append((self.history_id, message))
 
     def check_sendable(self, raw: bytes) -> None:
@@ -261,7 +264,7 @@ class Mailboxes:
         labels = (UNREAD, SENT, INBOX) if to_self else (SENT,)
         message = self._message(box, raw, labels=labels, thread_id=thread_id)
         message.raw = self._as_sent(box.user, message)
-        del message.headers  # cached before they were rewritten
+        del message.headers  # these were cached before the headers were rewritten
         box.keep(message)
         self.sent.append(
             Sent(
@@ -303,7 +306,7 @@ class Mailboxes:
 
     def _message(self, box: Mailbox, raw: bytes, *, labels: tuple[str, ...], thread_id: str | None) -> Message:
         now = self._now()
-        self._last_id = max(self._last_id + 1, int(now.timestamp() * 1_000) << 20)  # starts with the time, as in Gmail
+        self._last_id = max(self._last_id + 1, int(now.timestamp() * 1_000) << 20)  # starts with the time
         self.history_id += 1
         id_ = f"{self._last_id:016x}"
         return Message(
@@ -360,7 +363,7 @@ def _domain(address: str) -> str:
 
 
 def _draft_id(message_id: str) -> str:
-    """Returns a draft ID that looks like one of Gmail's: it cannot be guessed from the message's ID."""
+    """Returns a draft ID in Gmail's form, which cannot be derived from the message's ID."""
     return f"r-{int.from_bytes(_digest('draft', message_id)[:8]) >> 1}"
 
 

@@ -1,6 +1,6 @@
-"""The methods of the Gmail API: the request, the permissions it needs, and the answer. No I/O.
+"""The methods of the Gmail API: the request, the permissions that it needs, and the answer. No I/O.
 
-A method runs without an await from its first check to its answer, so two calls never see each other's intermediate
+A method runs without an await from its first check to its answer. Calls therefore never see another call's intermediate
 state.
 """
 
@@ -57,10 +57,10 @@ Handler = Callable[["GmailApi", Call, Access, Mailbox], Answer]
 class Method:
     name: str
     http: str
-    path: str  # below the user's path
+    path: str  # path below the user's path
     scopes: tuple[str, ...]
     handle: Handler
-    uploads: bool = False  # also available below /upload
+    uploads: bool = False  # whether the method is also available below /upload
 
 
 class GmailApi:
@@ -213,7 +213,7 @@ class GmailApi:
         )
 
     def history_list(self, call: Call, access: Access, box: Mailbox) -> Answer:
-        """Lists the messages that were added. Other changes are not kept."""
+        """Lists the messages that were added. Other changes are not recorded."""
         begin = call.first("startHistoryId")
         if not re.fullmatch(r"\d{1,20}", begin, re.ASCII):
             raise invalid_argument("Invalid startHistoryId") if begin else invalid_argument("Missing startHistoryId")
@@ -247,7 +247,10 @@ class GmailApi:
         return answer({"sendAs": shapes.send_as(box.user)})
 
     def _found(self, call: Call, access: Access, messages: Iterable[Message]) -> list[Message]:
-        """Returns the matching messages. A query searches the index, which lags; a list without a query does not."""
+        """Returns the matching messages.
+
+        A query uses the search index, which is updated with a delay. A list without a query does not.
+        """
         labels, query = set(call.all("labelIds")), call.first("q").strip()
         everywhere = call.first("includeSpamTrash").lower() == "true"
         found = [m for m in messages if labels <= set(m.labels) and (everywhere or in_sight(m))]
@@ -283,7 +286,7 @@ METHODS = (
 
 
 def peeked_recipients(method: Method, call: Call, mailboxes: Mailboxes, user: str | None) -> list[str]:
-    """Returns the recipients of a call that sends or drafts, as far as they can be read before it is checked."""
+    """Returns the recipients of a call that sends or drafts a message, if they can be read before the call is checked."""
     try:
         if method.name == "drafts.send":
             draft_id = json.loads(call.body or b"{}").get("id")
@@ -303,7 +306,10 @@ def _form(call: Call, access: Access, *, but: Sequence[str] = ()) -> str:
 
 
 def _page(call: Call, ids: Sequence[str]) -> tuple[Sequence[str], str | None]:
-    """Returns a page of the newest, and the token of the next. A token names the last item, not a position."""
+    """Returns a page of the newest items, and the token of the next page.
+
+    A token contains the ID of the last item, not a position.
+    """
     written = call.first("maxResults", str(PAGE))
     if not re.fullmatch(r"\d{1,9}", written, re.ASCII):
         wrong_type("max_results", "TYPE_UINT32", written)
@@ -312,14 +318,14 @@ def _page(call: Call, ids: Sequence[str]) -> tuple[Sequence[str], str | None]:
         if not re.fullmatch(r"\d{1,20}", token, re.ASCII):
             raise invalid_argument("Invalid pageToken")
         last = f"{int(token):016x}"
-        older = next((n for n, id_ in enumerate(ids) if id_ < last), len(ids))  # if the last one is gone
+        older = next((n for n, id_ in enumerate(ids) if id_ < last), len(ids))  # the last item may no longer exist
         start = ids.index(last) + 1 if last in ids else older
     page = ids[start : start + most]
     return page, str(int(page[-1], 16)) if start + most < len(ids) else None
 
 
 def _listed(shape: dict[str, Any], name: str, *, token: str | None, total: int) -> Answer:
-    """Returns a list, or leaves it out if it is empty, as Google does."""
+    """Returns a field with the list, or no field if the list is empty, as Google does."""
     if not shape[name]:
         del shape[name]
     if token:

@@ -1,7 +1,7 @@
 """Parses raw messages: their headers, addresses and parts. Never raises on untrusted input.
 
 Code that handles every message parses headers here instead of with the library: a send must take microseconds even with
-a 35 MB attachment, and whatever is not rewritten must stay unchanged, byte for byte.
+a 35 MB attachment, and all parts that are not rewritten must stay unchanged, byte for byte.
 """
 
 import base64
@@ -17,12 +17,12 @@ from typing import Any
 Headers = Sequence[tuple[str, str]]
 
 SNIPPET_CHARS_MAX = 200
-SNIPPET_BYTES_READ = 65_536  # a snippet does not need the whole of a large message
+SNIPPET_BYTES_READ = 65_536  # a snippet needs only the beginning of a large message
 PARTS_DEPTH_MAX = 20
 INLINE_BYTES_MAX = 1_048_576  # a larger text part becomes an attachment in the answer
 
 _END_OF_HEADERS = re.compile(rb"\r?\n\r?\n")
-_LINE = re.compile(rb"[^\n]*\n|[^\n]+")  # a lone CR ends no line
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")  # a single CR does not end a line
 _FIELD = re.compile(rb"([!-9;-~]+)[ \t]*:(.*)", re.DOTALL)
 _ADDRESS = re.compile(r"[^\s@<>()\[\],;:\"\\]+(?:@|@\[)[^\s@<>()\[\],;\"\\]+\]?|\"[^\"\r\n]+\"@[^\s@<>,;]+")
 _MESSAGE_ID = re.compile(r"<[^<>\s]+>")
@@ -30,7 +30,7 @@ _REPLY_MARK = re.compile(r"\s*(?:re|fwd?|aw|wg|sv)\s*:\s*", re.IGNORECASE)
 
 
 def split(raw: bytes) -> tuple[bytes, bytes]:
-    """Returns the headers, and the rest with its leading empty line."""
+    """Returns the headers, and the rest including the empty line before the body."""
     if raw[:1] in (b"\r", b"\n"):
         return b"", raw
     match = _END_OF_HEADERS.search(raw)
@@ -94,7 +94,7 @@ def bare_subject(headers: Headers) -> str:
 
 
 def replaced(raw: bytes, name: str, text: str) -> bytes:
-    """Sets a header, replacing the old one or adding it on top."""
+    """Sets a header. Replaces the existing header, or adds the new one at the top."""
     head, rest = split(raw)
     newline = b"\n" if b"\n" in head and b"\r\n" not in head else b"\r\n"
     line, lines, done = f"{name}: {text}".encode() + newline, [], False
@@ -159,7 +159,7 @@ def _text(octets: bytes) -> str:
 
 
 def _parsed(raw: bytes) -> "Message[str, str]":
-    """Parses a message. The library raises various errors on hostile mail; such a message has no parts to show."""
+    """Parses a message. The library raises various errors on hostile mail. Such a message is shown without parts."""
     try:
         return message_from_bytes(raw)
     except Exception:
@@ -180,7 +180,7 @@ def _walk(part: "Message[str, str]") -> "Iterator[Message[str, str]]":
 def _payload(part: "Message[str, str]") -> bytes:
     try:
         octets = part.get_payload(decode=True)
-    except Exception:  # as above
+    except Exception:  # raises various errors on hostile mail, too
         return b""
     return octets if isinstance(octets, bytes) else b""
 
@@ -188,7 +188,7 @@ def _payload(part: "Message[str, str]") -> bytes:
 def _filename(part: "Message[str, str]") -> str:
     try:
         return decoded(part.get_filename() or "")
-    except Exception:  # as above
+    except Exception:  # raises various errors on hostile mail, too
         return ""
 
 

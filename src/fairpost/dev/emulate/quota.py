@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-# Units per call; any other call costs as much as a read.
+# Units per call. A call that is not listed costs as much as a read.
 UNITS: Mapping[str, int] = MappingProxyType(
     {
         "messages.send": 100,
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Window:
-    """What was used within the span."""
+    """The amount that was used within the time span."""
 
     span: timedelta
     used: int = 0
@@ -48,7 +48,7 @@ class Window:
         self.used += amount
 
     def free_at(self, amount: int, *, most: int, now: datetime) -> datetime:
-        """Returns when there is room for this amount, which is now if there already is."""
+        """Returns the time at which the quota allows this amount, which may be now."""
         while self._uses and self._uses[0][0] <= now - self.span:
             self.used -= self._uses.popleft()[1]
         missing = self.used + amount - most
@@ -58,7 +58,7 @@ class Window:
             missing -= used
             if missing <= 0:
                 return at + self.span
-        return now + self.span  # more than can ever fit
+        return now + self.span  # more than the quota can ever allow
 
 
 class Quota:
@@ -68,7 +68,10 @@ class Quota:
         self._messages = dict[str, Window]()
 
     def units_free_at(self, user: str, method: str, *, now: datetime) -> datetime:
-        """Takes the units if there is room now. Returns the time at which there is room, which may be later."""
+        """Uses the units if the quota allows them now.
+
+        Returns the time at which the quota allows them, which may be later.
+        """
         units = UNITS.get(method, LOOK)
         window = self._units.setdefault(user.lower(), Window(MINUTE))
         free_at = window.free_at(units, most=self.limits.units_per_minute, now=now)

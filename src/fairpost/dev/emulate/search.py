@@ -48,5 +48,5 @@ def _text(message: Message) -> str:
 
 
 def in_sight(message: Message) -> bool:
-    """Returns whether lists show the message. By default, they omit spam and trash."""
+    """Returns whether lists contain the message. By default, they omit spam and trash."""
     return not {SPAM, TRASH} & set(message.labels)

@@ -30,9 +30,9 @@ BACKLOG = 1_024
 KEEP_ALIVE_S = 75
 REQUEST_HEAD_BYTES_MAX = 65_536
 CLIENT_ID = "104729104729-emulator.apps.googleusercontent.com"
-CLIENT_SECRET = "GOCSPX-emulator"  # noqa: S105 - for an emulator, and no secret
+CLIENT_SECRET = "GOCSPX-emulator"  # noqa: S105 - not a real secret
 
-# Client errors are answered; without a handler, they would also land on stderr.
+# Client errors are answered. Without a handler, they would also be printed on stderr.
 logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
 
 
@@ -64,7 +64,7 @@ class GmailEmulator:
         on_request: Callable[[Served], None] = _ignore,
         **quick: Any,
     ) -> None:
-        """Creates the emulator. Tests can pass single options by name: `GmailEmulator(index_lag_s=0)`."""
+        """Creates the emulator. Tests can pass individual options by name: `GmailEmulator(index_lag_s=0)`."""
         self._options = _with(options or EmulatorOptions(), quick)
         self.clock = Clock(now)
         self.mailboxes = Mailboxes(
@@ -96,13 +96,13 @@ class GmailEmulator:
         self.tokens.audiences |= {self.token_url, f"http://localhost:{self._port}/token"}
         config = uvicorn.Config(
             self.app(),
-            http="h11",  # it respects the limit below
+            http="h11",  # the server applies the limit below
             log_config=None,
             access_log=False,
             lifespan="off",
             ws="none",
             server_header=False,
-            date_header=False,  # answers use the emulator's own date
+            date_header=False,  # answers contain the date of the emulator's clock
             proxy_headers=False,
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_S,
@@ -111,14 +111,14 @@ class GmailEmulator:
         config.load()
         self._server = uvicorn.Server(config)
         self._server.lifespan = config.lifespan_class(config)
-        await self._server.startup(sockets=[listener])  # not serve(), which installs signal handlers
+        await self._server.startup(sockets=[listener])  # serve() is not used, because it installs signal handlers
 
     def app(self) -> Starlette:
         """Returns the application, for clients in the same process."""
         return build_app(self._emulation())
 
     async def stop(self) -> None:
-        """Stops the emulator. Open requests stay unanswered and are not carried out."""
+        """Stops the emulator. Open requests are neither answered nor carried out."""
         if self._server is None:
             return
         server, self._server = self._server, None
@@ -126,7 +126,7 @@ class GmailEmulator:
             listener.close()
         for connection in list(server.server_state.connections):
             connection.transport.abort()
-        await asyncio.sleep(0)  # lets the connections notice that they are lost
+        await asyncio.sleep(0)  # lets the connections detect that they are closed
         self._over.set()
         await asyncio.gather(*server.server_state.tasks, return_exceptions=True)
         for listener in server.servers:
@@ -173,7 +173,7 @@ class GmailEmulator:
         }
 
     def sent(self, user: str | None = None) -> list[Sent]:
-        """Returns everything that was sent, in order. A message sent twice is listed twice."""
+        """Returns all sent messages in order. A message that was sent twice is listed twice."""
         return [sent for sent in self.mailboxes.sent if user is None or sent.user.lower() == user.lower()]
 
     def drafts(self, user: str) -> list[Draft]:
@@ -212,7 +212,8 @@ class GmailEmulator:
 
 
 def _listener(port: int) -> socket.socket:
-    # With an explicit protocol: otherwise asyncio leaves Nagle's algorithm on, and every answer takes 40 ms.
+    # The protocol is explicit, because asyncio otherwise leaves Nagle's algorithm on, and every answer then takes 40
+    # ms.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""Google's token endpoint: who may get an access token, and which tokens are valid. Plain state, no HTTP, no clock.
+"""Google's token endpoint: rules for access tokens, and a record of valid tokens. Plain state, without HTTP or a clock.
 
 There are two ways to get a token: an assertion signed by a service account, and a refresh token of an OAuth client.
 """
@@ -26,7 +26,8 @@ READONLY, METADATA, LABELS = f"{_AUTH}gmail.readonly", f"{_AUTH}gmail.metadata",
 SETTINGS = f"{_AUTH}gmail.settings.basic"
 SCOPES = frozenset({FULL_ACCESS, MODIFY, COMPOSE, SEND, READONLY, METADATA, LABELS, SETTINGS})
 
-# Google's own addresses, old and new: google-auth uses the first, whatever token URL the key file names.
+# Google's own addresses, old and new. google-auth always uses the first one, regardless of the token URL in the key
+# file.
 GOOGLE_AUDIENCES = (
     "https://oauth2.googleapis.com/token",
     "https://www.googleapis.com/oauth2/v4/token",
@@ -34,8 +35,8 @@ GOOGLE_AUDIENCES = (
 )
 LIFE_S = 3_600
 ASSERTION_S_MAX = 3_600
-SKEW_S_MAX = 300  # Google's tolerance for wrong clocks
-TOKENS_MAX = 100_000  # the oldest are dropped
+SKEW_S_MAX = 300  # Google's tolerance for clocks that are wrong
+TOKENS_MAX = 100_000  # if there are more, the oldest tokens are deleted
 
 BAD_TIMES = (
     "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. "
@@ -52,13 +53,13 @@ class ServiceAccount:
     email: str
     client_id: str
     keys: dict[str, rsa.RSAPublicKey]
-    scopes: frozenset[str] = SCOPES  # the scopes that an administrator has authorized its client id for
+    scopes: frozenset[str] = SCOPES  # scopes that an administrator has authorized for the client ID
     disabled: bool = False
 
 
 @dataclass(slots=True)
 class Grant:
-    """What a refresh token grants."""
+    """The access that a refresh token grants."""
 
     user: str
     client_id: str
@@ -68,7 +69,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What an access token grants. Without a user, a service account acts for itself."""
+    """The access that an access token grants. Without a user, a service account acts for itself."""
 
     user: str | None
     scopes: frozenset[str]
@@ -106,7 +107,7 @@ class Tokens:
         self._access = dict[str, Access]()
         self.audiences = set(GOOGLE_AUDIENCES)  # the server adds its own address
         self.accounts = dict[str, ServiceAccount]()
-        self.clients = dict[str, str]()  # their secrets
+        self.clients = dict[str, str]()  # secrets of the OAuth clients
         self.grants = dict[str, Grant]()
 
     def grant(self, form: Mapping[str, str], *, url: str) -> dict[str, Any]:
@@ -135,7 +136,10 @@ class Tokens:
         return access
 
     def user_of(self, authorization: str | None) -> str | None:
-        """Returns the user of a token, valid or expired. Use it to find faults for that user, not to authorize."""
+        """Returns the user of a token, even if the token has expired.
+
+        Use this to find faults for that user, not to authorize.
+        """
         access = self._access.get((authorization or "").partition(" ")[2].strip())
         return access.user if access else None
 

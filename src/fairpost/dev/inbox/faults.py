@@ -1,6 +1,6 @@
-"""Faults on request: what they are, how they are written, and which apply. `server.py` acts on them.
+"""Faults on request: their kinds, their notation, and the choice of those that apply. `server.py` carries them out.
 
-They are written as `STEP=ACTION[:DETAIL][%PERCENT]` in an option, and as `ann+STEP-ACTION[-DETAIL][%PERCENT]@…` in an
+Faults are written as `STEP=ACTION[:DETAIL][%PERCENT]` in an option, and as `ann+STEP-ACTION[-DETAIL][%PERCENT]@…` in an
 address.
 """
 
@@ -45,17 +45,17 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The connection ends before the reply, and nothing is stored."""
+    """The connection is closed before the reply, and nothing is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutAfter:
-    """The connection ends before the reply, but the message is stored."""
+    """The connection is closed before the reply, but the message is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """No reply ever comes."""
+    """No reply is ever sent."""
 
 
 Action = Answer | Delay | Cut | CutAfter | Stall
@@ -63,17 +63,17 @@ Action = Answer | Delay | Cut | CutAfter | Stall
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What a server knows when it is about to answer a step."""
+    """The state of a session when the server is about to answer a step."""
 
     step: Step
     now: datetime
-    sender: str = ""  # from MAIL on
-    recipient: str = ""  # at RCPT, the current one; afterwards, the first
-    messages: int = 0  # started earlier on this connection
+    sender: str = ""  # known from MAIL on
+    recipient: str = ""  # at RCPT, the current recipient; afterwards, the first one
+    messages: int = 0  # number of messages started earlier on this connection
 
 
 Decide = Callable[[Heard], Sequence[Action]]
-"""Decides what a server does at a step, in order. If empty, the server gives its usual reply."""
+"""Decides the effects at a step, in order. If there are none, the server sends its usual reply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class Fault:
 
 
 DELAY_S_MAX = 1_800
-REPLY_CHARS_MAX = 400  # RFC 5321: a reply line has 512 bytes
+REPLY_CHARS_MAX = 400  # RFC 5321: a reply line has at most 512 bytes
 
 # The usual replies for each fault: code, enhanced code and text.
 REPLIES = {
@@ -110,7 +110,7 @@ _REPLY = re.compile(r"([45][0-5]\d)(?: (.+))?", re.ASCII)
 
 
 def parse(text: str) -> Fault:
-    """Parses a fault. Raises ValueError with the problem."""
+    """Parses a fault. Raises ValueError with the reason."""
     match = _FAULT.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!a} is not a fault; use STEP=ACTION, for example rcpt=reject or dot=cut%10")
@@ -127,8 +127,8 @@ def parse(text: str) -> Fault:
 def tagged(address: str, *, steps: Collection[Step]) -> list[Fault]:
     """Returns the faults in the plus tags of an address.
 
-    Raises ValueError if a tag is misspelt or its step is over: a test whose fault silently never happens would prove
-    nothing.
+    Raises ValueError if a tag is misspelt or its step is already over. Otherwise the fault would silently never happen,
+    and a test with it would prove nothing.
     """
     local = address.rpartition("@")[0] or address
     tags = local.strip('"').lower().split("+")[1:]
@@ -140,7 +140,7 @@ def tagged(address: str, *, steps: Collection[Step]) -> list[Fault]:
 
 
 def striking(faults: Iterable[Fault], step: Step, *, roll: Callable[[], float]) -> Iterator[Action]:
-    """Yields what happens at this step, in order. Only rolls dice for faults with a percentage."""
+    """Yields the effects at this step, in order. Uses chance only for faults with a percentage."""
     for fault in faults:
         if fault.step is step and (fault.percent == 100 or roll() * 100 < fault.percent):
             yield fault.action
@@ -177,9 +177,9 @@ def _reply(step: Step, kind: Kind, detail: str | None) -> str:
         return f"{code} {enhanced} {text}"
     match = _REPLY.fullmatch(detail)
     if match is None or len(detail) > REPLY_CHARS_MAX or not detail.isprintable():
-        raise ValueError(f"{kind} takes a code and a text, for example {kind}:{code} {enhanced} {text}; got {detail!a}")
+        raise ValueError(f"{kind} needs a code and a text, for example {kind}:{code} {enhanced} {text}; got {detail!a}")
     if match[1][0] != code[0]:
-        raise ValueError(f"{kind} takes a code of {code[0]}00..{code[0]}59, got {match[1]}")
+        raise ValueError(f"{kind} needs a code of {code[0]}00..{code[0]}59, got {match[1]}")
     return detail if match[2] else f"{match[1]} {enhanced} {text}"
 
 
@@ -187,5 +187,5 @@ def _seconds(detail: str) -> float:
     length = read_duration(detail, is_fine=True)
     seconds = length.total_seconds() if length is not None else 0
     if not 0 < seconds <= DELAY_S_MAX:
-        raise ValueError(f"delay takes a time of 1ms to {DELAY_S_MAX // 60}m, for example 500ms or 5s; got {detail!a}")
+        raise ValueError(f"delay needs a time of 1ms to {DELAY_S_MAX // 60}m, for example 500ms or 5s; got {detail!a}")
     return seconds

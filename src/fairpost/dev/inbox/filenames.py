@@ -1,17 +1,20 @@
-"""Safe names for files named by strangers. The caller checks for existing files."""
+"""Safe names for files with names from untrusted e-mails. The caller checks for existing files."""
 
 import re
 import unicodedata
 from collections.abc import Sequence
 
-NAME_BYTES_MAX = 200  # most file systems allow 255
+NAME_BYTES_MAX = 200  # most file systems allow 255 bytes
 SUFFIX_BYTES_MAX = 20
 
-_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # Windows would open the device instead
+_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # devices in Windows
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """Returns a name for each without a path, not hidden, and distinct from the others even if case is ignored."""
+    """Returns a name for each file.
+
+    The names contain no path, are not hidden, and are distinct even if case is ignored.
+    """
     taken, safe = set[str](), list[str]()
     for number, name in enumerate(names, 1):
         stem, suffix = _split(_plain_name(name) or f"attachment-{number}")

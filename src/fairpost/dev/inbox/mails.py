@@ -16,7 +16,7 @@ MailId = NewType("MailId", int)
 KEEP_MAILS = 10_000
 KEEP_BYTES = 1_073_741_824
 PRUNE_EVERY_MAILS = 100
-PRUNE_AT_BYTES = 1_048_576  # also after a mail this large: 99 large ones would be gigabytes
+PRUNE_AT_BYTES = 1_048_576  # also prune after a message of this size: 99 large messages would be gigabytes
 WORDS_MAX = 50
 GLIMPSE_CHARS = 300
 GLIMPSE_RECIPIENTS = 5
@@ -24,7 +24,7 @@ GLIMPSE_RECIPIENTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:
-    """A message as the server received it, and how it arrived."""
+    """A message as the server received it, with data about its delivery."""
 
     sender: str
     recipients: tuple[str, ...]
@@ -64,19 +64,19 @@ class Mail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glimpse:
-    """As much of a message as fits on a line of a list."""
+    """The part of a message that fits on a line of a list."""
 
     id: MailId
     received_at: datetime
     from_header: str
     subject: str
-    recipients: tuple[str, ...]  # the first few
+    recipients: tuple[str, ...]  # only the first few recipients
     recipients_count: int
     size: int
     attachments: int
 
 
-# One statement is one commit: when it returns, the mail is stored.
+# A statement is a commit of its own. When it returns, the message is stored.
 _ADD = """
     INSERT INTO fairpost.inbox (sender, recipients, subject, from_header, message_id, size, attachments,
                                 helo, peer, tls, auth_user, search, raw)
@@ -98,7 +98,8 @@ _GLIMPSES = """
            cardinality(recipients) AS recipients_count, size, jsonb_array_length(attachments) AS attachments
     FROM fairpost.inbox ORDER BY id DESC LIMIT $1"""
 
-# Keeps the newest however large it is. Reads the ids and sizes of all mails, about ten thousand, after every hundredth.
+# Keeps the newest message regardless of its size. After every hundredth message, reads the IDs and sizes of all
+# messages, about ten thousand.
 _PRUNE = """
     WITH counted AS (
         SELECT id, row_number() OVER newest AS mails, sum(size) OVER newest AS bytes
@@ -111,8 +112,8 @@ _PRUNE = """
 
 
 async def add_mail(store: Store, arrived: Arrived) -> Mail:
-    """Stores a message. It is committed when this returns."""
-    reading = await asyncio.to_thread(read, arrived.raw)  # a large one takes seconds
+    """Stores a message. The message is committed when this returns."""
+    reading = await asyncio.to_thread(read, arrived.raw)  # parsing a large message takes seconds
     fields = {
         "sender": arrived.sender,
         "recipients": list(arrived.recipients),
@@ -136,7 +137,7 @@ def prune_is_due(mail: Mail) -> bool:
 
 
 async def prune(store: Store, *, keep_mails: int = KEEP_MAILS, keep_bytes: int = KEEP_BYTES) -> int:
-    """Deletes the oldest messages beyond these limits, and returns how many."""
+    """Deletes the oldest messages beyond these limits, and returns their number."""
     return int(await store.value(_PRUNE, keep_mails, keep_bytes))
 
 
@@ -149,19 +150,19 @@ async def list_mails(
     after: MailId | None = None,
     most: int = 50,
 ) -> list[Mail]:
-    """Returns messages, newest first. They must contain all the words in the subject, addresses or text."""
+    """Returns messages that contain all the words in the subject, addresses or text, newest first."""
     folded = [fold(word) for word in words[:WORDS_MAX]]
     return [_mail(row) for row in await store.fetch(_LIST, before, after, to, folded, most)]
 
 
 async def glimpses(store: Store, most: int) -> list[Glimpse]:
-    """Returns messages, newest first. The size is bounded, whatever the messages contain."""
+    """Returns messages, newest first. The size of the result is limited, regardless of what the messages contain."""
     rows = await store.fetch(_GLIMPSES, most, GLIMPSE_CHARS, GLIMPSE_RECIPIENTS)
     return [Glimpse(**{**dict(row), "recipients": tuple(row["recipients"])}) for row in rows]
 
 
 async def count_mails(store: Store, most: int) -> int:
-    """Counts up to `most` messages, so that frequent calls do not count millions."""
+    """Counts at most `most` messages, so that frequent calls do not count millions."""
     return int(await store.value("SELECT count(*) FROM (SELECT FROM fairpost.inbox LIMIT $1) i", most))
 
 

@@ -1,7 +1,7 @@
-"""The capture server: speaks SMTP, keeps every message in the inbox, relays nothing, and fails on request.
+"""The capture server: accepts mail over SMTP, keeps every message in the inbox, relays nothing, and fails on request.
 
-A 250 after the dot guarantees that the message is committed; otherwise the reply is 451. aiosmtpd implements the protocol;
-`_Connection` overrides what it has no hook for.
+A 250 after the dot guarantees that the message is committed; otherwise the reply is 451. aiosmtpd implements the
+protocol; `_Connection` overrides methods for which aiosmtpd has no hook.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from fairpost.store.store import Store
 from fairpost.system import chance, clock
 
 MESSAGE_BYTES_MAX = 52_428_800
-LINE_BYTES_MAX = 1_048_576  # RFC 5321 allows 1,000; the inbox accepts what real servers refuse, in order to show it
+LINE_BYTES_MAX = 1_048_576  # RFC 5321 allows 1,000; the inbox accepts longer lines, in order to show them
 COMMAND_BYTES_MAX = 16_384  # RFC 4954: an AUTH line may have 12,288
 RECIPIENTS_MAX = 1_000
 CONNECTIONS_MAX = 200
@@ -50,11 +50,11 @@ NOT_STORED = "451 4.3.0 Not stored, try again later"
 class ServerOptions:
     host: str = "127.0.0.1"
     port: int = 1025  # 0: any free port
-    beyond_loopback: bool = False  # any client that can reach it may write to the inbox, so this must be explicit
+    beyond_loopback: bool = False  # if set, any client that can reach the server may write to the inbox
     faults: tuple[Fault, ...] = ()
-    decide: Decide | None = None  # the behaviour of a provider: called at each step, before the faults
+    decide: Decide | None = None  # the behaviour of a provider, which is called at each step before the faults
     tls: ssl.SSLContext | None = None
-    implicit_tls: bool = False  # from the first byte, instead of STARTTLS
+    implicit_tls: bool = False  # TLS from the first byte, instead of STARTTLS
     message_bytes_max: int = MESSAGE_BYTES_MAX
     keep_mails: int = KEEP_MAILS
     keep_bytes: int = KEEP_BYTES
@@ -67,7 +67,7 @@ def _ignore(_: Any) -> None:
 class InboxServer(Listening):
     """The server, which runs in the event loop that starts it.
 
-    `on_mail` is called for each stored mail, `on_trouble` with the reason if one is not stored.
+    `on_mail` is called for each stored message, and `on_trouble` with the reason if a message is not stored.
     """
 
     def __init__(
@@ -126,7 +126,10 @@ class _Connection(Served):
         return await self._handler.greeting_fault(self)
 
     async def smtp_MAIL(self, arg: str | None) -> None:  # noqa: N802 - the library's name
-        """Handles MAIL. AUTH= names the author of the message (RFC 4954, 5): it must be parsed, and may be ignored."""
+        """Handles MAIL.
+
+        AUTH= contains the author of the message (RFC 4954, section 5). It must be parsed, and may be ignored.
+        """
         kept = (word for word in (arg or "").split(" ") if not word.upper().startswith("AUTH="))
         await super().smtp_MAIL(" ".join(kept) or None)
 
@@ -137,7 +140,7 @@ class _Connection(Served):
         if reply is None:
             await super().smtp_DATA(arg)
         else:
-            self.envelope = self._create_envelope()  # some clients, including smtplib, send no RSET
+            self.envelope = self._create_envelope()  # some clients, including smtplib, do not send RSET
             await self.push(reply)
 
 
@@ -200,7 +203,7 @@ class _Handler:
         return await self._meet(connection, _heard(connection, Step.DATA, envelope), _recipients_faults(envelope))
 
     async def handle_DATA(self, server: _Connection, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        """Applies faults first, which prevent storing the message; only cut-after applies afterwards."""
+        """First applies the faults that prevent the message from being stored. Only cut-after applies afterwards."""
         actions = self._actions(_heard(server, Step.DOT, envelope), _recipients_faults(envelope))
         if reply := await self._act(server, actions):
             return reply
@@ -213,14 +216,14 @@ class _Handler:
         return f"250 2.0.0 Kept as {mail.id}"
 
     async def handle_exception(self, error: Exception) -> str:
-        """Handles commands that crash the library. A message that cannot be stored never gets here."""
+        """Handles commands that crash the library. Messages that cannot be stored are handled elsewhere."""
         return "500 5.5.2 Command not recognised"
 
     async def _stored(self, server: _Connection, session: Session, envelope: Envelope) -> Mail | None:
         try:
             async with asyncio.timeout(STORE_S_MAX):
                 mail = await add_mail(self._store, _arrived(server, session, envelope))
-        except Exception as error:  # whatever the error, the sender must learn that the mail was not stored
+        except Exception as error:  # for any error, the sender must be told that the message was not stored
             self._on_trouble(
                 f"a message was not stored, and the client got a 451 reply: {str(error) or type(error).__name__}"
             )
@@ -229,7 +232,7 @@ class _Handler:
         return mail
 
     async def _tidy(self, mail: Mail) -> None:
-        """Cleans up after a message is stored. Nothing here may prevent the reply that says so."""
+        """Cleans up after a message is stored. No error in this method may prevent the reply."""
         if not prune_is_due(mail):
             return
         try:
@@ -248,7 +251,7 @@ class _Handler:
         return await self._meet(connection, heard, faults)
 
     async def _meet(self, connection: _Connection, heard: Heard, more: Sequence[Fault] = ()) -> str | None:
-        """Applies faults. Returns the reply to send instead of ours, or None to continue."""
+        """Applies faults. Returns the reply to send instead of the usual one, or None to continue."""
         return await self._act(connection, self._actions(heard, more))
 
     def _actions(self, heard: Heard, more: Sequence[Fault]) -> list[Action]:
@@ -267,7 +270,7 @@ class _Handler:
                 case Stall():
                     await _forever()
                 case CutAfter():
-                    pass  # applies when the mail is stored
+                    pass  # applies when the message is stored
                 case _:
                     assert_never(action)
         return None
@@ -296,7 +299,7 @@ async def _cut(connection: _Connection) -> None:
 
 
 async def _forever() -> None:
-    """Waits until the connection is lost, which cancels all waiters."""
+    """Waits until the connection is lost. This cancels all waiting tasks."""
     await asyncio.get_running_loop().create_future()
 
 
