@@ -39,7 +39,12 @@ class WarmUp:
 
     start: int = limit(0, label="Warm-up: e-mails on the first day", help="E-mails on the first day.")
     step: int = limit(0, label="Warm-up: increase per day", help="Increase per day.")
-    days: int = limit(0, le=10_000, label="Warm-up: or evenly over days", help="Or evenly over this many days.")
+    days: int = limit(
+        0,
+        le=10_000,
+        label="Warm-up: or number of days of even growth",
+        help="Alternatively, grow evenly over this many days.",
+    )
 
     @classmethod
     def read(cls, text: str) -> "WarmUp":
@@ -78,7 +83,7 @@ class Limits:
         ge=1,
         le=DAY_MS,
         label="Maximum pause between two e-mails",
-        help="Maximum pause. Each pause is random between the two.",
+        help="Maximum pause. The length of each pause is random, between the minimum and the maximum.",
         short="at random up to {}",
         share=Share.LONGER,
     )
@@ -88,7 +93,7 @@ class Limits:
         unit="e-mails",
         ge=1,
         label="E-mails per hour",
-        help="Maximum e-mails per hour.",
+        help="Maximum number of e-mails per hour.",
         short="{} per hour",
         share=Share.PART,
         is_asked_first=True,
@@ -99,7 +104,7 @@ class Limits:
         unit="e-mails",
         ge=1,
         label="E-mails per day",
-        help="Maximum e-mails per day.",
+        help="Maximum number of e-mails per day.",
         short="{} per day",
         share=Share.PART,
         is_asked_first=True,
@@ -107,7 +112,7 @@ class Limits:
     daily_mode: DailyMode = limit(
         DailyMode.ANCHORED,
         label="Definition of a day",
-        help="Definition of a day: 24 hours from the day's first e-mail, from midnight UTC, or any 24 hours.",
+        help="Definition of a day: 24 hours from the day's first e-mail (`anchored`), from midnight UTC (`calendar`), or any 24 hours (`sliding`).",
         choices={
             DailyMode.ANCHORED: "24 hours from its first e-mail",
             DailyMode.CALENDAR: "from midnight to midnight, UTC",
@@ -118,8 +123,8 @@ class Limits:
         None,
         unit="units",
         ge=1,
-        label="Provider’s API units per minute",
-        help="Maximum units of the provider's API quota per minute.",
+        label="Provider’s API quota units per minute",
+        help="Maximum number of units of the provider's API quota per minute.",
         share=Share.PART,
     )
     units_per_send: int = limit(
@@ -149,7 +154,7 @@ class Limits:
         unit="e-mails",
         ge=1,
         label="Minimum e-mails per day before bounces count",
-        help="Minimum e-mails per day before bounces count.",
+        help="Minimum number of e-mails in a day before the bounce rate is checked.",
     )
     cool_down_s: int | None = limit(
         None,

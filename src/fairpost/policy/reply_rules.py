@@ -79,7 +79,7 @@ FORBIDDEN = Finding("email.account_forbidden", _R.AUTH, _S.ACCOUNT, "The account
 QUOTA = Finding(
     "email.quota_used_up", _R.RATE_LIMIT, _S.ACCOUNT, "The account has reached its provider's sending limit"
 )
-TOO_FAST = Finding("email.rate_limited", _R.RATE_LIMIT, _S.PROVIDER, "The server is getting mail from us too fast")
+TOO_FAST = Finding("email.rate_limited", _R.RATE_LIMIT, _S.PROVIDER, "The server is receiving mail from us too fast")
 TOO_MUCH_FOR_ONE = Finding(
     "email.recipient_rate_limited",
     _R.RATE_LIMIT,
@@ -91,7 +91,7 @@ GREYLISTED = Finding(
     "email.greylisted",
     _R.TRANSIENT,
     _S.RECIPIENT,
-    "The server uses greylisting and accepts a later attempt",
+    "The server uses greylisting and will accept a later attempt",
 )
 BUSY = Finding("email.server_busy", _R.TRANSIENT, _S.PROVIDER, "The server is unavailable right now")
 UNREACHABLE = Finding(
@@ -111,7 +111,7 @@ UNPROVEN = Finding(
     "email.sender_unproven",
     _R.POLICY_SENDER,
     _S.ACCOUNT,
-    "The mail is not authenticated: SPF, DKIM, DMARC or reverse DNS",
+    "The mail is not authenticated by SPF, DKIM, DMARC or reverse DNS",
 )
 BLOCKED = Finding(
     "email.sender_blocked",
@@ -132,7 +132,7 @@ CONTENT = Finding(
     _S.MESSAGE,
     "The server rejected the content as spam or because of its policy",
 )
-FORMAT = Finding("email.format_refused", _R.MESSAGE, _S.MESSAGE, "The server does not accept messages of this format")
+FORMAT = Finding("email.format_refused", _R.MESSAGE, _S.MESSAGE, "The server does not accept messages in this format")
 TOO_BIG = Finding("email.too_big", _R.MESSAGE, _S.MESSAGE, "The message is too large")
 TOO_MANY = Finding(
     "email.too_many_recipients",
