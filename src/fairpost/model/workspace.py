@@ -16,7 +16,7 @@ class Scope(StrEnum):
 
 
 PROVEN = "proven"  # in a loan: any address that the workspace has proven to own
-ACCOUNT = "account"  # in a loan: mail without a From goes out with the account's own address
+ACCOUNT = "account"  # in a loan: mail without a From is sent from the account's own address
 
 
 @dataclass(frozen=True, slots=True)
