@@ -79,8 +79,9 @@ class _Timeline:
         return most > opening.left or most > self._pool > 0
 
     def _ends(self, opening: Opening, sends: Sequence[Sends]) -> list[datetime] | None:
-        """Return until when each may continue so that together they stay within the quota and the pool, or None if they
-        do.
+        """Return until when each may continue, so that together they stay within the quota and the pool.
+
+        None if they already do.
         """
         ends = []
         if _count(sends) > opening.left:
