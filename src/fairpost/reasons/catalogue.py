@@ -12,7 +12,7 @@ from fairpost.policy.reply_rules import FINDINGS
 
 
 class Kind(StrEnum):
-    """The kinds of refusals, which are error codes of the HTTP API."""
+    """The kinds of refusals. They are also error codes of the HTTP API."""
 
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
@@ -26,10 +26,11 @@ class Kind(StrEnum):
 class Meaning:
     """What a code means.
 
-    `kind` is the kind of refusal. `field` names the invalid part of a request, unless `mistakes` do.
+    `kind` is the kind of refusal. `field` names the invalid part of a request, unless the parameter `mistakes` lists
+    the invalid parts.
 
-    `brief` continues another sentence, which names the subject. `is_kept` means that the reason is stored with its
-    subject. `is_step` marks the next step after an error whose own text says what is wrong.
+    `brief` continues a sentence that names the subject. `is_kept` means that the reason is stored with its subject.
+    `is_step` marks the next step after an error whose own text says what is wrong.
     """
 
     sentence: str

@@ -1,7 +1,7 @@
 """Log events of long-running commands, each with its level and sentence.
 
-Catalogue codes are also events: an account that reaches its daily limit logs `account.daily_limit`. If a code is
-in both places, the log uses the sentence from this file, which names the subject.
+Catalogue codes are also events: an account that reaches its daily limit logs `account.daily_limit`. If a code is in
+both places, the log uses the sentence in this file, because it names the subject.
 """
 
 from collections.abc import Iterator, Mapping
