@@ -100,7 +100,7 @@ def is_answer_subject(subject: str) -> bool:
 
 
 def answer_subject(subject: str) -> str:
-    """Return the subject with a single "Re:", whatever prefixes mail programs have added."""
+    """Return the subject with a single "Re:", regardless of the prefixes that mail programs have added."""
     while found := _PREFIX.match(subject):
         subject = subject[found.end() :]
     return f"Re: {subject.strip()}"[:998].rstrip()

@@ -17,7 +17,7 @@ class Tier(IntEnum):
 
 
 class Priority(StrEnum):
-    """How tiers take effect: by weights or by lanes."""
+    """How tiers take effect: through weights or lanes."""
 
     WEIGHTS = "weights"  # twice the weight gets twice the capacity
     LANES = "lanes"  # each tier has a share of the capacity, regardless of the number of its senders
@@ -119,7 +119,7 @@ class Sender:
     confidence: float = 0.0
     reasons: tuple[Reason, ...] = field(default=())
     scored_at: datetime | None = None
-    daily_max: int | None = None  # limit on what this user submits by any route
+    daily_max: int | None = None  # limit on the e-mails that this user submits, by any route
     waiting_max: int | None = None
     revision: int = 0
 

@@ -62,7 +62,7 @@ class Begins:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRequest:
-    """A step to take. `meanwhile` is optional work for the time until the answer."""
+    """A step to execute. `meanwhile` is optional work for the time until the answer."""
 
     lease: Lease
     number: int

@@ -8,7 +8,7 @@ EVERYBODY = "*"  # the workspace of entries that apply to all workspaces
 
 
 class SuppressionKind(StrEnum):
-    """The kinds of suppression, in ascending order of strength. If two apply to an address, the stronger one is kept."""
+    """The kinds of suppression, from weak to strong. If two apply to an address, the stronger kind is kept."""
 
     SOFT_BOUNCES = "soft_bounces"
     HARD_BOUNCE = "hard_bounce"

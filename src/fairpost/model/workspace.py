@@ -8,7 +8,7 @@ SERVICE_WORKSPACE = "fairpost"  # workspace of the service's own e-mails
 
 
 class Scope(StrEnum):
-    """What a caller may do. No scope includes another."""
+    """A permission of a caller. No scope includes another."""
 
     READ = "read"
     SEND = "send"

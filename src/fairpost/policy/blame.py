@@ -102,7 +102,10 @@ def _is_established(suspect: Suspect, now: datetime) -> bool:
 
 
 def _refusals(suspects: Sequence[Suspect]) -> Refusals:
-    """Combine the refusals: all of them for one suspect, only consecutive ones for several."""
+    """Combine the refusals.
+
+    For one suspect, all of them count. For several suspects, only consecutive refusals count.
+    """
     counts = [s.refused if len(suspects) == 1 else s.streak for s in suspects]
     last = max((s for s in suspects if s.refusal), key=lambda s: s.refused_since or s.since, default=None)
     return Refusals(

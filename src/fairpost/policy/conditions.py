@@ -113,7 +113,7 @@ def of_route(route: Route, facts: Facts) -> Condition:
 
 
 def is_broken(routes: Sequence[Condition]) -> bool:
-    """Return whether nothing could be sent on these routes, whatever else keeps the mail back.
+    """Return whether nothing could be sent on these routes, even without other obstacles.
 
     A missing engine alone does not count as broken.
     """
@@ -311,7 +311,7 @@ def _of_routes(facts: Facts) -> Iterable[Condition]:
         if found.code == "engine.none":
             no_engine.append(found)
         elif found.code in PAUSED:
-            continue  # reported once, above everything else
+            continue  # reported once, before all other conditions
         elif found.keeps_mail_back and (route.due or found.tone in (Tone.FAULT, Tone.STOPPED)):
             yield found
     if no_engine:

@@ -28,7 +28,7 @@ class InHand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """What is waiting for one pool, or for one account (`@name`). `due` means that some of it may be sent now."""
+    """The e-mails that wait for one pool, or for one account (`@name`). `due` means that some of it may be sent now."""
 
     route: str
     waiting: int

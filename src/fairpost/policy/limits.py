@@ -235,8 +235,9 @@ def _rooms(limits: Limits, usage: Usage, now: datetime, interval: timedelta) -> 
 
 
 def _round_room(left: timedelta, length: timedelta, most: int, used: int, interval: timedelta) -> int:
-    """Return the room under a limit that resets with each round: what is left of this round, unless no round can be
-    full.
+    """Return the room under a limit that resets with each round: the rest of this round.
+
+    It is unlimited if no round can be full.
     """
     in_round = begins_within(left, interval)
     is_never_full = used + in_round <= most and begins_within(length, interval) <= most
@@ -250,7 +251,7 @@ def _units_room(most: int, each: int, charges: tuple[Charge, ...], now: datetime
 
 
 def _sliding_room(charges: tuple[Charge, ...], span: timedelta, most: int, now: datetime, interval: timedelta) -> int:
-    """Return the room under a sliding limit: what is free now, plus one for each old charge that has expired by then."""
+    """Return the room under a sliding limit: the current room, plus one for each old charge that expires by then."""
     n = most - len(charges)
     past: Iterator[datetime] = accumulate(repeat(interval), add, initial=now + n * interval - span)
     for old, moment in zip(charges, past, strict=False):

@@ -46,7 +46,7 @@ def day_number(first_day: date, day: date, window: SendingWindow | None = None) 
     With a window, only its own days count: a ramp-up that grew over the weekend would jump on Monday.
     """
     count = (day - first_day).days + 1 if window is None else _open_days(window, first_day, day)
-    return max(1, count)  # a change to a time zone further west may lead back to the day before the first
+    return max(1, count)  # after a change to a time zone further west, today may be the day before the first
 
 
 def _part(whole: int, parts: int, of: int) -> int:

@@ -32,7 +32,7 @@ class ReplyClass(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a refusal is about, and therefore what may continue unaffected."""
+    """The subject of a refusal. Everything else may continue unaffected."""
 
     RECIPIENT = "recipient"
     MESSAGE = "message"
@@ -68,7 +68,7 @@ FLOODED = Finding(
     "email.mailbox_flooded",
     _R.SOFT_BOUNCE,
     _S.RECIPIENT,
-    "The recipient is getting too much mail right now",
+    "The recipient is receiving too much mail right now",
 )
 AWAY = Finding(
     "email.mailbox_unavailable", _R.SOFT_BOUNCE, _S.RECIPIENT, "The recipient's mailbox is unavailable right now"

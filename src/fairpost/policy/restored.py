@@ -42,7 +42,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What the database says about the engine's writes, or None if it does not know the engine.
+    """The database's record of the engine's writes, or None if there is none.
 
     `last_at` is the last write of any engine. `is_asked` means that engines that were active at the end are asked
     whether anything is missing.
@@ -58,7 +58,7 @@ class Statement:
 class Missing:
     """Steps of an account that were acknowledged to engines but that the database does not know.
 
-    `emails` are the e-mails that these steps began, as far as remembered.
+    `emails` are the e-mails that these steps began, as far as they are remembered.
     """
 
     account: str

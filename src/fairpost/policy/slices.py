@@ -1,6 +1,7 @@
-"""Compute one region's share of an account's limits. All shares together never allow more than the whole.
+"""Compute one region's share of an account's limits.
 
-Numbers are rounded down and pauses up. The only exception is a limit too small to share: each part is at least 1.
+Together, the shares never allow more than the whole. Numbers are rounded down, and pauses are rounded up. The only
+exception is a limit too small to share: each part is at least 1.
 """
 
 from dataclasses import replace

@@ -38,7 +38,7 @@ class Weighed:
 def weigh(
     troubles: Troubles, email: Outgoing, verdict: Verdict, report: Report, *, attempts: int, now: datetime, roll: float
 ) -> Weighed:
-    """Return the meaning of an attempt in view of the previous ones."""
+    """Return the meaning of an attempt, considering the previous attempts."""
     match verdict:
         case Sent() | Bounced():
             return Weighed(verdict=verdict, troubles=_passed(troubles, email.id))
@@ -138,7 +138,7 @@ def _silent(
 def _rested(
     troubles: Troubles, report: Report, *, is_throttled: bool, now: datetime, roll: float, email: Outgoing | None = None
 ) -> tuple[Troubles, Rest]:
-    """Let the account rest, longer each time: minutes if it was throttled, seconds if its server is away or in trouble."""
+    """Let the account rest, longer each time: minutes if it was throttled, seconds if its server has a problem."""
     if is_throttled:
         met = replace(troubles, throttle_count=troubles.throttle_count + 1)
         reason, delay = RestReason.BACK_OFF, back_off_delay(times=met.throttle_count, roll=roll)

@@ -1,7 +1,7 @@
 """Decide the consequences of an attempt for the e-mail and the account. `replies` reads the meaning of a reply.
 
-An address that no longer exists bounces and is suppressed. Temporary failures are retried later. Failures on our side
-cost the e-mail nothing: it goes back to the queue, and the account waits or stops.
+An address that no longer exists bounces and is suppressed. Temporary failures are retried later. After a failure on our
+side, the e-mail is queued again without losing an attempt, and the account waits or stops.
 """
 
 from datetime import datetime
@@ -67,7 +67,7 @@ def email_reason(report: Report) -> Reason:
         said = report.reply.text if report.reply else report.error
         return Reason(_BY_REACH[report.reached], error=said)
     told = [(found, report.reply)]
-    if found.class_ is ReplyClass.ACCEPTED:  # not by all recipients: use the reply to one of the others
+    if found.class_ is ReplyClass.ACCEPTED:  # not all recipients accepted it: use the reply to one of the others
         each = [(_meaning_of(report, reply, Step.RCPT), reply) for reply in report.recipients.values()]
         told = [one for one in each if one[0].class_ is not ReplyClass.ACCEPTED] or told
     meant, reply = told[0]

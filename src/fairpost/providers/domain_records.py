@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from dns.asyncresolver import Resolver
 
-AT_ONCE = 20  # questions of one check
-SPF_LIMIT_S = 20.0  # as receivers
-ADDRESSES_MAX = 4  # of a host, and names of an address
+AT_ONCE = 20  # maximum number of questions asked at once
+SPF_LIMIT_S = 20.0  # the same limit as receivers
+ADDRESSES_MAX = 4  # per host, and names per address
 
 
 Ask = Callable[[str, str], Awaitable[Found]]

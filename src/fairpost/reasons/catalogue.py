@@ -214,10 +214,10 @@ CATALOGUE: Mapping[str, Meaning] = {
     # ── why accounts are stopped ──
     "account.not_active": _why("{status}[: {why}]"),
     "account.paused_by_hand": _why("{note}"),
-    "account.authentication_failed": _why("its server rejected the login: {reply}"),
+    "account.authentication_failed": _why("the account's server rejected the login: {reply}"),
     "account.too_many_bounces": _why("{bounced} of {sent} e-mails bounced that day, more than {percent_max} %"),
     "account.refused_in_a_row": _why("rejected {refused} times in a row: {reply}"),
-    "account.worker_died": _why("its worker died {times} times in a row"),
+    "account.worker_died": _why("the account's worker died {times} times in a row"),
     "account.daily_limit_reached": _why("daily limit reached: {sent} sent"),
     "account.warm_up_limit_reached": _why("daily warm-up limit reached: {sent} sent"),
     # ── why e-mails were not sent; for replies of servers, see below ──
@@ -234,10 +234,10 @@ CATALOGUE: Mapping[str, Meaning] = {
     "email.prospect_removed": _why("the prospect was removed"),
     "email.step_not_reached": _why("the previous e-mail was not sent"),
     "email.step_lost_account": _why("the account that sent the previous e-mail was removed"),
-    "email.account_suspended": _why("the only account that may send it was suspended for too long"),
+    "email.account_suspended": _why("the only account that may send the e-mail was suspended for too long"),
     "email.account_removed": _why("account {account} was removed"),
-    "email.fields_missing": _why("its template cannot be rendered with its fields: {problem}"),
-    "email.worker_died": _why("its worker died before the message was complete"),
+    "email.fields_missing": _why("the template cannot be rendered with the e-mail's fields: {problem}"),
+    "email.worker_died": _why("the worker died before the message was complete"),
     "email.server_unreachable": _why("the server could not be reached[: {error}]"),
     "email.connection_lost": _why("the connection broke before the message was complete[: {error}]"),
     "email.outcome_unknown": _why("it is unknown whether the e-mail was sent[: {error}]"),
@@ -253,17 +253,17 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "campaign.account_removed": _why("account {account} was removed"),
     "campaign.pool_emptied": _why("pool {pool} no longer has an account"),
-    "campaign.planning_failed": _why("it could not be scheduled: {error}"),
+    "campaign.planning_failed": _why("the campaign could not be scheduled: {error}"),
     "prospect.stopped_by_hand": _why("{note}"),
     "prospect.replied": _why("the prospect replied"),
     # ── what recipients and servers sent back ──
     "email.replied": _why("the recipient replied"),
     "email.auto_replied": _why("the recipient's mailbox sent an automatic reply[: away until {back_on}]"),
-    "email.unsubscribed": _why("the recipient asked not to get any more mail"),
-    "email.complained": _why("the recipient reported it as spam"),
+    "email.unsubscribed": _why("the recipient asked not to receive any more mail"),
+    "email.complained": _why("the recipient reported the e-mail as spam"),
     "email.feedback": _why("feedback of type {kind}, which is not a complaint"),
     # ── why addresses are on the suppression list ──
-    "suppression.soft_bounces": _why("its mailbox rejected mail too often[: {note}]"),
+    "suppression.soft_bounces": _why("the mailbox rejected mail too often[: {note}]"),
     "suppression.hard_bounce": _why("the address accepts no mail[: {note}]"),
     "suppression.manual": _why("added by hand[: {note}]"),
     "suppression.unsubscribe": _why("the recipient unsubscribed[: {note}]"),
@@ -302,23 +302,23 @@ CATALOGUE: Mapping[str, Meaning] = {
     "database.forgot_engine": _why(
         "this engine used the database until {used_at}, but the database has no record of that"
     ),
-    "database.older_timeline": _why("its timeline was {before} and is now {now}, which is older"),
+    "database.older_timeline": _why("the server's timeline was {before} and is now {now}, which is older"),
     "database.unseen_failover": _why(
-        "its timeline was {before} and is now {now}: it was recovered or failed over, and this engine was not running to confirm that nothing is missing"
+        "the server's timeline was {before} and is now {now}. The server was recovered or failed over, and this engine was not running to confirm that nothing is missing"
     ),
     "database.other_server": _why(
-        "it is on another PostgreSQL server (its system identifier was {before} and is now {now})"
+        "the database is on another PostgreSQL server (the system identifier was {before} and is now {now})"
     ),
     "database.other_oid": _why("it is a different database (its OID was {before} and is now {now})"),
-    "database.tables_recreated": _why("its tables were recreated, for example from a dump"),
+    "database.tables_recreated": _why("the tables were recreated, for example from a dump"),
     "database.files_copied": _why("the files of the embedded PostgreSQL were copied or restored"),
     "database.gone_back": _why(
-        "it has gone back in time: this engine wrote to it at {written_at}[, but the last write that it contains is from {known_at}]"
+        "the database has gone back in time. This engine wrote to it at {written_at}[, but the last write that it contains is from {known_at}]"
     ),
     "database.lacks_steps": _why(
-        "it lacks the last {steps} steps of {account}[ (e-mails {emails})][, and {more} more e-mails]"
+        "the database lacks the last {steps} steps of {account}[ (e-mails {emails})][, and {more} more e-mails]"
     ),
-    "database.more_accounts_lack_steps": _why("and the last steps of {accounts} more accounts"),
+    "database.more_accounts_lack_steps": _why("the last steps of {accounts} more accounts are missing, too"),
     # ── why there is no forecast ──
     "forecast.too_slow": _no_forecast(
         "The forecast takes too long to compute: {done} of {emails} e-mails were processed in time."
@@ -576,7 +576,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "webhook.broken": _why("the connection broke: {error}"),
     "webhook.tls": _why("the TLS connection failed: {error}"),
     "webhook.forbidden": _why("the address is not allowed: {error}"),
-    "webhook.no_secret": _why("its signing secret cannot be read; rotate the secret"),
+    "webhook.no_secret": _why("the webhook's signing secret cannot be read. Rotate the secret"),
     # ── domains ──
     "domain.unknown": _unknown(
         "There is no domain {domain} in workspace {workspace}.", "fairpost domain list --workspace {workspace}"

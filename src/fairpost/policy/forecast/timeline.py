@@ -99,7 +99,7 @@ class _Timeline:
 
 
 def _first(ready: list[Track], opening: Opening) -> list[Track]:
-    """Return the accounts that get a turn. If there are too many, they are those that can start first."""
+    """Return the accounts that may send. If there are too many, they are those that can start first."""
     if len(ready) <= opening.left:
         return ready
     by_moment = sorted(ready, key=lambda track: max(track.at, opening.start))

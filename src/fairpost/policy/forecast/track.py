@@ -16,7 +16,7 @@ from fairpost.policy.forecast.plan import Plan, Sender
 from fairpost.policy.forecast.runs import AT_ONCE, INSTANT, Run, append
 from fairpost.policy.limits import MINUTE, Barrier, NotBefore, begins_within, charge_many, roll_windows, room
 
-POOL = 0  # used as a step number for first steps that any account may take
+POOL = 0  # used as a step number for first steps that any account may send
 REASONS = {
     Barrier.HOURLY: Bottleneck.HOURLY,
     Barrier.DAILY: Bottleneck.DAILY,
@@ -84,7 +84,7 @@ class Track:
             self._wait(until, used_up or reason)
 
     def send(self, *, until: datetime, pool: int, most: int) -> Sends:
-        """Send everything possible before `until`: what is due, and otherwise from the pool."""
+        """Send as much as possible before `until`: e-mails that are due, and otherwise e-mails from the pool."""
         sends: Sends = {}
         while most > 0 and (n := self.go_on(has_pool=pool > 0)) and self.at < until:
             interval, end = (self.pause, until) if pool else self._pace(until)
