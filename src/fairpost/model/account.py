@@ -189,7 +189,7 @@ def limits_of(given: Mapping[str, Any], begun: Limits | None = None) -> Limits:
     """
     known = {each.name: each for each in LIMITS}
     if unknown := set(given) - set(known):
-        raise ValueError(f"there is no limit {', '.join(sorted(unknown))}")
+        raise ValueError(f"unknown limit: {', '.join(sorted(unknown))}")
     limits = replace(begun or Limits(), **{name: known[name].checked(value) for name, value in given.items()})
     if limits.gap_max_ms is not None and limits.gap_max_ms < limits.delay_ms:
         raise ValueError(f"gap_max_ms must not be less than delay_ms, got {limits.gap_max_ms} and {limits.delay_ms}")

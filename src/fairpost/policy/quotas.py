@@ -13,7 +13,9 @@ RAMP_UP_DAYS_MAX = 365
 def problem_of_quota(quota: Quota) -> str | None:
     """Return what is wrong with a quota (field, rule and value), or None if it is valid."""
     if quota.daily_max is not None and quota.daily_max < 1:
-        return f"daily_max must be at least 1, or none for no quota, got {quota.daily_max}: nothing would ever be sent"
+        return (
+            f"daily_max must be at least 1, or `none` for no quota, got {quota.daily_max}: nothing would ever be sent"
+        )
     if not 0 <= quota.ramp_up_days <= RAMP_UP_DAYS_MAX:
         return f"ramp_up_days must be 0..{RAMP_UP_DAYS_MAX}, got {quota.ramp_up_days}"
     if len(quota.ramp_up_percents) > RAMP_UP_DAYS_MAX:

@@ -19,7 +19,7 @@ def sliced(whole: Limits, percent: int) -> Limits:
     if parts.units_per_minute is not None and parts.units_per_minute < whole.units_per_send:
         raise ValueError(
             f"{percent} % of {whole.units_per_minute} units per minute is not enough for one send, "
-            f"which takes {whole.units_per_send}"
+            f"which uses {whole.units_per_send} units"
         )
     return parts
 
