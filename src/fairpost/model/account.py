@@ -1,4 +1,4 @@
-"""A sender account: its limits, how much of them it has used, and the lease under which one worker drives it."""
+"""A sender account: its limits, their usage, and the lease under which one worker drives the account."""
 
 import re
 from collections.abc import Mapping
@@ -33,13 +33,18 @@ class DailyMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUp:
-    """How the daily limit grows on the days the account sends: from `start` by `step`, or evenly over `days`."""
+    """How the daily limit grows on days with e-mails: from `start` by `step`, or evenly over `days`."""
 
-    FORM: ClassVar[str] = "20+10 (20 on the first day, 10 more each day) or 10d (evenly over 10 days)"
+    FORM: ClassVar[str] = "`20+10` (20 on the first day, 10 more each day) or `10d` (evenly over 10 days)"
 
     start: int = limit(0, label="Warm-up: e-mails on the first day", help="E-mails on the first day.")
     step: int = limit(0, label="Warm-up: increase per day", help="Increase per day.")
-    days: int = limit(0, le=10_000, label="Warm-up: or evenly over days", help="Or evenly over this many days.")
+    days: int = limit(
+        0,
+        le=10_000,
+        label="Warm-up: or number of days of even growth",
+        help="Alternatively, grow evenly over this many days.",
+    )
 
     @classmethod
     def read(cls, text: str) -> "WarmUp":
@@ -78,7 +83,7 @@ class Limits:
         ge=1,
         le=DAY_MS,
         label="Maximum pause between two e-mails",
-        help="Maximum pause. Each pause is random between the two.",
+        help="Maximum pause. The length of each pause is random, between the minimum and the maximum.",
         short="at random up to {}",
         share=Share.LONGER,
     )
@@ -88,7 +93,7 @@ class Limits:
         unit="e-mails",
         ge=1,
         label="E-mails per hour",
-        help="Maximum e-mails per hour.",
+        help="Maximum number of e-mails per hour.",
         short="{} per hour",
         share=Share.PART,
         is_asked_first=True,
@@ -99,7 +104,7 @@ class Limits:
         unit="e-mails",
         ge=1,
         label="E-mails per day",
-        help="Maximum e-mails per day.",
+        help="Maximum number of e-mails per day.",
         short="{} per day",
         share=Share.PART,
         is_asked_first=True,
@@ -107,7 +112,7 @@ class Limits:
     daily_mode: DailyMode = limit(
         DailyMode.ANCHORED,
         label="Definition of a day",
-        help="Definition of a day: 24 hours from the day's first e-mail, from midnight UTC, or any 24 hours.",
+        help="Definition of a day: 24 hours from the day's first e-mail (`anchored`), from midnight UTC (`calendar`), or any 24 hours (`sliding`).",
         choices={
             DailyMode.ANCHORED: "24 hours from its first e-mail",
             DailyMode.CALENDAR: "from midnight to midnight, UTC",
@@ -118,8 +123,8 @@ class Limits:
         None,
         unit="units",
         ge=1,
-        label="Provider’s API units per minute",
-        help="Maximum units of the provider's API quota per minute.",
+        label="Provider’s API quota units per minute",
+        help="Maximum number of units of the provider's API quota per minute.",
         share=Share.PART,
     )
     units_per_send: int = limit(
@@ -149,7 +154,7 @@ class Limits:
         unit="e-mails",
         ge=1,
         label="Minimum e-mails per day before bounces count",
-        help="Minimum e-mails per day before bounces count.",
+        help="Minimum number of e-mails in a day before the bounce rate is checked.",
     )
     cool_down_s: int | None = limit(
         None,
@@ -184,7 +189,7 @@ def limits_of(given: Mapping[str, Any], begun: Limits | None = None) -> Limits:
     """
     known = {each.name: each for each in LIMITS}
     if unknown := set(given) - set(known):
-        raise ValueError(f"there is no limit {', '.join(sorted(unknown))}")
+        raise ValueError(f"unknown limit: {', '.join(sorted(unknown))}")
     limits = replace(begun or Limits(), **{name: known[name].checked(value) for name, value in given.items()})
     if limits.gap_max_ms is not None and limits.gap_max_ms < limits.delay_ms:
         raise ValueError(f"gap_max_ms must not be less than delay_ms, got {limits.gap_max_ms} and {limits.delay_ms}")
@@ -203,7 +208,7 @@ class RestReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A period in which the account sends nothing, whatever its limits."""
+    """A period in which the account sends nothing, regardless of its limits."""
 
     until: datetime
     reason: RestReason
@@ -261,7 +266,7 @@ class Account:
 
     @property
     def workspace(self) -> str | None:
-        """The workspace it belongs to, taken from its name, or None if it belongs to the operator."""
+        """The workspace that the account belongs to, taken from its name, or None if it belongs to the operator."""
         return self.name.partition("/")[0] if "/" in self.name else None
 
     def is_active(self, now: datetime) -> bool:
@@ -270,7 +275,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailboxState:
-    """A mailbox that was read, or is to be. `reason` is why looks have failed since `failed_at`."""
+    """The state of reading a mailbox. `reason` is why every attempt since `failed_at` has failed."""
 
     looked_at: datetime | None
     reason: Reason | None
@@ -279,11 +284,11 @@ class MailboxState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRuntime:
-    """An account and the engine that drives it: the owner of the lease, and until when.
+    """An account and the engine that drives it: the owner of the lease, and when the lease ends.
 
-    `seen_at` is a time of the database's clock. `is_outdated` means that its worker uses older settings. `deaths` and
-    `died_at` say how many of its workers died in a row, and when the last one did. `begun_at` is since when an e-mail
-    has been on the wire, and `mailbox` is the state of its mailbox, if that was queried.
+    `seen_at` is a time of the database's clock. `is_outdated` means that the account's worker uses older settings.
+    `deaths` is the number of its workers that died in a row, and `died_at` is when the last one died. `begun_at` is
+    when the e-mail on the wire was started. `mailbox` is the state of the account's mailbox, if that was queried.
     """
 
     account: Account
@@ -298,12 +303,12 @@ class AccountRuntime:
     mailbox: MailboxState | None = None
 
     def is_driven(self, now: datetime | None = None) -> bool:
-        """Return whether the account is driven at this moment, or was when it was read."""
+        """Return whether an engine drives the account at `now` or, by default, whether one did when this was read."""
         moment = now or self.seen_at
         return self.until is not None and moment is not None and self.until > moment
 
     def rest(self, now: datetime) -> Rest | None:
-        """Return the rest caused by its server's request or silence, while it lasts."""
+        """Return the account's current rest, or None if it is over."""
         rest = self.account.usage.rest
         return rest if rest is not None and rest.until > now else None
 

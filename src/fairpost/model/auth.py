@@ -45,9 +45,9 @@ class Session:
 # ── results of signing in ─────────────────────────────────────────────────────────────────────────────────
 
 Refusal = Literal[
-    "wrong",  # the address, the password or the code; it is not revealed which
-    "too_many",  # attempts or codes; `retry_after_s` says when to try again
-    "expired",  # or used, or never existed
+    "wrong",  # the address, the password or the code is wrong; the user is not told which
+    "too_many",  # too many attempts or codes; `retry_after_s` says when to try again
+    "expired",  # the link or code has expired, was used, or never existed
     "bad_password",
     "bad_address",
     "bad_name",
@@ -56,7 +56,7 @@ Refusal = Literal[
     "known",
     "disabled",
     "last_admin",
-    "several",  # the password is right in more than one workspace; `workspaces` names them
+    "several",  # the password is correct in more than one workspace; `workspaces` lists these
 ]
 
 
@@ -94,7 +94,7 @@ class SignedIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """An accepted link. `signed_in` is None after a reset, which proves less than an invitation and a code."""
+    """An accepted link. `signed_in` is None after a reset, because a reset link alone is not enough to sign in."""
 
     person: Person
     signed_in: SignedIn | None

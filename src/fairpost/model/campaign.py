@@ -14,7 +14,7 @@ from fairpost.model.window import Quota, SendingWindow
 class CampaignState(StrEnum):
     DRAFT = "draft"
     SCHEDULED = "scheduled"  # launched, to start later
-    RUNNING = "running"  # sending, or waiting for something that will end by itself
+    RUNNING = "running"  # sending, or waiting for something that ends automatically
     PAUSED = "paused"
     COMPLETED = "completed"  # nothing is left that could continue
     FAILED = "failed"  # cannot continue without manual action
@@ -46,8 +46,8 @@ HUMAN_GAP = Gap(min_s=30, max_s=90)  # default for a sequence
 class Step:
     """A step of a sequence.
 
-    `delay_s` counts from the time at which the previous step was sent; the first step has none. `own_subject` is for
-    a follow-up with its own subject instead of the first step's, which takes it out of the thread in Gmail.
+    `delay_s` counts from the time at which the previous step was sent; the first step has none. With `own_subject`, a
+    follow-up has its own subject instead of the first step's. Gmail does not show such a follow-up in the thread.
     """
 
     template: str
@@ -57,7 +57,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When and how much a workspace sends in campaigns. Local days follow `timezone`, which the window also uses."""
+    """When and how much a workspace sends in campaigns.
+
+    Local days are in the time zone `timezone`, which the window also uses.
+    """
 
     timezone: str = "UTC"
     window: SendingWindow | None = None  # None: at any time
@@ -81,9 +84,9 @@ class Campaign:
     by_recipients_clock: bool  # the window uses the local time of each prospect that has a time zone
     user: str
     labels: Mapping[str, Any]  # for its e-mails: type, tags, metadata
-    header_fields: HeaderFields  # for its e-mails; they beat the template's
+    header_fields: HeaderFields  # for its e-mails; they take precedence over the template's
     created_at: datetime
     starts_at: datetime | None
     launched_at: datetime | None
-    planned_at: datetime | None  # when every prospect on its lists had been planned
+    planned_at: datetime | None  # when the planning of all prospects on its lists was complete
     finished_at: datetime | None

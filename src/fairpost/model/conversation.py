@@ -1,4 +1,4 @@
-"""Conversations by person: a workspace, the address that was written to, and the replies from it."""
+"""Conversations with one person each: a workspace, the address that was written to, and its replies."""
 
 import re
 from collections.abc import Iterable
@@ -59,9 +59,9 @@ class ReplyMail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thread:
-    """What an answer needs to know: the last message from the person, and the e-mail it answers.
+    """The data needed to answer: the last message from the person, and the e-mail that this message answers.
 
-    `account` is None if the account was removed, and `follows` if the e-mail is no longer in history.
+    `account` is None if the account was removed, and `follows` is None if the e-mail is no longer in the history.
     """
 
     to: Mailbox
@@ -77,7 +77,10 @@ class Thread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message in a conversation, in either direction. `state` is set for e-mails; `html` is set for replies, and is safe to show."""
+    """One message in a conversation, in either direction.
+
+    `state` is set for e-mails; `html` is set for replies and is safe to show.
+    """
 
     kind: Literal["sent"] | ReplyKind
     at: datetime
@@ -97,7 +100,7 @@ def is_answer_subject(subject: str) -> bool:
 
 
 def answer_subject(subject: str) -> str:
-    """Return the subject with a single "Re:", whatever prefixes mail programs have added."""
+    """Return the subject with a single "Re:", regardless of the prefixes that mail programs have added."""
     while found := _PREFIX.match(subject):
         subject = subject[found.end() :]
     return f"Re: {subject.strip()}"[:998].rstrip()

@@ -4,11 +4,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-LOCKED_FOR = timedelta(minutes=10)  # after the last attempt to open it; waiting e-mails try more often than this
+LOCKED_FOR = timedelta(minutes=10)  # since the last attempt to open the key; waiting e-mails cause more attempts
 
 
 class Algorithm(StrEnum):
-    """Names as in `a=` and `k=`, without the hash. Few receivers check Ed25519 yet, so it is used in addition to RSA."""
+    """Names as in the tags `a=` and `k=`, without the hash.
+
+    Few receivers check Ed25519 yet, so it is used in addition to RSA.
+    """
 
     RSA = "rsa"
     ED25519 = "ed25519"

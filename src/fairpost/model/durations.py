@@ -1,4 +1,4 @@
-"""Parse and format durations. Limits are decided elsewhere."""
+"""Parse and format durations. Limits are checked elsewhere."""
 
 import re
 from datetime import timedelta

@@ -51,7 +51,7 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bulk:
-    """What a campaign e-mail has in addition to its content. `unsubscribe_url` is None if nothing could serve it."""
+    """What a campaign e-mail has in addition to its content. `unsubscribe_url` is None if no page can be served."""
 
     campaign: str
     unsubscribe_url: str | None = None
@@ -78,19 +78,19 @@ class Outgoing:
     content: Content
     account_id: AccountId | None = None
     begun_at: datetime | None = None
-    evidence: Mapping[str, str] | None = None  # identifies it when the provider is asked about it
+    evidence: Mapping[str, str] | None = None  # identifies the e-mail when the provider is asked about it
     follows: Earlier | None = None
     user: str = ""
     due_at: datetime | None = None
     tier: Tier = Tier.NORMAL  # of its sender
-    is_fair: bool = True  # if False, it was served in order of time
+    is_fair: bool = True  # if False, it was released in order of time
     stream: str = ""
     sender_name: str | None = None  # shown with the account's address, if there is no `sender`
     gap: Gap | None = None  # the pause before it, in addition to the account's own
     bulk: Bulk | None = None  # None if it is not a campaign's
     signing: tuple[SealedKey, ...] = ()  # the keys of its workspace's domains
     public_id: str | None = None  # None if it is older than public ids, and its headers still use its number
-    return_token: str = ""  # in the address that receives its reports
+    return_token: str = ""  # part of the address that receives its reports
 
     @property
     def name_in_headers(self) -> str:

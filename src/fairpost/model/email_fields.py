@@ -81,7 +81,7 @@ EMAIL_FIELDS = (
         name="headers",
         type="object of strings",
         count_max=50,
-        more=f"names 100 ASCII characters; values {HEADER_BYTES_MAX:,} bytes, one line",
+        more=f"names: at most 100 ASCII characters; values: at most {HEADER_BYTES_MAX:,} bytes, one line",
         help="Additional headers.",
     ),
     EmailField(
@@ -205,7 +205,7 @@ EMAIL_FIELDS = (
         type="object of strings",
         python_type="`dict`",
         count_max=20,
-        more=f"names 50 letters, digits and `_.-`; values {TAG_CHARS_MAX} characters, one line",
+        more=f"names: at most 50 letters, digits and `_.-`; values: at most {TAG_CHARS_MAX} characters, one line",
         help="Your own names and values, such as an order number. You can search for them.",
     ),
     EmailField(

@@ -1,6 +1,6 @@
 """What the database returns to engines and workers.
 
-Covers accounts with work, claims, leases after an outage, and whether the server is the one they know.
+Covers accounts with work, claims, leases after an outage, and whether the server is the one that engines confirmed.
 """
 
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ class RouteWithWork:
 class Claim:
     verdict: Literal["ok", "stale", "unconfirmed", "inactive", "changed", "paused"]
     ids: tuple[EmailId, ...]
-    again: bool  # others held everything there is: check again before sleeping
+    again: bool  # other engines held all available work: check again before sleeping
     next_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenUp:
-    """What a lease holds after a database outage. `sending` is the e-mail it had begun, with its attempt."""
+    """The e-mails of a lease after a database outage. `sending` is the e-mail that was being sent, with its attempt."""
 
     verdict: Literal["held", "lost", "unconfirmed", "behind"]
     until: datetime | None
@@ -44,7 +44,7 @@ class TakenUp:
 class Confirmation:
     """The engines' confirmation of the server.
 
-    `behind` has the accounts for which the server knows a lower step than was acknowledged, with that step.
+    If the server's last step of an account is lower than the acknowledged one, `behind` has the account with that step.
     """
 
     verdict: Literal["confirmed", "waiting", "behind", "silent"]

@@ -34,7 +34,7 @@ class Refusal(FairpostError):
 
 
 class CursorExpired(FairpostError):
-    """Events after the cursor were dropped: what happened in between is unknown to its reader."""
+    """Events after the cursor were dropped, so its reader has missed some events."""
 
 
 class EmbeddedServerError(FairpostError):
@@ -73,7 +73,7 @@ class NotInstalled(FairpostError):
 
 
 class NotFound(FairpostError):
-    """A named thing does not exist."""
+    """No object has the given name."""
 
 
 class Unknown(Refusal, NotFound):
@@ -101,7 +101,7 @@ class TransportFault(FairpostError):
 
 
 class DatabaseUnavailable(FairpostError):
-    """PostgreSQL is not responding, or cannot do what it was asked to."""
+    """PostgreSQL is not responding, or cannot execute a request."""
 
     def __init__(self, message: str, *, passes: bool = True, next_step: Reason | None = None) -> None:
         super().__init__(message, next_step=next_step)

@@ -40,8 +40,8 @@ class EventKind(StrEnum):
 
 MEANING: Mapping[EventKind, str] = {
     EventKind.EMAIL_QUEUED: "An engine has seen the e-mail, or it was queued again.",
-    EventKind.EMAIL_SENT: "The next hop accepted the e-mail. It may still come back.",
-    EventKind.EMAIL_DELIVERY_DELAYED: "An attempt failed, and another follows; or a server reports a delay.",
+    EventKind.EMAIL_SENT: "The next hop accepted the e-mail. The e-mail may still be returned.",
+    EventKind.EMAIL_DELIVERY_DELAYED: "An attempt failed and will be repeated, or a server reported a delay.",
     EventKind.EMAIL_BOUNCED: "The recipient's server permanently rejected the e-mail, or returned it.",
     EventKind.EMAIL_COMPLAINED: "The recipient reported the e-mail as spam.",
     EventKind.EMAIL_FAILED: "The e-mail failed. You can retry it.",
@@ -49,7 +49,7 @@ MEANING: Mapping[EventKind, str] = {
     EventKind.EMAIL_CANCELLED: "The e-mail was cancelled or expired, and was not sent.",
     EventKind.EMAIL_IN_DOUBT: "The outcome of an attempt is unknown.",
     EventKind.EMAIL_REPLIED: "A person replied.",
-    EventKind.EMAIL_AUTO_REPLIED: "A program replied, for example an absence notice.",
+    EventKind.EMAIL_AUTO_REPLIED: "An automatic reply arrived, for example an absence notice.",
     EventKind.EMAIL_UNSUBSCRIBED: "The recipient unsubscribed.",
     EventKind.ACCOUNT_PAUSED: "The account was paused, or has reached its daily limit.",
     EventKind.ACCOUNT_RESUMED: "The account is sending again.",

@@ -10,7 +10,7 @@ from fairpost.model.ids import AccountId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounces:
-    """On the account's current day, this many of `sent` e-mails bounced, which exceeds `percent_max`."""
+    """Too many bounces on the account's current day: `bounced` of `sent` e-mails, which exceeds `percent_max`."""
 
     sent: int
     bounced: int
@@ -33,9 +33,10 @@ Fault = Bounces | Refusals
 class Suspect:
     """A sender with bounces or refusals that is not blocked.
 
-    `sent` and `bounced` count e-mails on the account's current day. `refused` counts since one of its own e-mails was
-    accepted, and `streak` since any sender's was. `is_unbroken` means that no e-mail was accepted since the first of
-    `refused`. `since` and `accepted` say how long and how much it has sent through this account.
+    `sent` and `bounced` count e-mails on the account's current day. `refused` counts refusals since one of the sender's
+    e-mails was accepted, and `streak` since any sender's e-mail was. `is_unbroken` means that no e-mail was accepted
+    since the first of `refused`. `since` is when the sender started to use this account, and `accepted` is how many of
+    its e-mails were accepted there.
     """
 
     workspace: str
@@ -66,7 +67,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A workspace that may not use an account. If `until` is None, it must be unblocked manually."""
+    """A workspace that is not allowed to use an account.
+
+    If `until` is None, the workspace must be unblocked manually.
+    """
 
     account_id: AccountId
     account: str

@@ -56,12 +56,12 @@ class Limit:
     le: float = INTEGER_MAX
     label: str
     help: str
-    short: str = ""  # its form in a line of limits ("{} a day"); left out there if empty
-    option: str = ""  # if it differs from the name
-    choices: Mapping[str, str] = field(default_factory=dict)  # for an enumeration: the meaning of each value
+    short: str = ""  # the text in a list of limits ("{} a day"); if empty, the limit is not listed
+    option: str = ""  # the option, if it differs from the name
+    choices: Mapping[str, str] = field(default_factory=dict)  # for an enumeration, the meaning of each value
     parts: tuple["Limit", ...] = ()  # for a plan
     share: Share = Share.WHOLE
-    is_asked_first: bool = False  # when an account is added on a page
+    is_asked_first: bool = False  # shown first when an account is added on a page
 
     @property
     def rule(self) -> str:

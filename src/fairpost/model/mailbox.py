@@ -19,13 +19,16 @@ class Mailbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderFields:
-    """The headers and Reply-To that a template or a campaign gives its e-mails."""
+    """The headers and Reply-To that a template or a campaign adds to its e-mails."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
     reply_to: Mailbox | None = None
 
     def over(self, other: "HeaderFields") -> "HeaderFields":
-        """Combine both. If they differ, these take precedence. The case of a header's name does not matter."""
+        """Combine these with `other`.
+
+        If both have a value, this one takes precedence. The case of header names is ignored.
+        """
         own = {name.lower() for name in self.headers}
         kept = {name: value for name, value in other.headers.items() if name.lower() not in own}
         return HeaderFields(headers={**kept, **self.headers}, reply_to=self.reply_to or other.reply_to)

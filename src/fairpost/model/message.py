@@ -1,11 +1,11 @@
-"""An e-mail as it goes over the wire: its bytes and its envelope."""
+"""An e-mail as it is sent over the wire: its bytes and its envelope."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message. Every line of `data` ends with CRLF, including the last; the SMTP client stuffs dots."""
+    """A message. Every line of `data` ends with CRLF, including the last; the SMTP client does the dot-stuffing."""
 
     sender: str  # envelope sender as in RFC 5321, with the domain in ASCII
     recipients: tuple[str, ...]  # envelope recipients

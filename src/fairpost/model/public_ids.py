@@ -74,7 +74,7 @@ def _mixed(prefix: bytes, half: int) -> int:
 class PublicIds:
     """The public IDs of one database.
 
-    E-mails before `since` may have begun with a Message-ID made from their number, and keep it.
+    E-mails from before `since` may have a Message-ID made from their number, and keep it.
     """
 
     key: bytes = field(repr=False)
@@ -84,8 +84,9 @@ class PublicIds:
         return _public(self._permutations[kind], kind, number)
 
     def private(self, kind: Kind, text: str) -> int | None:
-        """Return the internal ID, or None if the text is not an ID of this kind. IDs from other databases give
-        arbitrary numbers.
+        """Return the internal ID, or None if the text is not an ID of this kind.
+
+        IDs from other databases are converted to arbitrary numbers.
         """
         prefix, underscore, rest = text.partition("_")
         if prefix != kind or not underscore or not _WRITTEN.fullmatch(rest):
@@ -121,7 +122,10 @@ class PublicIds:
         return number if is_ours else None
 
     def named_in(self, message_id: str) -> EmailId | None:
-        """Return the e-mail that this Message-ID may belong to. It proves nothing, because anyone can write one."""
+        """Return the e-mail that this Message-ID may belong to.
+
+        This proves nothing, because anyone can write a Message-ID.
+        """
         name = message_id.strip("<>").partition("@")[0].partition(".")[0]
         if found := self.email_id(name):
             return found
@@ -129,8 +133,9 @@ class PublicIds:
         return EmailId(number) if number < self.since else None
 
     def in_headers(self, email_id: EmailId) -> str | None:
-        """Return an e-mail's name in its headers, or None if it uses its number because it is older than public
-        IDs.
+        """Return an e-mail's name in its headers.
+
+        Return None if the e-mail is older than public IDs and uses its number.
         """
         return self.email(email_id) if email_id >= self.since else None
 
@@ -158,7 +163,7 @@ def is_email_id(text: str) -> bool:
 
 
 def written(number: int) -> str:
-    """Write 64 bits as 13 characters of 5 bits each; the first holds 4."""
+    """Write 64 bits as 13 characters: 4 bits in the first, and 5 bits in each of the others."""
     return SIGNS[number >> 60 & 31] + "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 

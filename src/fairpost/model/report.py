@@ -1,4 +1,4 @@
-"""A transport's report on one send: how far it got, and the replies. It only has facts; policy judges them."""
+"""A transport's report on one send: how far it got, and the replies. A report has only facts; policy judges them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ class Reached(StrEnum):
     BEFORE_DOT = "before_dot"  # interrupted before the message was complete: the server cannot have accepted it
     AFTER_DOT = "after_dot"  # the message was complete, but no reply came, so the outcome is unknown
     REPLIED = "replied"
-    UNSENDABLE = "unsendable"  # nothing was sent: this server cannot accept such a message, and a retry will not help
+    UNSENDABLE = "unsendable"  # nothing was sent: this server cannot accept such messages, and a retry will not help
 
 
 class Step(StrEnum):
@@ -63,5 +63,5 @@ class Report:
     response_ms: int | None = None
     retry_at: datetime | None = None  # the server asked not to be contacted before this time
     is_barred: bool = False  # the operator forbids this destination
-    locked_key: LockedKey | None = None  # nothing was sent: this key must sign the e-mail, and cannot be unsealed
-    is_silent: bool = False  # it ended because no answer arrived in time
+    locked_key: LockedKey | None = None  # nothing was sent: this key must sign the e-mail, but cannot be unsealed
+    is_silent: bool = False  # the attempt ended because no answer arrived in time

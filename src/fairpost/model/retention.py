@@ -24,7 +24,7 @@ class DroppedMonth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """What was erased of a person's data, or would be in a dry run."""
+    """The counts of a person's data that was erased or, in a dry run, would be erased."""
 
     address_hash: str
     prospects: int

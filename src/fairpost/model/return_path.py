@@ -1,7 +1,7 @@
-"""Addresses to which mail about one e-mail returns. `public_ids` defines the token that names the e-mail.
+"""Addresses that receive mail about one e-mail, such as reports. `public_ids` defines the token that names the e-mail.
 
-Reports go to bounces+TOKEN@DOMAIN. A request to unsubscribe goes there, too, or to the account's own mailbox if that is
-read, with the token in its subject.
+Reports are sent to bounces+TOKEN@DOMAIN. Requests to unsubscribe are sent there, too. Without such a domain, they are
+sent to the account's own mailbox if that is read, with the token in the subject.
 """
 
 import re
@@ -31,6 +31,6 @@ def unsubscribe_mailto(token: str, *, bounce_domain: str | None, mailbox: str | 
 
 
 def token_of_request(subject: str) -> str | None:
-    """Return the token in the subject of such a request, "" if it has none, or None if it is another mail."""
+    """Return the token in the subject of such a request, "" if it has none, or None for other mail."""
     found = _SUBJECT.fullmatch(subject.strip())
     return None if found is None else found[1] or ""

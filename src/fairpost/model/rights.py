@@ -29,9 +29,9 @@ def names(missing: Sequence[MissingRight]) -> str:
 
 
 def how_to_grant(missing: Sequence[MissingRight], *, migrate: str = MIGRATE) -> str:
-    """Return what to type: SQL for an administrator, then the command.
+    """Return the commands to run: SQL for an administrator, then `migrate` if it is needed.
 
-    If there are many, only the first ones are included; `fairpost doctor` shows the next.
+    If there are many, only the first ones are included. Afterwards, `fairpost doctor` shows the next ones.
     """
     statements = [right.sql for right in missing if right.sql][:NAMED_MAX]
     is_for_tenants = any(right.kind is RightKind.TENANT for right in missing)

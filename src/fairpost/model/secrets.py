@@ -3,16 +3,16 @@
 import re
 
 MASK = "***"
-SHORT_CHARS_MAX = 3  # a secret this short may be part of any sentence
-LONG_CHARS_MIN = 16  # a text this long is not an ordinary word, so it is masked everywhere
+SHORT_CHARS_MAX = 3  # a secret of this length or less is easily mistaken for a part of ordinary text
+LONG_CHARS_MIN = 16  # a secret of this length or more is not an ordinary word, so it is masked everywhere
 NAMED = r"(?:pass(?:word|wd)?|pwd|secret|token|key)\s*(?:is|was|[:=])?\s*"
 
 
 def masked(text: str, *secrets: str | None) -> str:
     """Mask a secret that appears as a separate token, not inside a longer word.
 
-    A very short one is only masked where the context shows that it is meant: as the whole text, in quotes or brackets,
-    or after a word such as password.
+    A very short secret is masked only where the context shows that it is the secret: as the whole text, in quotes or
+    brackets, or after a word such as password.
     """
     for secret in sorted({each for each in secrets if each}, key=len, reverse=True):
         text = _masked(text, secret)

@@ -17,10 +17,10 @@ class Tier(IntEnum):
 
 
 class Priority(StrEnum):
-    """How tiers take effect: by weights or by lanes."""
+    """How tiers take effect: through weights or lanes."""
 
     WEIGHTS = "weights"  # twice the weight gets twice the capacity
-    LANES = "lanes"  # each tier has its share of the capacity, regardless of how many senders are in it
+    LANES = "lanes"  # each tier has a share of the capacity, regardless of the number of its senders
 
 
 class AbuseMode(StrEnum):
@@ -75,7 +75,7 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    volume: int = 0  # e-mails that became due, whatever their outcome
+    volume: int = 0  # e-mails that became due, regardless of their outcome
     sent: int = 0
     bounced: int = 0  # hard bounces
     rejected: int = 0  # refused for their content, a policy or the sender
@@ -90,16 +90,20 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """The base for rates. This is usually the volume, or more if outcomes of an older backlog are arriving."""
+        """The base for rates.
+
+        This is usually the volume. It is higher while outcomes of an older backlog are arriving.
+        """
         return max(self.volume, self.sent + self.bounced + self.rejected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """A sender. `since` is the start of its age; None means unknown, and therefore not young.
+    """A sender.
 
-    `throttle` was decided or imposed, even if it is only observed; `is_enforced` says whether it applies.
-    `immune_until` is set when a throttle was ended manually: the scorer does not set it again before this time.
+    The sender's age counts from `since`. A sender without it does not count as young. `throttle` was set automatically
+    or manually, and is enforced only if `is_enforced` is true. `immune_until` is set when a throttle is ended manually:
+    the scorer does not throttle the sender again before this time.
     """
 
     id: SenderId
@@ -115,7 +119,7 @@ class Sender:
     confidence: float = 0.0
     reasons: tuple[Reason, ...] = field(default=())
     scored_at: datetime | None = None
-    daily_max: int | None = None  # limit on what this user submits by any route
+    daily_max: int | None = None  # limit on the e-mails that this user submits, by any route
     waiting_max: int | None = None
     revision: int = 0
 
@@ -124,10 +128,10 @@ class Sender:
 class Fairness:
     """How an installation shares its capacity. Weights and shares are ordered: throttled, low, normal, high."""
 
-    share: int = 100  # percentage of workspaces in the fair queue; the others are served in order of time
+    share: int = 100  # percentage of workspaces in the fair queue; e-mails of the others are released in order of time
     has_lanes: bool = False
     weights: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0)
     shares: tuple[int, ...] = (5, 15, 40, 40)
     is_scoring: bool = True
     queue_max: int = 1_000_000
-    plans: str = ""  # which plans are paid and which are free; if this changes, every sender with a plan is checked
+    plans: str = ""  # which plans are paid and which are free; after a change, all senders with a plan are checked

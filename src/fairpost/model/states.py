@@ -83,7 +83,7 @@ OUTBOX_WORDS: Mapping[State, str] = {
     **dict.fromkeys((State.FAILED, State.BOUNCED), "failed"),
     **dict.fromkeys((State.SUPPRESSED, State.CANCELLED), "cancelled"),
 }
-"""The terms of applications that only know an outbox: pending, processing, sent, failed, cancelled."""
+"""The states in the terms of an outbox: pending, processing, sent, failed, cancelled."""
 
 
 class SequenceWord(StrEnum):

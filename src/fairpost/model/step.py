@@ -1,7 +1,7 @@
 """A step of an account: settling its last e-mail, beginning the next, or both in one commit.
 
-A request and its answer are values, so that one call can take the step of one account or of many. `number` is the step
-after the last acknowledged one; repeated and late steps change nothing.
+A request and its answer are values, so that one call can execute the step of one account or the steps of many. `number`
+is the step after the last acknowledged one; repeated and late steps change nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,8 +37,7 @@ SettleVerdict = Literal["settled", "stale", "late", "evidence", "gone"]
 class Settles:
     """The outcome of an e-mail.
 
-    `reason` is why it was not sent. `soft_bounced` lists recipients that were given up on because their mailbox
-    accepted nothing.
+    `reason` is why it was not sent. `soft_bounced` lists the recipients whose mailbox accepted none of the attempts.
     """
 
     email_id: EmailId
@@ -52,7 +51,7 @@ class Settles:
 class Begins:
     """The start of an e-mail.
 
-    `usage` is the usage of the account's limits after the start. `evidence` identifies the e-mail when the provider is
+    `usage` is the usage of the account's limits after the start. `evidence` identifies the e-mail if the provider is
     asked about it later.
     """
 
@@ -63,7 +62,7 @@ class Begins:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRequest:
-    """A step to take. `meanwhile` is optional work for the time until the answer."""
+    """A step to execute. `meanwhile` is optional work for the time until the answer."""
 
     lease: Lease
     number: int
@@ -102,5 +101,5 @@ class StepAnswer:
 
     @property
     def is_taken(self) -> bool:
-        """Whether the step is committed and its number used up."""
+        """Whether the step is committed, so that its number is used up."""
         return self.settled == "settled" or self.is_begun

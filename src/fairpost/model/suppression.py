@@ -8,7 +8,7 @@ EVERYBODY = "*"  # the workspace of entries that apply to all workspaces
 
 
 class SuppressionKind(StrEnum):
-    """The kinds of suppression, in ascending order of strength. If two apply to an address, the stronger one is kept."""
+    """The kinds of suppression, from weak to strong. If two apply to an address, the stronger kind is kept."""
 
     SOFT_BOUNCES = "soft_bounces"
     HARD_BOUNCE = "hard_bounce"
@@ -36,7 +36,7 @@ class Suppression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftBounces:
-    """Consecutive e-mails that were given up on because the mailbox accepted none of them."""
+    """Number of consecutive e-mails that failed because the mailbox accepted none of them."""
 
     workspace: str
     count: int
@@ -48,7 +48,7 @@ class SoftBounces:
 class Entry:
     """A line of a list to import, with the address as written. Without a time, the current time is used.
 
-    `also_urgent` makes an unsubscribe also stop urgent mail.
+    With `also_urgent`, an unsubscribe also stops urgent mail.
     """
 
     line: int
@@ -68,7 +68,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """The result of importing a list. Each line is counted once. `bad_lines` has the first of the bad ones."""
+    """The result of importing a list. Each line is counted once. `bad_lines` has the first invalid lines."""
 
     added: int
     known: int

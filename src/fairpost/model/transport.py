@@ -49,7 +49,7 @@ class ServerSettings:
 
     kind: ClassVar[str]
     secret: str | None = field(default=None, repr=False)  # sealed
-    origin: str | None = None  # ENVIRONMENT if engines keep it in line with theirs; None if managed manually
+    origin: str | None = None  # ENVIRONMENT if engines update it from their environment; None if managed manually
 
     @property
     def place(self) -> str:
@@ -68,7 +68,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class UnknownTransport:
-    """Settings that this program cannot read. They affect one account, and must not hide the others."""
+    """Settings that this program cannot read. Only one account is affected, and other accounts must still be listed."""
 
     kind: str
 
@@ -78,7 +78,10 @@ TransportSettings = ServerSettings | UnknownTransport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedSecret:
-    """The secret of an account or a DKIM key. `owner` is what it is bound to; `name` is for users."""
+    """The secret of an account or a DKIM key.
+
+    `owner` is the object that it is bound to, and `name` is shown to users.
+    """
 
     owner: str
     name: str

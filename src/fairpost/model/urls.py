@@ -5,7 +5,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 
 def without_password(url: str) -> str:
-    """Return the URL for messages, which may stay in a log for years. It errs on the side of hiding too much."""
+    """Return the URL for messages, which may stay in a log for years. In doubt, more is hidden than necessary."""
     url = re.sub(r"(//[^:/@]*):.*@", r"\1:***@", url)
     return re.sub(r"(password\s*=\s*)('(\\.|[^'])*'|[^&\s]*)", r"\1***", url)
 

@@ -33,9 +33,9 @@ class InDoubt:
 
 @dataclass(frozen=True, slots=True)
 class Untouched:
-    """Nothing was sent, and it costs neither an attempt nor part of a limit.
+    """Nothing was sent, so neither an attempt nor a part of a limit is used up.
 
-    `due_at` is when the e-mail is due again, if it must wait and its account need not.
+    `due_at` is when the e-mail is due again, if the e-mail must wait but its account need not.
     """
 
     due_at: datetime | None = None
@@ -45,8 +45,8 @@ class Untouched:
 class Deferred:
     """The failure concerns the account. The e-mail waits again and does not lose an attempt.
 
-    `until` is when the server accepts the account again, if it said so. `due_at` is when the e-mail itself is due
-    again, if it has to wait as well.
+    `until` is when the account may send again, if the server named a time. `due_at` is when the e-mail itself is due
+    again, if the e-mail must wait as well.
     """
 
     until: datetime | None

@@ -15,9 +15,9 @@ SECRET_PREFIX = "whsec_"  # noqa: S105 - a prefix
 
 class WebhookState(StrEnum):
     ACTIVE = "active"
-    FAILING = "failing"  # nothing was delivered for a while; it is tried again
+    FAILING = "failing"  # nothing could be delivered for a while; deliveries are retried
     PAUSED = "paused"
-    DISABLED = "disabled"  # after a day of failures, or because the endpoint asked for it
+    DISABLED = "disabled"  # after a day of failures, or at the endpoint's request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSecret:
-    """A secret. If `expires_at` is set, another has replaced it, and both sign until then."""
+    """A secret. If `expires_at` is set, another secret has replaced this one, and both sign requests until then."""
 
     id: int
     webhook_id: int

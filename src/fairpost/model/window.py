@@ -1,6 +1,6 @@
 """A workspace's sending window in its time zone, and its daily quota.
 
-These are only settings: policy/windows applies them to a time, policy/quotas to a day.
+These are only settings: policy/windows applies the window to a time, and policy/quotas applies the quota to a day.
 """
 
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ RAMP_UP_DAYS = 10  # default length of a ramp-up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """How much a workspace sends per local day, and how that grows at first: evenly, or as listed."""
+    """The maximum that a workspace sends per local day, and how it grows at first: evenly, or by the listed shares."""
 
     daily_max: int | None = None  # None: no quota
-    ramp_up_days: int = 0  # on day n of these, n/days of the quota
+    ramp_up_days: int = 0  # on the n-th of these days, n/days of the quota
     ramp_up_percents: tuple[int, ...] = ()  # alternatively, the share of the first day, the second, and so on

@@ -8,7 +8,7 @@ SERVICE_WORKSPACE = "fairpost"  # workspace of the service's own e-mails
 
 
 class Scope(StrEnum):
-    """What a caller may do. No scope includes another."""
+    """A permission of a caller. No scope includes another."""
 
     READ = "read"
     SEND = "send"
@@ -16,7 +16,7 @@ class Scope(StrEnum):
 
 
 PROVEN = "proven"  # in a loan: any address that the workspace has proven to own
-ACCOUNT = "account"  # in a loan: mail without a From goes out with the account's own address
+ACCOUNT = "account"  # in a loan: mail without a From is sent from the account's own address
 
 
 @dataclass(frozen=True, slots=True)

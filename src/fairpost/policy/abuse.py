@@ -22,15 +22,18 @@ SAMPLE_HALF = 20  # with this many e-mails, the confidence is one half
 
 
 def is_young(created_at: datetime | None, *, now: datetime) -> bool:
-    """Return whether a sender is young. One of unknown age is not: the rule is for senders known to be new."""
+    """Return whether a sender is young.
+
+    A sender of unknown age is not, because the rule applies to senders that are known to be new.
+    """
     return created_at is not None and now - created_at < YOUNG_FOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """One sender's counters: per hour, keyed by its start, and the volume of each previous day, oldest first.
+    """One sender's counters: those of each hour, keyed by its start, and the volume of each previous day, oldest first.
 
-    `created_at` is None if unknown. Volume is booked ahead, so future hours may have some.
+    `created_at` is None if unknown. Volume is counted ahead of time, so future hours may have some.
     """
 
     created_at: datetime | None
@@ -40,7 +43,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """Everything that the rules consider: the last 24 hours, and the usual volume before."""
+    """Everything that the rules consider: the last 24 hours, and the usual volume before them."""
 
     counts: Counts = field(default_factory=Counts)
     past_volume: int = 0
@@ -71,7 +74,7 @@ class Score:
 
 
 class Scorer(Protocol):
-    """Computes a score from the counters, and must answer at once. You can replace it with your own."""
+    """Computes a score from the counters, and must return at once. You can replace this scorer with your own."""
 
     def score(self, activity: Activity, *, now: datetime) -> Score: ...
 
@@ -87,7 +90,10 @@ POINTS = {Rule.BOUNCES: 30, Rule.REJECTS: 20, Rule.SPIKE: 25, Rule.YOUNG: 40}
 
 
 class RuleScorer:
-    """Gives points for each broken rule, at most 100. It compares integers, so that rounding blurs no limit."""
+    """Gives points for each broken rule, at most 100.
+
+    It compares integers, so that rounding does not affect the limits.
+    """
 
     def score(self, activity: Activity, *, now: datetime) -> Score:
         day = last_day(activity, now=now)
@@ -112,10 +118,10 @@ def broken_rules(day: Day) -> tuple[Rule, ...]:
 
 
 def is_worth_scoring(before: Day, after: Day) -> bool:
-    """Return whether the score may have changed since `before`, the day as last scored.
+    """Return whether the score may have changed since `before`, the day at the time of the last score.
 
     This costs a few multiplications, so it can run with every batch of outcomes: a burst is noticed with the e-mail
-    that breaks a rule, and a sender that breaks none is hardly ever scored.
+    that breaks a rule, and a sender that breaks no rule is rarely scored.
     """
     return broken_rules(before) != broken_rules(after)
 
@@ -128,9 +134,9 @@ def confidence(sample: int) -> float:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbusePolicy:
     mode: AbuseMode = AbuseMode.ENFORCE
-    threshold: int = 50  # only a score above it has consequences
+    threshold: int = 50  # only a score above this value has consequences
     throttle_max: timedelta = DAY
-    confidence_min: float = 0.0  # a score with less confidence has no consequences
+    confidence_min: float = 0.0  # a score has no consequences if its confidence is lower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +173,8 @@ def throttle_for(score: int, *, longest: timedelta = DAY) -> timedelta:
 def look_again_at(throttle: Throttle | None, activity: Activity, *, now: datetime) -> datetime | None:
     """Return when to score again even if nothing happens, or None to wait until something does.
 
-    A throttle that is over remains as a low weight until the score has fallen. It falls with time alone: when an hour
-    enters or leaves the last 24, or when the account is no longer young.
+    After a throttle, the sender keeps a low weight until the score has fallen. Time alone changes the score when an
+    hour enters or leaves the last 24, and when the account is no longer young.
     """
     if throttle is None:
         return None
@@ -184,12 +190,12 @@ def _throttle(throttle: Throttle | None, score: Score, policy: AbusePolicy, now:
     if throttle is not None:  # it may have begun under a longer maximum
         throttle = replace(throttle, until=min(throttle.until, throttle.since + policy.throttle_max))
     if score.value <= policy.threshold or score.confidence < policy.confidence_min:
-        # A sender held for its bounces is not released because its held mail causes no new ones.
+        # A sender that was held because of bounces must not be released only because held mail cannot bounce.
         return throttle if throttle is not None and throttle.holds(now) else None
     length = throttle_for(score.value, longest=policy.throttle_max)
     if throttle is None:
         return Throttle(now, now + length)
-    # Counted from the start of the throttle, so that an unchanged score prolongs nothing, however often it is computed.
+    # Counted from the start of the throttle, so that an unchanged score does not prolong it.
     return replace(throttle, until=max(throttle.until, throttle.since + length))
 
 

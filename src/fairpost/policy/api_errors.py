@@ -50,7 +50,7 @@ def _of_the_token_endpoint(error: str, given: dict[str, Any], status: int) -> Ap
 
 
 def _graph_code(error: dict[str, Any]) -> str:
-    """Return the innermost known code, because the outer ones say less."""
+    """Return the innermost known code, because the outer ones are less specific."""
     codes = list(_codes(error))
     return next((code for code in reversed(codes) if code.lower() in BY_GRAPH_CODE), codes[0])
 

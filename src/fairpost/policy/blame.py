@@ -1,7 +1,8 @@
-"""Decide whether a sender or the account is to blame for bounces and refusals. A sender is a workspace.
+"""Decide whether a sender or the account is to blame for bounces and refusals.
 
-An account with one sender is stopped. If several share it, those to blame are blocked on it, and only what remains can
-stop the account. This happens before its provider stops it, and without affecting other senders.
+A sender is a workspace. If an account has one sender, the account is stopped. If several senders share it, the senders
+to blame are blocked on it, and only the remaining bounces and refusals can stop the account. This happens before the
+provider stops the account, and without affecting other senders.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ from fairpost.model.fault import Bounces, Fault, Refusals, Sample, Suspect
 from fairpost.model.reason import Reason
 
 BOUNCES_MIN = 2  # a single bounce is not held against a sender
-REFUSALS_MAX = 5  # continuing after this many in a row would fail a whole campaign
+REFUSALS_MAX = 5  # continuing after this many in a row would make a whole campaign fail
 ESTABLISHED_AGE = timedelta(days=7)
 ESTABLISHED_SENT = 100
 BLOCKS_MAX = 100  # per account; SQL has the same number
@@ -101,7 +102,10 @@ def _is_established(suspect: Suspect, now: datetime) -> bool:
 
 
 def _refusals(suspects: Sequence[Suspect]) -> Refusals:
-    """Combine the refusals: all of them for one suspect, only consecutive ones for several."""
+    """Combine the refusals.
+
+    For one suspect, all of them count. For several suspects, only consecutive refusals count.
+    """
     counts = [s.refused if len(suspects) == 1 else s.streak for s in suspects]
     last = max((s for s in suspects if s.refusal), key=lambda s: s.refused_since or s.since, default=None)
     return Refusals(

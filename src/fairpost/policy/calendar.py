@@ -10,7 +10,7 @@ from fairpost.policy.quotas import allowed_on, day_number, problem_of_quota
 from fairpost.policy.windows import Span
 
 HORIZON = timedelta(days=60)  # how far ahead a calendar reaches
-RENEWED_BEFORE = timedelta(days=30)  # with less than this left, it is computed again
+RENEWED_BEFORE = timedelta(days=30)  # the calendar is computed again if less than this is left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from fairpost.policy.conditions import PAUSED, Condition, Tone, is_broken
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A gate that keeps these e-mails back until `until`: their hours are over, or the quota is used up."""
+    """A gate that keeps these e-mails back until `until`, because the window is closed or the quota is used up."""
 
     until: datetime
     why: Reason
@@ -21,8 +21,8 @@ class Gate:
 class CampaignFacts:
     """The facts about a campaign.
 
-    `held` is what stops it from above: a global pause, a hold, a throttle, or a block. `routes` are the conditions of
-    the routes that its mail uses.
+    `held` is what stops the campaign from outside: a global pause, a hold, a throttle, or a block. `routes` are the
+    conditions of the routes that its mail uses.
     """
 
     campaign: Campaign

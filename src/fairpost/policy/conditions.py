@@ -1,14 +1,17 @@
-"""Determine from the facts what is going on, as codes. Status, pages, campaigns, doctor, API and metrics all use this.
+"""Determine the current conditions from the facts, as codes.
 
-An account has exactly one condition. So does a route: that of its deciding account. The order matters:
+Status, pages, campaigns, doctor, API and metrics use these conditions.
 
-1. what only manual action can end (suspended, without a server, paused by hand); 2. a fault: the last attempts failed,
-even if a limit applies as well. A fault comes before a pause that ends later; 3. what ends by itself (limits, a pause
-that the provider asked for); 4. what drives it: everything paused, no engine, no worker yet, an e-mail that hangs on
-the wire; 5. sending, which requires a send; or nothing to do.
+An account has exactly one condition. A route has the condition of its deciding account. The order matters.
 
-An e-mail has one cause. If it is held and its route is broken, the route is reported, because the e-mail could not be
-sent after its release, either.
+First come conditions that only manual action can end: suspended, without a server, paused by hand. Second come faults:
+the last attempts failed, even if a limit applies as well. A fault comes before a pause that ends later. Third come
+conditions that end automatically: limits, or a pause that the provider asked for. Fourth come problems with sending
+itself: everything is paused, no engine or worker is running yet, or an e-mail hangs on the wire. Last come sending,
+which requires a send, and nothing to do.
+
+An e-mail that waits has one cause. If the e-mail is held and its route is broken, the route is reported, because the
+e-mail could not be sent after its release, either.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +37,10 @@ PAUSED = ("everything.paused", "everything.restored")
 
 
 class Tone(StrEnum):
-    """The severity: a fault is broken, stopped needs manual action, and waiting ends by itself."""
+    """The severity.
+
+    With a fault, something is broken. A stopped subject needs manual action, and waiting ends automatically.
+    """
 
     FAULT = "fault"
     STOPPED = "stopped"
@@ -47,8 +53,8 @@ class Tone(StrEnum):
 class Condition:
     """A condition.
 
-    `waiting` is the number of e-mails it affects. `accounts` is the number of accounts on the route, of which this one
-    decides.
+    `waiting` is the number of e-mails it affects. `accounts` is the number of accounts on the route. The condition is
+    that of the deciding account.
     """
 
     reason: Reason
@@ -63,7 +69,7 @@ class Condition:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether it does not end by itself."""
+        """Whether the condition does not end automatically."""
         return self.tone in (Tone.FAULT, Tone.STOPPED)
 
     @property
@@ -107,7 +113,7 @@ def of_route(route: Route, facts: Facts) -> Condition:
 
 
 def is_broken(routes: Sequence[Condition]) -> bool:
-    """Return whether nothing could be sent on these routes, whatever else keeps the mail back.
+    """Return whether nothing could be sent on these routes, even without other obstacles.
 
     A missing engine alone does not count as broken.
     """
@@ -143,7 +149,7 @@ def _ended_by_a_person(runtime: AccountRuntime, now: datetime) -> Condition | No
 def _at_fault(runtime: AccountRuntime, now: datetime, *, is_tried: bool) -> Condition | None:
     """Return the fault of an account whose last attempts failed, including while it is trying again.
 
-    `is_tried` means that there is a next attempt to announce.
+    `is_tried` means that a next attempt will follow and is announced.
     """
     account = runtime.account
     rest, troubles = account.usage.rest, account.troubles
@@ -305,7 +311,7 @@ def _of_routes(facts: Facts) -> Iterable[Condition]:
         if found.code == "engine.none":
             no_engine.append(found)
         elif found.code in PAUSED:
-            continue  # reported once, above everything else
+            continue  # reported once, before all other conditions
         elif found.keeps_mail_back and (route.due or found.tone in (Tone.FAULT, Tone.STOPPED)):
             yield found
     if no_engine:
@@ -364,9 +370,7 @@ def _stranded(facts: Facts) -> Iterable[Condition]:
 
 
 def headline(facts: Facts, found: Sequence[Condition], *, per_s: float) -> Condition:
-    """Return what to report first. `per_s` is the number of e-mails per second in the last seconds; 0 at the first
-    check.
-    """
+    """Return what to report first. `per_s` is the recent number of e-mails per second. It is 0 at the first check."""
     total = facts.total()
     waiting = sum(route.waiting for route in facts.routes) + total.claimed
     if facts.pause is not None:

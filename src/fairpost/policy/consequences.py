@@ -34,12 +34,12 @@ class Refund:
 
 @dataclass(frozen=True, slots=True)
 class ClearDoubt:
-    """Clear the doubt by asking the provider later, or by the e-mail's own policy."""
+    """Resolve the doubt by asking the provider later, or according to the e-mail's own policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """Count an outcome. Has the arguments of `Ledger.count`."""
+    """Count an outcome. The fields are the arguments of `Ledger.count`."""
 
     is_handled: bool
     bounces: int = 0
@@ -51,7 +51,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """Write the ledger at once: the next e-mail may be refused like this one."""
+    """Write the ledger at once, because the next e-mail may be refused for the same reason."""
 
 
 Consequence = Remember | Suspend | Rest | Refund | LockedKey | ClearDoubt | Count | Book

@@ -10,7 +10,7 @@ class Published(StrEnum):
     THERE = "there"
     OTHER = "other"  # a record exists, with another key or none
     MISSING = "missing"
-    UNKNOWN = "unknown"  # the DNS did not answer
+    UNKNOWN = "unknown"  # the DNS query failed
 
 
 def published(key: DkimKey, records: Sequence[str], *, error: str = "") -> Published:
@@ -18,7 +18,7 @@ def published(key: DkimKey, records: Sequence[str], *, error: str = "") -> Publi
         return Published.UNKNOWN
     if not records:
         return Published.MISSING
-    keys = [tags for record in records if "p" in (tags := read_tags(record))]  # receivers may use any of several
+    keys = [tags for record in records if "p" in (tags := read_tags(record))]  # receivers may use any of them
     return Published.THERE if keys and all(_fits(key, tags) for tags in keys) else Published.OTHER
 
 

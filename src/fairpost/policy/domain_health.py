@@ -25,7 +25,7 @@ class Grade(StrEnum):
     GOOD = "good"
     WARNING = "warning"
     BAD = "bad"  # Gmail, Yahoo or Microsoft refuse bulk mail for it
-    UNKNOWN = "unknown"  # the DNS did not answer
+    UNKNOWN = "unknown"  # the DNS query failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spf:
-    """SPF of a domain: for an address that sends none of its mail, and for the addresses of our servers."""
+    """SPF results of a domain: for an address that sends none of its mail, and for the addresses of our servers."""
 
     domain: str
     stranger: Evaluated
@@ -56,7 +56,7 @@ class Spf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedAddress:
-    """The name that DNS has for an address. `is_confirmed` means that the name leads back to the address."""
+    """The name that DNS has for an address. `is_confirmed` means that the name resolves to the address."""
 
     address: str
     name: str = ""
@@ -68,9 +68,9 @@ class NamedAddress:
 class SendingHost:
     """A server that sends the domain's mail.
 
-    `signs` means that it adds DKIM signatures itself, `is_own` that it belongs to no known provider. `names` covers the
-    public addresses of an own server. If `tls` is None, the server was not asked. `envelope` is the domain of the
-    envelope sender, if it is not the one in From.
+    `signs` means that the server adds DKIM signatures itself. `is_own` means that the server does not belong to a known
+    provider. Then `names` has the names of its public addresses. If `tls` is None, TLS was not checked. `envelope` is
+    the domain of the envelope sender, if that differs from the domain in From.
     """
 
     name: str
@@ -83,15 +83,15 @@ class SendingHost:
 
     @property
     def is_private(self) -> bool:
-        """Receivers see another address, which is not known here."""
+        """Whether all its addresses are private, so that receivers see another address, which is not known here."""
         return bool(self.addresses) and not any(is_public(address) for address in self.addresses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """The DNS answers. `spf` is that of the domain itself, then those of envelope senders in other domains.
+    """The DNS answers. `spf` has the domain's own result, then those of other envelope domains.
 
-    `dmarc` are the records of the domain, or of its organizational domain if `is_dmarc_inherited`.
+    `dmarc` has the records of the domain or, if `is_dmarc_inherited`, those of its organizational domain.
     """
 
     spf: tuple[Spf, ...] = ()
@@ -171,7 +171,7 @@ def _broken(domain: str, evaluated: Evaluated) -> Reason:
 
 
 def shown(text: str) -> str:
-    """Return text from strangers on one line, safe for a terminal, a page or the database, and limited in length."""
+    """Return untrusted text on one line, safe for a terminal, a page or the database, and limited in length."""
     safe = "".join(char if char.isprintable() else "?" for char in text[:SHOWN_CHARS_MAX])
     return f"{safe}…" if len(text) > SHOWN_CHARS_MAX else safe
 
@@ -187,7 +187,7 @@ def is_included(spf: Spf, host: SendingHost) -> bool:
 
 
 def _named(spf: Spf, host: SendingHost) -> str:
-    """Return the server's name, with the addresses at fault if others pass."""
+    """Return the server's name, with its failing addresses if other addresses pass."""
     failing = [
         each for each in host.addresses if each in spf.addresses and spf.addresses[each].result is not Result.PASS
     ]
@@ -196,7 +196,7 @@ def _named(spf: Spf, host: SendingHost) -> str:
 
 
 def _with(record: str, hosts: Sequence[SendingHost]) -> str:
-    """Return the record with these hosts added before its rule for all others."""
+    """Return the record with these hosts added before its rule for all other hosts."""
     words = record.split()
     at = next((n for n, word in enumerate(words) if word.lstrip("+-~?").lower() == "all"), len(words))
     return " ".join([*words[:at], *(_mechanism(host) for host in hosts), *words[at:]])
@@ -277,7 +277,10 @@ _POLICIES = ("none", "quarantine", "reject")
 
 
 def _dmarc(domain: str, looked: Looked, keys: Sequence[DkimKey], spf: Sequence[Finding]) -> Finding:
-    """Judge the record, and whether mail passes it. `keys` are those whose signatures hold, `spf` the findings so far."""
+    """Judge the record, and whether mail passes it.
+
+    `keys` are the keys with valid signatures, and `spf` are the findings so far.
+    """
     if looked.dmarc_error:
         return _unknown("dmarc", domain, looked.dmarc_error)
     record = DnsRecord(name=f"_dmarc.{domain}", type="TXT", value="v=DMARC1; p=none")
@@ -312,8 +315,9 @@ def _unaligned(
     *,
     is_spf_failing: bool,
 ) -> Finding | None:
-    """DMARC passes if a signature or SPF passes, and the signing domain or the envelope sender matches From, exactly if
-    the record says strict (s).
+    """DMARC passes if a signature or SPF passes, and the signing domain or the envelope sender matches From.
+
+    If the record is strict (s), the match must be exact.
     """
     signing = next((key.domain for key in keys if key.state is KeyState.ACTIVE), "")
     by_provider = bool(hosts) and all(host.signs for host in hosts)  # the signing domain is not known here
@@ -369,7 +373,10 @@ def _ptr(domain: str, hosts: Sequence[SendingHost]) -> Iterator[Finding]:
 
 
 def _confirming(wrong: NamedAddress, host: SendingHost, domain: str) -> DnsRecord:
-    """Return the record that confirms the name or, if the name is another organisation's, sets a different one."""
+    """Return the record that confirms the name.
+
+    If the name belongs to another organisation, the record sets a different name.
+    """
     if wrong.name and organisation(wrong.name) in (organisation(domain), organisation(host.name)):
         return DnsRecord(name=wrong.name, type="AAAA" if ":" in wrong.address else "A", value=wrong.address)
     target = f"mail.{domain}." if is_address(host.name) else f"{host.name}."
@@ -402,7 +409,7 @@ def is_address(name: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Return whether receivers may see the address. A server at another address sends from elsewhere."""
+    """Return whether receivers may see the address. A server with any other address sends from a different one."""
     return not any(ip_address(address) in network for network in _PRIVATE)
 
 

@@ -18,7 +18,7 @@ from fairpost.model.states import State
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InHand:
-    """Claimed e-mails. `undecided` are those in doubt that must be settled manually; the others are sent again."""
+    """Claimed e-mails. `undecided` are those in doubt that must be settled manually. The others are sent again."""
 
     claimed: int = 0
     sending: int = 0
@@ -28,7 +28,7 @@ class InHand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """What is waiting for one pool, or for one account (`@name`). `due` means that some of it may go out now."""
+    """The e-mails that wait for one pool, or for one account (`@name`). `due` means that some of it may be sent now."""
 
     route: str
     waiting: int
@@ -42,10 +42,11 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A hold on part of the queue, until it is released if `until` is None.
+    """A hold on part of the queue.
 
-    `kind` is held (manually, or with its campaign), throttled, or closed (the window of a campaign). `campaign` is the
-    one whose stream is held. `routes` are where the held e-mails would go.
+    If `until` is None, it lasts until it is released manually. `kind` is `held` (manually, or with its campaign),
+    `throttled`, or `closed` (the window of a campaign). `campaign` is the one whose stream is held. `routes` are the
+    routes of the held e-mails.
     """
 
     workspace: str
@@ -66,7 +67,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedMail:
-    """Mail of a workspace that no account on this route may take. `block` is the block that ends first."""
+    """Mail of a workspace that no account on this route may send. `block` is the block that ends first."""
 
     route: Route
     block: Block
@@ -87,8 +88,8 @@ class Pause:
 class Facts:
     """The facts, for everything or for one `workspace`.
 
-    `engines` are the live ones. `shut` are accounts that blocks keep from sending anything that is due. `locked_keys`
-    are DKIM keys that an engine could not unseal, so that mail waits.
+    `engines` are the live ones. `shut` has the accounts that cannot send any of the due e-mails because of blocks.
+    `locked_keys` has the DKIM keys that an engine could not unseal, which makes mail wait.
     """
 
     now: datetime
@@ -119,5 +120,5 @@ class Facts:
         return [each for each in self.accounts if each.account.pool == route.route]
 
     def is_driven(self, runtime: AccountRuntime) -> bool:
-        """Return whether a live engine drives the account. The lease of a killed engine lasts for a while."""
+        """Return whether a live engine drives the account. The lease of a killed engine remains valid for a while."""
         return runtime.is_driven(self.now) and runtime.owner in self.engines

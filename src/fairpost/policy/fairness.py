@@ -47,7 +47,7 @@ class FairTree(Generic[T]):
         node.waiting.append(item)
 
     def take(self) -> T | None:
-        """Return the next e-mail: at each level, that of the child with the least service for its weight."""
+        """Return the next e-mail. At each level, it comes from the child with the least service for its weight."""
         node, way = self.root, []
         while not node.waiting:
             active = [c for c in node.children.values() if c.is_active()]

@@ -27,7 +27,7 @@ class Machine:
     home_mode: int | None
     disks: Sequence[Disk] = ()
     redirect_all: str | None = None
-    host: str | None = None  # told to mail servers; None: only its address
+    host: str | None = None  # the name sent to mail servers; None: the address is sent instead
     key_from: str | None = None
     key_trouble: str | None = None
     settings_file: str | None = None
@@ -49,9 +49,9 @@ class Holdback:
 class Server:
     """The database server.
 
-    `is_pooled` means that there is a pooler between us and PostgreSQL. `sees_sessions` includes those of other roles.
-    `is_standby` means that it only replays another server's changes. `resets` has the command or action that restores
-    the default of a setting.
+    `is_pooled` means that connections pass through a pooler. `sees_sessions` means that sessions of other roles are
+    visible. `is_standby` means that it only replays another server's changes. `resets` has the command or action that
+    restores the default of a setting.
     """
 
     version: str
@@ -70,7 +70,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """The schema. `role` is the role that this login works as."""
+    """The schema. `role` is the role that is active after login."""
 
     role: str
     pending: Sequence[str] = ()
@@ -80,7 +80,7 @@ class Schema:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the engine and commands can use it. Requests may still lack something."""
+        """Whether the engine and commands can use it. HTTP requests may still lack a privilege."""
         is_fit = self.is_readable and not self.pending and not self.trouble
         return is_fit and all(right.kind is RightKind.TENANT for right in self.missing)
 
@@ -92,7 +92,7 @@ class Environment:
     account: str
     is_there: bool = False
     is_theirs: bool = False  # otherwise it is managed manually
-    differs: str | None = None  # what does not match the variables yet
+    differs: str | None = None  # parts of the account that do not match the variables yet
     trouble: str | None = None
 
 
@@ -123,7 +123,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Everything that was found. What could not be read is None; `unreachable` says why there is no server."""
+    """All findings. Parts that could not be read are None. `unreachable` says why the server could not be reached."""
 
     machine: Machine
     server: Server | None = None

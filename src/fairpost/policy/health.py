@@ -37,5 +37,5 @@ def health(*, queued: int, queue_max: int, oldest_wait: timedelta | None) -> Hea
 
 
 def adaptive_limits(base: int, multiplier: float) -> dict[Tier, int]:
-    """Return how many e-mails of each tier may be in flight. At least one, because zero would be a pause."""
+    """Return how many e-mails of each tier may be in flight. This is at least one, because zero would be a pause."""
     return {each: max(1, math.floor(base * multiplier * FACTORS[each])) for each in Tier}

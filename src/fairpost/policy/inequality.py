@@ -43,7 +43,7 @@ def jain(values: Values) -> float:
 
 
 def largest_share(values: Values) -> float:
-    """Return the share of the largest value in the total, or 0 if there is nothing."""
+    """Return the share of the largest value in the total, or 0 if the total is 0."""
     pairs = _sorted(values)
     total = sum(value * times for value, times in pairs)
     return pairs[-1][0] / total if total else 0.0

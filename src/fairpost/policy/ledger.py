@@ -26,7 +26,7 @@ class Outcomes:
     """Counts of one user in one queue, in e-mails, except `bounces`, which counts addresses.
 
     The account's bounce rate refers to `handled`. `refused` counts refusals because of who we are or how we send;
-    `refusal` is the reply. `offended_at` is when the first one bounced or was rejected.
+    `refusal` is the reply. `offended_at` is when the first of these e-mails bounced or was rejected.
     """
 
     handled: int = 0

@@ -1,7 +1,7 @@
 """Decide when an account may send next and why, and what a send costs.
 
-An hour begins with its first send and ends 60 minutes later. A day is a calendar day, begins the same way as an hour,
-or slides. A send is charged when it begins, so that a crash never forgets one.
+An hour begins with its first send and ends 60 minutes later. A day is a calendar day, begins with its first send, or is
+a sliding period. A send is charged when it begins, so that it counts even after a crash.
 """
 
 import math
@@ -21,7 +21,7 @@ MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 WARM_UP_BOUNCE_PERCENT_MAX = 2.0  # a day with more does not count as a step of the warm-up
-CLAIMED_AHEAD_S = 0.25  # no more than this is claimed ahead, so that urgent mail never waits longer behind it
+CLAIMED_AHEAD_S = 0.25  # no more than this is claimed ahead, so that claimed mail never delays urgent mail for longer
 ROOM_MAX = 1_000_000_000  # in effect no limit
 
 
@@ -45,7 +45,7 @@ class Go:
 
 @dataclass(frozen=True, slots=True)
 class NotBefore:
-    """The account may not send before `moment`, or not without manual action if that is None."""
+    """The account may not send before `moment`. If that is None, manual action is needed."""
 
     moment: datetime | None
     reason: Barrier
@@ -107,7 +107,7 @@ def charge(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) ->
 
 
 def refund(usage: Usage) -> Usage:
-    """Give a charge back, because the transport was never touched."""
+    """Refund a charge, because the transport was never used."""
     return replace(
         usage, hour_used=max(0, usage.hour_used - 1), day_used=max(0, usage.day_used - 1), charges=usage.charges[:-1]
     )
@@ -169,10 +169,12 @@ def batch_size(limits: Limits, usage: Usage, *, now: datetime, each_s: float | N
 
 
 def room(limits: Limits, usage: Usage, *, now: datetime, interval: timedelta, roll: float = 0.0) -> int | NotBefore:
-    """Return how many sends may begin without a wait, the first now and then one per interval, or when and why not.
+    """Return how many sends may begin without a wait, the first now and then one per interval.
 
-    The result is never too high. It only looks as far as the end of a window that may be full in its next round: then
-    ask again.
+    If none may, return when the first may begin, and why not now.
+
+    The result is never too high. It only covers the time until the end of a window that may be full in its next round;
+    call again then.
     """
     usage = roll_windows(limits, usage, now=now)
     barrier = _last_barrier(limits, usage, now)
@@ -233,8 +235,9 @@ def _rooms(limits: Limits, usage: Usage, now: datetime, interval: timedelta) -> 
 
 
 def _round_room(left: timedelta, length: timedelta, most: int, used: int, interval: timedelta) -> int:
-    """Return the room under a limit that resets with each round: what is left of this round, unless no round can be
-    full.
+    """Return the room under a limit that resets with each round: the rest of this round.
+
+    It is unlimited if no round can be full.
     """
     in_round = begins_within(left, interval)
     is_never_full = used + in_round <= most and begins_within(length, interval) <= most
@@ -242,13 +245,13 @@ def _round_room(left: timedelta, length: timedelta, most: int, used: int, interv
 
 
 def _units_room(most: int, each: int, charges: tuple[Charge, ...], now: datetime, interval: timedelta) -> int:
-    if any(c.units != each for c in charges):  # a send cost something else a minute ago: count only what is free now
+    if any(c.units != each for c in charges):  # a recent send used a different number: count only free units
         return (most - sum(c.units for c in charges)) // each
     return _sliding_room(charges, MINUTE, most // each, now, interval)
 
 
 def _sliding_room(charges: tuple[Charge, ...], span: timedelta, most: int, now: datetime, interval: timedelta) -> int:
-    """Return the room under a sliding limit: what is free now, plus one for each old charge that has expired by then."""
+    """Return the room under a sliding limit: the current room, plus one for each old charge that expires by then."""
     n = most - len(charges)
     past: Iterator[datetime] = accumulate(repeat(interval), add, initial=now + n * interval - span)
     for old, moment in zip(charges, past, strict=False):
@@ -259,7 +262,7 @@ def _sliding_room(charges: tuple[Charge, ...], span: timedelta, most: int, now: 
 
 
 def _charges_after(limits: Limits, usage: Usage, now: datetime, interval: timedelta, count: int) -> tuple[Charge, ...]:
-    """Return the earlier charges and those of the run, as far back as a limit looks."""
+    """Return the earlier charges and those of the run, as far back as a limit counts."""
     last = now + (count - 1) * interval
     kept = min(count, begins_within(DAY if limits.daily_mode is DailyMode.SLIDING else MINUTE, interval))
     moments: Iterator[datetime] = accumulate(repeat(interval, kept - 1), add, initial=last - (kept - 1) * interval)

@@ -12,7 +12,7 @@ GOOGLE = frozenset({"gmail.com", "googlemail.com"})  # both name the same mailbo
 
 
 class Unfit(StrEnum):
-    """Why a login to this server would prove nothing."""
+    """The reason why a login to this server would prove nothing."""
 
     NO_PROVIDER = "no_provider"  # the domain does not belong to a provider whose servers are known
     NO_LOGIN = "no_login"  # no SMTP server, or none with a login

@@ -1,4 +1,4 @@
-"""Decide which accounts share a worker process, with its claims, commits and crashes.
+"""Decide which accounts share a worker process, and therefore its claims, commits and crashes.
 
 Accounts without a pause between e-mails (relays) share one, because commits are their main cost. Accounts of different
 workspaces never share one, unless they are the operator's own. Mailboxes with a pause have a process each, as long as
@@ -33,7 +33,7 @@ ALONE = Place("alone", 1)
 def place_of(account: Account, *, per_process: int | None, is_suspect: bool, may_be_alone: bool) -> Place:
     """Return the kind of process for an account. `per_process` is set by the operator.
 
-    `is_suspect` means that its shared process has died, and only running alone shows whether this account is to blame.
+    `is_suspect` means that its shared process has died. The account then runs alone, to show whether it is to blame.
     `may_be_alone` means that there are few enough mailboxes for a process each.
     """
     if is_suspect:

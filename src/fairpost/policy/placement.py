@@ -31,8 +31,8 @@ def plan(
 ) -> Plan:
     """Plan the next step of an engine.
 
-    `ours` are the accounts this engine drives, and whether each is idle. `driven` are those that any engine drives, and
-    `barred` those that must not be started yet.
+    `ours` has the accounts that this engine drives, with whether each is idle. `driven` has the accounts that any
+    engine drives, and `barred` has those that must not be started yet.
     """
     moments = {seen.account.id: moment for seen in accounts if (moment := _next_moment(seen.account, now)) is not None}
     able = [seen for seen in accounts if seen.account.id in moments]
@@ -57,7 +57,7 @@ def _routes(account: Account) -> set[str]:
 
 
 def _next_moment(account: Account, now: datetime) -> datetime | None:
-    """Return when to check the account again, or None if manual action must come first."""
+    """Return when to check the account again, or None if manual action is needed first."""
     admitted = availability(account, now=now)
     return admitted.moment if isinstance(admitted, NotBefore) else now
 

@@ -13,7 +13,9 @@ RAMP_UP_DAYS_MAX = 365
 def problem_of_quota(quota: Quota) -> str | None:
     """Return what is wrong with a quota (field, rule and value), or None if it is valid."""
     if quota.daily_max is not None and quota.daily_max < 1:
-        return f"daily_max must be at least 1, or none for no quota, got {quota.daily_max}: nothing would ever be sent"
+        return (
+            f"daily_max must be at least 1, or `none` for no quota, got {quota.daily_max}: nothing would ever be sent"
+        )
     if not 0 <= quota.ramp_up_days <= RAMP_UP_DAYS_MAX:
         return f"ramp_up_days must be 0..{RAMP_UP_DAYS_MAX}, got {quota.ramp_up_days}"
     if len(quota.ramp_up_percents) > RAMP_UP_DAYS_MAX:
@@ -46,7 +48,7 @@ def day_number(first_day: date, day: date, window: SendingWindow | None = None) 
     With a window, only its own days count: a ramp-up that grew over the weekend would jump on Monday.
     """
     count = (day - first_day).days + 1 if window is None else _open_days(window, first_day, day)
-    return max(1, count)  # a change to a time zone further west may lead back to the day before the first
+    return max(1, count)  # after a change to a time zone further west, today may be the day before the first
 
 
 def _part(whole: int, parts: int, of: int) -> int:

@@ -15,7 +15,7 @@ from fairpost.policy.reply_rules import Finding, ReplyClass, Scope
 __all__ = ["Meaning", "ReplyClass", "Scope", "is_switched_off", "meaning"]
 
 TEXT_CHARS_MAX = 2_000  # the reason is at the start; the rest is links and traces
-WAIT_MAX = timedelta(days=2)  # longer waits are not believed
+WAIT_MAX = timedelta(days=2)  # longer waits are not plausible
 
 NO_CODE = 0  # a failure described in words by a program: no connection, no such host
 
@@ -29,11 +29,11 @@ class Meaning:
     code: str  # of the reason stored with the e-mail
     class_: ReplyClass
     scope: Scope
-    retry: bool  # the same e-mail has a chance later, by the same route
+    retry: bool  # the same e-mail may be accepted later, by the same route
     suppress_recipient: bool
     why: str
     wait: datetime | timedelta | None = None  # a moment or delay named in the text
-    is_its_own: bool = False  # the reason concerns only this recipient, so replies to others say nothing about it
+    is_its_own: bool = False  # the reason concerns only this recipient, so replies to other recipients are irrelevant
 
 
 def meaning(
@@ -82,7 +82,7 @@ def _by_smtp(code: int, phase: Step | None, status: str, text: str) -> Finding:
     words = f"{status} {_words(text)}"
     said, by_status = _said(rules.PLAIN, words, code), rules.BY_ENHANCED.get(status)
     if said is rules.FULL and by_status in (rules.TOO_FAST, rules.QUOTA):
-        said = None  # it is a quota of the sender
+        said = None  # the quota is the sender's
     is_login = phase is Step.AUTH and code != 421  # 421 may come at any time, and closes the connection
     candidates = (
         said,
@@ -99,7 +99,7 @@ def _by_smtp(code: int, phase: Step | None, status: str, text: str) -> Finding:
 
 
 def _spared(found: Finding, phase: Step | None, code: int, *, text: str, words: str) -> Finding:
-    """Return a finding that does not treat the recipient as dead if the text blames us or the server is known for this."""
+    """Return a finding that spares the recipient, if the text blames us or often means unwanted mail."""
     if phase in rules.AFTER_RECIPIENTS and rules.SAYS_UNKNOWN_TO_UNWANTED.search(text):
         return rules.UNWANTED
     said = _said(rules.SPARING, words, code)
@@ -121,7 +121,7 @@ def _by_default(code: int, phase: Step | None, status: str, words: str) -> Findi
     if code < 500:
         return _by_default_for_now(code, phase, status)
     if code == 503:
-        return rules.UNEXPLAINED  # a bad sequence of commands: a transient fault
+        return rules.UNEXPLAINED  # a wrong order of commands, which is a transient fault
     if phase in rules.BEFORE_RECIPIENTS:
         return rules.BLOCKED
     if code == 552 and not status:
@@ -130,7 +130,7 @@ def _by_default(code: int, phase: Step | None, status: str, words: str) -> Findi
         return rules.BLOCKED if phase in (None, Step.RCPT) else rules.CONTENT
     if phase in rules.AFTER_RECIPIENTS and rules.REFUSAL_OF_CONTENT.search(words):
         return rules.CONTENT
-    # A 550 to RCPT TO without text may mean a dead address or a blocked sender: a guess suppresses no address.
+    # A 550 to RCPT TO without text may mean a dead address or a blocked sender. A guess must not suppress an address.
     return rules.UNEXPLAINED
 
 

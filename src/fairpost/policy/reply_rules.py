@@ -1,9 +1,10 @@
 """Servers' phrases and their meanings, as tables for `replies`.
 
-To teach a new reply, add a row here and a line in tests/policy/replies.csv. Bars separate phrases, and * stands for
-some other words. Every phrase starts at the start of a word; with ! at its end, it also ends at the end of one. Phrases
-are matched against the text without its addresses and links. A row of `_beside` instead requires two things near each
-other, in either order: the subject and what is said about it. Their words, in many languages, are in `reply_words`.
+To support a new reply, add a row here and a line in tests/policy/replies.csv. Bars separate phrases, and * stands for
+some other words. Every phrase starts at the start of a word. A phrase with ! at its end also ends at the end of a word.
+Phrases are matched against the text without its addresses and links. A row of `_beside` instead requires two things
+near each other, in either order: the subject and what is said about it. Their words, in many languages, are in
+`reply_words`.
 """
 
 import re
@@ -31,7 +32,7 @@ class ReplyClass(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a refusal is about, and therefore what may continue unaffected."""
+    """The subject of a refusal. Everything else may continue unaffected."""
 
     RECIPIENT = "recipient"
     MESSAGE = "message"
@@ -41,7 +42,7 @@ class Scope(StrEnum):
 
 
 class Finding(NamedTuple):
-    """The meaning of a phrase or code. `code` is stored with an e-mail and never changes; `why` may."""
+    """The meaning of a phrase or code. `code` is stored with an e-mail and never changes. `why` may change."""
 
     code: str
     class_: ReplyClass
@@ -67,7 +68,7 @@ FLOODED = Finding(
     "email.mailbox_flooded",
     _R.SOFT_BOUNCE,
     _S.RECIPIENT,
-    "The recipient is getting too much mail right now",
+    "The recipient is receiving too much mail right now",
 )
 AWAY = Finding(
     "email.mailbox_unavailable", _R.SOFT_BOUNCE, _S.RECIPIENT, "The recipient's mailbox is unavailable right now"
@@ -79,7 +80,7 @@ FORBIDDEN = Finding("email.account_forbidden", _R.AUTH, _S.ACCOUNT, "The account
 QUOTA = Finding(
     "email.quota_used_up", _R.RATE_LIMIT, _S.ACCOUNT, "The account has reached its provider's sending limit"
 )
-TOO_FAST = Finding("email.rate_limited", _R.RATE_LIMIT, _S.PROVIDER, "The server is getting mail from us too fast")
+TOO_FAST = Finding("email.rate_limited", _R.RATE_LIMIT, _S.PROVIDER, "The server is receiving mail from us too fast")
 TOO_MUCH_FOR_ONE = Finding(
     "email.recipient_rate_limited",
     _R.RATE_LIMIT,
@@ -91,7 +92,7 @@ GREYLISTED = Finding(
     "email.greylisted",
     _R.TRANSIENT,
     _S.RECIPIENT,
-    "The server uses greylisting and accepts a later attempt",
+    "The server uses greylisting and will accept a later attempt",
 )
 BUSY = Finding("email.server_busy", _R.TRANSIENT, _S.PROVIDER, "The server is unavailable right now")
 UNREACHABLE = Finding(
@@ -111,7 +112,7 @@ UNPROVEN = Finding(
     "email.sender_unproven",
     _R.POLICY_SENDER,
     _S.ACCOUNT,
-    "The mail is not authenticated: SPF, DKIM, DMARC or reverse DNS",
+    "The mail is not authenticated by SPF, DKIM, DMARC or reverse DNS",
 )
 BLOCKED = Finding(
     "email.sender_blocked",
@@ -132,7 +133,7 @@ CONTENT = Finding(
     _S.MESSAGE,
     "The server rejected the content as spam or because of its policy",
 )
-FORMAT = Finding("email.format_refused", _R.MESSAGE, _S.MESSAGE, "The server does not accept messages of this format")
+FORMAT = Finding("email.format_refused", _R.MESSAGE, _S.MESSAGE, "The server does not accept messages in this format")
 TOO_BIG = Finding("email.too_big", _R.MESSAGE, _S.MESSAGE, "The message is too large")
 TOO_MANY = Finding(
     "email.too_many_recipients",
@@ -149,7 +150,7 @@ NONSENSE = Finding("email.reply_unintelligible", _R.UNKNOWN, _S.MESSAGE, "The se
 
 FINDINGS = tuple(each for each in tuple(globals().values()) if isinstance(each, Finding))
 
-# Temporary, for a reason that concerns only this recipient: three in a row are three recipients, not our account.
+# Temporary, for a reason that concerns only this recipient. Three in a row concern three recipients, not our account.
 ITS_OWN = frozenset({FULL, FLOODED, TOO_MUCH_FOR_ONE, GREYLISTED})
 
 # By the codes alone. 521 is the server's complete answer (RFC 7504), whatever enhanced code comes with it.
@@ -163,14 +164,14 @@ BY_CODE: dict[int, Finding] = {
     556: NO_DOMAIN,
 }
 
-# Before RCPT TO the server knows only us; before DATA it has not seen the content.
+# Before RCPT TO, the server has not seen any recipient. Before DATA, it has not seen the content.
 BEFORE_RECIPIENTS = frozenset(
     {Step.CONNECT, Step.GREETING, Step.HELLO, Step.STARTTLS, Step.TLS, Step.AUTH, Step.MAIL},
 )
 BEFORE_CONTENT = BEFORE_RECIPIENTS | {Step.RCPT}
 AFTER_RECIPIENTS = frozenset({Step.DATA, Step.BODY, Step.DOT})
 
-# Japanese carriers know their users at RCPT TO. After the content, "unknown user" comes from a user's own filter.
+# Japanese carriers check users at RCPT TO. After the content, "unknown user" comes from a user's own filter.
 SAYS_UNKNOWN_TO_UNWANTED = re.compile(r"@(?:docomo|ezweb|softbank|i\.softbank)\.ne\.jp|@au\.com")
 
 
@@ -178,7 +179,7 @@ SAYS_UNKNOWN_TO_UNWANTED = re.compile(r"@(?:docomo|ezweb|softbank|i\.softbank)\.
 class Phrases:
     expression: str
     finding: Finding
-    only: str = ""  # "4" or "5": only in replies of this kind
+    only: str = ""  # "4" or "5": the row applies only to replies of this kind
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -194,7 +195,7 @@ def fold(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(c))
 
 
-_GAP = r".{0,40}?"  # bounded, so that no text takes long
+_GAP = r".{0,40}?"  # bounded, so that matching is always fast
 _CLOSE = r"[^a-z0-9]{1,3}(?:[a-z]{1,16}[^a-z0-9]{1,3}){0,3}?"  # some short words: "mailbox HAS BEEN disabled"
 
 
@@ -259,7 +260,7 @@ SPARING: tuple[Phrases, ...] = (
     ),
 )
 
-# Text that overrides the codes: it is plain, and the codes that come with it are often wrong. The first match counts.
+# Text that overrides the codes. Its meaning is clear, and the codes sent with it are often wrong. The first match counts.
 PLAIN: tuple[Phrases, ...] = (
     _row(
         FLOODED,
@@ -319,7 +320,7 @@ PLAIN: tuple[Phrases, ...] = (
         "wait to send more | send more emails | rate limit increase",
         "concurrent connections limit exceeded | concurrent smtp connections | unusual amount of",
     ),
-    # If permanent, it is a locked account: a refused login like any other.
+    # If permanent, the account is locked, which counts as a refused login.
     _row(
         QUOTA,
         "too many login | too many failed login | too many auth | too many failed auth | too much fail auth",
@@ -435,7 +436,7 @@ PLAIN: tuple[Phrases, ...] = (
         "missing the proper dns entries",  # cPanel
         only="5",
     ),
-    # Names that cannot be looked up now; names that do not exist are among the ties.
+    # Names that cannot be looked up now. Names that do not exist are in the table of ties.
     _row(
         UNREACHABLE,
         "host not found, try again | name server * timeout | name server timeout | host name lookup fail | servfail",
@@ -550,7 +551,7 @@ TIES: tuple[Phrases, ...] = (
         "mail loop | forwarding loop | looping | loops back | loop detected | points back to | points to local",
         "forwarded more than",
     ),
-    # The standard text for 550 and 553, which many servers write whatever they mean.
+    # The standard text for 550 and 553, which many servers use for any meaning.
     _row(
         PERHAPS_GONE,
         "mailbox unavailable | mailbox is unavailable | mailbox not available | mailbox name | invalid address",
@@ -566,7 +567,7 @@ TIES: tuple[Phrases, ...] = (
     ),
 )
 
-# A mailbox that exists but is switched off, unless the text also calls it unknown. Asked only if the finding is a dead address.
+# A mailbox that exists but is disabled, unless the text also calls it unknown. Used only if the finding is a dead address.
 SWITCHED_OFF: tuple[Phrases, ...] = (
     _beside(GONE, words.RECIPIENT, words.NONEXISTENT),
     _beside(AWAY, words.RECIPIENT, (*words.DISABLED, "blocked | bloque | bloqueada"), is_close=True),
@@ -581,7 +582,7 @@ SWITCHED_OFF: tuple[Phrases, ...] = (
     _row(AWAY, "per inutilizzo | wegen inaktivitat | por inactividad | por inatividade | pour inactivite"),
 )
 
-# For text without a code that a program wrote about its connection, if nothing else matches.
+# For text without a code, written by a program about its connection, if nothing else matches.
 UNCODED: tuple[Phrases, ...] = (
     _row(
         UNREACHABLE,
@@ -591,7 +592,7 @@ UNCODED: tuple[Phrases, ...] = (
     _row(BUSY, "error | fail | temporar | try again | later | deferred | delayed | busy"),
 )
 
-# Phrases of plain refusal. Before the content was seen, they mean us; afterwards, the message.
+# Phrases of plain refusal. Before the content was seen, they are about us. Afterwards, they are about the message.
 REFUSAL = re.compile(
     r"(?<![a-z])(?:blocked|denied|policy|prohibit|forbidden|not permitted|not accepted|banned|service refused|spamhaus)"
 )
@@ -599,7 +600,7 @@ REFUSAL_OF_CONTENT = re.compile(r"(?<![a-z])(?:reject|refused|refusing|declined|
 
 
 def _codes(rows: tuple[tuple[str, Finding], ...]) -> dict[str, Finding]:
-    """Return each code on its own. If two rows have the same code, the first counts."""
+    """Return an entry for each single code. If two rows have the same code, the first counts."""
     found: dict[str, Finding] = {}
     for codes, finding in rows:
         for code in _spelled_out(codes):
@@ -616,7 +617,7 @@ def _spelled_out(codes: str) -> Iterator[str]:
 
 
 # By enhanced status code: RFC 3463, RFC 7372, the IANA registry, and additions by Google and Microsoft.
-# A code that is missing here (x.7.1, x.2.0, x.3.0, x.5.0…) says too little on its own.
+# A code that is missing here (x.7.1, x.2.0, x.3.0, x.5.0…) is not specific enough on its own.
 BY_ENHANCED: dict[str, Finding] = _codes(
     (
         ("x.1.0", PERHAPS_GONE),
@@ -636,7 +637,7 @@ BY_ENHANCED: dict[str, Finding] = _codes(
         ("x.3.4", TOO_BIG),
         ("5.3.5 5.4.6 5.4.14", LOOP),
         ("5.4.4 5.4.310", NO_DOMAIN),
-        ("5.4.7 5.4.300-319", UNREACHABLE),  # a later hop tried until its time was up
+        ("5.4.7 5.4.300-319", UNREACHABLE),  # a later hop tried until its time limit was reached
         ("5.4.5", QUOTA),  # Google; in the RFC a congested network, which 4.4.5 still is
         ("x.5.3", TOO_MANY),
         ("x.6.0-20", FORMAT),
@@ -678,7 +679,7 @@ BY_REASON: dict[str, Finding] = {
     "accessnotconfigured": FORBIDDEN,
     "delegationdenied": FORBIDDEN,
     "domainpolicy": FORBIDDEN,
-    "failedprecondition": FORBIDDEN,  # the mailbox has no Gmail, or the key acts for no mailbox
+    "failedprecondition": FORBIDDEN,  # the mailbox has no Gmail, or the key does not act for a mailbox
     "forbidden": FORBIDDEN,
     "insufficientpermissions": FORBIDDEN,
     "dailylimitexceeded": QUOTA,
@@ -774,7 +775,7 @@ BY_GRAPH_CODE: dict[str, Finding] = {
     "badrequest": FORMAT,
     "errorinvalidargument": FORMAT,
     "errorinvalidproperty": FORMAT,
-    "errorinvalidrecipients": FORMAT,  # it does not say which
+    "errorinvalidrecipients": FORMAT,  # the reply does not say which recipients
     "errorinvalidrequest": FORMAT,
     "errormimecontentinvalid": FORMAT,
     "errormimecontentinvalidbase64string": FORMAT,
@@ -801,7 +802,7 @@ API_TIES: tuple[Phrases, ...] = (
     _row(TOO_BIG, "too large"),
 )
 
-# By the HTTP status alone. A missing status says nothing, and 5xx is the server's own trouble.
+# By the HTTP status alone. A missing status has no meaning, and 5xx is the server's own problem.
 BY_STATUS: dict[int, Finding] = {
     401: LOGIN,
     403: FORBIDDEN,

@@ -4,7 +4,7 @@ Words are written without accents and may be truncated (`unbekannt` also matches
 text that was normalized the same way.
 """
 
-# What a reply can be about. Replies about the sender are sorted out before these apply.
+# The subject of a reply. Replies about the sender are filtered out before these words apply.
 RECIPIENT = (
     # English
     "user | mailbox | mail box | mbox | mail drop | mailaddress | account | address | recipient | addressee | alias | local part",
@@ -27,7 +27,7 @@ RECIPIENT = (
     "メールボックス | 사용자 | 수신자 | 받는 사람 | 받는사람 | 계정 | 메일 주소 | 메일주소 | 메일함",
 )
 
-# Said of a recipient, even some words away: the recipient does not exist.
+# Phrases near a recipient, possibly a few words away, which mean that the recipient does not exist.
 NONEXISTENT = (
     "unknown | not known | not exist | doesn't exist | dosn't exist | doesnt exist | don't exist | no exist | not found",
     "not be found | isn't found | wasn't found | couldn't be found | nonexist | non-exist | non exist | unexist",
@@ -48,7 +48,7 @@ NONEXISTENT = (
     "登録されていません | 不明 | 존재하지 | 없는 | 없습니다 | 찾을 수 없",
 )
 
-# Said right beside a recipient ("invalid user", "mailbox was deleted"): it will accept no mail again.
+# Phrases directly next to a recipient ("invalid user", "mailbox was deleted"): it will never accept mail again.
 CLOSED = (
     "invalid | not valid | not a valid | isn't valid",
     "closed | expired | discontinued | terminated | deleted | removed | retired | cancelled",
@@ -61,7 +61,7 @@ CLOSED = (
     "已注销 | 已关闭 | 无效 | 無效 | 错误 | 無効 | 削除され | 廃止 | 삭제된 | 잘못된",
 )
 
-# The same of a recipient that exists but is switched off. Its owner or administrator can switch it on again.
+# Phrases about a recipient that exists but is disabled. Its owner or administrator can enable it again.
 DISABLED = (
     "disabled | deactivated | inactivated | archived | archivee | inactive | not active | not activated | now disabled",
     "desactive | deaktiviert | gesperrt wegen inaktivitat | inaktiv | gedeactiveerd | uitgeschakeld",
@@ -70,14 +70,14 @@ DISABLED = (
     "已停用 | 已禁用 | 停止され | 휴면 | 비활성",
 )
 
-# A recipient that accepts no mail now, but may again.
+# Phrases about a recipient that does not accept mail now, but may do so later.
 SUSPENDED = (
     "suspended | locked | frozen | temporarily unavailable | temporarily disabled | temporary disabled | on hold | under maintenance | is restricted",
     "suspendu | verrouille | gesperrt | suspendid | bloquead | suspenso | sospes | bloccat | zablokowan | zawieszon",
     "заблокирован | приостановлен | 冻结 | 暂停 | 凍結 | 停止中 | 一時的に | 일시 정지 | 일시정지",
 )
 
-# Some servers say this of a recipient that is gone, others of anything.
+# Some servers use these phrases for a recipient that no longer exists, others for anything.
 UNAVAILABLE = (
     "unavailable | not available | non disponible | pas disponible | indisponible | nicht verfugbar | nicht erreichbar",
     "niet beschikbaar | no disponible | nao disponivel | indisponivel | non disponibile | niedostepn | nedostupn",
@@ -93,7 +93,7 @@ FULL = (
     "已满 | 已滿 | 空间不足 | 超容 | 容量不足 | 一杯 | いっぱい | 満杯 | 容量を超 | 용량 초과 | 용량초과 | 가득",
 )
 
-# What a sender can send too much of, and how servers say it.
+# Things of which a sender can send too many, and the phrases that servers use for this.
 FLOW = (
     "messages | mails | emails | e-mails | connections | sessions | requests | commands | transactions | deliveries",
     "data sent | traffic | bandwidth | attempts | bounces | volume | throughput | for sending | transfer quota",

@@ -1,7 +1,7 @@
 """Detect a restored or copied database, from its own identity and an engine's memory of it.
 
-A restored or copied database would repeat e-mails sent since the copy, so doubtful cases count as one. An unknown value
-(null on either side) is no sign of a restore.
+A restored or copied database would repeat e-mails sent since the copy, so doubtful cases count as a restore. An unknown
+value (null on either side) is no sign of a restore.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from fairpost.model.reason import Reason
 GUARD = "restore guard"  # the author of the pause, as shown to users
 ACCOUNTS_NAMED_MAX = 20
 EMAILS_NAMED_MAX = 40  # for all accounts together, and at least two for each
-RECENT = timedelta(minutes=1)  # engines write every few seconds: one that wrote within this time saw the end
+RECENT = timedelta(minutes=1)  # an engine that wrote within this time before the end was active at the end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What an engine remembers about one life of a database: how often it wrote to it, and when it last did."""
+    """What an engine remembers about one life of a database: the number of its writes, and the time of the last one."""
 
     life: str
     engine: str
@@ -42,7 +42,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What the database says about the engine's writes, or None if it does not know the engine.
+    """The database's record of the engine's writes, or None if there is none.
 
     `last_at` is the last write of any engine. `is_asked` means that engines that were active at the end are asked
     whether anything is missing.
@@ -58,7 +58,7 @@ class Statement:
 class Missing:
     """Steps of an account that were acknowledged to engines but that the database does not know.
 
-    `emails` are the e-mails that these steps began, as far as remembered.
+    `emails` are the e-mails that these steps began, as far as they are remembered.
     """
 
     account: str
@@ -78,7 +78,7 @@ class Sound:
 
 @dataclass(frozen=True, slots=True)
 class FailedOver:
-    """Another server continues where the first one ended. The engines compare whether anything is missing."""
+    """Another server continues where the first one ended. The engines check whether anything is missing."""
 
     before: int
     timeline: int

@@ -1,9 +1,9 @@
 """Decide when to try again.
 
 After an attempt, an urgent e-mail waits 1 min, 5 min, 30 min, then 2 h; a bulk e-mail waits 1, 5, 15 min, then an hour
-each time. An account whose server is unreachable waits 1, 2, 4 … seconds, at most a minute. An account whose server
-says it is too fast but names no time waits 1, 2, 4 … minutes, at most an hour. In both cases its e-mails are not to
-blame.
+each time. If an account's server is unreachable, the account waits 1, 2, 4 … seconds, at most a minute. If the server
+says that the account is too fast but names no time, the account waits 1, 2, 4 … minutes, at most an hour. In both cases
+its e-mails are not to blame.
 """
 
 from datetime import timedelta
@@ -38,7 +38,7 @@ LOCKED = 5 * MINUTE
 
 
 def locked_delay(*, roll: float) -> timedelta:
-    """Return how long an e-mail waits if the key that signs it cannot be opened, so that a person can fix that."""
+    """Return how long an e-mail waits if its signing key cannot be opened. A person must fix the key."""
     return LOCKED * (1 + JITTER * roll)
 
 

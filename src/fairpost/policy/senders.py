@@ -26,7 +26,7 @@ class SenderPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision. `is_new` means that a throttle begins, of which the operators must be notified."""
+    """A decision. `is_new` means that a throttle begins, so that the operators must be notified."""
 
     after: Sender
     is_new: bool = False
@@ -102,7 +102,7 @@ def _judged(sender: Sender, score: Score | None, policy: SenderPolicy, now: date
         immune_until=None,
     )
     if before is not None and decision.throttle == before and after.score <= sender.score:
-        after = replace(after, reasons=sender.reasons)  # why it began, not how the numbers developed
+        after = replace(after, reasons=sender.reasons)  # keep the reasons for which the throttle began
     return after, decision.is_new
 
 

@@ -1,6 +1,7 @@
-"""Compute one region's share of an account's limits. All shares together never allow more than the whole.
+"""Compute one region's share of an account's limits.
 
-Numbers are rounded down and pauses up. The only exception is a limit too small to share: each part is at least 1.
+Together, the shares never allow more than the whole. Numbers are rounded down, and pauses are rounded up. The only
+exception is a limit too small to share: each part is at least 1.
 """
 
 from dataclasses import replace
@@ -18,7 +19,7 @@ def sliced(whole: Limits, percent: int) -> Limits:
     if parts.units_per_minute is not None and parts.units_per_minute < whole.units_per_send:
         raise ValueError(
             f"{percent} % of {whole.units_per_minute} units per minute is not enough for one send, "
-            f"which takes {whole.units_per_send}"
+            f"which uses {whole.units_per_send} units"
         )
     return parts
 

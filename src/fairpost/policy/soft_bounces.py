@@ -1,8 +1,8 @@
 """Count soft bounces.
 
-An e-mail counts once, when it is given up: a mailbox that is full for an afternoon refuses every attempt, but is still
-a good address. The database decides after how many an address is suppressed, because it counts for all accounts
-together.
+An e-mail counts only once, after its last attempt. A mailbox that is full for an afternoon refuses every attempt, but
+its address is still good. The database decides after how many soft bounces an address is suppressed, because it counts
+them for all accounts together.
 """
 
 from fairpost.model.email import Outgoing

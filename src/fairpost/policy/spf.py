@@ -20,7 +20,7 @@ Question = tuple[str, str]  # a name and the type of its record
 
 
 class Answer(Protocol):
-    """The records, none if the name does not exist. With an `error`, the DNS did not answer."""
+    """The records, none if the name does not exist. With an `error`, the DNS query failed."""
 
     @property
     def records(self) -> tuple[str, ...]: ...
@@ -50,7 +50,7 @@ class Problem(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """A result. `records` are the domain's own. `detail` is the term at fault, or the error of the DNS.
+    """A result. `records` are the domain's own. `detail` is the term at fault, or the DNS error.
 
     `names` are the hosts and domains that the record allows, as far as the evaluation has read it.
     """
@@ -165,7 +165,7 @@ class _Walk:
         return False
 
     def _matches_ptr(self, name: str) -> Generator[Question, Answer, bool]:
-        """A name counts if it leads back to the address. Errors count as no match."""
+        """A name counts if it resolves to the address. Errors count as no match."""
         hosts = (yield self._address.reverse_pointer, "PTR").records
         for host in (each.rstrip(".").lower() for each in hosts[:PTR_MAX]):
             is_below = f".{host}".endswith(f".{name.lower()}") and _is_name(host)

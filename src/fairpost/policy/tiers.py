@@ -15,7 +15,7 @@ SHARES: dict[Tier, int] = {Tier.HIGH: 40, Tier.NORMAL: 40, Tier.LOW: 15, Tier.TH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plans:
-    """The installation's names for its plans. A plan in neither set is an ordinary one."""
+    """The installation's names for its plans. A plan in neither set is an ordinary plan."""
 
     paid: frozenset[str] = frozenset({"team", "enhanced_protection"})
     free: frozenset[str] = frozenset({"free"})

@@ -2,9 +2,9 @@
 
 A failure about a recipient or a message costs the e-mail an attempt, and the account continues. A failure about the
 account or its provider makes the account rest, and costs the e-mail nothing. Replies are not always accurate about
-this, so three rules correct them: if three different e-mails in a row get the same temporary failure, the account is at fault;
-if an e-mail is deferred three times while others are accepted, that e-mail is at fault; and after a timeout with no reply the account
-resumes with another e-mail, if there is one.
+this, so three rules correct them. If three different e-mails in a row get the same temporary failure, the account is at
+fault. If an e-mail is deferred three times while others are accepted, that e-mail is at fault. After a timeout with no
+reply, the account resumes with another e-mail, if there is one.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from fairpost.policy.retries import back_off_delay, retry_delay, unreachable_del
 from fairpost.policy.verdicts import about, again_or_never, is_about_our_pace, requested_pause
 
 IN_A_ROW = 3  # different e-mails with the same temporary failure
-SUSPECT_FROM = 3  # times that an e-mail is deferred while others pass
+SUSPECT_FROM = 3  # times that an e-mail is deferred while others are accepted
 SUSPECTS_MAX = 20
 
 
@@ -38,7 +38,7 @@ class Weighed:
 def weigh(
     troubles: Troubles, email: Outgoing, verdict: Verdict, report: Report, *, attempts: int, now: datetime, roll: float
 ) -> Weighed:
-    """Return the meaning of an attempt in view of the previous ones."""
+    """Return the meaning of an attempt, considering the previous attempts."""
     match verdict:
         case Sent() | Bounced():
             return Weighed(verdict=verdict, troubles=_passed(troubles, email.id))
@@ -80,7 +80,7 @@ def _refused(
         return Weighed(verdict=verdict, troubles=met)
     is_told = report.reply is not None
     met, rest = _rested(met, report, is_throttled=is_told, now=now, roll=roll, email=email)
-    earlier = refused[:-1] if len(before) < IN_A_ROW else ()  # e-mails of a longer row already have their attempts back
+    earlier = refused[:-1] if len(before) < IN_A_ROW else ()  # in a longer row, these already have their attempts back
     if _may_still_arrive(email, verdict):
         return Weighed(verdict=Deferred(None), troubles=met, rest=rest, forgiven=earlier)
     return Weighed(verdict=verdict, troubles=met, rest=rest, forgiven=(*earlier, email.id))
@@ -117,7 +117,7 @@ def _put_off(
     met, rest = _rested(
         replace(troubles, put_off=put_off), report, is_throttled=is_told, now=now, roll=roll, email=email
     )
-    if times > 1:  # this e-mail is probably to blame: the others go first
+    if times > 1:  # this e-mail is probably to blame, so the others are sent first
         verdict = replace(verdict, due_at=now + retry_delay(email.email_class, attempts=times - 1, roll=roll))
     return Weighed(verdict=verdict, troubles=met, rest=rest)
 
@@ -128,7 +128,7 @@ def _silent(
     """Handle an answer that did not arrive in time. The next e-mail shows whether the e-mail or the account is to
     blame.
     """
-    if troubles.last == email.id:  # this e-mail may be to blame: only another one can lengthen the rest
+    if troubles.last == email.id:  # this e-mail may be to blame, so only another e-mail can lengthen the rest
         troubles = replace(troubles, unreachable=max(0, troubles.unreachable - 1))
     troubles = replace(troubles, refused=(), answer=None)
     met, rest = _rested(troubles, report, is_throttled=False, now=now, roll=roll, email=email)
@@ -138,7 +138,7 @@ def _silent(
 def _rested(
     troubles: Troubles, report: Report, *, is_throttled: bool, now: datetime, roll: float, email: Outgoing | None = None
 ) -> tuple[Troubles, Rest]:
-    """Let the account rest, longer each time: minutes if it was throttled, seconds if its server is away or in trouble."""
+    """Let the account rest, longer each time: minutes if it was throttled, seconds if its server has a problem."""
     if is_throttled:
         met = replace(troubles, throttle_count=troubles.throttle_count + 1)
         reason, delay = RestReason.BACK_OFF, back_off_delay(times=met.throttle_count, roll=roll)
@@ -151,9 +151,9 @@ def _rested(
 
 
 def _answer(report: Report) -> str | None:
-    """Return the key by which two temporary failures are the same.
+    """Return a key that is equal for equal temporary failures.
 
-    Returns None if the answer was not temporary, or only concerns this recipient.
+    Return None if the answer was not temporary, or only concerns this recipient.
     """
     if report.reached in (Reached.BEFORE_DOT, Reached.AFTER_DOT):
         return "cut"

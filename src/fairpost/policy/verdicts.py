@@ -1,7 +1,7 @@
 """Decide the consequences of an attempt for the e-mail and the account. `replies` reads the meaning of a reply.
 
-An address that no longer exists bounces and is suppressed. Temporary failures are retried later. Failures on our side
-cost the e-mail nothing: it goes back to the queue, and the account waits or stops.
+An address that no longer exists bounces and is suppressed. Temporary failures are retried later. After a failure on our
+side, the e-mail is queued again without losing an attempt, and the account waits or stops.
 """
 
 from datetime import datetime
@@ -18,7 +18,7 @@ from fairpost.policy.retries import locked_delay, retry_delay
 
 
 class _Fate(StrEnum):
-    """The fate of one recipient."""
+    """The outcome for one recipient."""
 
     GOT_IT = "got it"
     DEAD = "dead"
@@ -67,7 +67,7 @@ def email_reason(report: Report) -> Reason:
         said = report.reply.text if report.reply else report.error
         return Reason(_BY_REACH[report.reached], error=said)
     told = [(found, report.reply)]
-    if found.class_ is ReplyClass.ACCEPTED:  # not by all recipients: use the reply to one of the others
+    if found.class_ is ReplyClass.ACCEPTED:  # not all recipients accepted it: use the reply to one of the others
         each = [(_meaning_of(report, reply, Step.RCPT), reply) for reply in report.recipients.values()]
         told = [one for one in each if one[0].class_ is not ReplyClass.ACCEPTED] or told
     meant, reply = told[0]
@@ -133,7 +133,7 @@ def _is_taken_by_all(each: dict[str, _Fate]) -> bool:
 def _is_about_the_server(report: Report, found: Meaning) -> bool:
     """Return whether the server is in trouble and had not yet learned the recipients or content of this e-mail.
 
-    An API states which it is.
+    The reply of an API states this explicitly.
     """
     is_trouble = found.class_ is ReplyClass.TRANSIENT and found.scope in (Scope.PROVIDER, Scope.NETWORK)
     return is_trouble and (report.channel is not Channel.SMTP or report.step is Step.MAIL)
@@ -144,7 +144,7 @@ def _meaning_of(report: Report, reply: Reply, step: Step | None) -> Meaning:
 
 
 def _fate_of(report: Report, address: str) -> _Fate | None:
-    """Return the fate of a recipient by its own reply, or None if there is none."""
+    """Return the outcome for a recipient according to its own reply, or None if there is no such reply."""
     reply = report.recipients.get(address)
     return _fate(_meaning_of(report, reply, Step.RCPT)) if reply is not None else None
 
@@ -159,7 +159,7 @@ def _fate(found: Meaning) -> _Fate:
 
 def _by_replies(email: Outgoing, report: Report, *, attempts: int, now: datetime, roll: float) -> Verdict:
     ended = about(report)
-    assert ended is not None, "a transport that was answered reports the answer"
+    assert ended is not None, "a transport that received an answer must report it"
     end = _fate(ended)
     each = {a: _fate_of(report, a) or end for a in email.envelope}
     if ended.class_ is ReplyClass.ACCEPTED and _is_taken_by_all(each):
@@ -170,7 +170,7 @@ def _by_replies(email: Outgoing, report: Report, *, attempts: int, now: datetime
         return Deferred(requested_pause(report, now=now))
     if suspend_reason(report) is not None and not report.recipients:
         return Deferred(None)
-    if end is not _Fate.GOT_IT:  # recipients accepted before the end did not receive it either
+    if end is not _Fate.GOT_IT:  # recipients that were accepted before the failure did not receive the e-mail either
         each = {a: end if fate is _Fate.GOT_IT else fate for a, fate in each.items()}
     dead = tuple(a for a, fate in each.items() if fate is _Fate.DEAD)
     later = tuple(a for a, fate in each.items() if fate is _Fate.LATER)
@@ -192,7 +192,7 @@ def again_or_never(
     now: datetime,
     roll: float,
 ) -> Retry | Failed | Bounced:
-    """Decide by the e-mail's own retry plan."""
+    """Decide according to the e-mail's own retry plan."""
     if attempts >= email.attempts_max:
         return Bounced(bounced) if bounced else Failed()
     delay = retry_delay(email.email_class, attempts=attempts, roll=roll)

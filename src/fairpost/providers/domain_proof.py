@@ -30,7 +30,7 @@ class WrongDomain(FairpostError):
 class Found(StrEnum):
     PROVEN = "proven"
     NOT_FOUND = "not_found"
-    DNS_ERROR = "dns_error"  # unknown: try again later
+    DNS_ERROR = "dns_error"  # the result is unknown: try again later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Proof:
     found: Found
     domain: str  # as written in the DNS
     record: Record
-    seen: tuple[str, ...] = ()  # what is there instead: text from strangers, made printable
+    seen: tuple[str, ...] = ()  # the content found instead: untrusted text, made printable
     error: str = ""
 
     @property
@@ -71,7 +71,8 @@ class Proof:
 def proof_record(domain: str, token: str) -> Record:
     """Returns the record that the domain's owner must publish. Raises WrongDomain."""
     if not _TOKEN.fullmatch(token):
-        raise ValueError("a token must have 16..200 letters, digits, - and _")  # a shorter one could be guessed
+        # A shorter token could be guessed.
+        raise ValueError("a token must have 16 to 200 characters: letters, digits, - and _")
     return Record(name=f"_fairpost.{provable_domain(domain)}", value=f"fairpost-domain={token}")
 
 
@@ -89,7 +90,7 @@ async def find_proof(domain: str, token: str, *, resolver: "Resolver | None" = N
         return proof
     except (dns.exception.Timeout, TimeoutError):
         return replace(proof, found=Found.DNS_ERROR, error=f"no usable answer within {limit_s:g} s")
-    except (dns.exception.DNSException, OSError, ValueError, EOFError):  # the text names the operator's own servers
+    except (dns.exception.DNSException, OSError, ValueError, EOFError):  # its text names the operator's own servers
         return replace(proof, found=Found.DNS_ERROR, error="no server gave a usable answer")
     if record.value.encode("ascii") in texts:
         return replace(proof, found=Found.PROVEN)
@@ -108,7 +109,7 @@ def provable_domain(domain: str) -> str:
 
 
 def domain_of(address: str) -> str:
-    """Returns the domain of an address as written in the DNS, or "" if it is no domain that can be owned."""
+    """Returns the domain of an address as written in the DNS, or "" if that is not a registrable domain."""
     try:
         return provable_domain(address.rpartition("@")[2])
     except WrongDomain:
@@ -135,7 +136,7 @@ def _wrong(domain: str, what: str, example: str) -> WrongDomain:
 
 
 async def _texts(name: str, resolver: "Resolver | None", limit_s: float) -> list[bytes]:
-    """Returns the records, with the pieces of each joined. Raises dnspython's errors."""
+    """Returns the records, each joined from its pieces. Raises dnspython's errors."""
     import dns.asyncresolver
     import dns.name
 

@@ -1,6 +1,6 @@
 """Looks up everything that receivers check about a domain.
 
-This is SPF with its includes, DMARC, MX, and the addresses of the servers it sends through, with their names.
+This is SPF with its includes, DMARC, MX, and the addresses of the servers that it sends through, with their names.
 policy/domain_health.py judges the result.
 """
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
     from dns.asyncresolver import Resolver
 
-AT_ONCE = 20  # questions of one check
-SPF_LIMIT_S = 20.0  # as receivers
-ADDRESSES_MAX = 4  # of a host, and names of an address
+AT_ONCE = 20  # maximum number of questions asked at once
+SPF_LIMIT_S = 20.0  # the same limit as receivers
+ADDRESSES_MAX = 4  # per host, and names per address
 
 
 Ask = Callable[[str, str], Awaitable[Found]]
 
 
 async def look_at(domain: str, hosts: "Sequence[SendingHost]", *, resolver: "Resolver | None" = None) -> Looked:
-    """Looks everything up at once, so that a slow DNS delays it only once."""
+    """Looks up all records concurrently, so that a slow DNS server causes only one delay."""
     ask = _asking(resolver)
     dmarc, mx, seen = await asyncio.gather(
         _dmarc(domain, ask), ask(domain, "MX"), asyncio.gather(*[_host(host, ask) for host in hosts])
@@ -111,7 +111,7 @@ async def _dmarc(domain: str, ask: Ask) -> tuple[Found, bool]:
 
 
 async def _policies(domain: str, ask: Ask) -> Found:
-    """Returns the DMARC records or, if there is none, those that were meant to be one."""
+    """Returns the DMARC records or, if there are none, the records that seem to be meant as DMARC records."""
     found = await ask(f"_dmarc.{domain}", "TXT")
     written = [(each, "".join(each.split())) for each in found.records]
     exact = [each for each, packed in written if packed.partition(";")[0] == "v=DMARC1"]
@@ -128,7 +128,7 @@ async def _host(host: SendingHost, ask: Ask) -> SendingHost:
 
 
 async def _confirmed_name(address: str, ask: Ask) -> NamedAddress:
-    """Returns the name of the address (PTR), and whether that name leads back to the address."""
+    """Returns the name of the address (PTR), and whether that name resolves to the address."""
     import dns.reversename
 
     found = await ask(dns.reversename.from_address(address).to_text(), "PTR")

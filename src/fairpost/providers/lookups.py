@@ -12,7 +12,10 @@ LIMIT_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The answer. `records` is empty if the name or record does not exist. `error` means no answer; try again later."""
+    """The answer.
+
+    `records` is empty if the name or record does not exist. An `error` means that there was no answer: try again later.
+    """
 
     records: tuple[str, ...] = ()
     error: str = ""
@@ -31,13 +34,13 @@ async def look_up(name: str, kind: str, *, resolver: "Resolver | None" = None, l
                 resolver = await asyncio.to_thread(dns.asyncresolver.Resolver)  # reads the system's configuration
             absolute = dns.name.from_text(
                 name.replace("\\", "\\\\")
-            )  # no search list, and no escapes in names of strangers
+            )  # no search list, and no escape sequences in untrusted names
             answer = await resolver.resolve(absolute, kind, lifetime=limit_s)
     except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
         return Found()
     except (dns.exception.Timeout, TimeoutError):
         return Found(error=f"no usable answer within {limit_s:g} s")
-    except (dns.exception.DNSException, OSError, ValueError, EOFError):  # the text names the operator's own servers
+    except (dns.exception.DNSException, OSError, ValueError, EOFError):  # its text names the operator's own servers
         return Found(error="no server gave a usable answer")
     return Found(records=tuple(_text(each, kind) for each in answer))
 

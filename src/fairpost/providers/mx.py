@@ -8,7 +8,7 @@ TIMEOUT_S = 5.0
 def mx_hosts(domain: str, *, nameserver: tuple[str, int] | None = None) -> list[str]:
     """Returns the servers, preferred first. Raises FairpostError if DNS does not respond.
 
-    Empty if the domain accepts no mail or has no MX.
+    The result is empty if the domain accepts no mail or has no MX.
     """
     import dns.exception
     import dns.resolver
@@ -25,4 +25,4 @@ def mx_hosts(domain: str, *, nameserver: tuple[str, int] | None = None) -> list[
             f"The MX lookup for {domain} failed: {error}. Set the provider yourself: --provider NAME"
         ) from error
     ranked = sorted((record.preference, record.exchange.to_text(omit_final_dot=True)) for record in answer)
-    return [host for _, host in ranked if host not in ("", ".")]  # a lone dot: it accepts none
+    return [host for _, host in ranked if host not in ("", ".")]  # a single dot means that the domain accepts no mail

@@ -16,7 +16,7 @@ from fairpost.model.transport import Security
 CUSTOM = "custom"
 _LIMITS = {each.name for each in LIMITS}
 _ABOUT = {"title", "domains", "mx", "smtp"}
-_COUNTRY = re.compile(r"(com?\.)?[a-z]{2}")  # de, co.uk, com.br: what the * of a domain matches
+_COUNTRY = re.compile(r"(com?\.)?[a-z]{2}")  # what the * in a domain matches, such as de, co.uk or com.br
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Preset:
     title: str
     domains: tuple[str, ...]
     mx: tuple[str, ...]
-    smtp: PresetServer | None  # accepts mail from its mailboxes; None: unknown
+    smtp: PresetServer | None  # the server that accepts mail from its mailboxes; None if unknown
     limits: Limits
 
 

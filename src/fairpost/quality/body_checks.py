@@ -58,7 +58,7 @@ def check_marks(reading: Reading, markup: Markup, links: Sequence[FoundLink]) ->
         names = ", ".join(f"{cut(name, 40)} ({times:,})" for name, times in found.most_common(NAMES_MAX))
         yield bad(
             "template marks",
-            f"{count(len(found), 'field')} not filled in: {names}; in {where}. Check the field names and whether they have values.",
+            f"{count(len(found), 'field')} not filled in: {names}. Found in {where}. Check the names of the fields, and whether they have values.",
             fault="unfilled",
         )
     else:
@@ -73,15 +73,15 @@ def check_images(reading: Reading, markup: Markup) -> Iterator[Finding]:
     if bare:
         yield bad(
             "images",
-            f"{count(len(bare), 'image')} without alt, the first: {cut(bare[0].source)!r}. Describe the image for readers who cannot see it.",
+            f"{count(len(bare), 'image')} without an alt text. The first one is {cut(bare[0].source)!r}. Describe the image for readers who cannot see it.",
             fault="without_alt",
         )
     else:
-        yield good("images", f"{count(len(images), 'image')}, with alt.")
+        yield good("images", f"{count(len(images), 'image')}, with alt text.")
     if len(" ".join(markup.words.split())) < WORDS_CHARS_MIN:
         yield bad(
             "images",
-            f"The e-mail consists of images, with fewer than {WORDS_CHARS_MIN} characters of text, which is typical of spam. Add text that says the same.",
+            f"The e-mail consists of images, with fewer than {WORDS_CHARS_MIN} characters of text, which is typical of spam. Add text with the same content.",
             fault="alone",
         )
     remote = sum(is_web(image.source) or image.source.startswith("//") for image in images)
@@ -95,5 +95,5 @@ def check_images(reading: Reading, markup: Markup) -> Iterator[Finding]:
     if missing:
         yield bad(
             "images",
-            f"{count(len(missing), 'image')} with a missing attachment, the first: {cut(missing[0].source)!r}. Attach it with this Content-ID.",
+            f"{count(len(missing), 'image')} with a missing attachment. The first one is {cut(missing[0].source)!r}. Attach it with this Content-ID.",
         )

@@ -23,8 +23,10 @@ class Checked:
 
 
 def check(raw: bytes, reading: Reading, *, is_sent: bool = True) -> Checked:
-    """Checks a message. `reading` is the result of `read` for the same bytes. A message that `is_sent` has passed
-    through servers, which may have signed it.
+    """Checks a message.
+
+    `reading` is the result of `read` for the same bytes. `is_sent` means that the message has passed through servers,
+    which may have signed it.
     """
     markup = read_markup(reading.html or "")
     hrefs = [FoundLink(url=link.url, text=link.text, part="html") for link in markup.links]
@@ -66,5 +68,5 @@ def _limits(reading: Reading, markup: Markup, links: Sequence[FoundLink]) -> Ite
     if reading.is_cut:
         yield note(
             "limits",
-            f"The e-mail has more than {HEADERS_MAX:,} headers or {PARTS_MAX:,} parts, or its parts are nested too deeply, so not all were checked. Use fewer.",
+            f"The e-mail has more than {HEADERS_MAX:,} headers or {PARTS_MAX:,} parts, or its parts are nested too deeply, so not all were checked. Use fewer headers and parts.",
         )

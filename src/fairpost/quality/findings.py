@@ -17,8 +17,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A finding. `what` is one of a few short names, which may repeat. `code` says what was found, for programs; `text`
-    says it for people, with what to do.
+    """A finding.
+
+    `what` is one of a few short names, and several findings may have the same one. `code` identifies the finding for
+    programs. `text` describes it for people, and says what to do.
     """
 
     level: Level

@@ -58,7 +58,7 @@ def check_date(reading: Reading) -> Iterator[Finding]:
 def _is_date(value: str) -> bool:
     try:
         parsedate_to_datetime(value[:SHOWN_CHARS_MAX])
-    except Exception:  # the library does not document what it may raise here
+    except Exception:  # the library does not document which exceptions it raises here
         return False
     return True
 

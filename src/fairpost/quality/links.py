@@ -1,4 +1,4 @@
-"""Checks where links lead, and what a reader sees of them."""
+"""Checks the targets of links, and the texts that readers see for them."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _SHOWN_URL = re.compile(r"(?<![\w.@-])(?:https?://|www\.)[^\s/?#<>\"]+", re.IGNO
 _BARE_HOST = re.compile(r"[\w-]{1,63}(?:\.[\w-]{1,63}){0,10}\.[a-z]{2,24}")
 _RUNNING = ("javascript:", "data:", "vbscript:", "file:", "blob:")
 _HERE = ("localhost", "127.0.0.1", "0.0.0.0", "[::1]")  # noqa: S104
-# Extensions of files that look like a host when they stand alone.
+# File extensions that make a bare file name look like a host.
 _FILES = {
     "csv",
     "doc",
@@ -46,7 +46,7 @@ _FILES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLink:
-    """An http or https link, and what a reader sees of it."""
+    """An HTTP or HTTPS link, and the text that a reader sees for it."""
 
     url: str
     text: str
@@ -81,7 +81,7 @@ def host_of(url: str) -> str:
 
 
 def _folded(host: str) -> str:
-    """Returns the same text for both spellings of an international name."""
+    """Returns the same text for both spellings of an internationalised name."""
     bare = host.rstrip(".").lower()
     if bare.isascii() or len(bare) > HOST_CHARS_MAX:
         return bare
@@ -93,10 +93,10 @@ def _folded(host: str) -> str:
 
 FAULTS: Mapping[str, str] = {
     "runs": "would run a script or embed content, which mail programs remove. Link to a page instead.",
-    "nowhere": "without a host. Relative links do not work in e-mails. Add https:// and the host.",
+    "nowhere": "without a host. Relative links do not work in e-mails. Add `https://` and the host.",
     "disguised": "with a name before an @, which can be mistaken for the host. Remove it.",
-    "shows_another": "whose text shows a different host than its target, as in phishing. Show the same host, or other text.",
-    "plain": "with http, which is not encrypted. Use https.",
+    "shows_another": "with a text that shows a different host than the target, as in phishing. Show the same host, or a different text.",
+    "plain": "using HTTP, which is not encrypted. Use HTTPS.",
     "here": "to this machine, which recipients cannot open. Use your site's address before you send the e-mail.",
 }
 
@@ -115,7 +115,7 @@ def check_links(links: Sequence[FoundLink]) -> Iterator[Finding]:
         found = [link for link in links if is_so(link)]
         if found:
             is_well = False
-            text = f"{count(len(found), 'link')} {FAULTS[fault]} The first: {_told(found[0])}."
+            text = f"{count(len(found), 'link')} {FAULTS[fault]} The first one is: {_told(found[0])}."
             yield finding(level, "links", text, fault=fault)
     web = sum(is_web(link.url) for link in links)
     if is_well:

@@ -1,6 +1,7 @@
-"""Reads the content of a raw mail: headers, texts, attachments. Never raises: it shows what can be shown.
+"""Reads the content of a raw mail: headers, texts, attachments.
 
-The standard library raises various errors on hostile mail; here, any error means that the part is missing.
+Never raises, and shows as much as possible. The standard library raises various errors on hostile mail. Here, any error
+means that the part is missing.
 """
 
 import base64
@@ -28,7 +29,7 @@ SEARCH_CHARS_MAX = 20_000  # for ten thousand mails, a few hundred megabytes at 
 
 # Python codecs that no mail uses, and those that give no information.
 _NO_CHARSETS = {"", "ascii", "idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # what PostgreSQL cannot store
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # a character that PostgreSQL cannot store
 _WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bq])\?([^?]*)\?=", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
 
@@ -75,7 +76,7 @@ def search_text(reading: Reading, *, sender: str, recipients: tuple[str, ...]) -
 
 
 def fold(text: str) -> str:
-    """Removes differences in case and in how letters are composed."""
+    """Removes differences in case, and in the composition of letters."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
@@ -87,7 +88,7 @@ def storable(text: str) -> str:
 def _or(fallback: T, call: Callable[[], T]) -> T:
     try:
         return call()
-    except Exception:  # the library does not document what it may raise here
+    except Exception:  # the library does not document which exceptions it raises here
         return fallback
 
 

@@ -28,7 +28,7 @@ def check_unsubscribe(reading: Reading) -> Iterator[Finding]:
             "There is no List-Unsubscribe header. Bulk mail needs it; a receipt or a password e-mail does not.",
         )
     elif any(way.lower().startswith("http:") for way in ways):
-        yield bad("unsubscribe", "List-Unsubscribe uses http. Use https.")
+        yield bad("unsubscribe", "List-Unsubscribe has an unencrypted link. Use HTTPS.")
     elif has_https:
         yield good("unsubscribe", f"List-Unsubscribe has an https link{' and a mailto' if has_mailto else ''}.")
     elif has_mailto and _is_bulk(reading):
@@ -82,7 +82,7 @@ def check_authentication(reading: Reading) -> Iterator[Finding]:
     if not (signatures or results or spf or seals):
         yield note(
             "authentication",
-            "There is no signature and no SPF, DKIM or DMARC result. This is usual here: mail servers add them in transit.",
+            "There is no signature and no SPF, DKIM or DMARC result. This is normal at this point, because mail servers add them in transit.",
         )
     for value in signatures:
         tags = dict(_TAG.findall(value))

@@ -12,7 +12,7 @@ from fairpost.policy.reply_rules import FINDINGS
 
 
 class Kind(StrEnum):
-    """The kinds of refusals, which are error codes of the HTTP API."""
+    """The kinds of refusals. They are also error codes of the HTTP API."""
 
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
@@ -26,10 +26,11 @@ class Kind(StrEnum):
 class Meaning:
     """What a code means.
 
-    `kind` is the kind of refusal. `field` names the invalid part of a request, unless `mistakes` do.
+    `kind` is the kind of refusal. `field` names the invalid part of a request, unless the parameter `mistakes` lists
+    the invalid parts.
 
-    `brief` continues another sentence, which names the subject. `is_kept` means that the reason is stored with its
-    subject. `is_step` marks the next step after an error whose own text says what is wrong.
+    `brief` continues a sentence that names the subject. `is_kept` means that the reason is stored with its subject.
+    `is_step` marks the next step after an error whose own text says what is wrong.
     """
 
     sentence: str
@@ -116,7 +117,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "account.unknown": _state("There is no account {account}.", "fairpost account list"),
     "pool.empty": _state("Pool {pool} has no account.", "fairpost account add --help"),
     "account.suspended": _state(
-        "Account {account} is suspended[: {why}].[ E-mails that only it may send will fail: urgent ones from {urgent_until}, bulk ones from {bulk_until}.]",
+        "Account {account} is suspended[: {why}].[ E-mails that only this account may send will start to fail: urgent ones at {urgent_until}, bulk ones at {bulk_until}.]",
         "fairpost account verify {account}",
     ),
     "account.no_server": _state("Account {account} has no server.", "fairpost account set --help"),
@@ -149,8 +150,8 @@ CATALOGUE: Mapping[str, Meaning] = {
     "account.read_forbidden": _state(
         "Account {account} may not use the server of its mailbox[: {why}].", "fairpost account verify {account}"
     ),
-    "account.read": _state("The mailbox of account {account} is read[; last checked at {looked_at}]."),
-    "account.read_soon": _state("The mailbox of account {account} is read as soon as an engine runs."),
+    "account.read": _state("The mailbox of account {account} is read regularly[. It was last checked at {looked_at}]."),
+    "account.read_soon": _state("The mailbox of account {account} will be read once an engine is running."),
     "account.read_overdue": _state(
         "The mailbox of account {account} was last read at {read_at}. Bounces and replies that arrived since then are not detected until an engine reads it again.",
         "fairpost account verify {account}",
@@ -213,10 +214,10 @@ CATALOGUE: Mapping[str, Meaning] = {
     # ── why accounts are stopped ──
     "account.not_active": _why("{status}[: {why}]"),
     "account.paused_by_hand": _why("{note}"),
-    "account.authentication_failed": _why("its server rejected the login: {reply}"),
+    "account.authentication_failed": _why("the account's server rejected the login: {reply}"),
     "account.too_many_bounces": _why("{bounced} of {sent} e-mails bounced that day, more than {percent_max} %"),
     "account.refused_in_a_row": _why("rejected {refused} times in a row: {reply}"),
-    "account.worker_died": _why("its worker died {times} times in a row"),
+    "account.worker_died": _why("the account's worker died {times} times in a row"),
     "account.daily_limit_reached": _why("daily limit reached: {sent} sent"),
     "account.warm_up_limit_reached": _why("daily warm-up limit reached: {sent} sent"),
     # ── why e-mails were not sent; for replies of servers, see below ──
@@ -233,14 +234,14 @@ CATALOGUE: Mapping[str, Meaning] = {
     "email.prospect_removed": _why("the prospect was removed"),
     "email.step_not_reached": _why("the previous e-mail was not sent"),
     "email.step_lost_account": _why("the account that sent the previous e-mail was removed"),
-    "email.account_suspended": _why("the only account that may send it was suspended for too long"),
+    "email.account_suspended": _why("the only account that may send the e-mail was suspended for too long"),
     "email.account_removed": _why("account {account} was removed"),
-    "email.fields_missing": _why("its template cannot be rendered with its fields: {problem}"),
-    "email.worker_died": _why("its worker died before the message was complete"),
+    "email.fields_missing": _why("the template cannot be rendered with the e-mail's fields: {problem}"),
+    "email.worker_died": _why("the worker died before the message was complete"),
     "email.server_unreachable": _why("the server could not be reached[: {error}]"),
     "email.connection_lost": _why("the connection broke before the message was complete[: {error}]"),
-    "email.outcome_unknown": _why("it is unknown whether it was sent[: {error}]"),
-    "email.unsendable": _why("this server does not support such a message[: {error}]"),
+    "email.outcome_unknown": _why("it is unknown whether the e-mail was sent[: {error}]"),
+    "email.unsendable": _why("the server does not support messages of this kind[: {error}]"),
     "email.resolved_as_sent": _why("resolved by {by}"),
     "email.resolved_as_failed": _why("outcome unknown, marked as failed by {by}"),
     **{each.code: _why(f"{each.why[0].lower()}{each.why[1:]}[: {{code}} {{reply}}]") for each in FINDINGS},
@@ -252,17 +253,17 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "campaign.account_removed": _why("account {account} was removed"),
     "campaign.pool_emptied": _why("pool {pool} no longer has an account"),
-    "campaign.planning_failed": _why("it could not be scheduled: {error}"),
+    "campaign.planning_failed": _why("the campaign could not be scheduled: {error}"),
     "prospect.stopped_by_hand": _why("{note}"),
     "prospect.replied": _why("the prospect replied"),
     # ── what recipients and servers sent back ──
     "email.replied": _why("the recipient replied"),
     "email.auto_replied": _why("the recipient's mailbox sent an automatic reply[: away until {back_on}]"),
-    "email.unsubscribed": _why("the recipient asked not to get any more mail"),
-    "email.complained": _why("the recipient reported it as spam"),
+    "email.unsubscribed": _why("the recipient asked not to receive any more mail"),
+    "email.complained": _why("the recipient reported the e-mail as spam"),
     "email.feedback": _why("feedback of type {kind}, which is not a complaint"),
     # ── why addresses are on the suppression list ──
-    "suppression.soft_bounces": _why("its mailbox rejected mail too often[: {note}]"),
+    "suppression.soft_bounces": _why("the mailbox rejected mail too often[: {note}]"),
     "suppression.hard_bounce": _why("the address accepts no mail[: {note}]"),
     "suppression.manual": _why("added by hand[: {note}]"),
     "suppression.unsubscribe": _why("the recipient unsubscribed[: {note}]"),
@@ -298,38 +299,40 @@ CATALOGUE: Mapping[str, Meaning] = {
         "the database was restarted or failed over. Waiting for these engines to confirm that no data is missing: {engines}"
     ),
     # ── signs of a restored database ──
-    "database.forgot_engine": _why("this engine used it until {used_at}, but it has no record of that"),
-    "database.older_timeline": _why("its timeline was {before} and is now {now}, which is older"),
-    "database.unseen_failover": _why(
-        "its timeline was {before} and is now {now}: it was recovered or failed over, and this engine was not running to confirm that nothing is missing"
+    "database.forgot_engine": _why(
+        "this engine used the database until {used_at}, but the database has no record of that"
     ),
-    "database.other_server": _why("it is on another PostgreSQL server (system identifier {before} before, {now} now)"),
-    "database.other_oid": _why("it is a different database (oid {before} before, {now} now)"),
-    "database.tables_recreated": _why("its tables were recreated, as from a dump"),
+    "database.older_timeline": _why("the server's timeline was {before} and is now {now}, which is older"),
+    "database.unseen_failover": _why(
+        "the server's timeline was {before} and is now {now}. The server was recovered or failed over, and this engine was not running to confirm that nothing is missing"
+    ),
+    "database.other_server": _why(
+        "the database is on another PostgreSQL server (the system identifier was {before} and is now {now})"
+    ),
+    "database.other_oid": _why("it is a different database (its OID was {before} and is now {now})"),
+    "database.tables_recreated": _why("the tables were recreated, for example from a dump"),
     "database.files_copied": _why("the files of the embedded PostgreSQL were copied or restored"),
     "database.gone_back": _why(
-        "it has gone back in time: this engine wrote to it at {written_at}[, but its last record of that is from {known_at}]"
+        "the database has gone back in time. This engine wrote to it at {written_at}[, but the last write that it contains is from {known_at}]"
     ),
     "database.lacks_steps": _why(
-        "it lacks the last {steps} steps of {account}[ (e-mails {emails})][, and {more} more e-mails]"
+        "the database lacks the last {steps} steps of {account}[ (e-mails {emails})][, and {more} more e-mails]"
     ),
-    "database.more_accounts_lack_steps": _why("and of {accounts} more accounts"),
+    "database.more_accounts_lack_steps": _why("the last steps of {accounts} more accounts are missing, too"),
     # ── why there is no forecast ──
     "forecast.too_slow": _no_forecast(
         "The forecast takes too long to compute: {done} of {emails} e-mails were processed in time."
     ),
     "forecast.crashed": _no_forecast("The forecast could not be computed: {error}."),
     "forecast.unknown": _no_forecast("The forecast could not be computed."),
-    "forecast.bad_recipients": _no_forecast(
-        "recipients must be 0 or more. Specify the number of remaining recipients."
-    ),
+    "forecast.bad_recipients": _no_forecast("Specify the number of remaining recipients, which must be 0 or more."),
     "forecast.bad_delay": _no_forecast(
-        "delays must be 0 or more seconds, got {delay_s}. Specify the delay between two steps."
+        "Delays must be 0 seconds or more, got {delay_s}. Specify the delay between two steps."
     ),
     "forecast.bad_window": _no_forecast("The sending window cannot be used: {problem}."),
     "forecast.bad_quota": _no_forecast("The daily quota cannot be used: {problem}."),
     "forecast.too_long": _no_forecast(
-        "After {years} years only {sent} of {emails} e-mails would be sent. Add accounts, or raise their limits."
+        "Even after {years} years, only {sent} of {emails} e-mails would have been sent. Add accounts, or raise their limits."
     ),
     "forecast.no_account": _no_forecast("No account is included, so nothing would be sent. Add at least one."),
     "forecast.same_name": _no_forecast("Two accounts have the same name. Use different names."),
@@ -340,7 +343,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "E-mails are waiting for step {step}, but there are only {steps} steps. Specify the delay of every step."
     ),
     "forecast.never_sends": _no_forecast(
-        "{account} would never send: its {limit} must be at least {least}, got {value}. Raise it, or omit the account."
+        "{account} would never send: its {limit} must be at least {least}, got {value}. Raise the limit, or omit the account."
     ),
     # ── sentences stored before there were codes ──
     "legacy.text": _why("{text}"),
@@ -391,7 +394,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "The next e-mail is due at {until}.", "fairpost campaign show {name} --workspace {workspace}"
     ),
     "campaign.held_back": _state(
-        "The remaining e-mails cannot be sent: {in_doubt} in doubt, {parked} to paused recipients.",
+        "The remaining e-mails cannot be sent: {in_doubt} are in doubt, and {parked} are for paused recipients.",
         "fairpost campaign recipients {name} --workspace {workspace}",
     ),
     "campaign.ending": _state("About to complete."),
@@ -483,7 +486,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     "template.no_subject": _invalid(
         "subject", "is required for a new template: there is no template {name} in workspace {workspace}"
     ),
-    "template.no_body": _invalid("{place}text", "is required unless html is given"),
+    "template.no_body": _invalid("{place}text", "is required unless `html` is given"),
     "template.empty_part": _invalid("{part}", "must not be empty"),
     "template.broken": _mistakes("The template is not valid.", "fairpost template set --help"),
     "template.in_use": _conflict(
@@ -533,11 +536,11 @@ CATALOGUE: Mapping[str, Meaning] = {
     "workspace.not_suspended": _conflict("Workspace {name} is not suspended.", "fairpost workspace show {name}"),
     "loan.bad_pool": _invalid(
         "pools[{number}]",
-        "must be a pool name: 1 to 100 characters without = , ; / and not starting with @, got {pool}",
+        "must be a pool name of 1 to 100 characters that contains none of = , ; / and does not start with @, got {pool}",
     ),
     "loan.bad_count": _invalid("pools[{number}]", "must name 1 to {most} senders, got {count}"),
     "loan.bad_sender": _invalid(
-        "pools[{number}]", "must list addresses, domains, proven or account as senders, got {sender}"
+        "pools[{number}]", "must list senders as addresses, domains, `proven` or `account`, got {sender}"
     ),
     "loan.service_pool": _invalid(
         "pools[{number}]",
@@ -567,13 +570,13 @@ CATALOGUE: Mapping[str, Meaning] = {
     "webhook.disabled": _state("Webhook {webhook} ({url}) was disabled[: {why}].", "fairpost webhook resume {webhook}"),
     "webhook.status": _why("the endpoint responded with {status}"),
     "webhook.redirect": _why("the endpoint responded with {status}, and redirects are not followed"),
-    "webhook.gone": _why("the endpoint responded with 410, which means that it wants no more events"),
+    "webhook.gone": _why("the endpoint responded with 410, which is a request to send no more events"),
     "webhook.timeout": _why("the endpoint did not respond within {seconds} s"),
     "webhook.unreachable": _why("the endpoint cannot be reached: {error}"),
     "webhook.broken": _why("the connection broke: {error}"),
     "webhook.tls": _why("the TLS connection failed: {error}"),
     "webhook.forbidden": _why("the address is not allowed: {error}"),
-    "webhook.no_secret": _why("its signing secret cannot be read; rotate the secret"),
+    "webhook.no_secret": _why("the webhook's signing secret cannot be read. Rotate the secret"),
     # ── domains ──
     "domain.unknown": _unknown(
         "There is no domain {domain} in workspace {workspace}.", "fairpost domain list --workspace {workspace}"
@@ -584,16 +587,16 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.spf_many": _state("{domain} has {count} SPF records. Receivers ignore all of them. Merge them into one."),
     "domain.spf_allows_all": _state("The SPF record of {domain} allows every server on the internet (+all)."),
     "domain.spf_lookups": _state(
-        "The SPF record of {domain} needs more than {most} lookups, where receivers stop. Remove some includes."
+        "The SPF record of {domain} needs more than {most} lookups, the maximum that receivers allow. Remove some includes."
     ),
     "domain.spf_voids": _state(
-        "The SPF record of {domain} names several hosts that do not exist, {name} among them. Receivers ignore such a record. Remove them."
+        "The SPF record of {domain} names several hosts that do not exist, including {name}. Receivers ignore such a record. Remove these hosts."
     ),
     "domain.spf_broken": _state(
         "The SPF record of {domain} is not valid, so receivers ignore it. Correct this part: {term}"
     ),
     "domain.spf_without_host": _state(
-        "The SPF record of {domain} does not seem to include {hosts}, which sends its mail."
+        "The SPF record of {domain} does not seem to include {hosts}, which sends mail from this domain."
     ),
     "domain.dkim_good": _state("Mail from {domain} is signed with DKIM, and the key's DNS record is published."),
     "domain.dkim_by_parent": _state("Mail from {domain} is signed with the DKIM key of {parent}, which is published."),
@@ -629,13 +632,13 @@ CATALOGUE: Mapping[str, Meaning] = {
         "fairpost domain add-key --help",
     ),
     "domain.dmarc_strict": _state(
-        "The DMARC record of {domain} requires signatures of {domain} itself (adkim=s), but {signing} signs. Only SPF is aligned, and forwarding breaks it.",
+        "The DMARC record of {domain} requires signatures by {domain} itself (adkim=s), but the mail is signed by {signing}. Only SPF is aligned, and forwarding breaks SPF.",
         "fairpost domain add-key --help",
     ),
     "domain.mx_good": _state("{domain} accepts mail, so replies and bounces arrive."),
     "domain.mx_missing": _state("{domain} has no MX record, so replies and bounces are lost."),
     "domain.spf_relayed": _state(
-        "{domain} has an SPF record. {hosts} has a private address, so check that the record includes its public one."
+        "{domain} has an SPF record. {hosts} has a private address, so check that the record includes its public address."
     ),
     "domain.ptr_good": _state("The servers that send mail from {domain} have names that resolve to their addresses."),
     "domain.ptr_missing": _state(
@@ -644,9 +647,9 @@ CATALOGUE: Mapping[str, Meaning] = {
     "domain.ptr_unconfirmed": _state(
         "{address} sends mail from {domain}. Its PTR record says {name}, but that name does not resolve to {address}."
     ),
-    "domain.tls_good": _state("Mail from {domain} goes to {hosts} over TLS, with a valid certificate."),
+    "domain.tls_good": _state("Mail from {domain} is sent to {hosts} over TLS, with a valid certificate."),
     "domain.tls_none": _state(
-        "{hosts} sends mail from {domain} but does not offer TLS, so mail goes there unencrypted."
+        "{hosts} sends mail from {domain} but does not offer TLS, so the connection to it is not encrypted."
     ),
     "domain.tls_untrusted": _state("{hosts} sends mail from {domain}, but its TLS certificate is not valid."),
     "domain.tls_unknown": _state(
@@ -666,7 +669,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "fairpost campaign preview {name} --workspace {workspace} --step {step}",
     ),
     "campaign.domain_refused": _conflict(
-        "Campaign {name} would send from {domain}, which failed its {what} check. Workspace {workspace} refuses such launches.",
+        "Campaign {name} would send from {domain}, which failed its {what} check. Workspace {workspace} is set to refuse such launches.",
         "fairpost domain check --workspace {workspace} {domain}",
     ),
     "domain.key_unknown": _unknown("Domain {domain} has no key {selector}.", "fairpost domain keys --help"),
@@ -697,8 +700,8 @@ CATALOGUE: Mapping[str, Meaning] = {
     "admin.last_admin": _conflict(
         "{address} is the last admin who can sign in. Invite another admin first.", "fairpost admin invite --help"
     ),
-    "person.bad_name": _invalid("name", "must be at most {most} characters on one line, without an address"),
-    "person.bad_role": _invalid("role", "must be manager, sender or viewer for a member"),
+    "person.bad_name": _invalid("name", "must have at most {most} characters on one line, without an e-mail address"),
+    "person.bad_role": _invalid("role", "must be `manager`, `sender` or `viewer` for a member"),
     "person.bad_workspace": _invalid(
         "workspace",
         "must be 1 to 100 lowercase letters, digits, dots, dashes or underscores, and not reserved, got {workspace}",
@@ -735,7 +738,7 @@ CATALOGUE: Mapping[str, Meaning] = {
         "A workspace can have at most {most} accounts.", "fairpost account list --workspace {workspace}"
     ),
     "account.has_mail": _conflict(
-        "Account {account} still has e-mails: {in_hand} claimed, {in_doubt} in doubt, {pinned} that only it may send.",
+        "Account {account} still has e-mails: {in_hand} claimed, {in_doubt} in doubt, and {pinned} that only this account may send.",
         "fairpost email list --account {account}",
     ),
     "mailbox.taken": _conflict(
@@ -754,15 +757,15 @@ CATALOGUE: Mapping[str, Meaning] = {
         "The account that wrote to this person was removed, so you cannot answer from it.",
         "fairpost email send --help",
     ),
-    "conversation.sender_forbidden": _forbidden("This workspace may no longer write as {sender}."),
-    "conversation.bad_label": _invalid("labels", "must be 1 to 50 of a-z, 0-9 and _ . : -, got {label}"),
+    "conversation.sender_forbidden": _forbidden("This workspace is no longer allowed to send e-mails from {sender}."),
+    "conversation.bad_label": _invalid("labels", "must have 1 to 50 characters (a-z, 0-9 and _ . : -), got {label}"),
     "conversation.too_many_labels": _invalid("labels", "must have at most {most} entries"),
     # ── suppressions ──
     "suppression.unknown": _unknown(
         "{address} is not suppressed in workspace {workspace}.", "fairpost suppress show {address}"
     ),
     "suppression.unknown_everywhere": _unknown(
-        "{address} is not suppressed for all workspaces.", "fairpost suppress show {address}"
+        "{address} has no suppression that applies to all workspaces.", "fairpost suppress show {address}"
     ),
     "suppression.bad_lines": _mistakes(
         "{count} lines are not valid. Correct them, or import the list without them.",

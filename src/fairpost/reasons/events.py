@@ -1,7 +1,7 @@
 """Log events of long-running commands, each with its level and sentence.
 
-Catalogue codes are also events: an account that reaches its daily limit logs `account.daily_limit`. If a code is
-in both places, the log uses the sentence from this file, which names the subject.
+Catalogue codes are also events: an account that reaches its daily limit logs `account.daily_limit`. If a code is in
+both places, the log uses the sentence in this file, because it names the subject.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,13 +47,13 @@ EVENTS: Mapping[str, Event] = {
     "engine.polls": _info(
         "The database is behind a pooler. The engine polls every {every_s} s instead of using LISTEN."
     ),
-    "engine.redirects": _warning("FAIRPOST_REDIRECT_ALL is set: every e-mail goes to {address} only."),
+    "engine.redirects": _warning("FAIRPOST_REDIRECT_ALL is set: every e-mail is sent only to {address}."),
     "orchestrator.ended": _warning("The orchestrator ended ({how}). Restarting in {again_in_s} s."),
     "worker.failed": _error("Account {account}'s worker failed: {why}"),
     "worker.ended": _warning("Worker process {pid} ended with code {code}."),
     "worker.silent": _warning("Worker process {pid} has not responded for {silent_s} s. Killing it."),
     "worker.stuck": _warning("Worker process {pid} made no progress on account {account}. Killing it."),
-    "email.put_back": _info("Dead workers left {emails} e-mails incomplete. They will be retried."),
+    "email.put_back": _info("Workers died and left {emails} e-mails incomplete. These e-mails will be retried."),
     "email.given_up": _warning(
         "{emails} e-mails failed. The only account that may send them was suspended for too long."
     ),

@@ -26,7 +26,9 @@ def _table(belongs: Callable[[Meaning], bool]) -> Iterator[str]:
 
 
 def _sentence(meaning: Meaning) -> str:
-    return f"{meaning.field}: {meaning.sentence}" if meaning.field else meaning.sentence
+    if meaning.is_step:
+        return f"{meaning.sentence.removesuffix('.')}:"
+    return f"`{meaning.field}` {meaning.sentence}." if meaning.field else meaning.sentence
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ def filled(template: str, reason: Reason, zone: str | None = None) -> str:
 
 def brief(reason: Reason, zone: str | None = None) -> str:
     """Returns the reason as the end of a sentence, for use after a colon or in a column."""
-    meaning = CATALOGUE.get(reason.code, Meaning(sentence=reason.code))  # from a newer version, or from a custom scorer
+    # Unknown codes are from a newer version or a custom scorer.
+    meaning = CATALOGUE.get(reason.code, Meaning(sentence=reason.code))
     words = {name: _shown(value, zone) for name, value in reason.params.items()}
     return _filled(meaning.brief or meaning.sentence, words)
 
@@ -132,7 +133,7 @@ def _filled(template: str, words: Mapping[str, str]) -> str:
         return found[1] if all(words.get(name) for name in _NAME.findall(found[1])) else ""
 
     def stopped(found: re.Match[str]) -> str:
-        """Avoids a second full stop: parameters may contain text that ends with one."""
+        """Avoids a second full stop, because parameters may contain text that ends with one."""
         return found[0].removesuffix(".") if words.get(found[1], "").endswith(_STOPS) else found[0]
 
     return _LAST.sub(stopped, _OPTIONAL.sub(kept, template)).format_map(_Words(words))
@@ -146,7 +147,7 @@ class _Words(dict[str, str]):
 
 
 def local(moment: datetime, zone: str) -> str:
-    """Formats the time as people write it: Monday 2030-01-07 09:00 (Europe/Berlin)."""
+    """Formats a time for people, for example Monday 2030-01-07 09:00 (Europe/Berlin)."""
     return f"{moment.astimezone(ZoneInfo(zone)):%A %Y-%m-%d %H:%M} ({zone})"
 
 

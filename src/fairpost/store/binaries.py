@@ -57,7 +57,7 @@ def find_binaries(major: int | None = None) -> Binaries:
     found = ", ".join(rejected) or "none"
     raise EmbeddedServerError(
         f"No PostgreSQL {major or f'{OLDEST_MAJOR} or newer'} found (found: {found}). "
-        f"{_how_to_install(major)} or set FAIRPOST_DATABASE_URL to a server you already run."
+        f"{_how_to_install(major)} or set FAIRPOST_DATABASE_URL to a server that you already run."
     )
 
 

@@ -388,7 +388,7 @@ async def words_of_step(store: "Store", campaign: Campaign, number: int) -> tupl
         *(campaign.id, number),
     )
     if row is None:
-        raise NotFound(f"Campaign {campaign.name} has no step {number}, only {len(campaign.steps)} steps.")
+        raise NotFound(f"Campaign {campaign.name} has no step {number}. It has only {len(campaign.steps)} steps.")
     return row["subject"], row["text_body"], row["html_body"]
 
 

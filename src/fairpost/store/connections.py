@@ -253,7 +253,7 @@ class Connections(Statements):
                 await self._places.acquire()
         except TimeoutError:
             raise DatabaseUnavailable(
-                f"None of this process's database connections became free within {PLACE_S_MAX:g} s."
+                f"All database connections of this process were in use for {PLACE_S_MAX:g} s."
             ) from None
 
     async def _taken(self) -> LimitedConnection:

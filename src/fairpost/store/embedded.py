@@ -246,7 +246,7 @@ class EmbeddedServer:
             self._end(pid, "immediate")
         elif is_alive(pid):
             raise EmbeddedServerError(
-                f"PostgreSQL (process {pid}) is not ready after {READY_S_MAX:.0f} s; it may still be "
+                f"PostgreSQL (process {pid}) is not ready after {READY_S_MAX:.0f} s. It may still be "
                 f"recovering from a crash. Follow {self._folder.log}, and start again when it is ready."
             )
         last_words = self._folder.log_since(log_offset) or "nothing (it was killed)"
@@ -293,7 +293,7 @@ class EmbeddedServer:
         if not wait_until(lambda: not ours(pid), s_max=STOP_S_MAX):
             raise EmbeddedServerError(
                 f"PostgreSQL (process {pid}) did not stop within {STOP_S_MAX:.0f} s of a {mode} stop. "
-                f"See {self._folder.log}; an immediate stop is quicker and loses nothing committed."
+                f"See {self._folder.log}. An immediate stop is quicker, and no committed data is lost."
             )
 
     def _evict_orphans(self) -> PidFile | None:
@@ -312,7 +312,8 @@ class EmbeddedServer:
                 self._signal_orphans(then)
         raise EmbeddedServerError(
             f"Another process uses {self._folder.data}, but no server is visible from here. "
-            f"Stop it (it may run in another container; or try: lsof {self._folder.alive}), then start again."
+            "Stop that process, which may run in another container, then start again. "
+            f"To find it, try: lsof {self._folder.alive}"
         )
 
     def _orphaned(self) -> bool:
@@ -346,9 +347,9 @@ class EmbeddedServer:
         except EmbeddedServerError as error:
             raise EmbeddedServerError(
                 f"The data in {self._folder.data} was created by PostgreSQL {major}, but the installed version is "
-                f"PostgreSQL {find_binaries().version}. Nothing was changed. To move to the newer one: dump "
+                f"PostgreSQL {find_binaries().version}. Nothing was changed. To use the newer version: dump "
                 f"the data with the old programs (pg_dump), move {self._folder.data} away, start again, and "
-                f"load the dump. To keep the old one: {error}"
+                f"load the dump. To keep the older version: {error}"
             ) from None
 
     def _version(self) -> str | None:

@@ -127,7 +127,7 @@ class ServerFolder:
         """Create an empty directory to build the data in, so that an interruption leaves nothing that looks like data."""
         if self.data.is_dir() and any(self.data.iterdir()):
             raise EmbeddedServerError(
-                f"{self.data} is not empty, and not a PostgreSQL data directory. Move it away, then start again."
+                f"{self.data} is neither empty nor a PostgreSQL data directory. Move it away, then start again."
             )
         if self.data_incomplete.exists():
             shutil.rmtree(self.data_incomplete)
@@ -144,8 +144,8 @@ class ServerFolder:
     def require_owner(self, identity: Identity) -> None:
         if self.data.stat().st_uid != identity.uid:
             raise EmbeddedServerError(
-                f"{self.data} does not belong to the user PostgreSQL runs as here. "
-                f"Correct it with: chown -R {identity.uid}:{identity.gid} {self.path}"
+                f"{self.data} does not belong to the user that PostgreSQL runs as. "
+                f"Change the owner: chown -R {identity.uid}:{identity.gid} {self.path}"
             )
 
     def socket_dir(self) -> Path:
@@ -165,8 +165,8 @@ class ServerFolder:
         private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700
         if not private or found.st_uid != identity.uid:
             raise EmbeddedServerError(
-                f"{path} is not a private directory of the server's user, so it cannot hold its socket. "
-                "Check where it comes from and remove it, then start again."
+                f"{path} is not a private directory of the server's user, so the server cannot create its socket there. "
+                "Find out who created it, remove it, then start again."
             )
         return path
 

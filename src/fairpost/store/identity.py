@@ -74,7 +74,7 @@ def require_access(directory: Path, identity: Identity) -> None:
     if identity.prefix and not identity.can_run("/bin/sh", "-c", 'cd "$0" && test -w .', directory):
         raise EmbeddedServerError(
             f"PostgreSQL cannot run as root, and {_name_of(identity.uid)} cannot enter {directory}. Set "
-            "FAIRPOST_HOME to a directory that this user can enter (for example /var/lib/fairpost), run Fairpost as a user other than root, or set FAIRPOST_DATABASE_URL to a server you already run."
+            "FAIRPOST_HOME to a directory that this user can enter (for example /var/lib/fairpost), run Fairpost as a user other than root, or set FAIRPOST_DATABASE_URL to a server that you already run."
         )
 
 

@@ -141,7 +141,7 @@ async def _lay_ledger(conn: asyncpg.Connection) -> None:
     """
     if missing := await right_to_lay(conn):
         raise MigrationError(
-            f"This login may not create the schema fairpost. Nothing was changed. As an administrator of the database, run: {missing.sql}.",
+            f"This login is not allowed to create the schema fairpost. Nothing was changed. As an administrator of the database, run: {missing.sql}.",
             next_step=Reason("step.migrate"),
         )
     if await conn.fetchval("SELECT to_regnamespace('fairpost') IS NULL"):
@@ -194,7 +194,7 @@ def require_known(newest: int) -> None:
 
 def unknown(version: int) -> Outgrown:
     return Outgrown(
-        f"The database has migration {version:04}, which this Fairpost does not know. It was created by a "
+        f"The database has migration {version:04}, which this version of Fairpost does not have. It was created by a "
         "newer version. Nothing was changed. Upgrade Fairpost: pip install --upgrade fairpost"
     )
 

@@ -68,14 +68,16 @@ MEANINGS: Mapping[Kind, Meaning] = {
     ),
     Kind.NO_RIGHT: Meaning(
         "The database{at} denied access",
-        "Set FAIRPOST_DATABASE_URL to a role that owns the schema fairpost. For details, run: fairpost doctor",
+        "Set FAIRPOST_DATABASE_URL to a URL with a role that owns the schema fairpost. For details, run: fairpost doctor",
         passes=False,
     ),
     Kind.READ_ONLY: Meaning(
         "PostgreSQL{at} is read-only",
         "Set FAIRPOST_DATABASE_URL to the primary, or wait until the failover is finished",
     ),
-    Kind.EXHAUSTED: Meaning("PostgreSQL{at} has run out of disk or memory", "Free disk space or memory on its machine"),
+    Kind.EXHAUSTED: Meaning(
+        "PostgreSQL{at} has run out of disk space or memory", "Free disk space or memory on its machine"
+    ),
     Kind.BUSY: Meaning("The database{at} was busy", "Try again"),
     Kind.BROKEN: Meaning("PostgreSQL{at} failed", "See its log"),
 }

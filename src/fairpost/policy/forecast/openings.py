@@ -1,4 +1,4 @@
-"""When e-mails of a campaign may begin, and how many: spans of at most a day, within the window and the day's quota."""
+"""When e-mails of a campaign may be started, and how many: spans of at most a day, within the window and the quota."""
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -17,8 +17,8 @@ Closed = tuple[datetime, Bottleneck]  # until when, and why
 class Opening:
     start: datetime
     end: datetime
-    left: int  # how many e-mails may begin in it
-    closed: tuple[Closed, ...]  # what prevented sending before, in order
+    left: int  # how many e-mails may be started in it
+    closed: tuple[Closed, ...]  # the causes that prevented sending before, in order
 
 
 class Openings:

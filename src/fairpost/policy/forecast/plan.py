@@ -16,12 +16,12 @@ HORIZON_DAYS = HORIZON_YEARS * 366
 
 
 class NoForecast(Refusal):
-    """The request would never finish."""
+    """The campaign would never finish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """E-mails that are or will be due, and must be sent through this account."""
+    """E-mails that are or will be due, and that must be sent through this account."""
 
     account: str
     step: int  # 1 is the first
@@ -31,7 +31,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    recipients: int  # still need the first step, from any free account
+    recipients: int  # recipients that still need the first step, from any free account
     delays_s: tuple[float, ...] = ()  # for step 2, 3, …, counted from when the previous step was sent
     gap: Gap | None = None  # its mean is used
     schedule: Schedule = field(default_factory=Schedule)

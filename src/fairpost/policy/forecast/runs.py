@@ -47,7 +47,10 @@ def _joined(one: Run, other: Run) -> Run | None:
 
 
 def ends_for(runs: Sequence[Sequence[Run]], n: int) -> list[datetime]:
-    """Return until when each may continue so that together they are the first n, by time and then by position."""
+    """Return until when each may continue.
+
+    Together, they then contain the first n moments, by time and then by position.
+    """
     moment = moment_of((run for each in runs for run in each), n)
     places = n - sum(run.before(moment) for each in runs for run in each)
     ends = []

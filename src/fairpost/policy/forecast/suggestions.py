@@ -52,7 +52,7 @@ def _tried(variant: Variant, plan: Plan, found: Forecast, now: datetime) -> Sugg
 
 
 def _variants(plan: Plan, senders: Sequence[Sender], found: Forecast) -> Iterator[Variant]:
-    """Yield changes to what something was waiting for. Account limits are the provider's, so they are not changed."""
+    """Yield changes to the settings that caused waits. Account limits are the provider's, so they are not changed."""
     schedule, waited = plan.schedule, found.waited_s
     if plan.recipients:
         busiest = max(senders, key=lambda sender: found.per_account[sender.name])

@@ -79,8 +79,9 @@ class _Timeline:
         return most > opening.left or most > self._pool > 0
 
     def _ends(self, opening: Opening, sends: Sequence[Sends]) -> list[datetime] | None:
-        """Return until when each may continue so that together they stay within the quota and the pool, or None if they
-        do.
+        """Return until when each may continue, so that together they stay within the quota and the pool.
+
+        None if they already do.
         """
         ends = []
         if _count(sends) > opening.left:
@@ -98,7 +99,7 @@ class _Timeline:
 
 
 def _first(ready: list[Track], opening: Opening) -> list[Track]:
-    """Return the accounts that get a turn. If there are too many, they are those that can start first."""
+    """Return the accounts that may send. If there are too many, they are those that can start first."""
     if len(ready) <= opening.left:
         return ready
     by_moment = sorted(ready, key=lambda track: max(track.at, opening.start))

@@ -1,6 +1,6 @@
-"""One account on its way through a campaign: what it has to send, what it has used, and the runs in which it sends.
+"""One account's progress through a campaign: what it has to send, what it has used, and the runs in which it sends.
 
-`policy.limits` decides when it may send, as in the engine. Shared limits are not known here.
+`policy.limits` decides when it may send, as in the engine. Limits shared by accounts are not considered here.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from fairpost.policy.forecast.plan import Plan, Sender
 from fairpost.policy.forecast.runs import AT_ONCE, INSTANT, Run, append
 from fairpost.policy.limits import MINUTE, Barrier, NotBefore, begins_within, charge_many, roll_windows, room
 
-POOL = 0  # used as a step number for first steps that any account may take
+POOL = 0  # used as a step number for first steps that any account may send
 REASONS = {
     Barrier.HOURLY: Bottleneck.HOURLY,
     Barrier.DAILY: Bottleneck.DAILY,
@@ -42,7 +42,7 @@ class Track:
     pause: timedelta
     pause_reason: Bottleneck
     usage: Usage
-    delays: tuple[timedelta, ...]  # of step 2, 3, …: from one begin to the next
+    delays: tuple[timedelta, ...]  # of step 2, 3, …: from one start to the next
     at: datetime  # sends nothing before this
     slack: timedelta  # how long it may continue with e-mails of one kind while others are due
     queues: list[deque[Run]]  # due times: per step, one queue that grows and one for the e-mails given at the start
@@ -84,7 +84,7 @@ class Track:
             self._wait(until, used_up or reason)
 
     def send(self, *, until: datetime, pool: int, most: int) -> Sends:
-        """Send everything possible before `until`: what is due, and otherwise from the pool."""
+        """Send as much as possible before `until`: e-mails that are due, and otherwise e-mails from the pool."""
         sends: Sends = {}
         while most > 0 and (n := self.go_on(has_pool=pool > 0)) and self.at < until:
             interval, end = (self.pause, until) if pool else self._pace(until)
@@ -105,7 +105,7 @@ class Track:
         return room(self.limits, self.usage, now=self.at, interval=interval)
 
     def _pace(self, until: datetime) -> tuple[timedelta, datetime]:
-        """Return its own pace, or that at which e-mails fall due if there is nothing else, and until when it is valid."""
+        """Return its own pace, or the pace at which e-mails become due if there is nothing else, and until when it holds."""
         index, others_due = self._heads()
         head = self.queues[index][0]
         if head.start < self.at or head.size == 1 or head.interval <= self.pause:
@@ -113,7 +113,7 @@ class Track:
         return head.interval, min(until, head.last + INSTANT, others_due, self._grows_at(_step(index), self.at))
 
     def _fill(self, slots: Run, pool: int, sends: Sends) -> tuple[int, int]:
-        """Fill each slot with what has been due longest, or from the pool.
+        """Fill each slot with the e-mail that has been due longest, or from the pool.
 
         Returns how many slots were filled, and how many of them from the pool.
         """
@@ -137,7 +137,7 @@ class Track:
         return slots.size - left.size, pooled
 
     def _heads(self) -> tuple[int, datetime]:
-        """Return the queue whose head is due first, and when the first head of the others is due."""
+        """Return the queue with the earliest due head, and when the earliest head of the other queues is due."""
         first, due, others_due = 0, FAR, FAR
         for index, queue in enumerate(self.queues):
             if queue:
