@@ -67,17 +67,17 @@ class Caller:
 
     @property
     def user(self) -> str:
-        """The user for e-mails that name none. Callers cannot submit such names themselves."""
+        """The user for e-mails without a `user` field. Callers cannot submit such names themselves."""
         return f"key:{self.key_id}" if self.key_id else f"person:{self.person_id}"
 
     def email_id(self, text: str) -> EmailId | None:
-        """Parses an e-mail ID, or returns None if it is not one. Only operators may use plain numbers."""
+        """Parses an e-mail ID. Returns None if the text is not one. Only operators may use plain numbers."""
         return self.ids.email_id(text, or_number=self.is_operator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedIn:
-    """A signed-in person. `region` is the database that stores the person, HOME for admins."""
+    """A signed-in person. `region` is the region whose database stores the person, or HOME for admins."""
 
     session: Session
     region: str
@@ -144,7 +144,7 @@ def _too_often(entry: Turn) -> ApiError:
 
 
 def _require_workspace(request: Request, own: str) -> None:
-    """Raises an error if a header names another workspace, so that a request never acts in the wrong one."""
+    """Raises an error if a header names another workspace, so that a request never acts in the wrong workspace."""
     if any(named != own for named in request.headers.getlist("x-workspace")):
         raise _not_yours()
 
@@ -159,7 +159,7 @@ def _suspended() -> ApiError:
 
 
 def _unknown() -> ApiError:
-    """Returns the same error for every invalid key, so that a caller cannot learn which part was right."""
+    """Returns the same error for every invalid key, so that a caller cannot find out which part was right."""
     return ApiError(
         "unauthenticated", "This key is unknown, expired or revoked.", headers={"WWW-Authenticate": "Bearer"}
     )
@@ -214,7 +214,7 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
     if workspace is None:
         if chosen is None or not WORKSPACE_NAME.fullmatch(chosen):
             raise ApiError("bad_request", "Specify a workspace in the X-Workspace header.")
-        if chosen == SERVICE_WORKSPACE:  # its e-mails contain other people's links and codes
+        if chosen == SERVICE_WORKSPACE:  # its e-mails contain sign-in links and codes of other people
             raise _not_yours()
         workspace, region = chosen, await service.region_of(chosen)
         _note_actor(request, "admin", workspace)

@@ -1,4 +1,4 @@
-"""Runs actions for requests: returns the value, or raises the refusal as an API error."""
+"""Runs actions for requests. Returns the result, or raises an API error if the action is refused."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-Fields = Mapping[str, str]  # maps the field names of an action to their places in the HTTP request, where they differ
+Fields = Mapping[str, str]  # maps field names of an action to field names in the HTTP request, where these differ
 IN_PLACE: Fields = {"line": "line {line}"}
 
 
@@ -63,7 +63,7 @@ def refused(reason: Reason, fields: Fields = IN_PLACE) -> ApiError:
     if meaning.field:
         name = field(reason)
         return invalid(fields.get(name, name), sentence(reason), reason=reason.code)
-    assert meaning.kind is not None, f"{reason.code} is no refusal"
+    assert meaning.kind is not None, f"{reason.code} is not a refusal"
     words = sentence(reason) if meaning.kind is Kind.NOT_FOUND else f"{sentence(reason)} Nothing was changed."
     if meaning.kind is Kind.INVALID:
         return _with_mistakes(reason, fields)
@@ -73,7 +73,7 @@ def refused(reason: Reason, fields: Fields = IN_PLACE) -> ApiError:
 
 
 def _with_mistakes(reason: Reason, fields: Fields) -> ApiError:
-    """Returns an error with all mistakes as details. Its message has the first one, for clients that do not show
+    """Returns an error with all mistakes as details. Its message has the first mistake, for clients that do not show
     details.
     """
     found = mistakes(reason)

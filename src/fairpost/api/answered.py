@@ -1,6 +1,6 @@
 """Records every request: its duration for Prometheus, and a log line.
 
-It records the route, never the path, query string or body.
+The record contains the route, but never the path, the query string or the body.
 """
 
 from starlette.types import Scope

@@ -33,10 +33,10 @@ T = TypeVar("T")
 
 KEYS_MAX = 10_000
 
-# Responses only contain public ids. If a number was not converted, it does not match the pattern, and the response is
+# Responses contain only public IDs. If a number was not converted, it does not match the pattern, and the response is
 # not sent.
 Id = Annotated[str, StringConstraints(pattern=rf"^[a-z]{{2}}_[0-9a-f][{SIGNS}]{{12}}$")]
-# For admins only. A string, because it may exceed 2^53, which many JSON parsers round.
+# A number, for admins only. It is sent as a string, because many JSON parsers round numbers above 2^53.
 Number = Annotated[
     int,
     PlainSerializer(str, return_type=str),
@@ -50,7 +50,7 @@ Moment = Annotated[
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """Times in UTC are written with a Z, by the framework itself."""
+    """Converts a time to UTC. The framework then writes it with a Z."""
     return moment if moment.tzinfo is UTC else moment.astimezone(UTC)  # values from the database are in UTC already
 
 
@@ -70,12 +70,12 @@ def _within_reason(moment: datetime) -> datetime:
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 MOMENT_WORDS = "a time with a time zone, such as 2030-01-31T09:00:00Z"
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
-When = Annotated[AwareDatetime, BeforeValidator(_is_text), AfterValidator(_within_reason)]  # for requests
+When = Annotated[AwareDatetime, BeforeValidator(_is_text), AfterValidator(_within_reason)]  # a time in a request
 # PostgreSQL cannot store NUL in text.
 NO_NUL = r"^[^\x00]*$"
 Text = Annotated[str, StringConstraints(pattern=NO_NUL)]
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
-INTEGER_MAX = 2_147_483_647  # of PostgreSQL's `integer`
+INTEGER_MAX = 2_147_483_647  # the maximum of PostgreSQL's type `integer`
 Count = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
 ReasonCode = Annotated[str, Field(description="A stable code: see docs/conditions.md. Only the text may change.")]
 ReasonParams = Annotated[dict[str, Any], Field(description="The parameters of the code.")]
@@ -129,7 +129,7 @@ class ReasonIn(RequestModel):
 StopKind = Annotated[
     Literal["held", "throttled", "closed"],
     Field(
-        description="Stopped by a person or with its campaign, because of its score, or because a campaign's window is closed."
+        description="Why the sender is stopped: `held` by a person or with its campaign, `throttled` because of its score, or `closed` because a campaign's window is closed."
     ),
 ]
 
@@ -159,9 +159,9 @@ ReasonsInWords = Annotated[list[str], BeforeValidator(lambda reasons: [brief(eac
 
 
 class Removed(ResponseModel):
-    """Confirms that something was removed."""
+    """Confirms a removal."""
 
-    removed: Annotated[bool, Field(description="False if it did not exist.")] = True
+    removed: Annotated[bool, Field(description="Whether the object was removed. False if it did not exist.")] = True
 
 
 class ErrorBody(BaseModel):

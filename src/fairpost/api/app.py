@@ -147,7 +147,7 @@ def build_app(service: Service | None, *, log: Log) -> FastAPI:
         version=__version__,
         description=DESCRIPTION,
         openapi_tags=TAGS,
-        docs_url=None,  # we serve our own page, which loads nothing from other servers
+        docs_url=None,  # our own page replaces it: it loads nothing from other servers
         redoc_url=None,
     )
     app.state.service = service
@@ -158,7 +158,7 @@ def build_app(service: Service | None, *, log: Log) -> FastAPI:
 
     async def answer(request: Request, error: Exception) -> Response:
         trouble = trouble_of(error)
-        if trouble is not None and not trouble.meaning.passes:  # an operator must fix it
+        if trouble is not None and not trouble.meaning.passes:  # an operator must fix the problem
             log(Reason("request.failed", request_id=request.state.request_id, error=str(trouble.as_error())))
         return await _ours(request, error)
 
@@ -179,7 +179,7 @@ def build_app(service: Service | None, *, log: Log) -> FastAPI:
 
 DESCRIPTION = """Send e-mails fairly and reliably, on PostgreSQL.
 
-Every response is `{"success": true, "data": …}` or `{"success": false, "error": {"code", "message", "details"}}`. Codes are stable:
+Every response is `{"success": true, "data": …}` or `{"success": false, "error": {"code", "message", "details"}}`. These codes are stable:
 
 """ + "\n".join(f"- `{code}` ({kind.status}): {kind.meaning}" for code, kind in CODES.items())
 
@@ -226,7 +226,7 @@ async def _ours(request: Request, error: Exception) -> Response:
         case NotInstalled():
             return failure(ApiError("not_installed", str(error)))
         case MigrationError():
-            words = "This region's database is being upgraded or is not set up. Try again later."
+            words = "The database of this region is being upgraded or is not set up. Try again later."
             return failure(_unavailable(words, RETRY_WHEN_MENDED_S))
         case InvalidEmail():
             return failure(ApiError("invalid", str(error), details=[{"field": error.field, "message": error.message}]))

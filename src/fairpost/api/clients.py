@@ -1,8 +1,8 @@
 """Limits per client and process: connections, unfinished request heads and requests.
 
-A client is an IPv4 address or an IPv6 /64. A trusted proxy speaks for many clients: its connections belong to no
-client, and its requests belong to the client it names. State only grows with the number of open connections. Limits of
-keys and users are elsewhere.
+A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests of many clients: its connections belong to
+no client, and its requests belong to the client it names. Memory use grows only with the number of open connections.
+Limits of keys and users are elsewhere.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from fairpost.model.networks import network_of
 
 CONNECTIONS_MAX = 300
 HEADS_MAX = 100
-RETRY_AFTER_S = 10  # unfinished heads are cut off by then
+RETRY_AFTER_S = 10  # by then, unfinished heads have been cut off
 TOO_MANY = "Too many connections from your network address. Close some, then try again."
 
 
@@ -38,7 +38,7 @@ class Connection(Protocol):
 
 
 class Clients:
-    """The connected clients. A client is None for a proxy or a local socket, and then never refused."""
+    """The connected clients. For a proxy or a local socket, the client is None, and is never refused."""
 
     def __init__(self, limits: ClientLimits) -> None:
         self._limits = limits
@@ -83,9 +83,9 @@ class Clients:
             _without_one(self._heads, client)
 
     def make_room(self) -> bool:
-        """Drops an idle connection of the client with the most connections, when the process is full.
+        """When the process is full, drops an idle connection of the client with the most connections.
 
-        Returns False if none is idle.
+        Returns False if no connection is idle.
         """
         for theirs in sorted(self._connections.values(), key=len, reverse=True):
             idle = next((each for each in theirs if each.is_idle), None)

@@ -1,6 +1,6 @@
-"""Limits how many slow requests a workspace may run at once, so that other requests are still answered.
+"""Limits how many slow requests of a workspace run at once, so that other requests are still answered.
 
-Further requests wait briefly.
+Requests above the limit wait briefly.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from fairpost.api.errors import ApiError
 
 OF_ONE_MAX = 2  # per workspace, in this process
-OF_ALL_MAX = 5  # half of the connections
+OF_ALL_MAX = 5  # half of the database connections
 TRIALS_MAX = 50  # logins at other servers, which may be slow but occupy only sockets
 WAITING_MAX = 20  # per workspace
 WAIT_S_MAX = 20.0
@@ -26,7 +26,7 @@ class ConcurrencyLimit:
 
     @property
     def workspaces(self) -> set[str]:
-        """Workspaces with running or waiting requests."""
+        """Counts running and waiting requests by workspace."""
         return {*self._under_way, *self._waiting}
 
     @asynccontextmanager
@@ -54,7 +54,7 @@ class ConcurrencyLimit:
 
 
 def _without_one(counts: Counter[str], workspace: str) -> Counter[str]:
-    return counts - Counter([workspace])  # a workspace with none left is dropped
+    return counts - Counter([workspace])  # a workspace whose count is 0 is dropped
 
 
 def _too_many() -> ApiError:

@@ -23,7 +23,7 @@ def shown(condition: Condition, caller: Caller | None = None, *, zone: str | Non
 
 
 def told_reason(reason: Reason | None, caller: Caller, name: str = "reason") -> dict[str, Any]:
-    """Returns a condition as text, and as a code with parameters."""
+    """Returns a condition as text, with its code and parameters."""
     if reason is None:
         return rendering.coded(None, name)
     told = rendering.coded(known_reason(reason, caller), name)
@@ -31,7 +31,7 @@ def told_reason(reason: Reason | None, caller: Caller, name: str = "reason") -> 
 
 
 def without_its_name(text: str) -> str:
-    """Removes the name from texts about an account that the caller has no name for."""
+    """Removes the account's name from texts if the caller has no name for the account."""
     return text.replace(f"Account {SHARED}", SHARED.capitalize()).replace(f"account {SHARED}", SHARED)
 
 

@@ -1,6 +1,6 @@
 """Condenses the framework's OpenAPI document by turning shared parts into components.
 
-Descriptions of single paths are with their routes and shapes. Operation IDs are built in routing.
+The descriptions of single paths are in `routes/` and `shapes/`. Operation IDs are built in routing.
 """
 
 import json
@@ -12,9 +12,9 @@ from fairpost.api.answers import CODES_KEY, EVERYWHERE, failure_schemas
 from fairpost.api.errors import CODES
 
 JSON = dict[str, Any]
-SHARED_MIN = 2  # parameters with this many uses are shared
+SHARED_MIN = 2  # parameters used at least this often are shared
 READING = ("get", "head")
-CSRF_HEADER = "X-CSRF-Token"  # needed for changes only
+CSRF_HEADER = "X-CSRF-Token"  # required only for changes
 
 
 def condensed(document: JSON) -> JSON:
@@ -62,7 +62,7 @@ def _camel(name: str) -> str:
 
 
 def _share_parameters(document: JSON) -> JSON:
-    """Moves parameters into components. If parameters of one name differ, only the most common is shared."""
+    """Moves parameters into components. If parameters with the same name differ, only the most common one is shared."""
     variants: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for method, operation in _operations(document):
         said = [_parameter(each) for each in operation.get("parameters", ())]

@@ -16,11 +16,11 @@ from fairpost.templates.rendering import Template
 def check(given: CampaignIn) -> None:
     """Raises ApiError for an invalid request."""
     if (given.sequence is None) == (given.steps is None):
-        raise invalid("sequence", "or steps is required, but not both")
+        raise invalid("sequence", "is required unless steps is given, and cannot be combined with steps")
     if given.pool is not None and given.account is not None:
-        raise invalid("account", "and pool cannot be combined")
+        raise invalid("account", "cannot be combined with pool")
     if len(set(given.lists)) < len(given.lists):
-        raise invalid("lists", "must not contain a name twice")
+        raise invalid("lists", "must not contain the same name twice")
     if given.gap is not None and given.gap.min_s > given.gap.max_s:
         raise invalid("gap.max_s", "must not be less than min_s")
     try:
@@ -37,7 +37,7 @@ def check(given: CampaignIn) -> None:
 
 
 async def own_steps(given: CampaignIn) -> tuple[FileStep, ...] | None:
-    """Returns the steps that the request defines itself. Raises Refusal for a broken template."""
+    """Returns the steps that the request itself contains. Raises Refusal for an invalid template."""
     if given.steps is None:
         return None
     return tuple(

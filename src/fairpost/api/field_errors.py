@@ -1,4 +1,4 @@
-"""Validation errors per field, in our own wording. Only this module knows the validator's error types.
+"""Validation errors per field, in our own wording. Only this module depends on the validator's error types.
 
 Fields are named as in the request. If a field accepts several types, only errors for types that the value resembles
 are reported.
@@ -15,7 +15,7 @@ from fairpost.model.email_fields import EMAIL_TYPE, HEADER_NAME, INLINE_ID, MEDI
 from fairpost.model.names import NAME
 
 JSON = Any
-Error = Mapping[str, Any]  # the validator's
+Error = Mapping[str, Any]  # an error as reported by the validator
 Path = tuple[str | int, ...]
 
 LOOKED_AT_MAX = 200
@@ -48,7 +48,7 @@ EXPECTED: Mapping[str, str] = {
 }
 PATTERNS: Mapping[str, str] = {
     NO_NUL: "must not contain NUL characters",
-    f"^{NAME.pattern}$": "must be 1 to 100 letters, digits, dots, dashes and underscores, and start with a letter or digit",
+    f"^{NAME.pattern}$": "must be 1 to 100 letters, digits, dots, dashes and underscores, and must start with a letter or digit",
     f"^{HEADER_NAME}$": "must be a header name of at most 100 ASCII characters",
     f"^{MEDIA_TYPE}$": "must be a media type such as image/png",
     f"^{INLINE_ID}$": "must be at most 200 letters, digits and ._@+-",
@@ -143,7 +143,7 @@ def _path(error: Error, body: JSON) -> Path:
 
 
 def _is_settled(path: Path, found: Sequence[tuple[Path, Error]]) -> bool:
-    """Returns whether another member of the union fits better: its error is further inside, or is not about the type."""
+    """Returns whether another member of the union fits better: its error is deeper, or is not about the type."""
     return any(
         other[: len(path)] == path and (len(other) > len(path) or error["type"] not in EXPECTED)
         for other, error in found
@@ -183,7 +183,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _joined(words: Sequence[str]) -> str:
-    """Returns the types that the value could have had, in one sentence."""
+    """Returns one message with all types that the value could have."""
     unique = list(dict.fromkeys(words))
     kinds = [each.removeprefix("must be ") for each in unique if each.startswith("must be ")]
     if len(kinds) < len(unique):

@@ -1,4 +1,4 @@
-"""Submits e-mails for a workspace. However they are submitted, only the database validates them."""
+"""Submits e-mails for a workspace. All of them are validated in one place: the database."""
 
 import json
 import math
@@ -25,7 +25,7 @@ class Taken:
 class Refused:
     """A rejected e-mail.
 
-    `code` is an API error code. `until` is set if a quota is used up: there is room again from then on.
+    `code` is an API error code. If a quota is used up, `until` is the time when e-mails are accepted again.
     """
 
     field: str
@@ -76,7 +76,7 @@ def followed(caller: Caller, given: Any) -> str:
 async def submit_json(
     caller: Caller, service: Service, emails: str, *, store: Store, requests: str | None = None
 ) -> list[Taken | Refused]:
-    """Does the same with a serialized list, in this store's transaction."""
+    """Submits a serialized list of e-mails, in the transaction of `store`. Returns a result for each, in order."""
     rows = await store.fetch(
         "SELECT * FROM fairpost.submit($1, $2, $3, $4, $5, $6, $7, $8)",
         caller.workspace,

@@ -1,4 +1,4 @@
-"""Limits of an account in requests, responses and forms, all generated from their descriptions."""
+"""Limits of an account in requests, responses and forms, all generated from the descriptions of the limits."""
 
 from typing import Annotated, Any, TypeVar
 
@@ -47,7 +47,7 @@ def _answering(model: type[M]) -> type[M]:
 
 @_asking
 class LimitsIn(RequestModel):
-    """An account's limits. An omitted limit means the provider's limit; null means no limit."""
+    """An account's limits. If a limit is omitted, the provider's limit applies. Null means no limit."""
 
 
 @_answering
@@ -67,18 +67,21 @@ def with_given(limits: Limits, given: LimitsIn | None) -> Limits:
 
 
 class LimitField(ResponseModel):
-    name: Annotated[str, Field(description="Its name in requests, such as `daily_max` or `warm_up.start`.")]
+    name: Annotated[str, Field(description="The field's name in requests, such as `daily_max` or `warm_up.start`.")]
     label: str
     options: Annotated[list[tuple[str, str]], Field(description="Values to choose from, with labels.")]
     default: int | float | str | None
-    is_optional: Annotated[bool, Field(description="Whether it can be empty, which means no limit.")]
+    is_optional: Annotated[bool, Field(description="Whether the field can be empty, which means no limit.")]
     min: float | None
     max: float | None
     scale: Annotated[
-        int, Field(description="Multiply the input by this to get the value: forms show seconds for milliseconds.")
+        int,
+        Field(
+            description="The factor by which to multiply the input to get the value: forms show milliseconds as seconds."
+        ),
     ]
     is_whole: Annotated[bool, Field(description="Whether only whole numbers are allowed.")]
-    is_asked_first: Annotated[bool, Field(description="Whether the form for adding an account asks for it.")]
+    is_asked_first: Annotated[bool, Field(description="Whether the form for adding an account shows the field.")]
 
 
 def limit_fields() -> list[LimitField]:

@@ -1,4 +1,4 @@
-"""Live topics: one query serves all watchers of a topic, for as long as there are any.
+"""Live topics: as long as a topic has watchers, one query serves all of them.
 
 The database is queried once, no matter how many pages are open. Charts are drawn once for each screen size in use. A
 slow watcher gets the newest state and skips the ones in between. A slow query (a "look") runs less often, so that it
@@ -24,12 +24,12 @@ EVERY_S = 1.0
 COST_MAX = 0.1  # share of the time that looks may take
 REST_S_MAX = 4.0  # between two looks, however long they take: changes appear within five seconds
 BEAT_S = 15.0  # heartbeat, so that proxies do not close the connection
-OF_ONE_MAX = 250  # streams per workspace, or of all admins
+OF_ONE_MAX = 250  # streams per workspace, or of all admins together
 OF_ALL_MAX = 700  # per process; admins always get a stream
-LOOKS_OF_ONE_MAX = 3  # at once per workspace, however many topics it watches
+LOOKS_OF_ONE_MAX = 3  # looks at once per workspace, however many topics are watched
 REVOKED_EVERY_S = 3.0
 LINGER_S = 300.0  # how long a topic without watchers keeps its state
-LINGERING_MAX = 200  # topics without watchers, at most
+LINGERING_MAX = 200  # maximum number of topics without watchers
 
 OPERATORS = "*"  # stands for admins; no workspace has this name
 STILL_HERE = b": still here\n\n"
@@ -86,7 +86,7 @@ class Topic:
                 )  # the next watcher waits for a fresh state
 
     async def events(self, ended: asyncio.Event, screen: Screen = Screen.WIDE) -> AsyncIterator[bytes]:
-        """Yields the current state, then each new one, until `ended` is set. Call `wake` after setting it."""
+        """Yields the current state, then each new state, until `ended` is set. After setting `ended`, call `wake`."""
         seen = 0
         while not ended.is_set():
             await self._news_after(seen, ended)
@@ -105,7 +105,7 @@ class Topic:
             self._news.notify_all()
 
     async def _run(self) -> None:
-        while self._task is asyncio.current_task():  # a look may swallow the cancellation
+        while self._task is asyncio.current_task():  # a look may ignore the cancellation
             began_s = clock.monotonic()
             state = await self._seen()
             took_s = clock.monotonic() - began_s
@@ -177,7 +177,7 @@ class Live:
         """Watches a topic. `look` creates its query if the topic is new.
 
         `of` is the owner of the stream; see `require_room`. Set `lingers` for topics that are few in number and keep
-        what they have learned.
+        their state.
         """
         self._forget()
         topic = self._topics.get(key)
@@ -188,12 +188,12 @@ class Live:
             async with topic.watched(screen):
                 yield topic
         finally:
-            self._streams -= Counter([of])  # subtraction drops an owner without streams
+            self._streams -= Counter([of])  # subtraction drops owners without streams
             if topic.watchers == 0 and not lingers:
                 self._topics.pop(key, None)
 
     def _in_turn(self, look: Look, of: str) -> Look:
-        """Runs only a few looks of one workspace at once, to leave the database to others."""
+        """Runs only a few looks of one workspace at once, so that the database has time for other workspaces."""
         if of == OPERATORS:
             return look
         turns = self._turns.setdefault(of, asyncio.Semaphore(LOOKS_OF_ONE_MAX))
@@ -249,7 +249,7 @@ class StreamRevoker:
                 await self._try_to_revoke(region)
 
     async def _try_to_revoke(self, region: str) -> None:
-        """Revokes streams. If the database does not respond, the next round tries again."""
+        """Ends revoked streams. If the database does not respond, the next round tries again."""
         try:
             await self._revoke(region)
         except Failure:
@@ -273,7 +273,7 @@ class _Stream:
 
 
 class Faults:
-    """Logs unexpected errors without repeating the same one every second."""
+    """Logs unexpected errors, but not the same error every second."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""Middleware for every request: an ID, limits on the body's size and time, and always a response."""
+"""Middleware for every request: assigns an ID, limits the body's size and time, and always sends a response."""
 
 import asyncio
 import re
@@ -18,11 +18,11 @@ from fairpost.system import chance, clock
 BODY_BYTES_MAX = 1_048_576
 PROSPECTS = re.compile(r"/v1/lists/[^/]+/prospects")
 BODIES: tuple[tuple[re.Pattern[str], int], ...] = (
-    (re.compile(r"/v1/auth/.*"), 65_536),  # bodies of unauthenticated callers
+    (re.compile(r"/v1/auth/.*"), 65_536),  # callers are not authenticated yet
     (re.compile(r"/v1/emails/bulk"), 67_108_864),
     (re.compile(r"/v1/emails"), 41_943_040),  # attachments of 25 MiB, in base64
-    (PROSPECTS, 67_108_864),  # read line by line; JSON, which is read as a whole, has a lower limit
-    (re.compile(r"/v1/campaigns/[^/]+"), 22_020_096),  # may contain its templates
+    (PROSPECTS, 67_108_864),  # read line by line; a JSON array is read as a whole, and has a lower limit
+    (re.compile(r"/v1/campaigns/[^/]+"), 22_020_096),  # can contain templates
     (re.compile(r"/v1/(templates|portals|suppressions)\b.*"), 22_020_096),
 )
 CHUNK_S_MAX = 20.0  # between two chunks of a body
@@ -89,7 +89,7 @@ class RequestMiddleware:
             if not has_begun:
                 await failure(error)(scope, receive, answer)
         except ClientDisconnect:
-            pass  # the client is gone
+            pass  # the client has disconnected
         except Exception as error:
             self._report(request_id, error)
             if has_begun:

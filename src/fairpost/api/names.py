@@ -1,6 +1,6 @@
-"""Names of accounts and pools as a workspace knows them. Its own names have no prefix, and shared accounts no name.
+"""Names of accounts and pools as a workspace sees them. Its own names have no prefix, and shared accounts have no name.
 
-In the database, the workspace is a prefix of its names, so that names of different workspaces never collide (see
+In the database, names begin with the workspace, so that names of different workspaces never collide (see
 docs/tenancy.md).
 """
 
@@ -29,7 +29,7 @@ def own_account(name: str | None, caller: Caller) -> str | None:
 
 
 def own_route(route: str, caller: Caller) -> tuple[str | None, str | None]:
-    """Returns a stored route as (pool, account). One of them is None."""
+    """Returns a stored route as (pool, account), one of which is None."""
     if route.startswith("@"):
         return None, route.removeprefix(f"@{caller.workspace}/")
     return own_name(route, caller), None

@@ -1,6 +1,6 @@
-"""Deprecated paths under `/api/…`. They respond like their successors under `/v1/`, which are named in a header.
+"""Deprecated paths under `/api/…`. They respond like their successors under `/v1/`, and a header names the successor.
 
-They are not in the OpenAPI document. Remove this file one version after /v1.
+They are not in the OpenAPI document. Remove this file in the version after /v1.
 """
 
 import re

@@ -17,7 +17,7 @@ _QUOTE = re.compile("&quot;|&#39;", re.IGNORECASE)
 
 
 def with_pictures(html: str, files: Sequence[Attachment]) -> str:
-    """Replaces `cid:` with `data:` for existing images, up to a total size. Other links are left unchanged."""
+    """Replaces `cid:` with `data:` for existing images, up to a total size. All other links stay the same."""
     pictures = {file.inline_id: file for file in files if file.inline_id and file.content_type in PICTURE_TYPES}
     room = PICTURES_BYTES_MAX
 

@@ -1,4 +1,4 @@
-"""Authenticates before reading large bodies, so that strangers cannot make us parse megabytes."""
+"""Authenticates before reading large bodies, so that unauthenticated clients cannot make us parse megabytes."""
 
 from collections.abc import Awaitable, Callable
 
@@ -12,7 +12,7 @@ from fairpost.api.service import service_of
 
 LARGE_BYTES = 65_536
 WITH_BODIES = frozenset({"POST", "PUT", "PATCH"})
-OTHERS = ("/v1/auth/", "/v1/admin/")  # small bodies, and their own authentication
+OTHERS = ("/v1/auth/", "/v1/admin/")  # these paths have small bodies and their own authentication
 
 
 class PreAuth:

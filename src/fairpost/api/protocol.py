@@ -1,7 +1,7 @@
 """HTTP on a connection, with limits on everything except the body.
 
 Request heads and trailers are limited in size and time. Each client has limits on connections and unfinished heads (see
-clients.py); anything above them is refused unread.
+clients.py); anything above these limits is refused without being read.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from fairpost.api.clients import RETRY_AFTER_S, TOO_MANY, Clients
 
 HEAD_BYTES_MAX = 65_536
-HEAD_S_MAX = 10.0  # from the connection or the previous response to the end of a request's head
-HEAD_S_FREE = 1.0  # before a head counts as unfinished: many clients connecting at once are not an attack
-FIRST_S_MAX = 1.0  # at shutdown, for the first request on a new connection
-REST_S_MAX = 5.0  # from the response to the end of an unread body
-REST_BYTES_MAX = 8_388_608  # of an unread body, discarded: a client cut off while sending may miss the response
+HEAD_S_MAX = 10.0  # from when a client connects, or gets the previous response, to the end of a request's head
+HEAD_S_FREE = 1.0  # before an unfinished head is counted: many clients connecting at once are not an attack
+FIRST_S_MAX = 1.0  # how long a shutdown waits for the first request on a new connection
+REST_S_MAX = 5.0  # how long an unread body may continue after the response
+REST_BYTES_MAX = 8_388_608  # of an unread body, discarded after the response: a client that is cut off may miss it
 STREAMS = ("/v1/live/", "/api/live/")
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    _head_bytes = 0  # since the last body chunk
+    _head_bytes = 0  # bytes of heads and trailers since the last body chunk
     _is_in_head = True
     _head_timer: asyncio.TimerHandle | None = None
     _rest_timer: asyncio.TimerHandle | None = None
@@ -102,7 +102,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """Shuts down gracefully. A new connection gets a moment, because its first request may be on its way."""
         if self._is_streaming():
-            self.transport.close()  # a stream never ends by itself, and the browser reconnects
+            self.transport.close()  # a stream would never finish, and the browser reconnects
             return
         has_asked: bool = self.cycle is not None
         if not has_asked and not self._is_last:

@@ -10,13 +10,13 @@ from fairpost.store.store import Store
 from fairpost.templates.reader import OPENING, TemplateError
 from fairpost.templates.rendering import Rendered, Template, Unrenderable, compile_template
 
-FILLED_MAX = 50  # per page, from the top
+FILLED_MAX = 50  # on each page, starting with the first
 
 Subjects = Mapping[EmailId, str]
 
 
 def filled(email: ShownEmail) -> Rendered | None:
-    """Returns the rendered content, or None if it is no longer stored or its fields do not fit."""
+    """Returns the rendered content, or None if it is no longer stored or its fields do not match."""
     if email.subject is None:
         return None
     words = Template(subject=email.subject, text=email.text, html=email.html)
@@ -24,7 +24,7 @@ def filled(email: ShownEmail) -> Rendered | None:
 
 
 def words_of(email: ShownEmail) -> tuple[str | None, str | None]:
-    """Subject and text as the recipient reads them, or as they are stored if the fields do not fit."""
+    """Subject and text as the recipient reads them, or as they are stored if the fields do not match."""
     said = filled(email) if email.has_places else None
     return (said.subject, said.text) if said else (email.subject, email.text)
 

@@ -1,4 +1,4 @@
-"""Runs the service as processes: a parent that holds the socket, and workers that answer on it.
+"""Runs the service as several processes: a parent that holds the socket, and workers that respond on it.
 
 SIGHUP replaces the workers one by one, each after its successor is ready. SIGTERM stops all of them. Either way,
 requests in progress are answered.
@@ -35,11 +35,11 @@ BACKLOG = 1_024
 KEEP_ALIVE_S = 75
 STOP_S_MAX = 30
 START_S_MAX = 120  # for a process on a busy machine; an unresponsive process is replaced after the same time
-DATABASE_S_MAX = 3.0  # how long a process waits for its database before it starts to answer without one
+DATABASE_S_MAX = 3.0  # how long a process waits for its database before it starts to respond with errors
 CONNECTIONS_AT_ONCE = 1_000  # per process; above that, idle connections make room for new ones
 USUAL_LIMITS = ClientLimits()
 
-# Clients get an answer to their mistakes. Without a handler, these would also appear on stderr.
+# Clients get a response to invalid requests. Without a handler, these would also appear on stderr.
 logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
 
 
@@ -73,7 +73,7 @@ def config_for(app: Any, limits: ClientLimits, **more: Any) -> uvicorn.Config:
         server_header=False,
         date_header=True,
         backlog=BACKLOG,
-        limit_concurrency=CONNECTIONS_AT_ONCE + 1,  # never reached: the protocol stays below it
+        limit_concurrency=CONNECTIONS_AT_ONCE + 1,  # never reached, because the protocol has a lower limit
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S_MAX,
         timeout_worker_healthcheck=START_S_MAX,
@@ -121,7 +121,7 @@ def app_of_a_process(opened: Callable[[], Any], log: Log) -> "FastAPI":
 
     `opened` is a context manager that yields the Service. It is entered in the loop of the serving process.
     """
-    gc.disable()  # imported modules live as long as the process: keep the collector from scanning them repeatedly
+    gc.disable()  # imported modules stay as long as the process, so that scanning them repeatedly is a waste
     from fairpost.api.app import build_app
 
     @asynccontextmanager
@@ -154,9 +154,9 @@ async def _opened(open_it: Callable[[], Awaitable[None]], log: Log) -> None:
 
 
 async def _end_with_parent() -> None:
-    """Stops this process if its parent is killed."""
+    """Stops this process if its parent exits."""
     starter = multiprocessing.parent_process()
-    parent = starter.pid if starter else os.getppid()  # the parent may be gone already
-    while os.getppid() == parent:  # noqa: ASYNC110 - nothing tells us
+    parent = starter.pid if starter else os.getppid()  # the parent may have exited already
+    while os.getppid() == parent:  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)

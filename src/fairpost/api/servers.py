@@ -1,4 +1,4 @@
-"""The server of an account: read from a request, checked, and rendered."""
+"""Reads the server of an account from a request, checks it, and renders it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from fairpost.transports.registry import kind_of, kinds
 
 
 def given_kind(given: RequestModel) -> TransportKind[Any] | None:
-    """Returns the transport that the request has settings for, or None if it has none."""
+    """Returns the transport whose settings the request contains, or None if it contains none."""
     found = [kind for kind in kinds() if getattr(given, kind.name) is not None]
     if len(found) > 1:
         raise invalid(found[1].name, f"an account can send {found[0].way} or {found[1].way}, but not both")

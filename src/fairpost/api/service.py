@@ -35,7 +35,7 @@ T = TypeVar("T")
 RECENT_S = 2.0
 RECENTS_MAX = 100
 FIGURES_S_MAX = 8.0
-SIGHT_S_MAX = 1.0  # for all regions: load balancers wait two seconds
+SIGHT_S_MAX = 1.0  # for all regions together, because load balancers wait two seconds
 NO_ANSWER = (FairpostError, *DRIVER_ERRORS)  # includes TimeoutError, which is an OSError
 
 
@@ -47,11 +47,11 @@ class Service:
     auth_stores: RegionStores  # separate connections, so that slow requests do not block authentication
     vault: Vault
     mail: ServiceMail
-    guard: NetworkGuard  # restricts where workspaces' accounts connect to
-    log: Log  # for faults that no response reports
+    guard: NetworkGuard  # restricts which hosts workspaces' accounts connect to
+    log: Log  # for errors that no response reports
     policy: SenderPolicy = field(default_factory=SenderPolicy)  # for manual throttles
-    host: str | None = None  # the name of this machine, told to mail servers; None: only its address
-    resolver: Resolver | None = None  # for domains; None: the system's
+    host: str | None = None  # the name of this machine for mail servers; None: use only its address
+    resolver: Resolver | None = None  # for DNS checks of domains; None: the system's
     live: Live = field(init=False)
     stream_revoker: StreamRevoker = field(init=False)
     durations: HttpDurations = field(default_factory=HttpDurations)  # of requests, since they were last stored
@@ -81,7 +81,7 @@ class Service:
             return open_sessions | (await workspaces.keys_that_open(store, keys) if keys else set())
 
     async def figure(self, region: str, read: Callable[[Store], Awaitable[T]]) -> T:
-        """Reads a figure, which may take long without blocking other requests."""
+        """Reads a figure. A slow query does not block other requests."""
         async with self.auth_store(region) as store:
             await store.value("SELECT true")
         store = await self.store_of(region)
@@ -127,9 +127,9 @@ class Service:
             return store
 
     async def region_of(self, workspace: str) -> str:
-        """Returns a workspace's region.
+        """Returns the region of a workspace.
 
-        For an unknown workspace or region, this is the first region, where the lookup then finds nothing.
+        For an unknown workspace or region, returns the first region, where later lookups find nothing.
         """
         if self.settings.regions is None:
             return self.regions[0]

@@ -30,7 +30,7 @@ async def verify(account: Account, service: Service) -> Verified:
 
 
 async def log_in(settings: ServerSettings, secret: str, address: str, service: Service) -> Verified:
-    """Does the same with a login that is not stored yet."""
+    """Verifies an account with a login that is not stored yet."""
     try:
         async with asyncio.timeout(VERIFYING_S_MAX):
             kind = kind_of(settings)
@@ -59,7 +59,7 @@ def _step(each: Tried) -> StepTried:
 
 def _in_words(failed: StepTried) -> str:
     words = f"The test failed at {failed.step}: {(failed.text or 'no details are known').rstrip('.')}."
-    return f"{words} The server said: {failed.reply.code} {failed.reply.text}" if failed.reply else words
+    return f"{words} The server replied: {failed.reply.code} {failed.reply.text}" if failed.reply else words
 
 
 def _failed(words: str) -> Verified:

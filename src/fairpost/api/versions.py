@@ -14,7 +14,7 @@ IfMatch = Annotated[
     Header(
         alias="If-Match",
         max_length=1_000,
-        description="The `ETag` of the version you read. If the object has changed since, the response is 412. If omitted, the version is not checked.",
+        description="The `ETag` of the version that you read. If the object has changed since then, the response is 412. If omitted, the version is not checked.",
     ),
 ]
 WITH_TAG: dict[str, Any] = {
@@ -25,14 +25,14 @@ WITH_TAG: dict[str, Any] = {
 def tag_of(account: Account, ids: PublicIds) -> str:
     """Returns a tag that changes with each change, and differs for a new account of the same name.
 
-    It is a hash, so that clients cannot learn from it how many accounts there are, not even by trying numbers.
+    The tag is a hash, so that clients cannot find out how many accounts there are, not even by trying numbers.
     """
     name = f"{ids.public(Kind.ACCOUNT, account.id)} {account.revision}"
     return f'"{hashlib.sha256(name.encode()).hexdigest()[:24]}"'
 
 
 def revision_to_change(account: Account, if_match: str | None, ids: PublicIds) -> int | None:
-    """Returns the revision that the change must find, or None without `If-Match`.
+    """Returns the revision that the change requires, or None without `If-Match`.
 
     Raises ApiError if the account has changed.
     """

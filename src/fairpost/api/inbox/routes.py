@@ -1,6 +1,6 @@
 """The development inbox, which is for admins because it contains mail of all workspaces.
 
-No part of a mail is ever served as one of our pages: HTML is a string in JSON, and files are downloads.
+No part of an e-mail is ever served as a page of ours: HTML is a string in JSON, and files are downloads.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from fairpost.quality.reading import Reading, read
 TAG = {"name": "inbox", "description": "The development inbox, for operators."}
 router = Router(prefix="/v1/inbox", tags=["inbox"])
 
-SHOWN_CHARS_MAX = 5_000_000  # of the text and of the HTML
+SHOWN_CHARS_MAX = 5_000_000  # applies to the text and to the HTML separately
 ANY_TYPE = "application/octet-stream"
 SANDBOX = "sandbox; default-src 'none'"
 
@@ -37,7 +37,7 @@ SANDBOX = "sandbox; default-src 'none'"
 def _content(*types: str) -> dict[int | str, dict[str, Any]]:
     """Documents responses other than JSON."""
     schema = {"schema": {"type": "string", "format": "binary"}}
-    return {200: {"content": dict.fromkeys(types, schema), "description": "The original bytes."}}
+    return {200: {"content": dict.fromkeys(types, schema), "description": "The original bytes of the message."}}
 
 
 @router.get("", summary="List messages, newest first", responses=failures())
@@ -76,7 +76,7 @@ async def list_inbox_mails(
 @router.get("/{mail_id}", summary="Get a message and its checks", responses=failures("not_found"))
 async def get_inbox_mail(mail_id: MailPath, _: Admin, service: TheService) -> Answer[MailOut]:
     mail, raw = await mails.open_mail(await service.own_store(), MailId(mail_id))
-    return Answer(data=await asyncio.to_thread(_whole, mail, raw))  # in a thread: a large mail takes seconds
+    return Answer(data=await asyncio.to_thread(_whole, mail, raw))  # in a thread, because a large e-mail takes seconds
 
 
 @router.get(

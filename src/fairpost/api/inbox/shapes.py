@@ -1,4 +1,4 @@
-"""Messages in the development inbox."""
+"""Messages of the development inbox in responses."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ class MailFacts(ResponseModel):
     id: Number
     received_at: Moment
     from_header: Annotated[str, Field(serialization_alias="from")]
-    sender: Annotated[str, Field(description="Empty for the null sender.")]
+    sender: Annotated[str, Field(description="The envelope sender. Empty for the null sender.")]
     recipients: list[str]
     subject: str
     message_id: str
@@ -28,7 +28,7 @@ class MailFacts(ResponseModel):
     helo: str
     peer: str
     tls: Annotated[str | None, Field(description="The TLS version. Null if the connection was not encrypted.")]
-    auth_user: Annotated[str | None, Field(description="Null if there was no login.")]
+    auth_user: Annotated[str | None, Field(description="The user name of the login. Null if there was no login.")]
 
 
 class MailItem(MailFacts):
@@ -45,12 +45,12 @@ class FileOut(ResponseModel):
     filename: Annotated[str, Field(description="A safe file name: no path, not hidden, unique.")]
     content_type: str
     bytes: int
-    inline_id: Annotated[str | None, Field(description="The ID in the HTML's `cid:…`.")]
+    inline_id: Annotated[str | None, Field(description="The ID by which the HTML refers to the attachment: `cid:…`.")]
 
 
 class FoundLinkOut(ResponseModel):
     url: str
-    text: Annotated[str, Field(description="The text that readers see.")]
+    text: Annotated[str, Field(description="The text of the link that readers see.")]
     part: Annotated[str, Field(description="`html` or `text`.")]
 
 
@@ -61,7 +61,7 @@ class MailOut(MailFacts):
         str | None,
         Field(description="Untrusted HTML: show it in a sandboxed frame only. Its inline images are embedded."),
     ]
-    is_cut: Annotated[bool, Field(description="The text or HTML was truncated. The source has all of it.")]
+    is_cut: Annotated[bool, Field(description="Whether the text or HTML was cut. The source is complete.")]
     attachments: list[FileOut]
     checks: list[FindingOut]
     links: Annotated[list[FoundLinkOut], Field(description="Links with http or https.")]
@@ -76,14 +76,14 @@ class MailGlimpse(ResponseModel):
     received_at: Moment
     from_header: Annotated[str, Field(serialization_alias="from")]
     subject: str
-    recipients: list[str]  # the first few
+    recipients: list[str]  # only the first few
     recipients_count: int
     size: int
     attachments: int
 
 
 class InboxShown(Page[MailGlimpse]):
-    """The newest messages. `next` is the cursor for older ones. `count` stops at one more than the inbox usually keeps."""
+    """The newest messages. `next` is the cursor for older ones. The maximum of `count` is one more than the inbox usually keeps."""
 
     newest: Number | None
     count: int

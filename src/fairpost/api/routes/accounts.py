@@ -1,6 +1,6 @@
 """Accounts of a workspace: add, read, change, pause, resume and remove. Passwords are never returned.
 
-Paths use the names that the workspace gave its accounts, without the prefix.
+Paths contain the names that the workspace gave its accounts, without a prefix.
 """
 
 import math
@@ -64,11 +64,11 @@ from fairpost.system import clock
 from fairpost.transports.registry import write_transport
 from fairpost.vault.rotation import write_sealed
 
-TAG = {"name": "accounts", "description": "The mailboxes that the workspace sends from."}
+TAG = {"name": "accounts", "description": "The accounts that the workspace sends through."}
 router = Router(prefix="/v1/accounts", tags=["accounts"])
 
 ACCOUNTS_MAX = 1_000  # per workspace
-LOGINS_PER_MINUTE = 10  # to verify an address, so that the service cannot be used to guess passwords
+LOGINS_PER_MINUTE = 10  # to verify addresses; the limit prevents guessing passwords through the service
 
 
 # ── read ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -156,7 +156,7 @@ async def update_account(
     if server is not None:
         changes["transport"] = write_transport(replace(server, secret=None))
         if server.secret is None:
-            changes["secret"] = None  # unless a new one is sealed
+            changes["secret"] = None  # kept only if a new secret is sealed below
     if not changes:
         return await _look(caller, name, response)
     is_another = server is not None or "address" in changes
@@ -219,7 +219,7 @@ async def verify_account(name: AccountName, caller: Manages, service: TheService
 @router.delete(
     "/{name}",
     summary="Remove an account and its password",
-    description="Refused while e-mails are claimed, being sent or in doubt on this account, or while some can be sent only by this account. `details` gives their numbers.",
+    description="Rejected while e-mails are claimed, being sent or in doubt on this account, or while e-mails can be sent only by this account. `details` contains the counts.",
     responses=failures("not_found", "conflict"),
 )
 async def delete_account(name: AccountName, caller: Manages) -> Answer[Removed]:
@@ -234,7 +234,7 @@ async def _seal(
     account_id: AccountId,
     write: Callable[[str | None, Sequence[str] | None], Awaitable[None]],
 ) -> None:
-    """Seals the secret, then calls `write`. This needs the owner's store, because the keys in use depend on all
+    """Seals the secret, then calls `write`. This requires the owner's store, because the keys in use depend on all
     accounts.
     """
     if secret is None:
@@ -257,7 +257,7 @@ _SOON = {"Retry-After": "1"}
 
 
 async def _address(caller: Caller, service: Service, text: str) -> str:
-    """Returns an address that the workspace can verify, by its domain or by a login at its provider."""
+    """Returns an address that the workspace can verify, either by its domain or by a login at its provider."""
     address = await caller.store.parse_address(text)
     if address is None:
         raise invalid("address", "must be an e-mail address")
@@ -286,7 +286,7 @@ async def _proven_mailbox(
         raise invalid(doubt.field, words)
     assert server is not None, "an address without a login is not verified"
     if secret is None:
-        raise invalid("smtp.password", "is required: the address is verified by a login")
+        raise invalid("smtp.password", "is required, because a login verifies the address")
     turn = await workspaces.take_turn(caller.owner, f"logins {caller.workspace}", LOGINS_PER_MINUTE)
     if turn.wait_s is not None:
         headers = {"Retry-After": str(math.ceil(turn.wait_s))}
@@ -305,29 +305,29 @@ async def _proven_mailbox(
 async def _proven_again(
     caller: Caller, service: Service, name: str, address: str, server: ServerSettings | None, secret: str | None
 ) -> str | None:
-    """Does the same for an existing account. Omitted fields keep their values."""
+    """Verifies the address of an existing account in the same way. Omitted fields keep their values."""
     known = await caller.owner.account_named(full_name(name, caller))  # with the sealed secret, hidden from tenants
     old = known.transport if isinstance(known.transport, ServerSettings) else None
     if secret is None and old is not None and old.secret is not None and (server or old).secret is not None:
         try:
             secret = service.vault.open(old.secret, account_id=known.id, name=known.name)
         except VaultError:
-            secret = None  # must be given again
+            secret = None  # the request must contain the secret again
     return await _proven_mailbox(caller, service, address, server or old, secret)
 
 
 _UNFIT: Mapping[Unfit, str] = {
     Unfit.NO_PROVIDER: "{domain} is not one of this workspace's verified domains",
-    Unfit.NO_LOGIN: "is required, with a login at {host}, to verify that {address} is yours",
+    Unfit.NO_LOGIN: "is required: a login at {host} verifies that {address} is yours",
     Unfit.OTHER_HOST: "must be {host}: only a login there verifies that {address} is yours",
     Unfit.NOT_VERIFIED: "must be implicit or starttls, with a verifiable certificate",
-    Unfit.OTHER_USER: "must be {address}: a different login does not verify that it is yours",
+    Unfit.OTHER_USER: "must be {address}: a login with a different name does not verify that this address is yours",
 }
 
 
 def _line(name: str | None) -> str | None:
     if name and not name.isprintable():
-        raise invalid("display_name", "must be printable, on one line")
+        raise invalid("display_name", "must be one line of printable characters")
     return name or None
 
 

@@ -68,7 +68,7 @@ async def resume_any_account(
 
 @router.get(
     "/{name:path}/blocks",
-    summary="List which workspaces are blocked on an account, and why",
+    summary="List the workspaces that are blocked on an account, and why",
     responses=failures("not_found"),
 )
 async def list_account_blocks(
@@ -82,8 +82,8 @@ async def list_account_blocks(
 
 @router.post(
     "/{name:path}/unblock",
-    summary="Let a workspace send through an account again",
-    description="Earlier bounces and refusals no longer count. If the workspace is not blocked, nothing happens.",
+    summary="Unblock workspaces on an account",
+    description="Earlier bounces and refusals no longer count. If the workspace is not blocked, nothing changes.",
     responses=failures("not_found"),
 )
 async def unblock_workspace(

@@ -97,9 +97,9 @@ async def _meant(given: SignInIn, request: Request, service: Service) -> tuple[s
 
 
 async def _members(service: Service, region: str, address: str) -> list[Candidate]:
-    """Returns the members with this address in a region, or none if it is unavailable.
+    """Returns the members with this address in a region, or none if the region is unavailable.
 
-    They must name their workspace, and then get an error.
+    If it is unavailable, members must name their workspace, and then get an error about the region.
     """
     try:
         async with service.auth_store(region) as store:
@@ -171,7 +171,7 @@ async def resend_code(request: Request, service: TheService) -> Answer[CodeSent]
 
 @router.get("/session", summary="Get the signed-in person, and the CSRF token for changes", responses=failures())
 async def get_session(signed_in: SignedInPerson) -> Answer[SessionNow]:
-    """Other sites cannot read it: the cookie is SameSite=Strict, and no answer allows other origins."""
+    """Other sites cannot read it: the cookie is SameSite=Strict, and no response allows other origins."""
     now = {
         "expires_at": signed_in.session.expires_at,
         "csrf_token": csrf_token_of(signed_in.token),
@@ -247,7 +247,7 @@ async def accept_invitation(
 
 @router.post(
     "/setup",
-    summary="Become the first admin with the link printed on the server",
+    summary="Become the first admin, with the link printed on the server",
     responses=failures("wrong_credentials", "conflict"),
 )
 async def set_up(given: SetUp, request: Request, service: TheService) -> Answer[PersonOut]:
@@ -257,7 +257,7 @@ async def set_up(given: SetUp, request: Request, service: TheService) -> Answer[
 
 
 def _stranger(request: Request) -> Actor:
-    """Returns the actor to use until the link shows who it is for."""
+    """Returns the actor to use until the link shows who is signing in."""
     return Actor(who="a link", request_id=request.state.request_id)
 
 
@@ -278,7 +278,7 @@ def refusal(refused: Refused) -> ApiError:
 
 
 def person_out(result: Person | Refused) -> PersonOut:
-    """Returns the person. Raises ApiError for a refusal."""
+    """Returns the person. Raises ApiError if the action is refused."""
     if isinstance(result, Refused):
         raise refusal(result)
     return PersonOut.model_validate(result)
@@ -296,7 +296,7 @@ def _begin_session(response: Response, service: Service, region: str, begun: Sig
 
 
 def _begun(request: Request, service: Service) -> tuple[str, str]:
-    """Returns the region and secret of the sign-in that this browser started."""
+    """Returns the region and the secret of the sign-in that this browser started."""
     region, _, secret = request.cookies.get(SIGN_IN_COOKIE, "").partition(".")
     if not secret:
         raise ApiError(
@@ -309,7 +309,7 @@ def _begun(request: Request, service: Service) -> tuple[str, str]:
 
 def _known(region: str, service: Service) -> str:
     if region != HOME and region not in service.regions:
-        raise ApiError("wrong_credentials", "This is no longer valid. Start again.", details={"kind": "expired"})
+        raise ApiError("wrong_credentials", "This has expired. Start again.", details={"kind": "expired"})
     return region
 
 

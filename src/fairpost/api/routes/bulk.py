@@ -28,7 +28,7 @@ LINES_MAX = 100_000
 CHUNK_LINES = 1_000
 CHUNK_BYTES = 8_000_000
 IN_MEMORY_BYTES = 1_048_576  # the rest of the body is kept on disk
-KEY_CHARS_MAX = 480  # with the line number added, a key has at most 500
+KEY_CHARS_MAX = 480  # the line number is added, and the result must have at most 500 characters
 
 
 @router.post(
@@ -39,7 +39,7 @@ KEY_CHARS_MAX = 480  # with the line number added, a key has at most 500
     openapi_extra={
         "requestBody": {
             "required": True,
-            "description": "One e-mail per line, as in POST /v1/emails.",
+            "description": "One e-mail per line, in the format of POST /v1/emails.",
             "content": {
                 TYPES[0]: {
                     "schema": {"type": "string"},
@@ -74,7 +74,7 @@ async def send_emails(
         is_one_chunk = lines <= CHUNK_LINES and body.tell() <= CHUNK_BYTES
         users = set() if is_one_chunk else await _users(body) | {caller.user}
         if users and service.settings.daily_max_of_workspace:
-            users.add("")  # the workspace as a whole
+            users.add("")  # stands for the workspace as a whole
         body.seek(0)
         async with caller.owner.together() as one:
             if users:
@@ -87,11 +87,11 @@ async def send_emails(
                     else iter(())
                 )
                 results += [next(taken) if isinstance(line, str) else line for line in chunk]
-    return Answer(data=await asyncio.to_thread(_told, results, caller))  # 100,000 ids take a second
+    return Answer(data=await asyncio.to_thread(_told, results, caller))  # 100,000 IDs take a second
 
 
 async def _users(body: IO[bytes]) -> set[str]:
-    """Returns the users of all e-mails, to lock them up front. Locking them chunk by chunk could deadlock."""
+    """Returns the users of all e-mails, to lock them at the start. Locking them chunk by chunk could deadlock."""
     users: set[str] = set()
     body.seek(0)
     for number, line in enumerate(body, 1):
@@ -105,7 +105,7 @@ async def _users(body: IO[bytes]) -> set[str]:
 
 
 def _lines(body: IO[bytes], key: str | None, known: Callable[[Any], str]) -> Iterator[str | Refused]:
-    """Yields the JSON of each line, or what is wrong with it. Skips empty lines."""
+    """Yields each line as JSON, or the mistake in the line. Skips empty lines."""
     for number, line in enumerate(body, 1):
         if line.strip():
             yield checked_line(line, None if key is None else f"{key}:{number}", known)

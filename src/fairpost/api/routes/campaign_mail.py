@@ -1,4 +1,4 @@
-"""The e-mails of a campaign: schedule, forecast, preview, recipients, retry, and stop for one person."""
+"""The e-mails of a campaign: schedule, forecast, preview, list, retry and stop them."""
 
 import asyncio
 from collections import Counter
@@ -67,7 +67,7 @@ NUMBERED = "shared account"  # contains a space, so it cannot be an account's na
     "/{id}/schedule",
     dependencies=LONG,
     summary="Schedule prospects added to a campaign's lists since its launch",
-    description="For a campaign that is running, or is launched but starts later. Prospects already scheduled are skipped and counted.",
+    description="This requires a campaign that is running, or that is launched and starts later. Prospects who are already scheduled are skipped and counted.",
     responses=failures("not_found", "conflict"),
 )
 async def schedule_campaign(name: CampaignName, caller: Sends) -> Answer[Scheduling]:
@@ -103,7 +103,7 @@ async def get_campaign_planning(name: CampaignName, caller: Reads) -> Answer[Pla
 @router.get(
     "/{id}/forecast",
     summary="Forecast when a campaign will finish, and what would speed it up",
-    description="Uses the engine's own rules and the current state. It does not consider bounces, retries, outages or other campaigns on the same accounts.",
+    description="The forecast uses the engine's own rules and the current state. It does not consider bounces, retries, outages or other campaigns on the same accounts.",
     responses=failures("not_found", "conflict"),
 )
 async def get_campaign_forecast(name: CampaignName, caller: Reads) -> Answer[CampaignForecast]:
@@ -130,13 +130,13 @@ async def get_campaign_forecast(name: CampaignName, caller: Reads) -> Answer[Cam
 
 
 def _forecast(question: Question, now: datetime) -> tuple[Forecast, list[Suggestion]]:
-    """Computes the forecast, which takes seconds for a million e-mails."""
+    """Computes the forecast. This takes seconds for a million e-mails."""
     found = compute_forecast(question.plan, question.senders, now=now)
     return found, suggestions(question.plan, question.senders, now=now, found=found)
 
 
 def _as_known(question: Question, caller: Caller) -> Question:
-    """Returns the question with the workspace's own account names, and numbers for the operator's accounts."""
+    """Returns the forecast's input with the workspace's own account names, and with numbers for the operator's accounts."""
     shared = (sender.name for sender in question.senders if own_account(sender.name, caller) is None)
     names = {name: f"{NUMBERED} {number}" for number, name in enumerate(shared, 1)}
 
@@ -194,7 +194,9 @@ async def preview_campaign(
             raise not_found(f"step {given.step} of campaign", name)
         to = given.to or await campaigns.first_member(one, campaign)
         if to is None:
-            raise ApiError("conflict", f"There are no prospects on {' or '.join(campaign.lists)} yet.")
+            raise ApiError(
+                "conflict", f"There are no prospects on the campaign's lists ({', '.join(campaign.lists)}) yet."
+            )
         prospect = await prospect_at(one, caller, to)
         try:
             shown = await previewing.preview(one, campaign, given.step, prospect, now=await one.now(), public_url=url)
@@ -216,13 +218,15 @@ async def preview_campaign(
 
 
 @router.get(
-    "/{id}/recipients", summary="List the outcome of each e-mail in a campaign", responses=failures("not_found")
+    "/{id}/recipients", summary="List the outcome of each e-mail of a campaign", responses=failures("not_found")
 )
 async def list_campaign_recipients(
     name: CampaignName,
     caller: Reads,
     state: Annotated[list[ReceiptState] | None, Query(description="Only e-mails in this state. Repeatable.")] = None,
-    address: Annotated[Text | None, Query(max_length=320, description="Only e-mails to one prospect.")] = None,
+    address: Annotated[
+        Text | None, Query(max_length=320, description="Only e-mails to the prospect with this address.")
+    ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[ReceiptOut]]:
@@ -260,7 +264,7 @@ async def list_campaign_recipients(
     "/{id}/retry",
     dependencies=LONG,
     summary="Retry a campaign's failed e-mails",
-    description="E-mails that were sent are never sent again. Bounced addresses are suppressed: remove them from the suppression list first.",
+    description="E-mails that were sent are never sent again. Bounced addresses are suppressed. To retry e-mails to them, first remove them from the suppression list.",
     responses=failures("not_found", "conflict"),
 )
 async def retry_campaign(name: CampaignName, caller: Sends, given: Retry | None = None) -> Answer[Retried]:

@@ -29,8 +29,8 @@ MISSED = ("failed", "bounced", "suppressed", "cancelled")
 
 @router.get(
     "/{id}/progress",
-    summary="Get forecast and actual progress as points over time",
-    description="An engine counts every minute, less often for very large campaigns.",
+    summary="Get the forecast and the actual progress as points over time",
+    description="An engine counts the e-mails every minute, and less often for very large campaigns.",
     responses=failures("not_found"),
 )
 async def get_campaign_progress(name: CampaignName, caller: Reads) -> Answer[CampaignProgress]:
@@ -88,7 +88,7 @@ def _expected(kept: KeptForecast | NoKeptForecast | None, caller: Caller) -> Exp
 
 
 def _why(why: Reason, caller: Caller) -> str:
-    """Returns why there is no forecast, without names of the operator's accounts."""
+    """Returns why there is no forecast. The reason does not contain names of the operator's accounts."""
     named = why.params.get("account")
     account = (own_account(str(named), caller) or SHARED) if named else None
     text = sentence(Reason(why.code, **{**why.params, "account": account}))

@@ -1,4 +1,4 @@
-"""Campaigns: draft, launch, pause, resume, cancel and read. Their e-mails are in campaign_mail."""
+"""Campaigns: draft, launch, pause, resume, cancel and read them. Paths about their e-mails are in campaign_mail.py."""
 
 from datetime import datetime
 
@@ -37,10 +37,10 @@ from fairpost.reasons.rendering import sentence
 from fairpost.store import campaigns
 from fairpost.store.store import Store
 
-TAG = {"name": "campaigns", "description": "Send a sequence to the prospects on your lists."}
+TAG = {"name": "campaigns", "description": "Sequences of e-mails sent to the prospects on your lists."}
 router = Router(prefix="/v1/campaigns", tags=["campaigns"])
 
-PLANNING_S_MAX = 10.0  # per request; an engine does the rest
+PLANNING_S_MAX = 10.0  # per request; an engine schedules the rest
 
 
 # ── draft ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -59,7 +59,7 @@ async def list_campaigns(caller: Reads, limit: Limit = 50, cursor: Cursor = None
 
 @router.put(
     "/{id}",
-    summary="Create a draft, or change it",
+    summary="Create or change a draft",
     description="Nothing is sent before the launch. After the launch, the campaign cannot be changed.",
     responses={
         201: {"model": Answer[CampaignOut], "description": "The draft was created."},
@@ -99,7 +99,7 @@ async def delete_campaign(name: CampaignName, caller: Manages) -> Answer[Removed
     "/{id}/launch",
     dependencies=LONG,
     summary="Launch a draft for all prospects on its lists",
-    description="The campaign then runs automatically. Launching a running campaign again continues its scheduling; no prospect gets an e-mail twice.",
+    description="The campaign then runs automatically. If you launch a running campaign again, its scheduling continues. No prospect gets an e-mail twice.",
     responses=failures("not_found", "conflict"),
 )
 async def launch_campaign(
@@ -172,7 +172,7 @@ async def scheduling(caller: Caller, name: str, result: SchedulingResult) -> Sch
 
 
 def state_word(word: str) -> str:
-    """Returns an e-mail's state as the API writes it: `to follow` becomes one word."""
+    """Returns an e-mail's state as the API writes it, in one word: `to_follow` instead of `to follow`."""
     return word.replace(" ", "_")
 
 

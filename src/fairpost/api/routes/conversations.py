@@ -1,4 +1,4 @@
-"""Conversations with people who wrote back."""
+"""Conversations with people who replied."""
 
 from typing import Annotated
 
@@ -31,7 +31,7 @@ from fairpost.model.public_ids import Kind
 from fairpost.observe.conversations import messages_of
 from fairpost.store import conversations as stored
 
-TAG = {"name": "conversations", "description": "What people wrote back, by person."}
+TAG = {"name": "conversations", "description": "Replies from people, with one conversation per person."}
 router = Router(prefix="/v1/conversations", tags=["conversations"])
 
 
@@ -77,7 +77,7 @@ async def label_conversation(
     "/{conversation_id}/answer",
     status_code=status.HTTP_201_CREATED,
     summary="Answer a person",
-    description="The answer is sent from the account that wrote to the person, in the same thread.",
+    description="The answer is sent from the same account as the e-mails to the person, in the same thread.",
     responses={
         **KNOWN_BEFORE,
         **failures("not_found", "conflict", "forbidden", "quota_reached", "idempotency_key_reused"),

@@ -1,4 +1,4 @@
-"""Sending domains of a workspace, verified by a DNS record."""
+"""Sending domains of a workspace. A DNS record verifies each domain."""
 
 from functools import partial
 
@@ -36,7 +36,7 @@ from fairpost.transports.verify import offered_tls
 router = Router(prefix="/v1/domains", tags=["workspace"])
 
 
-@router.get("", summary="List claimed domains", responses=failures())
+@router.get("", summary="List domains", responses=failures())
 async def list_domains(caller: Reads) -> Answer[list[DomainWithHealth]]:
     known = {each.domain: each for each in await read_health(caller.store, workspace=caller.workspace)}
     found = await workspaces.domains(caller.store, caller.workspace)
@@ -46,9 +46,9 @@ async def list_domains(caller: Reads) -> Answer[list[DomainWithHealth]]:
 @router.put(
     "/{domain}",
     status_code=status.HTTP_201_CREATED,
-    summary="Claim a domain",
+    summary="Add a domain",
     responses={
-        200: {"model": Answer[DomainOut], "description": "The domain was already claimed."},
+        200: {"model": Answer[DomainOut], "description": "The domain had already been added."},
         **failures("conflict"),
     },
 )
@@ -112,7 +112,7 @@ async def delete_domain_key(domain: DomainPath, selector: SelectorPath, caller: 
     return Answer(data=_key(await act(caller, actions.remove_key, request)))
 
 
-@router.delete("/{domain}", summary="Give up a domain", responses=failures("not_found"))
+@router.delete("/{domain}", summary="Remove a domain", responses=failures("not_found"))
 async def delete_domain(domain: DomainPath, caller: Manages) -> Answer[DomainOut]:
     removed = await act(caller, actions.remove, actions.NamedDomain(workspace=caller.workspace, domain=domain))
     return Answer(data=_told(removed))

@@ -1,4 +1,4 @@
-"""E-mails: send, read, cancel, retry, and resolve."""
+"""E-mails: send, read, cancel, retry and resolve them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ from fairpost.templates.rendering import Rendered
 TAG = {"name": "emails", "description": "Send and find e-mails, one or many at a time."}
 router = Router(prefix="/v1/emails", tags=["emails"])
 
-NOT_OWN = "FP004"  # raised by require_own
+NOT_OWN = "FP004"  # the SQLSTATE that require_own raises
 
 
 KNOWN_BEFORE: dict[int | str, dict[str, Any]] = {
@@ -95,7 +95,7 @@ async def send_email(
 async def hand_in(
     caller: Caller, service: Service, email: dict[str, Any], response: Response, *, request: Any = None
 ) -> Answer[Accepted]:
-    """Submits one e-mail. If it was built from another request, `request` is that request.
+    """Submits one e-mail. If the e-mail was built from another request, pass that request as `request`.
 
     Raises ApiError if the database rejects it.
     """
@@ -121,7 +121,9 @@ async def list_emails(
     campaign: Annotated[Known, Query(description="Only e-mails from the campaign with this name.")] = None,
     user: Known = None,
     stream: Known = None,
-    account: Annotated[Known, Query(description="Only e-mails last assigned to this account in the workspace.")] = None,
+    account: Annotated[
+        Known, Query(description="Only e-mails that were last assigned to this account of the workspace.")
+    ] = None,
     type: Annotated[Known, Query(description="Only e-mails of this type, for example `hub_forgot_password`.")] = None,  # noqa: A002
     tag: Annotated[
         list[Text] | None,
@@ -132,9 +134,9 @@ async def list_emails(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[EmailLine]]:
-    """All filters must match.
+    """An e-mail is listed only if it matches all filters.
 
-    A page reads at most a few thousand e-mails, so it can have fewer than `limit` results, or none, and still a
+    Each request reads at most a few thousand e-mails. A page can have fewer than `limit` results, or none, and still a
     `next`.
     """
     before = number_at(cursor, caller.ids)
@@ -179,7 +181,7 @@ async def find_emails(
         Query(
             min_length=1,
             max_length=500,
-            description="An ID, address, idempotency key or campaign name. They are tried in this order.",
+            description="An ID, address, idempotency key or campaign name. The text is tried as each of these, in this order.",
         ),
     ],
     limit: Limit = 50,
@@ -204,7 +206,7 @@ async def find_emails(
 async def _not_guessed(emails: list[ListedEmail], key: str, caller: Caller) -> list[ListedEmail]:
     """Drops campaign e-mails that were found by the numbers in their internal key.
 
-    Outside, campaign keys contain public IDs. The numbers would reveal how many e-mails there are.
+    Callers see campaign keys with public IDs. The internal numbers would reveal how many e-mails there are.
     """
     if caller.is_operator or not is_like_campaigns(key):
         return emails
@@ -288,7 +290,7 @@ async def _life(caller: Caller, email: ShownEmail) -> EmailLife:
 
 @router.post(
     "/{email_id}/cancel",
-    summary="Cancel an e-mail that is not being sent yet",
+    summary="Cancel an e-mail before it is sent",
     responses=failures("not_found", "conflict"),
 )
 async def cancel_email(email_id: EmailIdPath, caller: Sends, why: ReasonIn | None = None) -> Answer[EmailMoved]:
@@ -338,7 +340,7 @@ async def _own_email(caller: Caller, id_: EmailId, *, with_log: bool = True) -> 
     except asyncpg.PostgresError as error:
         if error.sqlstate != NOT_OWN:
             raise
-        raise NotFound("There is no such e-mail in this workspace.") from None
+        raise NotFound("This e-mail does not exist in this workspace.") from None
 
 
 async def _page(found: Matches, limit: int, caller: Caller) -> dict[str, Any]:

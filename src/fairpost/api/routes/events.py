@@ -1,4 +1,4 @@
-"""Events of a workspace by cursor, in the order of their commits, for programs."""
+"""Events of a workspace for programs, read by cursor in the order of their commits."""
 
 from typing import Annotated
 
@@ -50,7 +50,7 @@ async def read_events(
 
 
 def cursor_outside(cursor: str | None, ids: PublicIds) -> str | None:
-    """Sealed: the numbers would reveal counts of the whole installation."""
+    """Returns a sealed cursor, because the numbers would reveal counts of the whole installation."""
     return None if cursor is None else ".".join(sealed(int(number), ids) for number in cursor.split("."))
 
 

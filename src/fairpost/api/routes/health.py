@@ -1,4 +1,4 @@
-"""Health checks for load balancers: no key, and no names except those of regions.
+"""Health checks for load balancers. They need no key, and show no names except those of regions.
 
 Prometheus metrics have their own listener: `fairpost metrics`.
 """
@@ -10,7 +10,7 @@ from fairpost.api.routing import Router
 from fairpost.api.service import TheService
 from fairpost.api.shapes.health import Health, Readiness
 
-TAG = {"name": "health", "description": "For load balancers."}
+TAG = {"name": "health", "description": "Health checks for load balancers."}
 router = Router(tags=["health"])
 
 

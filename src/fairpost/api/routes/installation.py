@@ -1,4 +1,4 @@
-"""For admins: the state of the whole installation. Read-only; costly queries are shared by all callers."""
+"""For admins: the state of the whole installation. These paths are read-only, and callers share costly queries."""
 
 from collections import Counter
 from datetime import timedelta
@@ -50,7 +50,11 @@ router = Router(prefix="/v1/admin", tags=["operators"])
 # ── status ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@router.get("/status", summary="Get the queue, what blocks it, and what to do", responses=failures("not_found"))
+@router.get(
+    "/status",
+    summary="Get the state of the queue, what blocks it, and what to do about it",
+    responses=failures("not_found"),
+)
 async def get_status(_: Admin, service: TheService, region: RegionQuery = None) -> Answer[StatusOut]:
     where = region_meant(service, region)
 
@@ -88,14 +92,14 @@ def _status(facts: Facts, region: str, redirect_all: str | None) -> StatusOut:
 
 @router.get(
     "/fairness",
-    summary="Get waiting and served senders, and how evenly they are served",
+    summary="Get the senders that wait and that were served, and how evenly they were served",
     responses=failures("not_found"),
 )
 async def get_fairness(
     _: Admin,
     service: TheService,
     region: RegionQuery = None,
-    hours: Annotated[int, Query(ge=1, le=24, description="Number of hours to include.")] = 24,
+    hours: Annotated[int, Query(ge=1, le=24, description="Number of hours to include, up to now.")] = 24,
 ) -> Answer[FairnessOfAll]:
     async def read(store: Store) -> FairnessOfAll:
         return FairnessOfAll.model_validate(await read_fairness(store, window=timedelta(hours=hours)))
@@ -138,7 +142,7 @@ async def list_all_emails(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[AnyEmailItem]]:
-    """With `to`, a page reads at most a few thousand e-mails, so it can have fewer than `limit` results and still a
+    """With `to`, a request reads at most a few thousand e-mails: a page can have fewer than `limit` results and still a
     `next`.
     """
     store = await store_meant(service, region)

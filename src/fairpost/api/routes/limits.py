@@ -1,4 +1,4 @@
-"""Describes an account's limits, for forms."""
+"""Describes the limits of an account, for forms."""
 
 from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, failures

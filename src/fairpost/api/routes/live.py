@@ -1,6 +1,6 @@
 """Live topics as server-sent events.
 
-`state` has the complete state after each change, `trouble` says that it cannot be read, and `over` that the session or
+`state` has the complete state after each change, `trouble` means that it cannot be read, and `over` that the session or
 key has ended.
 """
 
@@ -27,8 +27,8 @@ from fairpost.model.workspace import Scope
 TAG = {"name": "live", "description": "Live updates as server-sent events."}
 router = Router(prefix="/v1/live", tags=["live"])
 
-STREAM_S_MAX = 3_600.0  # then the client reconnects
-INBOX = "inbox"  # the only optional topic
+STREAM_S_MAX = 3_600.0  # after that, the client reconnects
+INBOX = "inbox"  # the only topic that may not be installed
 AGAIN = b"retry: 2000\n\n"
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
@@ -54,7 +54,7 @@ async def watch_topic(
         raise not_found("topic", topic, where="")
     watcher = await _watcher(request, service, asked, is_for_admins=watched.is_for_admins)
     watcher = replace(watcher, asked=asked.only(watched.takes))
-    # Operators may use plain numbers as ids.
+    # Operators may use plain numbers as IDs.
     by_number = bool(watched.takes) and watcher.caller is not None and watcher.caller.is_operator
     key, of = (topic, watcher.region, watcher.workspace, watcher.asked, by_number), watcher.workspace or OPERATORS
     service.live.require_room(of)

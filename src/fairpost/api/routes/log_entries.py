@@ -1,4 +1,4 @@
-"""The log of a workspace, for people: holds, throttles, paused accounts, finished campaigns. Programs read events."""
+"""The log of a workspace, for people: holds, throttles, paused accounts and more. For programs, there are events."""
 
 import json
 from typing import Annotated, Any

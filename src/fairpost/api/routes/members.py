@@ -1,4 +1,4 @@
-"""Members of a workspace: invite, change roles, disable. Members see only their own workspace."""
+"""Members of a workspace: list, invite, change and disable them. Members see only their own workspace."""
 
 from fastapi import status
 

@@ -26,7 +26,9 @@ TAG = {"name": "metrics", "description": "The workspace's figures."}
 router = Router(prefix="/v1/metrics", tags=["metrics"])
 
 
-@router.get("/queue", summary="Get e-mails waiting and in progress, and recent outcomes", responses=failures())
+@router.get(
+    "/queue", summary="Get the numbers of e-mails waiting and in progress, and recent outcomes", responses=failures()
+)
 async def get_queue_metrics(caller: Reads) -> Answer[QueueOut]:
     found = await read_queue(caller.store, caller.workspace)
     classes = [ClassCounts(email_class=each.email_class, **_counts([each], found.now)) for each in found.classes]
@@ -43,7 +45,7 @@ async def get_queue_metrics(caller: Reads) -> Answer[QueueOut]:
 
 @router.get("/fairness", summary="Get how the workspace's users share its capacity", responses=failures())
 async def get_fairness_metrics(
-    caller: Reads, hours: Annotated[int, Query(ge=1, le=24, description="Number of hours to include.")] = 24
+    caller: Reads, hours: Annotated[int, Query(ge=1, le=24, description="Number of hours to include, up to now.")] = 24
 ) -> Answer[FairnessOut]:
     share = await fairness.read_share(caller.store, caller.workspace, window=timedelta(hours=hours))
     return Answer(

@@ -1,4 +1,4 @@
-"""Stands in for the development inbox if it is not installed."""
+"""Responds with an error on the paths of the development inbox if it is not installed."""
 
 from fairpost.api.access import Admin
 from fairpost.api.routing import Router

@@ -41,7 +41,7 @@ from fairpost.model.auth import Role
 from fairpost.model.workspace import Workspace
 from fairpost.store import workspaces
 
-TAG = {"name": "operators", "description": "For the operators of the service."}
+TAG = {"name": "operators", "description": "Paths for admins, the operators of the service."}
 router = Router(prefix="/v1/admin", tags=["operators"])
 
 NAMES_MAX = 200
@@ -66,7 +66,7 @@ async def list_workspace_names(
     _: Admin,
     service: TheService,
     region: RegionQuery = None,
-    prefix: Annotated[Text, Query(max_length=100, description="The start of the names.")] = "",
+    prefix: Annotated[Text, Query(max_length=100, description="Only names that begin with this text.")] = "",
 ) -> Answer[list[WorkspaceSeen]]:
     store = await store_meant(service, region)
     found = await workspaces.names_seen(store, prefix=prefix, most=NAMES_MAX)
@@ -76,7 +76,7 @@ async def list_workspace_names(
 @router.put(
     "/workspaces/{name}",
     status_code=status.HTTP_201_CREATED,
-    summary="Add a workspace, or change which of your pools it may use",
+    summary="Add a workspace, or change which of the operator's pools it may use",
     responses={
         200: {"model": Answer[WorkspaceItem], "description": "The workspace already existed."},
         **failures("not_found", "conflict"),
@@ -105,7 +105,7 @@ async def put_workspace(
 
 @router.post(
     "/workspaces/{name}/suspend",
-    summary="Suspend a workspace: its keys and members are rejected",
+    summary="Suspend a workspace, so that its keys and members are rejected",
     responses=failures("not_found"),
 )
 async def suspend_workspace(
@@ -172,7 +172,7 @@ async def sign_out_admin(
     return Answer(data=SessionsEnded(sessions=ended))
 
 
-@router.get("/audit", summary="List who changed what in the installation", responses=failures("not_found"))
+@router.get("/audit", summary="List the changes in the installation", responses=failures("not_found"))
 async def list_installation_audit(
     _: Admin, service: TheService, region: AuditRegion = None, limit: Limit = 50, cursor: Cursor = None
 ) -> Answer[Page[AuditOut]]:

@@ -1,6 +1,6 @@
 """The pages: sign-in, the API reference, and the dashboard. They are static and get all data from the API.
 
-Files are read once, at start-up, and compressed for clients that accept gzip. Browsers cache them and revalidate.
+Files are read once, at start-up, and compressed for clients that accept gzip. Browsers cache and revalidate them.
 """
 
 import gzip
@@ -24,7 +24,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# For the frame that shows untrusted HTML. The frame has no origin, so it cannot reach anything of ours. It allows one
+# For the frame that shows untrusted HTML. The frame has no origin, so it cannot access our pages. It allows one
 # script, by its hash.
 FRAME_POLICY = (
     "sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox; default-src 'none'; script-src '{script}'; style-src 'unsafe-inline'; "
@@ -32,7 +32,7 @@ FRAME_POLICY = (
 )
 FRAMES = {"frame.html": "data:", "frame-images.html": "data: https: http:"}  # with the allowed sources of images
 FRAME_SCRIPT = b'<script src="/static/frame.js"></script>'
-SHELL = ("/", "/accounts", "/fairness", "/campaigns", "/emails", "/inbox", "/settings")  # and all paths below these
+SHELL = ("/", "/accounts", "/fairness", "/campaigns", "/emails", "/inbox", "/settings")  # and all paths below them
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ async def static(name: str, known: NoneMatch = None, takes: Encodings = "") -> R
 
 
 def missing() -> Response:
-    """Returns the dashboard, which shows that the page was not found."""
+    """Returns the dashboard, which shows a message that the page was not found."""
     answer = _answer("app.html", None, "")
     answer.status_code = status.HTTP_404_NOT_FOUND
     return answer

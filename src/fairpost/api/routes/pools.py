@@ -1,4 +1,4 @@
-"""Pools, which an e-mail may name instead of an account."""
+"""Pools: an e-mail can name a pool instead of an account."""
 
 from fairpost.api.access import Reads
 from fairpost.api.answers import Answer, failures
@@ -8,7 +8,7 @@ from fairpost.api.shapes.pools import LoanOut, Pool, PoolAccount, Pools
 from fairpost.model.workspace import Loan
 from fairpost.store.workspaces import workspace_named
 
-TAG = {"name": "pools", "description": "Accounts that share the work."}
+TAG = {"name": "pools", "description": "Groups of accounts that share their e-mails."}
 router = Router(prefix="/v1/pools", tags=["pools"])
 
 

@@ -1,4 +1,4 @@
-"""The product's system e-mails by portal and type: send, read, and customize them for a workspace."""
+"""The product's own e-mails by portal and type: read, customize and send them in a workspace."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -149,7 +149,7 @@ async def send_portal_email(
 
 
 def _is_for(caller: Caller, portal: str) -> bool:
-    """Returns whether the caller can use a portal. Only admins can use that of the operator's own e-mails."""
+    """Returns whether the caller can use a portal. Only admins can use the portal for the operator's own e-mails."""
     return portal != ADMIN_PORTAL or caller.is_operator
 
 

@@ -1,4 +1,4 @@
-"""Personal data in a workspace: export and erase."""
+"""Personal data in a workspace: export it and erase it."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -24,7 +24,10 @@ router = Router(prefix="/v1/persons", tags=["persons"])
     dependencies=LONG,
     summary="Export everything the workspace stores about a person",
     response_class=StreamingResponse,
-    responses={200: {"model": Answer[PersonData], "description": "Streamed, because it may be long."}, **failures()},
+    responses={
+        200: {"model": Answer[PersonData], "description": "The response is streamed, because it may be long."},
+        **failures(),
+    },
 )
 async def export_person(address: AddressPath, caller: Manages) -> StreamingResponse:
     parsed = await caller.store.parse_address(address)
@@ -42,7 +45,7 @@ async def export_person(address: AddressPath, caller: Manages) -> StreamingRespo
 async def erase_person(
     address: AddressPath,
     caller: Manages,
-    keep_sendable: Annotated[bool, Query(description="The person may get mail again.")] = False,
+    keep_sendable: Annotated[bool, Query(description="Whether the person can receive e-mails again.")] = False,
 ) -> Answer[Erased]:
     asked = actions.Erase(address=address, workspace=caller.workspace, keep_sendable=keep_sendable)
     done = await act(caller, actions.erase, asked, store=caller.owner)

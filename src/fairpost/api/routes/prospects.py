@@ -1,4 +1,4 @@
-"""Prospects and their lists."""
+"""Paths of prospects and their lists."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -33,11 +33,11 @@ from fairpost.prospects.json_reader import LIST_MAX, read_json_lines, read_json_
 from fairpost.store import prospects as stored
 from fairpost.store.store import Store
 
-TAG = {"name": "prospects", "description": "Recipients of campaigns, in lists."}
+TAG = {"name": "prospects", "description": "Recipients of campaigns, organized in lists."}
 router = Router(prefix="/v1", tags=["prospects"])
 
-MEMORY_BYTES_MAX = 1_048_576  # of an imported list; a longer one goes to a file
-LINES_AT_ONCE = 2_000  # read by a thread before other requests get their turn
+MEMORY_BYTES_MAX = 1_048_576  # of an imported list; a longer list is kept in a file
+LINES_AT_ONCE = 2_000  # lines that a thread reads before other requests get their turn
 
 
 CSV, LINES, LIST = "text/csv", "application/x-ndjson", "application/json"
@@ -73,8 +73,8 @@ async def list_prospects(
 @router.post(
     "/lists/{name}/prospects",
     dependencies=LONG,
-    summary="Import prospects into a list, all or none",
-    description="The list is created if it does not exist. Existing prospects keep their fields, and fields in the line are added or replaced.",
+    summary="Import prospects into a list: either all of them or none",
+    description="The list is created if it does not exist. Existing prospects keep their fields; the fields of the import are added or replaced.",
     responses=failures(),
     openapi_extra={
         "requestBody": {
@@ -83,7 +83,7 @@ async def list_prospects(
                 CSV: {
                     "schema": {
                         "type": "string",
-                        "description": "The first line names the columns. One is the e-mail address; `timezone` and `id` are special; every other column is a field for templates.",
+                        "description": "The first line contains the names of the columns. One column has the e-mail address. `timezone` and `id` are special, and every other column is a field for templates.",
                     }
                 },
                 LINES: {"schema": {"type": "string", "description": "One JSON object per line."}},
@@ -102,7 +102,9 @@ async def import_prospects(
     name: ListName,
     request: Request,
     caller: Manages,
-    skip_bad: Annotated[bool, Query(description="Skip invalid lines instead of rejecting the whole file.")] = False,
+    skip_bad: Annotated[
+        bool, Query(description="Whether to skip invalid lines instead of rejecting the whole file.")
+    ] = False,
     column: Annotated[
         list[Annotated[str, Field(max_length=300, pattern=r"^[^\x00=]+=[^\x00]*$")]] | None,
         Query(max_length=100, description="`NAME=FIELD` maps a CSV column to a field; `NAME=` skips the column."),
@@ -135,7 +137,7 @@ async def import_prospects(
 @router.delete(
     "/lists/{name}",
     summary="Remove a list; its prospects are kept",
-    description="Refused while an unfinished campaign uses the list.",
+    description="Rejected while an unfinished campaign uses the list.",
     responses=failures("not_found", "conflict"),
 )
 async def delete_prospect_list(name: ListName, caller: Manages) -> Answer[Removed]:
@@ -175,7 +177,7 @@ def _reader(
 async def _by_the_way(
     lines: Iterator[ProspectLine | BadProspectLine],
 ) -> AsyncIterator[ProspectLine | BadProspectLine]:
-    """Reads a long list in parts, so that other requests run in between."""
+    """Reads a long list in parts, so that other requests can run in between."""
     while some := await asyncio.to_thread(lambda: list(islice(lines, LINES_AT_ONCE))):
         for each in some:
             yield each
@@ -210,7 +212,7 @@ async def update_prospect(address: AddressPath, given: ProspectChange, caller: M
 @router.delete(
     "/prospects/{address:path}",
     summary="Remove a prospect from all lists",
-    description="Waiting e-mails to this prospect are cancelled; sent e-mails are kept in history. An import can add the address again; to stop all mail, suppress the address.",
+    description="Waiting e-mails to this prospect are cancelled. Sent e-mails stay in the history. An import can add the address again. To stop all e-mails to it, suppress the address.",
     responses=failures("not_found"),
 )
 async def delete_prospect(address: AddressPath, caller: Manages) -> Answer[Removed]:

@@ -33,7 +33,7 @@ from fairpost.store.schedules import QuotaUsed, StoredSchedule
 TAG = {"name": "schedule", "description": "The schedule and quota of a workspace's campaigns."}
 router = Router(prefix="/v1/schedule", tags=["schedule"])
 
-PLACES = {  # fields of the schedule's rules, and their places in the request
+PLACES = {  # maps fields of the schedule's rules to fields of the request
     "timezone": "timezone",
     "days": "window.days",
     "holidays": "window.holidays",
@@ -52,7 +52,7 @@ async def get_schedule(caller: Reads) -> Answer[ScheduleOut]:
 @router.put(
     "",
     summary="Set the workspace's sending window and quota",
-    description="Applies immediately, including to queued mail. A new ramp-up starts at day one.",
+    description="The schedule applies immediately, including to queued e-mails. A new ramp-up starts at day one.",
     responses=failures(),
 )
 async def put_schedule(schedule: ScheduleIn, caller: Manages) -> Answer[ScheduleOut]:
@@ -150,7 +150,7 @@ def _ramp_up_day(stored: StoredSchedule, now: datetime) -> int | None:
 def _days(
     stored: StoredSchedule, today: QuotaUsed | None, starts_at: datetime, now: datetime, count: int
 ) -> Iterator[QuotaDay]:
-    """Yields the quota day by day. `today` is the plan that engines use for today."""
+    """Yields the quota for each day. `today` is the plan that engines use for today."""
     schedule = stored.schedule
     first = stored.first_day or windows.local_day(schedule.timezone, now)
     for number in range(count):

@@ -19,7 +19,7 @@ from fairpost.model.errors import NotFound
 from fairpost.store import templates
 from fairpost.store.templates import StoredSequence
 
-TAG = {"name": "sequences", "description": "A first e-mail and its follow-ups."}
+TAG = {"name": "sequences", "description": "First e-mails and their follow-ups."}
 router = Router(prefix="/v1/sequences", tags=["sequences"])
 
 
@@ -75,7 +75,7 @@ def delays_s(steps: Sequence[Delayed]) -> list[int]:
 
 def _delay_s(step: Delayed, place: str, *, is_first: bool) -> int:
     if step.delay is not None and step.delay_s is not None:
-        raise invalid(f"{place}.delay", "and delay_s cannot be combined")
+        raise invalid(f"{place}.delay", "cannot be combined with delay_s")
     try:
         seconds = step.delay_s if step.delay is None else duration_s(step.delay)
     except ValueError as error:

@@ -40,7 +40,7 @@ async def pause_sending(
 @router.post(
     "/resume",
     summary="Resume sending",
-    description="After a restore, this also confirms that sending continues from this database.",
+    description="After a restore, this also confirms that sending should continue from this database.",
     responses=failures("not_found"),
 )
 async def resume_sending(

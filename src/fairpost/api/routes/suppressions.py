@@ -1,4 +1,4 @@
-"""Addresses suppressed by the workspace, without those suppressed by the operator."""
+"""Addresses that a workspace has suppressed. Addresses that the operator suppressed are not included."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from fairpost.api.shapes.suppressions import BadAddress, ManyIn, ManyOut, Suppre
 from fairpost.model.suppression import Entry, SuppressionKind
 from fairpost.store import suppressions as stored
 
-TAG = {"name": "suppressions", "description": "Addresses that get no mail."}
+TAG = {"name": "suppressions", "description": "Addresses that receive no e-mails."}
 router = Router(prefix="/v1/suppressions", tags=["suppressions"])
 
 
@@ -25,7 +25,7 @@ async def list_suppressions(
     kind: Annotated[SuppressionKind | None, Query(description="Only entries of this kind.")] = None,
     search: Annotated[
         Text | None,
-        Query(min_length=1, max_length=200, description="Text that the address or the reason must contain."),
+        Query(min_length=1, max_length=200, description="Only entries whose address or reason contains this text."),
     ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -44,13 +44,13 @@ async def list_suppressions(
 @router.post(
     "",
     summary="Suppress many addresses",
-    description="If one of them is not an address, none is added. With `skip_bad`, invalid addresses are skipped.",
+    description="If one address is invalid, none is added. With `skip_bad`, invalid addresses are skipped instead.",
     responses=failures(),
 )
 async def suppress_addresses(
     given: ManyIn,
     caller: Manages,
-    skip_bad: Annotated[bool, Query(description="Skip text that is not an address.")] = False,
+    skip_bad: Annotated[bool, Query(description="Whether to skip invalid addresses.")] = False,
 ) -> Answer[ManyOut]:
     entries = [
         Entry(
@@ -76,9 +76,7 @@ async def suppress_addresses(
     )
 
 
-@router.get(
-    "/{address:path}", summary="Get why and since when an address is suppressed", responses=failures("not_found")
-)
+@router.get("/{address:path}", summary="Get the reason and date of a suppression", responses=failures("not_found"))
 async def get_suppression(address: AddressPath, caller: Reads) -> Answer[SuppressionOut]:
     found, _ = await stored.known_of(caller.store, address)
     if not found:
@@ -89,12 +87,12 @@ async def get_suppression(address: AddressPath, caller: Reads) -> Answer[Suppres
 @router.put(
     "/{address:path}",
     summary="Suppress an address",
-    description="Queued e-mails to this address are not sent either.",
+    description="Queued e-mails to this address are no longer sent.",
     status_code=status.HTTP_201_CREATED,
     responses={
         200: {
             "model": Answer[SuppressionOut],
-            "description": "The address was already on the list; the stronger kind is kept.",
+            "description": "The address was already suppressed. The stronger of the two kinds is kept.",
         },
         **failures(),
     },

@@ -1,4 +1,4 @@
-"""Templates: the content of e-mails, checked before it is stored."""
+"""Templates: the content of e-mails. It is checked before it is stored."""
 
 import asyncio
 
@@ -87,7 +87,7 @@ async def preview_template(
 ) -> Answer[FilledTemplate]:
     given = given or TemplatePreviewIn()
     if given.prospect is not None and given.values is not None:
-        raise invalid("prospect", "cannot be given together with values")
+        raise invalid("prospect", "cannot be combined with values")
     prospect = None if given.prospect is None else await prospect_at(caller.store, caller, given.prospect)
     template = await _good(given.words) if given.words else _words(await named(caller.store, caller, name))
     return Answer(data=await asyncio.to_thread(_filled, template, given.values, prospect))
@@ -107,7 +107,7 @@ async def named(store: Store, caller: Caller, name: str) -> StoredTemplate:
 
 
 def unfilled(error: Unrenderable, place: str) -> ApiError:
-    """Returns the error for missing fields. `place` names where they are missing."""
+    """Returns the error for missing fields. `place` is the part of the request where they are missing."""
     names = error.names if isinstance(error, MissingFields) else ()
     return ApiError(
         "invalid",
@@ -140,7 +140,9 @@ def _filled(template: Template, given: dict[str, JsonValue] | None, prospect: Pr
 
 
 async def _out(template: StoredTemplate) -> TemplateOut:
-    compiled = await asyncio.to_thread(compile_template, _words(template))  # long templates take a moment
+    compiled = await asyncio.to_thread(
+        compile_template, _words(template)
+    )  # in a thread, because long templates take a moment
     reply_to = template.header_fields.reply_to
     return TemplateOut(
         name=template.name,

@@ -1,4 +1,4 @@
-"""The kinds of server that an account can use: how each signs in, and which settings it needs."""
+"""The kinds of server that an account can use, with the sign-in methods and settings of each."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from fairpost.transports.registry import kinds
 router = Router(prefix="/v1/transports", tags=["accounts"])
 
 
-@router.get("", summary="List the kinds of server an account can have, and their settings", responses=failures())
+@router.get("", summary="List the kinds of server that an account can use, and their settings", responses=failures())
 async def list_transports(_: Reads) -> Answer[list[ChoiceOut]]:
-    """Generic SMTP comes last."""
+    """The last one is generic SMTP."""
     return Answer(data=[_choice(kind, each) for kind in reversed(kinds()) for each in kind.choices])
 
 

@@ -1,6 +1,6 @@
 """Unsubscribe links. They need no sign-in and no cookies: the link itself is the proof.
 
-POST unsubscribes immediately (RFC 8058); mail providers use it on behalf of their users. GET changes nothing, because
+POST unsubscribes immediately (RFC 8058): mail providers send it on behalf of their users. GET changes nothing, because
 scanners follow every link; it shows a page whose button posts to another path. The response to a forged link does not
 reveal whether a recipient exists, and a link of a deleted recipient gets the same response as any other.
 """
@@ -70,7 +70,7 @@ async def known(region: Part, workspace: Part, recipient: Part, mac: Part, servi
 TheLink = Annotated[Known | None, Depends(known)]
 
 
-@router.api_route(LINK, methods=["GET", "HEAD"])  # link checkers ask with HEAD
+@router.api_route(LINK, methods=["GET", "HEAD"])  # link checkers use HEAD
 async def ask(link: TheLink) -> Response:
     if link is None:
         return _not_ours()
@@ -92,7 +92,7 @@ async def confirm(link: TheLink) -> Response:
     if link is None:
         return _not_ours()
     await link.unsubscribe()
-    words = f"You will get no more of these e-mails from {link.title}."
+    words = f"You will not receive any more of these e-mails from {link.title}."
     return _page("You are unsubscribed", words, "undo", "Undo", is_quiet=True, look=link.look)
 
 
@@ -101,14 +101,12 @@ async def undo(link: TheLink) -> Response:
     if link is None:
         return _not_ours()
     await link.resubscribe()
-    words = (
-        f"You will get e-mails from {link.title} again. E-mails that were cancelled in the meantime will not be sent."
-    )
+    words = f"You will receive e-mails from {link.title} again. E-mails that were cancelled in the meantime will not be sent."
     return _page("You are subscribed again", words, "confirm", "Unsubscribe", look=link.look)
 
 
 def _not_ours() -> Response:
-    words = "This link is incomplete or was changed. Use the link in the e-mail itself, or reply to the e-mail."
+    words = "This link is incomplete or was changed. Use the link in the e-mail, or reply to the e-mail."
     return _page("This link does not work", words, status_code=status.HTTP_404_NOT_FOUND)
 
 

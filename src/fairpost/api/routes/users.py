@@ -1,4 +1,4 @@
-"""Users of a workspace: settings, activity, and what holds their mail back. Only the operator can throttle."""
+"""Users of a workspace: settings, activity, and what holds back their e-mails. Only the operator can throttle users."""
 
 from typing import Annotated
 
@@ -22,11 +22,11 @@ from fairpost.providers.domain_proof import WrongDomain, provable_domain
 from fairpost.reasons.rendering import brief
 from fairpost.store import senders
 
-TAG = {"name": "users", "description": "The users that the workspace sends for."}
+TAG = {"name": "users", "description": "The users on whose behalf the workspace sends."}
 router = Router(prefix="/v1/users", tags=["users"])
 
 
-@router.get("", summary="List registered and throttled users by name", responses=failures())
+@router.get("", summary="List users that are registered or throttled, by name", responses=failures())
 async def list_users(
     caller: Reads,
     throttled: Annotated[bool, Query(description="Only throttled users.")] = False,
@@ -41,7 +41,7 @@ async def list_users(
 
 @router.get(
     "/{name:path}",
-    summary="Get a user: settings, recent activity, and what holds back its mail",
+    summary="Get a user: settings, recent activity, and what holds back the user's e-mails",
     responses=failures("not_found"),
 )
 async def get_user(name: UserName, caller: Reads) -> Answer[UserOut]:
@@ -51,7 +51,7 @@ async def get_user(name: UserName, caller: Reads) -> Answer[UserOut]:
 @router.put("/{name:path}", summary="Register a user, or change its settings", responses=failures())
 async def put_user(name: UserName, given: UserIn, caller: Manages, service: TheService) -> Answer[UserOut]:
     if given.plan and service.settings.priority is Priority.LANES:
-        raise invalid("plan", "can only be set by the operator, because all workspaces share the lanes")
+        raise invalid("plan", "can be set only by the operator, because all workspaces share the lanes")
     for field, most in (
         ("daily_max", service.settings.user_daily_max),
         ("waiting_max", service.settings.user_waiting_max),

@@ -1,4 +1,4 @@
-"""Webhooks of a workspace: endpoints that its events are posted to."""
+"""Webhooks of a workspace: endpoints to which its events are posted."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -35,7 +35,7 @@ from fairpost.observe.webhooks import request_of
 from fairpost.reasons.rendering import brief
 from fairpost.store import webhooks
 
-TAG = {"name": "webhooks", "description": "Events posted to your endpoints."}
+TAG = {"name": "webhooks", "description": "Endpoints of yours to which events are posted."}
 router = Router(prefix="/v1/webhooks", tags=["webhooks"])
 
 

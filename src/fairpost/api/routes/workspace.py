@@ -1,4 +1,4 @@
-"""The workspace itself: its keys and its audit log."""
+"""The workspace itself: its settings, its keys and its audit log."""
 
 from typing import Annotated
 
@@ -79,7 +79,7 @@ async def revoke_key(key_id: Annotated[Text, Path(max_length=100)], caller: Mana
     return Answer(data=key_out(await act(caller, actions.revoke, asked)))
 
 
-@router.get("/audit", summary="List who changed what, newest first", responses=failures())
+@router.get("/audit", summary="List the changes in the workspace, newest first", responses=failures())
 async def list_audit_entries(caller: Manages, limit: Limit = 50, cursor: Cursor = None) -> Answer[Page[AuditOut]]:
     before, ids = number_at(cursor, caller.ids), caller.ids
     found = await workspaces.audit(caller.store, caller.workspace, before=before, most=limit + 1)
@@ -114,7 +114,7 @@ def audit_out(entry: AuditEntry, ids: PublicIds) -> AuditOut:
 
 
 def _as_told(who: str) -> str:
-    """Returns the actor of an audit entry. Workspaces do not see which operator it was, or on which machine."""
+    """Returns the actor of an audit entry. Workspaces do not see which operator made a change, or on which machine."""
     if who.startswith("cli "):
         return "cli"
     return "the operator" if who.startswith(f"{Role.ADMIN} ") else who

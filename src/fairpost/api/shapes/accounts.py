@@ -30,15 +30,17 @@ AccountName = Annotated[Name, Path(description="The account's name.")]
 class UsageOut(ResponseModel):
     hour_used: int
     day_used: int
-    day_max: Annotated[int | None, Field(description="Today's limit, with warm-up. Null means no limit.")]
+    day_max: Annotated[
+        int | None, Field(description="Today's limit, which depends on the warm-up. Null means no limit.")
+    ]
     day_bounces: int
     day_errors: Annotated[int, Field(description="Attempts today that failed, will be retried, or are in doubt.")]
-    last_used_at: Annotated[Moment | None, Field(description="When the account last started to send.")]
+    last_used_at: Annotated[Moment | None, Field(description="When the account last started to send an e-mail.")]
     sent_total: int
 
 
 class RestOut(ResponseModel):
-    """A pause because the server asked for one or could not be reached."""
+    """A pause because the server asked for it or could not be reached."""
 
     until: Moment
     reason: str
@@ -47,7 +49,7 @@ class RestOut(ResponseModel):
 
 
 class PatienceOut(ResponseModel):
-    """Mail that only this account may send waits until then. After that, it fails."""
+    """How long e-mails that only this account can send keep waiting. After these times, they fail."""
 
     urgent: Moment
     bulk: Moment
@@ -64,13 +66,19 @@ class AccountOut(ResponseModel):
     status_reason_code: ReasonCode | None
     status_reason_params: ReasonParams | None
     status_until: Annotated[Moment | None, Field(description="When the account becomes active again automatically.")]
-    rest: Annotated[RestOut | None, Field(description="Null if it is not pausing.")]
-    patience: Annotated[PatienceOut | None, Field(description="Null if it is not suspended.")]
+    rest: Annotated[RestOut | None, Field(description="A pause that the server caused. Null if there is none.")]
+    patience: Annotated[
+        PatienceOut | None,
+        Field(description="How long its e-mails keep waiting. Null if the account is not suspended."),
+    ]
     server: Annotated[AnyServer | None, Field(description="Null if the account has no server and cannot send.")]
     limits: LimitsOut
     usage: UsageOut
     may_send_at: Annotated[
-        Moment | None, Field(description="Null means now, or unknown; in that case, `waits_for` gives the reason.")
+        Moment | None,
+        Field(
+            description="When the account can send next. Null means now, or that the time is unknown; if it is unknown, `waits_for` gives the reason."
+        ),
     ]
     waits_for: str | None
     waits_for_code: ReasonCode | None
@@ -85,7 +93,9 @@ class AccountOut(ResponseModel):
     last_read_at: Annotated[Moment | None, Field(description="When the mailbox was last read successfully.")]
     unknown: Annotated[
         list[Unknown],
-        Field(description="What the account does not learn about its e-mails, since `last_read_at` if that is set."),
+        Field(
+            description="What Fairpost cannot find out about the account's e-mails. If `last_read_at` is set, this applies to the time since then."
+        ),
     ]
 
 
@@ -96,7 +106,7 @@ class AccountIn(RequestModel):
         Text,
         Field(
             max_length=500,
-            description="An address at a domain that the workspace has verified, or a mailbox at a known provider, verified by a login to its server.",
+            description="An address at a domain that the workspace has verified, or a mailbox at a known provider, which a login to the provider's server verifies.",
         ),
     ]
     display_name: Annotated[Text | None, Field(max_length=200)] = None
@@ -104,7 +114,7 @@ class AccountIn(RequestModel):
     provider: Annotated[
         Name | None,
         Field(
-            description="The provider whose limits to start with, or `none`. If omitted, it is derived from the address's domain."
+            description="The provider whose limits the account starts with, or `none`. If omitted, the provider is derived from the address's domain."
         ),
     ] = None
     limits: LimitsIn | None = None
@@ -112,13 +122,14 @@ class AccountIn(RequestModel):
 
 @with_servers
 class AccountChange(RequestModel):
-    """Changes to an account. Omitted fields stay the same. A password is kept while host and user are unchanged."""
+    """Changes to an account. Omitted fields stay the same. The password is kept if host and user are unchanged."""
 
     address: Annotated[Text, Field(max_length=500)] = ""
     display_name: Annotated[Text | None, Field(max_length=200)] = None
     pool: Name = "default"
     provider: Annotated[
-        Name | None, Field(description="Its limits replace all limits that are not given in the same request.")
+        Name | None,
+        Field(description="The provider's limits replace all limits that are not given in the same request."),
     ] = None
     limits: LimitsIn | None = None
 
@@ -146,6 +157,6 @@ class StepTried(ResponseModel):
 
 
 class Verified(ResponseModel):
-    ok: Annotated[bool, Field(description="Whether the account connected, signed in and could send.")]
+    ok: Annotated[bool, Field(description="Whether Fairpost could connect, sign in and send.")]
     words: Annotated[str, Field(description="What happened.")]
-    steps: Annotated[list[StepTried], Field(description="The steps, in order. If one failed, it is the last.")]
+    steps: Annotated[list[StepTried], Field(description="The steps, in order. If a step failed, it is the last one.")]

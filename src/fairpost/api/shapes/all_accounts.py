@@ -11,34 +11,48 @@ from fairpost.api.shapes.accounts import AccountOut
 FullName = Annotated[
     Text,
     Path(
-        min_length=1, max_length=201, description="The account as in `fairpost account list`: `acme/sales`, or `sales`."
+        min_length=1,
+        max_length=201,
+        description="The account's full name, as shown by `fairpost account list`: for example `acme/sales`, or `sales` for a shared account.",
     ),
 ]
 
 
 class AnyAccountOut(AccountOut):
     region: str
-    workspace: Annotated[str | None, Field(description="Null for the operator's own accounts.")]
-    bounce_percent: Annotated[float | None, Field(description="Share of today's e-mails. Null if it sent none.")]
+    workspace: Annotated[
+        str | None, Field(description="The workspace that owns the account. Null for the operator's own accounts.")
+    ]
+    bounce_percent: Annotated[
+        float | None,
+        Field(description="Percentage of today's e-mails that bounced. Null if the account sent none today."),
+    ]
     driven_by: Annotated[str | None, Field(description="The engine that is working on the account now.")]
-    driven_until: Annotated[Moment | None, Field(description="When its lease ends, unless it is renewed.")]
+    driven_until: Annotated[Moment | None, Field(description="When the engine's lease ends, unless it is renewed.")]
 
 
 class BlockOut(ResponseModel):
     workspace: str
     since: Moment
-    until: Annotated[Moment | None, Field(description="Null means until it is unblocked.")]
+    until: Annotated[
+        Moment | None,
+        Field(description="When the block ends. Null means that it lasts until the workspace is unblocked."),
+    ]
     reason: Annotated[str, Field(description="`bounces` or `refusals`.")]
-    figures: Annotated[dict[str, Any], Field(description="The workspace's own figures on this account.")]
+    figures: Annotated[dict[str, Any], Field(description="The figures of the workspace on this account.")]
 
 
 class Blocks(ResponseModel):
-    items: Annotated[list[BlockOut], Field(description="At most 100.")]
+    items: Annotated[list[BlockOut], Field(description="The blocked workspaces, at most 100.")]
 
 
 class Unblock(RequestModel):
     workspace: Annotated[
-        Text | None, Field(max_length=200, description="Null or omitted: every blocked workspace.")
+        Text | None,
+        Field(
+            max_length=200,
+            description="The workspace to unblock. If null or omitted, all blocked workspaces are unblocked.",
+        ),
     ] = None
 
 

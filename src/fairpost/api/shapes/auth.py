@@ -1,4 +1,4 @@
-"""Signing in, sessions and passwords."""
+"""Models for signing in, sessions and passwords."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ class PersonOut(ResponseModel):
     address: str
     name: str
     role: Role
-    workspace: Annotated[str | None, Field(description="Null for an admin of the installation.")]
+    workspace: Annotated[str | None, Field(description="The workspace. Null for an admin of the installation.")]
     created_at: Moment
     disabled_at: Moment | None
     last_sign_in_at: Moment | None
@@ -31,19 +31,19 @@ class SignInIn(RequestModel):
         Text | None,
         Field(
             max_length=100,
-            description="Required only if the password is correct for several workspaces; the error lists them. Empty for an admin of the installation.",
+            description="Required only if the password is correct for several workspaces. In that case, an error lists them. To sign in as an admin of the installation, send an empty string.",
         ),
     ] = None
 
 
 class CodeSent(ResponseModel):
-    """A code was created. The cookie of this answer is needed to use it."""
+    """A code was created. To use it, send the cookie that this response sets."""
 
     expires_at: Moment
     is_on_its_way: Annotated[
         bool,
         Field(
-            description="False if none of the service's accounts can send it now. In that case, a command on the server shows the code."
+            description="False if no account of the service can send the code now. In that case, a command on the server shows the code."
         ),
     ]
     then: Annotated[str | None, Field(description="The command that shows the code, if it was not sent.")]
@@ -56,7 +56,7 @@ class CodeIn(RequestModel):
 class SessionBegun(ResponseModel):
     person: PersonOut
     expires_at: Moment
-    csrf_token: Annotated[str, Field(description="Send it as X-CSRF-Token with every change.")]
+    csrf_token: Annotated[str, Field(description="The token to send as X-CSRF-Token with every change.")]
 
 
 class SessionNow(PersonOut):
@@ -90,7 +90,7 @@ class SetUp(Accept):
 
 
 class AcceptedOut(PersonOut):
-    """An accepted link. Accepting an invitation signs you in. After a reset, the last two fields are null."""
+    """An accepted link. Accepting an invitation signs you in. After a password reset, the last two fields are null."""
 
     expires_at: Moment | None
     csrf_token: str | None

@@ -23,6 +23,8 @@ class LineResult(ResponseModel):
 
 class BulkResult(ResponseModel):
     accepted: int
-    duplicates: Annotated[int, Field(description="How many of the accepted e-mails had a known idempotency key.")]
+    duplicates: Annotated[
+        int, Field(description="Number of accepted e-mails whose idempotency key had been used before.")
+    ]
     rejected: int
     results: list[LineResult]

@@ -17,7 +17,7 @@ from fairpost.policy.forecast import Bottleneck
 class ReceiptState(StrEnum):
     """The state of a recipient's e-mail.
 
-    `to_follow` means that it is waiting for the previous step, and `parked` that its prospect is paused.
+    `to_follow` means that the e-mail is waiting for the previous step. `parked` means that its prospect is paused.
     """
 
     SENT = "sent"
@@ -37,10 +37,10 @@ class ReceiptState(StrEnum):
 class PlanningOut(ResponseModel):
     id: str
     state: CampaignState
-    prospects: Annotated[int, Field(description="How many prospects were checked last time.")]
-    scheduled: Annotated[int, Field(description="E-mails since the launch.")]
-    skipped: Annotated[int, Field(description="E-mails already scheduled with the same key.")]
-    left_out: Annotated[int, Field(description="Prospects with missing fields.")]
+    prospects: Annotated[int, Field(description="Number of prospects that the last scheduling checked.")]
+    scheduled: Annotated[int, Field(description="Number of e-mails scheduled since the launch.")]
+    skipped: Annotated[int, Field(description="Number of e-mails that were already scheduled with the same key.")]
+    left_out: Annotated[int, Field(description="Number of prospects with missing fields.")]
     is_done: Annotated[bool, Field(description="Whether all prospects on the lists have been scheduled.")]
     planned_at: Moment | None
     next_due_at: Annotated[Moment | None, Field(description="When the next e-mail is due. Null if none is scheduled.")]
@@ -54,7 +54,7 @@ class StepForecast(ResponseModel):
 
 
 class AccountForecast(ResponseModel):
-    account: Annotated[str | None, Field(description="Null means all of the operator's accounts.")]
+    account: Annotated[str | None, Field(description="The account's name. Null means all of the operator's accounts.")]
     emails: int
 
 
@@ -84,10 +84,12 @@ class ForecastOut(ResponseModel):
     why: str
     per_account: list[AccountForecast]
     per_step: list[StepForecast]
-    per_day: Annotated[list[DayForecast], Field(description="By day in the workspace's timezone.")]
+    per_day: Annotated[list[DayForecast], Field(description="The forecast for each day, in the workspace's time zone.")]
     per_hour: list[Hour]
     waited_s: dict[Bottleneck, float]
-    suggestions: Annotated[list[SuggestionOut], Field(description="What would make it finish sooner.")]
+    suggestions: Annotated[
+        list[SuggestionOut], Field(description="Changes that would make the campaign finish sooner.")
+    ]
 
 
 class KeptForecastOut(ResponseModel):
@@ -104,13 +106,17 @@ class CampaignForecast(ResponseModel):
     sent_per_hour: list[Hour]
     foreseen_at_launch: KeptForecastOut | None
     not_counted: Annotated[
-        int, Field(description="Follow-ups waiting for accounts that cannot send, with no known end.")
+        int,
+        Field(
+            description="Number of follow-ups that are waiting for accounts that cannot send. It is unknown when they will be sent."
+        ),
     ]
     gives_up_at: Annotated[
-        Moment | None, Field(description="When the first of these will fail because their account is suspended.")
+        Moment | None,
+        Field(description="When the first of these follow-ups will fail because its account is suspended."),
     ]
     forecast: Annotated[
-        ForecastOut | None, Field(description="The forecast for the rest. Null if nothing is left to send.")
+        ForecastOut | None, Field(description="The forecast for the remaining e-mails. Null if there are none.")
     ]
 
 
@@ -125,16 +131,23 @@ class CampaignPreviewIn(RequestModel):
 class CampaignPreview(ResponseModel):
     step: int
     sender: Annotated[
-        MailboxOut | None, Field(serialization_alias="from", description="Null if there is no account to send it.")
+        MailboxOut | None,
+        Field(serialization_alias="from", description="The sender. Null if there is no account to send the e-mail."),
     ]
     to: str
     subject: str
-    is_subject_inherited: Annotated[bool, Field(description="Whether it is the first step's subject.")]
-    leaves_thread: Annotated[bool, Field(description="In Gmail, because its subject differs from the first step's.")]
+    is_subject_inherited: Annotated[bool, Field(description="Whether the subject is the first step's.")]
+    leaves_thread: Annotated[
+        bool,
+        Field(
+            description="Whether Gmail shows the e-mail in a new thread, because its subject differs from the first step's."
+        ),
+    ]
     text: str | None
     html: str | None
     checks: Annotated[
-        list[FindingOut], Field(description="Problems that receivers or readers would notice, and what is good.")
+        list[FindingOut],
+        Field(description="Problems that mail servers or readers would notice, and checks that passed."),
     ]
 
 
@@ -144,7 +157,10 @@ class ReceiptOut(Reasoned):
     address: str
     state: ReceiptState
     account: Annotated[
-        str | None, Field(description="Null if there is none yet, or if the account belongs to the operator.")
+        str | None,
+        Field(
+            description="The account's name. Null if no account has been chosen yet, or if it belongs to the operator."
+        ),
     ]
     at: Annotated[Moment | None, Field(description="When the e-mail finished or is due.")]
     attempts: int
@@ -159,15 +175,18 @@ class Retry(RequestModel):
 class Retried(ResponseModel):
     retried: int
     is_done: Annotated[
-        bool, Field(description="False if there were too many for one request. In that case, send the request again.")
+        bool,
+        Field(
+            description="False if there were too many e-mails for one request. In that case, send the request again."
+        ),
     ]
 
 
 class StopIn(RequestModel):
-    address: Annotated[Text, Field(max_length=320, description="The prospect to stop it for.")]
+    address: Annotated[Text, Field(max_length=320, description="The address of the prospect to stop the campaign for.")]
     reason: Annotated[Text, Field(max_length=500)] = "stopped by request"
 
 
 class Stopped(ResponseModel):
     address: str
-    cancelled: Annotated[int, Field(description="How many waiting e-mails were cancelled.")]
+    cancelled: Annotated[int, Field(description="Number of waiting e-mails that were cancelled.")]

@@ -10,14 +10,17 @@ from fairpost.model.campaign import CampaignState
 
 class ExpectedPoint(ResponseModel):
     at: Moment
-    sent: Annotated[int, Field(description="Number of e-mails by then.")]
+    sent: Annotated[int, Field(description="Number of e-mails sent by this time.")]
 
 
 class ExpectedProgress(ResponseModel):
-    """At most 200 points, to be joined by straight lines."""
+    """At most 200 points, to be connected by straight lines."""
 
     made_at: Moment
-    emails: Annotated[int | None, Field(description="E-mails left at that moment. If null, see `why_none`.")]
+    emails: Annotated[
+        int | None,
+        Field(description="Number of e-mails left at the time of the forecast. If null, `why_none` says why."),
+    ]
     points: list[ExpectedPoint]
     done_at: Moment | None
     why_none: Annotated[str | None, Field(description="Why there is no forecast.")]
@@ -41,12 +44,15 @@ class StepProgress(ResponseModel):
 
 class AccountProgress(ResponseModel):
     account: Annotated[
-        str | None, Field(description="Null means all of the operator's accounts, or no account: see `is_shared`.")
+        str | None,
+        Field(
+            description="The account's name. Null means all of the operator's accounts, or no account: see `is_shared`."
+        ),
     ]
     is_shared: Annotated[
         bool,
         Field(
-            description="Whether the account belongs to the operator. If this is false and there is no account, none has been chosen yet."
+            description="Whether the account belongs to the operator. If this is false and `account` is null, no account has been chosen yet."
         ),
     ]
     sent: int
@@ -64,8 +70,11 @@ class CampaignProgress(ResponseModel):
     id: str
     state: CampaignState
     waits_for: Annotated[str, Field(description="What the campaign is doing or waiting for, in words.")]
-    condition: Annotated[str, Field(description="The same as a code: see docs/conditions.md.")]
-    waits_until: Annotated[Moment | None, Field(description="Null if it is not waiting or the time is unknown.")]
+    condition: Annotated[str, Field(description="The code of `waits_for`: see docs/conditions.md.")]
+    waits_until: Annotated[
+        Moment | None,
+        Field(description="When the wait ends. Null if the campaign is not waiting, or if the time is unknown."),
+    ]
     counted_at: Annotated[
         Moment | None, Field(description="When the e-mails were counted. Null if they have not been counted yet.")
     ]
@@ -73,18 +82,23 @@ class CampaignProgress(ResponseModel):
     missed: int
     waiting: int
     forecast: Annotated[
-        ExpectedProgress | None, Field(description="The forecast made at the launch. Null if there is none yet.")
+        ExpectedProgress | None, Field(description="The forecast made at launch. Null if there is none yet.")
     ]
     expected: Annotated[
-        int | None, Field(description="How many the launch forecast expected to be sent by `counted_at`.")
+        int | None,
+        Field(description="Number of e-mails that the forecast at launch expected to be sent by `counted_at`."),
     ]
     revised_forecast: Annotated[
-        ExpectedProgress | None, Field(description="The revised forecast for the rest. Null if it is not running.")
+        ExpectedProgress | None,
+        Field(description="The revised forecast for the remaining e-mails. Null if the campaign is not running."),
     ]
     done_at: Annotated[Moment | None, Field(description="When the campaign finished, or is now expected to finish.")]
     drift_s: Annotated[
-        float | None, Field(description="How much later than forecast at the launch. A negative value means sooner.")
+        float | None,
+        Field(
+            description="How many seconds later than forecast at launch the campaign finishes. A negative value means earlier."
+        ),
     ]
-    points: Annotated[list[RealPoint], Field(description="At most 602, from the launch on.")]
+    points: Annotated[list[RealPoint], Field(description="At most 602 points, starting at the launch.")]
     steps: list[StepProgress]
     accounts: list[AccountProgress]

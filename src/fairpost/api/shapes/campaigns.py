@@ -1,4 +1,4 @@
-"""Campaigns: create, list and show."""
+"""Campaigns in requests and responses."""
 
 from typing import Annotated, Any
 
@@ -30,7 +30,7 @@ class GapOut(ResponseModel):
 
 
 class CampaignItem(Reasoned):
-    id: Annotated[str, Field(description="Its name.")]
+    id: Annotated[str, Field(description="The campaign's name.")]
     state: CampaignState
     sequence: str
     steps: int
@@ -54,18 +54,21 @@ class StepProgress(ResponseModel):
 
 
 class CampaignOut(Reasoned):
-    id: Annotated[str, Field(description="Its name.")]
+    id: Annotated[str, Field(description="The campaign's name.")]
     state: CampaignState
     waits_for: Annotated[str, Field(description="What the campaign is doing or waiting for, in words.")]
-    condition: Annotated[str, Field(description="The same as a code: see docs/conditions.md.")]
-    waits_until: Annotated[Moment | None, Field(description="Null if it is not waiting or the time is unknown.")]
+    condition: Annotated[str, Field(description="The code of `waits_for`: see docs/conditions.md.")]
+    waits_until: Annotated[
+        Moment | None,
+        Field(description="When the wait ends. Null if the campaign is not waiting, or if the time is unknown."),
+    ]
     sequence: str
     steps: list[StepProgress]
     lists: list[str]
-    prospects: Annotated[int, Field(description="Prospects on its lists now.")]
+    prospects: Annotated[int, Field(description="Number of prospects now on the campaign's lists.")]
     scheduled: Annotated[int, Field(description="E-mails.")]
-    skipped: Annotated[int, Field(description="E-mails already scheduled with the same key.")]
-    left_out: Annotated[int, Field(description="Prospects with missing fields.")]
+    skipped: Annotated[int, Field(description="Number of e-mails that were already scheduled with the same key.")]
+    left_out: Annotated[int, Field(description="Number of prospects with missing fields.")]
     pool: str | None
     account: str | None
     gap: GapOut | None
@@ -92,14 +95,14 @@ class WarningOut(ResponseModel):
 
 
 class Scheduling(ResponseModel):
-    """The progress of planning. If `is_done` is false, an engine plans the rest."""
+    """The progress of scheduling. If `is_done` is false, an engine schedules the rest."""
 
     id: str
     state: CampaignState
-    scheduled: Annotated[int, Field(description="E-mails scheduled by this request.")]
-    skipped: Annotated[int, Field(description="E-mails already scheduled.")]
-    left_out: Annotated[int, Field(description="Prospects with missing fields.")]
-    errors: Annotated[list[str], Field(description="The first 100 prospects left out, and why.")]
+    scheduled: Annotated[int, Field(description="Number of e-mails scheduled by this request.")]
+    skipped: Annotated[int, Field(description="Number of e-mails that were already scheduled.")]
+    left_out: Annotated[int, Field(description="Number of prospects with missing fields.")]
+    errors: Annotated[list[str], Field(description="The first 100 prospects that were left out, and why.")]
     inherited_subjects: Annotated[list[int], Field(description="Steps that use the first step's subject.")]
     leaving_thread: Annotated[
         list[int], Field(description="Steps whose own subject takes them out of the thread in Gmail.")
@@ -112,7 +115,7 @@ class Scheduling(ResponseModel):
 
 class Launch(RequestModel):
     skip_incomplete: Annotated[
-        StrictBool, Field(description="Skip prospects with missing fields, instead of rejecting the launch.")
+        StrictBool, Field(description="Whether to skip prospects with missing fields, instead of rejecting the launch.")
     ] = False
 
 
@@ -128,7 +131,7 @@ Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=GAP_S_MAX)]
 
 
 class GapIn(RequestModel):
-    """The random pause of an account before each e-mail, in seconds."""
+    """The bounds in seconds of the random gap that an account leaves before each e-mail."""
 
     min_s: Seconds
     max_s: Seconds
@@ -137,7 +140,7 @@ class GapIn(RequestModel):
 class CampaignStep(Delayed):
     """A step with a template, or with its own content: a subject, and text or HTML.
 
-    A follow-up without a subject uses that of the first step.
+    A follow-up without a subject uses the subject of the first step.
     """
 
     template: Name | None = None
@@ -153,23 +156,35 @@ class CampaignIn(RequestModel):
     sequence: Name | None = None
     steps: Annotated[list[CampaignStep] | None, Field(min_length=1, max_length=STEPS_MAX)] = None
     lists: Annotated[
-        list[Name], Field(min_length=1, max_length=values.LISTS_MAX, description="The prospect lists it is sent to.")
+        list[Name],
+        Field(
+            min_length=1, max_length=values.LISTS_MAX, description="The prospect lists that the campaign is sent to."
+        ),
     ]
     pool: Annotated[
         Name | None,
-        Field(description="The accounts that send it, in turn. [default: `default`, unless `account` is given]"),
+        Field(
+            description="The pool whose accounts send the campaign in turn. [default: `default`, unless `account` is given]"
+        ),
     ] = None
-    account: Annotated[Name | None, Field(description="The one account that sends it, instead of a pool.")] = None
+    account: Annotated[
+        Name | None, Field(description="A single account that sends the campaign, instead of a pool.")
+    ] = None
     gap: Annotated[
         GapIn | None,
-        Field(description="Null means no pause. If omitted, it is 30 to 90 seconds for a sequence or several steps."),
+        Field(
+            description="The random gap before each e-mail. Null means no gap. If omitted, the gap is 30 to 90 seconds for a sequence or for several steps."
+        ),
     ] = None
     by_recipients_clock: Annotated[
-        StrictBool, Field(description="Apply the sending window in each prospect's own time zone, if known.")
+        StrictBool,
+        Field(description="Whether to apply the sending window in each prospect's own time zone, if it is known."),
     ] = False
     footer: Annotated[
         StrictBool,
-        Field(description="Add an unsubscribe line if a template has none. Use false only for one-to-one sequences."),
+        Field(
+            description="Whether to add an unsubscribe line if a template has none. Use false only for one-to-one sequences."
+        ),
     ] = True
     user: Annotated[
         Text, Field(max_length=values.LINE_CHARS_MAX, description="The user on whose behalf the campaign is sent.")
@@ -177,9 +192,9 @@ class CampaignIn(RequestModel):
     type: Annotated[EmailType | None, about("type")] = None
     tags: Annotated[Tags | None, about("tags")] = None
     metadata: Annotated[dict[str, JsonValue] | None, about("metadata")] = None
-    reply_to: Annotated[Address | None, Field(description="Reply-To for the e-mails, instead of the template's.")] = (
-        None
-    )
+    reply_to: Annotated[
+        Address | None, Field(description="The Reply-To address of the e-mails, instead of the template's.")
+    ] = None
     headers: Annotated[
         dict[HeaderName, HeaderValue] | None,
         Field(description="Additional headers for the e-mails. They replace the template's headers."),

@@ -1,4 +1,4 @@
-"""Conversations with people: list, show, label and answer."""
+"""Conversations with people in requests and responses."""
 
 from typing import Annotated, Literal
 
@@ -26,19 +26,21 @@ class ConversationLine(ResponseModel):
 
 
 class MessageOut(ResponseModel):
-    """A message. `sent` means an e-mail to the person, even if still queued; otherwise the message is from the person."""
+    """A message. Kind `sent` is an e-mail to the person, even if still queued. All other kinds are from the person."""
 
     kind: Literal["sent"] | ReplyKind
     at: Moment
-    email_id: Annotated[Id, Field(description="The e-mail itself, or the one that the person answered.")]
-    account: Annotated[str | None, Field(description="The account that sent or received it. Null for shared accounts.")]
+    email_id: Annotated[Id, Field(description="The ID of the e-mail, or of the e-mail that the person answered.")]
+    account: Annotated[
+        str | None, Field(description="The account that sent or received the message. Null for shared accounts.")
+    ]
     from_: Annotated[str | None, Field(alias="from")]
     to: list[str]
     subject: str | None
     text: Annotated[str | None, Field(description="For a reply, the text without the quoted part.")]
     html: Annotated[str | None, Field(description="For a reply, safe HTML without scripts, images and styles.")]
-    state: Annotated[str | None, Field(description="For an e-mail, its state.")]
-    is_cut: Annotated[bool, Field(description="Whether the message was longer.")]
+    state: Annotated[str | None, Field(description="The state of an e-mail to the person. Null for other messages.")]
+    is_cut: Annotated[bool, Field(description="Whether the message was too long and has been cut.")]
 
 
 class ConversationOut(ConversationLine):
@@ -49,7 +51,9 @@ class ConversationOut(ConversationLine):
 
 
 class LabelsIn(RequestModel):
-    labels: Annotated[list[Label], Field(max_length=LABELS_MAX, description="All of the conversation's labels.")]
+    labels: Annotated[
+        list[Label], Field(max_length=LABELS_MAX, description="All labels that the conversation should have.")
+    ]
 
 
 class AnswerIn(RequestModel):

@@ -1,4 +1,4 @@
-"""Domains of a workspace, and the DNS record that verifies each."""
+"""Domains of a workspace, with the DNS record that verifies each domain."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from fairpost.policy.dkim_records import Published
 from fairpost.policy.domain_health import Grade
 
 SelectorPath = Annotated[Text, Path(max_length=63, description="The key's selector.")]
-DomainPath = Annotated[Text, Path(max_length=260, description="The domain, in any script.")]
+DomainPath = Annotated[Text, Path(max_length=260, description="The domain. Internationalized names are accepted.")]
 
 
 class RecordOut(ResponseModel):
@@ -33,7 +33,9 @@ class KeyOut(ResponseModel):
     algorithm: Algorithm
     state: Annotated[
         KeyState,
-        Field(description="`pending` until a check has found its record; `active` while it signs; then `retired`."),
+        Field(
+            description="`pending` until a check has found the key's record, `active` while the key is used for signing, and `retired` after that."
+        ),
     ]
     record: Annotated[
         RecordOut, Field(description="The record to publish in the DNS. Keep the record of a retired key for a week.")
@@ -45,12 +47,17 @@ class KeyOut(ResponseModel):
 
 class KeyIn(RequestModel):
     algorithm: Annotated[
-        Algorithm, Field(description="Use `ed25519` in addition to `rsa`: few receivers check it yet.")
+        Algorithm, Field(description="Use `ed25519` only in addition to `rsa`, because few receivers verify it yet.")
     ] = Algorithm.RSA
 
 
 class CheckedKey(KeyOut):
-    published: Annotated[Published, Field(description="What the DNS has: `there`, `other`, `missing`, `unknown`.")]
+    published: Annotated[
+        Published,
+        Field(
+            description="Whether the record is in the DNS: `there`, `other` (a different record), `missing` or `unknown`."
+        ),
+    ]
 
 
 class FindingOut(ResponseModel):
@@ -58,16 +65,19 @@ class FindingOut(ResponseModel):
     grade: Grade
     code: str
     message: str
-    record: Annotated[RecordOut | None, Field(description="What to publish instead.")]
+    record: Annotated[RecordOut | None, Field(description="The record to publish instead.")]
 
 
 class DomainWithHealth(DomainOut):
-    health: Annotated[Grade | None, Field(description="The worst finding of the last check; null before the first.")]
+    health: Annotated[
+        Grade | None,
+        Field(description="The worst grade among the findings of the last check. Null before the first check."),
+    ]
     findings: Annotated[list[FindingOut], Field(description="The findings of the last check.")]
 
 
 class Checked(DomainOut):
-    health: Annotated[Grade, Field(description="The worst of the findings.")]
+    health: Annotated[Grade, Field(description="The worst grade among the findings.")]
     findings: list[FindingOut]
     keys: list[CheckedKey]
     found: Annotated[str, Field(description="`proven`, `not_found` or `dns_error`.")]

@@ -1,4 +1,4 @@
-"""E-mails: submit, list and show."""
+"""E-mails in requests and responses."""
 
 from typing import Annotated, Any, Literal
 
@@ -41,7 +41,7 @@ IdempotencyKey = Annotated[
         alias="Idempotency-Key",
         min_length=BY_NAME["idempotency_key"].chars_min,
         max_length=BY_NAME["idempotency_key"].chars_max,
-        description="Requests with the same key count once, even if they arrive at the same time.",
+        description="Several requests with the same key create only one e-mail, even if they arrive at the same time.",
     ),
 ]
 
@@ -80,7 +80,7 @@ class Attachment(RequestModel):
     inline_id: Annotated[
         str | None,
         StringConstraints(pattern=f"^{INLINE_ID}$"),
-        Field(description="The HTML refers to it as `cid:<inline_id>`."),
+        Field(description="The ID by which the HTML refers to the attachment: `cid:<inline_id>`."),
     ] = None
 
 
@@ -122,7 +122,7 @@ class Accepted(ResponseModel):
     new: Annotated[
         bool,
         Field(
-            description="False if the idempotency key was used before. In that case, this is the ID of the first e-mail."
+            description="False if the idempotency key was used before. In that case, `id` is the ID of the first e-mail."
         ),
     ]
 
@@ -143,7 +143,7 @@ class EmailItem(Reasoned):
     state: State
     status: Annotated[str, Field(description="`pending`, `processing`, `sent`, `failed` or `cancelled`.")]
     sequence_status: Annotated[
-        SequenceWord, Field(description="The state in the terms of applications that schedule sequences.")
+        SequenceWord, Field(description="The state, in the terms that applications use for scheduled sequences.")
     ]
     user: str
     stream: str
@@ -166,7 +166,7 @@ class EmailLine(EmailItem):
     filled_subject: Annotated[
         str | None,
         Field(
-            description="A campaign's subject, rendered for the recipient; for the first 50 of a page. Null if it has no fields or the fields do not match."
+            description="For campaign e-mails, the subject rendered for the recipient, for the first 50 e-mails of a page. Null if the subject has no fields or the recipient's fields do not match."
         ),
     ]
 
@@ -209,7 +209,7 @@ class EmailOut(EmailItem):
     filled: Annotated[
         Said | None,
         Field(
-            description="A campaign's content, rendered for the recipient. Null if it has no fields or the fields do not match."
+            description="For campaign e-mails, the content rendered for the recipient. Null if the content has no fields or the recipient's fields do not match."
         ),
     ]
     headers: dict[str, str]
@@ -230,7 +230,7 @@ Known = Annotated[Text | None, Query(min_length=1, max_length=500)]
 
 
 class FoundEmails(Page[EmailLine]):
-    understood: Annotated[Understood, Field(description="How the text was understood.")]
+    understood: Annotated[Understood, Field(description="How the text was interpreted.")]
 
 
 class Reply(ResponseModel):
@@ -241,7 +241,7 @@ class Reply(ResponseModel):
 
 
 class LifeMoment(ResponseModel):
-    """One event: accepted, due, claimed, begun, ended, decided, retried or returned.
+    """One event of kind `accepted`, `due`, `claimed`, `begun`, `ended`, `decided`, `retried` or `returned`.
 
     The last `kind` is the e-mail's state. `at` is null if unknown. `meaning` explains the server's reply.
     """
@@ -282,7 +282,9 @@ class Doubt(ResponseModel):
     account: str | None
     reached: str
     said: str | None
-    message_id_begins: Annotated[str, Field(description="The Message-ID by which a copy can be found in a mailbox.")]
+    message_id_begins: Annotated[
+        str, Field(description="The beginning of the Message-ID, by which you can find a copy in a mailbox.")
+    ]
     asked: str
     policy: str
     choices: list[Choice]

@@ -1,4 +1,4 @@
-"""Events, as programs read them."""
+"""Events in the form that programs read."""
 
 from typing import Annotated, Any
 
@@ -8,19 +8,19 @@ from fairpost.api.answers import Id, Moment, ResponseModel
 
 
 class EventData(ResponseModel):
-    """Only what the event has."""
+    """The details of the event. Details that it does not have are omitted."""
 
     workspace: str | None = None
     email_id: Id | None = None
     recipient: Annotated[str | None, Field(description="The recipient that the event is about.")] = None
     recipients: list[str] | None = None
-    account: Annotated[str | None, Field(description="Null for shared accounts.")] = None
+    account: Annotated[str | None, Field(description="The account's name. Null for shared accounts.")] = None
     campaign: str | None = None
     subject: Annotated[str | None, Field(description="The sender or domain that the event is about.")] = None
     type: str | None = None
     tags: dict[str, str] | None = None
     metadata: dict[str, Any] | None = None
-    reason: Annotated[str | None, Field(description="A code: see docs/conditions.md.")] = None
+    reason: Annotated[str | None, Field(description="A reason code: see docs/conditions.md.")] = None
     params: dict[str, Any] | None = None
 
 
@@ -36,7 +36,7 @@ class EventsRead(ResponseModel):
     cursor: Annotated[
         str | None,
         Field(
-            description="Pass it as `after` to read the next events, even if there are no items. Null if there are no events yet."
+            description="The value of `after` with which to read the next events, even if this page has no items. Null if there are no events yet."
         ),
     ]
-    is_end: Annotated[bool, Field(description="Whether there was nothing more to read.")]
+    is_end: Annotated[bool, Field(description="Whether there are no more events to read.")]

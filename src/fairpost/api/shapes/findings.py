@@ -11,5 +11,5 @@ from fairpost.quality.findings import Level
 class FindingOut(ResponseModel):
     level: Level
     what: str
-    code: Annotated[str, Field(description="What was found, for programs: see docs/inbox.md.")]
+    code: Annotated[str, Field(description="The code of the finding, for programs: see docs/inbox.md.")]
     text: Annotated[str, Field(description="The finding, and what to do about it.")]

@@ -13,5 +13,5 @@ class Health(ResponseModel):
 
 class Readiness(Health):
     regions: Annotated[
-        dict[str, bool], Field(description="Whether each region responds. Regions do not depend on each other.")
+        dict[str, bool], Field(description="Whether each region responds. Regions are independent of each other.")
     ]

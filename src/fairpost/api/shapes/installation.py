@@ -1,4 +1,4 @@
-"""The whole installation, for admins."""
+"""Models of the whole installation, for admins."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from fairpost.policy.conditions import Tone
 
 
 class QueueNow(ResponseModel):
-    waiting: Annotated[int, Field(description="`scheduled` and `ready` together.")]
+    waiting: Annotated[int, Field(description="The sum of `scheduled` and `ready`.")]
     claimed: int
     sending: int
     in_doubt: int
@@ -22,9 +22,9 @@ class QueueNow(ResponseModel):
 
 
 class RouteNow(ResponseModel):
-    route: Annotated[str, Field(description="A pool, or `@` followed by an account.")]
+    route: Annotated[str, Field(description="The name of a pool, or `@` followed by the name of an account.")]
     waiting: int
-    due: Annotated[bool, Field(description="Whether some of the mail is due.")]
+    due: Annotated[bool, Field(description="Whether some of these e-mails are due.")]
     next_at: Moment | None
 
 
@@ -32,7 +32,7 @@ class HoldNow(Reasoned):
     workspace: str
     level: str
     key: str
-    until: Annotated[Moment | None, Field(description="Null means until released.")]
+    until: Annotated[Moment | None, Field(description="Null means that the sender is held until it is released.")]
     waiting: int
     kind: StopKind
     is_throttle: bool
@@ -63,9 +63,11 @@ class StatusOut(ResponseModel):
     holds: list[HoldNow]
     reasons: Annotated[
         list[ConditionOut],
-        Field(description="Why mail is not being sent. Empty if nothing blocks it."),
+        Field(description="Why e-mails are not being sent. Empty if nothing blocks sending."),
     ]
-    redirect_all: Annotated[str | None, Field(description="All mail goes to this address instead of its recipients.")]
+    redirect_all: Annotated[
+        str | None, Field(description="If set, all e-mails are sent to this address instead of their recipients.")
+    ]
 
 
 class ModeNow(ResponseModel):
@@ -84,10 +86,12 @@ class QueueHealth(ResponseModel):
     oldest_wait_s: Annotated[
         float | None, Field(description="How long the oldest due e-mail that is not held has been waiting.")
     ]
-    health: Annotated[float, Field(description="0.1 is bad, 2.0 is very good.")]
+    health: Annotated[float, Field(description="From 0.1 (bad) to 2.0 (very good).")]
     limits: Annotated[
         dict[str, int],
-        Field(description="Maximum per tier in a claim of 100, while other tiers are waiting."),
+        Field(
+            description="Maximum number of e-mails per tier in a claim of 100, while e-mails of other tiers are waiting."
+        ),
     ]
 
 
@@ -147,8 +151,8 @@ class ThrottledNow(ResponseModel):
 class AllThrottled(ResponseModel):
     """Throttled and held senders.
 
-    `stopped` senders are throttled, so nothing of theirs is sent now. `observed` ones would be throttled if throttling
-    were on. `held` ones are held manually.
+    `stopped` counts throttled senders, whose e-mails are not sent now. `observed` counts senders that would be
+    throttled if throttling were on. `held` counts senders that were held manually.
     """
 
     throttled: int
@@ -175,10 +179,13 @@ class FairnessOfAll(ResponseModel):
     queue: QueueHealth
     waiting: AllWaiting
     served: AllServed
-    served_by: Annotated[dict[str, AllServed], Field(description="By queue: `fair` and `arrival`.")]
+    served_by: Annotated[dict[str, AllServed], Field(description="Figures for each queue: `fair` and `arrival`.")]
     top_workspaces: Annotated[list[AnyPortion], Field(description="Served.")]
     top_users: Annotated[list[AnyPortion], Field(description="Served.")]
-    waits: Annotated[dict[str, dict[str, Waits]], Field(description="Time from due to started, by queue and tier.")]
+    waits: Annotated[
+        dict[str, dict[str, Waits]],
+        Field(description="Time from when an e-mail is due until it is started, by queue and tier."),
+    ]
     durations: Annotated[dict[str, Waits], Field(description="Durations of sends, claims and commits.")]
     throttling: AllThrottled
     engines: list[EngineNow]
@@ -188,10 +195,15 @@ class SettingOut(ResponseModel):
     variable: str
     value: Annotated[
         str | None,
-        Field(description="For a secret, `set` or `not set`. URLs are shown without passwords. Null if not set."),
+        Field(
+            description="For a secret, `set` or `not set`. URLs are shown without passwords. Null if there is no value."
+        ),
     ]
     origin: Annotated[
-        str, Field(description="The environment, a file with its path, the default, or an older name of the setting.")
+        str,
+        Field(
+            description="The source of the value: the environment, a file with its path, the default, or an older name of the setting."
+        ),
     ]
     rule: Annotated[str, Field(description="The rule that the value must follow.")]
     help: str

@@ -1,4 +1,4 @@
-"""Entries of the log."""
+"""Log entries in responses."""
 
 from typing import Annotated, Any
 

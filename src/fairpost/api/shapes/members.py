@@ -23,11 +23,14 @@ class RoleIn(RequestModel):
 
 
 class MemberChanged(PersonOut):
-    """A changed member. `keys` are the active keys that this member created, which belong to the workspace and stay
+    """A changed member. `keys` lists the active keys that this member created. They belong to the workspace and stay
     valid.
     """
 
-    keys: Annotated[list[KeyOut], Field(description="Empty for a member who is still a manager.")]
+    keys: Annotated[
+        list[KeyOut],
+        Field(description="The active keys that this member created. Empty if the member is still a manager."),
+    ]
     keys_revoked: Annotated[list[KeyOut], Field(description="The keys that this request revoked, with `keys=revoke`.")]
 
 
@@ -38,10 +41,10 @@ KeysAlso = Annotated[
 
 
 class SessionsEnded(ResponseModel):
-    sessions: Annotated[int, Field(description="How many ended.")]
+    sessions: Annotated[int, Field(description="Number of sessions that were ended.")]
 
 
 class OfferedOut(PersonOut):
     link_expires_at: Annotated[
-        Moment, Field(description="The link was sent by e-mail. It works once, until this time.")
+        Moment, Field(description="When the link that was sent by e-mail expires. The link works only once.")
     ]

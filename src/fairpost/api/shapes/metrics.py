@@ -10,26 +10,32 @@ from fairpost.observe.queue import READY_MAX
 
 Ready = Annotated[
     int,
-    Field(description=f"How many of the waiting e-mails are due. {READY_MAX:,} means that many or more."),
+    Field(description=f"How many of the waiting e-mails are due. {READY_MAX:,} means at least {READY_MAX:,}."),
 ]
-OldestWait = Annotated[float | None, Field(description="How long the oldest has been due, including held mail.")]
+OldestWait = Annotated[
+    float | None, Field(description="How long the oldest e-mail has been due. Held e-mails are included.")
+]
 
 
 class Outcomes(ResponseModel):
-    """Counts of outcomes. Whole hours are counted, so `since` is the start of one."""
+    """Counts of outcomes. Whole hours are counted, so `since` is the start of an hour."""
 
     since: Moment
     sent: int
-    bounced: Annotated[int, Field(description="Hard bounces.")]
-    rejected: Annotated[int, Field(description="Rejected by servers because of content, a policy or the sender.")]
-    failed: Annotated[int, Field(description="Failed, among the 10,000 newest e-mails.")]
+    bounced: Annotated[int, Field(description="Number of hard bounces.")]
+    rejected: Annotated[
+        int,
+        Field(description="Number of e-mails that servers rejected because of their content, a policy or the sender."),
+    ]
+    failed: Annotated[int, Field(description="Number of failed e-mails among the 10,000 newest.")]
 
 
 class Counts(ResponseModel):
-    waiting: Annotated[int, Field(description="Scheduled or ready.")]
+    waiting: Annotated[int, Field(description="Number of e-mails that are scheduled or ready.")]
     ready: Ready
     scheduled: Annotated[
-        int | None, Field(description="Waiting and not due yet. Null if `ready` has reached its maximum.")
+        int | None,
+        Field(description="Number of waiting e-mails that are not due yet. Null if `ready` has reached its maximum."),
     ]
     claimed: int
     sending: int
@@ -59,8 +65,12 @@ class Portion(ResponseModel):
 class Evenness(ResponseModel):
     senders: int
     emails: int
-    gini: Annotated[float, Field(description="0 means that all have the same; 1 means that one has everything.")]
-    jain: Annotated[float, Field(description="1 means that all have the same; 1/n means that one of n has everything.")]
+    gini: Annotated[
+        float, Field(description="The Gini coefficient: 0 if all have the same share, and 1 if one has everything.")
+    ]
+    jain: Annotated[
+        float, Field(description="Jain's index: 1 if all have the same share, and 1/n if one of n has everything.")
+    ]
     largest_share: float
 
 
@@ -85,7 +95,7 @@ class ServedOut(ResponseModel):
 
 
 class Waits(ResponseModel):
-    """Waiting times in seconds, from due to started."""
+    """Waiting times in seconds, from when an e-mail is due until it is started."""
 
     count: int
     mean_s: float
@@ -94,7 +104,7 @@ class Waits(ResponseModel):
 
 
 class Throttled(ResponseModel):
-    """The number of users that are stopped now, and of senders that are held."""
+    """The number of users that are stopped now, and the number of senders that are held."""
 
     throttled: int
     stopped: int
@@ -106,5 +116,10 @@ class FairnessOut(ResponseModel):
     since: Moment
     waiting: WaitingOut
     served: ServedOut
-    waits: Annotated[Waits | None, Field(description="For the workspace's own accounts. Null if they sent nothing.")]
+    waits: Annotated[
+        Waits | None,
+        Field(
+            description="Waiting times of e-mails sent through the workspace's own accounts. Null if these sent nothing."
+        ),
+    ]
     throttling: Throttled

@@ -19,7 +19,7 @@ from fairpost.model.names import WORKSPACE_NAME
 NamePath = Annotated[str, Path(pattern=f"^{WORKSPACE_NAME.pattern}$", description="The workspace.")]
 AuditRegion = Annotated[
     Text | None,
-    Query(max_length=31, description="The region. [default: changes of people and workspaces]"),
+    Query(max_length=31, description="The region whose changes to list. [default: changes to people and workspaces]"),
 ]
 PoolName = Annotated[Text, Field(min_length=1, max_length=100, pattern=r"^[^@\x00]")]
 
@@ -50,20 +50,26 @@ class WorkspaceItem(ResponseModel):
 class WorkspaceSeen(ResponseModel):
     name: str
     is_registered: Annotated[
-        bool, Field(description="False if it has no keys or members, and only applications or commands send from it.")
+        bool,
+        Field(
+            description="False if the workspace has no keys or members, so that only applications and commands send from it."
+        ),
     ]
 
 
 class WorkspaceIn(RequestModel):
     region: Annotated[
         Text | None,
-        Field(max_length=31, description="The region that permanently stores its data. [default: the first]"),
+        Field(
+            max_length=31,
+            description="The region that stores the workspace's data. It cannot be changed later. [default: the first]",
+        ),
     ] = None
     pools: Annotated[
         list[PoolName | LoanIn] | None,
         Field(
             max_length=100,
-            description="Pools to lend, replacing those lent before. A bare name means `proven`. If omitted, the pools do not change; a new workspace gets none.",
+            description="Pools to lend to the workspace. They replace the pools lent before. A name without senders means `proven`. If omitted, the pools do not change; a new workspace gets none.",
         ),
     ] = None
 

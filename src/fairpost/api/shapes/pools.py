@@ -1,4 +1,4 @@
-"""Pools that a workspace sends from."""
+"""Pools that a workspace can send through."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ class LoanOut(ResponseModel):
         list[str],
         Field(
             serialization_alias="from",
-            description="Allowed senders: addresses, domains, `proven` (domains that the workspace has verified), `account` (no From: the account's own address).",
+            description="Allowed senders: addresses, domains, `proven` (domains that the workspace has verified), `account` (the account's own address, if the e-mail has no From).",
         ),
     ]
 
@@ -32,7 +32,7 @@ class LoanOut(ResponseModel):
 class Pools(ResponseModel):
     """The pools that a workspace may use.
 
-    `own` are the workspace's pools. `lent` are pools of the operator that it may use, and `loans` have their allowed
+    `own` lists the workspace's pools. `lent` lists the operator's pools that it may use, and `loans` their allowed
     senders.
     """
 

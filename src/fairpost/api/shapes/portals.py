@@ -1,4 +1,4 @@
-"""The product's own e-mails."""
+"""The product's own e-mails in requests and responses."""
 
 from typing import Annotated
 

@@ -19,14 +19,17 @@ class PersonData(ResponseModel):
 
 
 class Erased(ResponseModel):
-    """How much was erased. Waiting e-mails were cancelled, or will only be sent to their other recipients."""
+    """How much was erased. Waiting e-mails were cancelled, or will be sent only to their other recipients."""
 
     prospects: int
-    suppressions: Annotated[int, Field(description="Suppressions, which are kept as hashes.")]
+    suppressions: Annotated[int, Field(description="Number of suppressions. They are kept as hashes.")]
     cancelled: int
     taken_out: int
     emails: int
     events: int
     in_hand: Annotated[
-        list[Id], Field(description="E-mails being sent or in doubt. Repeat the request later to erase them.")
+        list[Id],
+        Field(
+            description="Number of e-mails that are being sent or in doubt. To erase them, repeat the request later."
+        ),
     ]

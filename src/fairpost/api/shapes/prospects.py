@@ -1,4 +1,4 @@
-"""Prospects and their lists."""
+"""Prospects and their lists in requests and responses."""
 
 from typing import Annotated
 
@@ -43,22 +43,22 @@ class BadLineOut(ResponseModel):
 
 
 class ImportedOut(ResponseModel):
-    """The result of the import. Each line is counted once. `bad_lines` has the first 100 bad ones."""
+    """The result of the import. Each line is counted once. `bad_lines` contains the first 100 invalid ones."""
 
     added: int
     changed: int
-    same: Annotated[int, Field(description="Lines that changed nothing.")]
-    duplicates: Annotated[int, Field(description="Lines that repeat an earlier one.")]
+    same: Annotated[int, Field(description="Number of lines that changed nothing.")]
+    duplicates: Annotated[int, Field(description="Number of lines that repeat an earlier line.")]
     bad: int
     bad_lines: list[BadLineOut]
 
 
 class ProspectIn(RequestModel):
-    """A prospect: one line, or one item of the list."""
+    """A prospect: one line of an import, or one item of its array."""
 
     address: Text
     id: Annotated[Text | int | None, Field(description="Your own ID for this person.")] = None
-    timezone: Annotated[Text | None, Field(description="Time zone, for example Europe/Berlin.")] = None
+    timezone: Annotated[Text | None, Field(description="The time zone, for example `Europe/Berlin`.")] = None
     fields: dict[str, FieldValue] | None = None
 
 
@@ -68,7 +68,7 @@ class ProspectChange(RequestModel):
     is_paused: Annotated[bool, Field(description="Whether mail to this prospect is paused.")] = False
     fields: Annotated[
         dict[str, FieldValue],
-        Field(max_length=1_000, description="Added to the existing fields. A null value removes a field."),
+        Field(max_length=1_000, description="Fields to add or replace. A null value removes a field."),
     ] = Field(default_factory=dict)
     timezone: Annotated[Text | None, Field(max_length=100)] = None
     external_id: Annotated[Text | None, Field(max_length=EXTERNAL_ID_CHARS_MAX)] = None

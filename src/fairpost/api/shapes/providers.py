@@ -20,9 +20,12 @@ class Provider(ResponseModel):
     title: str
     domains: Annotated[
         list[str],
-        Field(description="The domains of its addresses. `hotmail.*` is `hotmail` under any country domain."),
+        Field(
+            description="The domains of the provider's addresses. `hotmail.*` means `hotmail` under any country's domain."
+        ),
     ]
     smtp: Annotated[
-        ProviderServer | None, Field(description="The server that its mailboxes send through. Null if unknown.")
+        ProviderServer | None,
+        Field(description="The server that the provider's mailboxes send through. Null if unknown."),
     ]
     limits: LimitsOut

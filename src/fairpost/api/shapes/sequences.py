@@ -1,4 +1,4 @@
-"""Sequences and their steps."""
+"""Sequences and their steps in requests and responses."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ class Delayed(RequestModel):
 OwnSubject = Annotated[
     StrictBool,
     Field(
-        description="Use the template's subject instead of the first step's. The follow-up then leaves the thread in Gmail."
+        description="Whether to use the template's subject instead of the first step's. With a different subject, the follow-up leaves the thread in Gmail."
     ),
 ]
 
@@ -41,7 +41,7 @@ class StepOut(ResponseModel):
     template: str
     delay: Annotated[str, Field(description="The delay as text, for example `1d 12h`.")]
     delay_s: int
-    own_subject: Annotated[bool, Field(description="False if it uses the first step's subject.")]
+    own_subject: Annotated[bool, Field(description="False if the step uses the first step's subject.")]
 
 
 class SequenceOut(ResponseModel):
@@ -49,4 +49,6 @@ class SequenceOut(ResponseModel):
     steps: list[StepOut]
     created_at: Moment
     campaigns: Annotated[list[str], Field(description="Campaigns that use the sequence.")]
-    is_launched: Annotated[bool, Field(description="Some campaigns have started, so its steps cannot change.")]
+    is_launched: Annotated[
+        bool, Field(description="Whether a campaign has started, so that the steps can no longer change.")
+    ]

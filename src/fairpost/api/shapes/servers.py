@@ -1,6 +1,6 @@
 """The server of an account in requests and responses, derived from the settings of each kind of transport.
 
-Secrets are separate from the rest, and never shown.
+Secrets are kept separate from the other settings, and are never shown.
 """
 
 from functools import cache
@@ -34,7 +34,7 @@ def _request(name: str, settings: tuple[Setting, ...], about: str | None = None)
 
 
 def _is_required(setting: Setting) -> bool:
-    """Returns whether a setting is required. Secrets are optional here: the kind decides whether one is needed."""
+    """Returns whether a setting is required. Secrets are optional here: the kind checks whether one is needed."""
     return setting.is_needed and not setting.is_secret
 
 

@@ -1,4 +1,4 @@
-"""Pauses, holds and throttles."""
+"""Pauses, holds and throttles in requests and responses."""
 
 from typing import Annotated, Literal
 
@@ -23,7 +23,7 @@ class PauseIn(RequestModel):
 
 
 class PauseOut(Reasoned):
-    """The global pause. `restored` means that the database is a restored copy: sending waits until an admin resumes it."""
+    """The global pause. If `restored` is true, the database is a restored copy, and an admin must resume sending."""
 
     since: Moment
     until: Moment | None
@@ -42,7 +42,9 @@ class Paused(ResponseModel):
 class Named(RequestModel):
     workspace: Annotated[Text, Field(min_length=1, max_length=200)]
     level: Literal["workspace", "domain", "user", "stream"] = "workspace"
-    name: Annotated[Text, Field(max_length=200, description="The domain, user or stream. Empty for a workspace.")] = ""
+    name: Annotated[
+        Text, Field(max_length=200, description="The name of the domain, user or stream. Empty for a workspace.")
+    ] = ""
 
 
 class Hold(Named):
@@ -50,21 +52,24 @@ class Hold(Named):
     minutes: Minutes = None
     until: Annotated[
         When | None,
-        Field(description="If neither `until` nor `minutes` is given, the hold lasts until it is released."),
+        Field(
+            description="When the hold ends. If neither this nor `minutes` is given, the hold lasts until it is released."
+        ),
     ] = None
 
 
 class SenderNamed(RequestModel):
     workspace: Annotated[Text, Field(min_length=1, max_length=200)]
     level: Literal["workspace", "user"] = "user"
-    name: Annotated[Text, Field(max_length=200, description="The user. Empty for a workspace.")] = ""
+    name: Annotated[Text, Field(max_length=200, description="The user's name. Empty for a workspace.")] = ""
 
 
 class ThrottleIn(SenderNamed):
     reason: Reason
     minutes: Minutes = None
     until: Annotated[
-        When | None, Field(description="If neither this nor `minutes` is given, the throttle lasts a day.")
+        When | None,
+        Field(description="When the throttle ends. If neither this nor `minutes` is given, the throttle lasts a day."),
     ] = None
 
 
@@ -74,13 +79,13 @@ class Lift(SenderNamed):
         Field(
             ge=1,
             le=MINUTES_MAX,
-            description="Time during which no score can throttle the sender again. [default: a day]",
+            description="Number of minutes during which no score can throttle the sender again. [default: a day]",
         ),
     ] = None
 
 
 class StopsNow(ResponseModel):
-    """The stops on this sender and its workspace. If the list is empty, its mail is not held back here."""
+    """The stops on this sender and its workspace. If the list is empty, no stop holds back the sender's e-mails."""
 
     workspace: str
     level: str
@@ -89,5 +94,7 @@ class StopsNow(ResponseModel):
     stops: list[StopOut]
     waiting: Annotated[
         int | None,
-        Field(description="E-mails waiting behind it. Null for a domain or a stream, which are not counted."),
+        Field(
+            description="Number of the sender's e-mails that are waiting. Null for a domain or a stream, whose e-mails are not counted."
+        ),
     ]

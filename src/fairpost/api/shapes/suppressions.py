@@ -1,4 +1,4 @@
-"""Addresses that get no e-mail."""
+"""Suppressed addresses in requests and responses."""
 
 from typing import Annotated
 
@@ -11,11 +11,11 @@ AT_ONCE_MAX = 10_000
 Kind = Annotated[
     SuppressionKind,
     Field(
-        description="If an address has two kinds, the stronger one is kept; `complaint` is the strongest. "
-        "`unsubscribe` stops bulk mail; every other kind stops urgent mail as well."
+        description="If an address has two kinds, the stronger one is kept. The strongest kind is `complaint`. "
+        "The kind `unsubscribe` stops only bulk mail; every other kind stops urgent mail as well."
     ),
 ]
-Reason = Annotated[Text, Field(min_length=1, max_length=500, description="The reason, as a note.")]
+Reason = Annotated[Text, Field(min_length=1, max_length=500, description="A note about why the address is suppressed.")]
 
 
 class SuppressionIn(RequestModel):
@@ -34,18 +34,20 @@ class SuppressionOut(ResponseModel):
     kind: SuppressionKind
     reason: str
     created_at: Moment
-    stops: Annotated[Stops, Field(description="`bulk` means that urgent mail is still sent.")]
+    stops: Annotated[
+        Stops, Field(description="What is not sent to the address. With `bulk`, urgent e-mails are still sent.")
+    ]
 
 
 class BadAddress(ResponseModel):
-    """An invalid address. `place` is its index in the request, from 0."""
+    """An invalid address. `place` is its index in the request, starting at 0."""
 
     place: int
     why: str
 
 
 class ManyOut(ResponseModel):
-    """The result. Each address is counted once. `bad_addresses` has the first 100 bad ones."""
+    """The result. Each address is counted once. `bad_addresses` contains the first 100 invalid ones."""
 
     added: int
     known: int

@@ -1,4 +1,4 @@
-"""Templates and their previews."""
+"""Templates and their previews in requests and responses."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ class TemplateIn(RequestModel):
     text: Words | None = None
     html: Words | None = None
     reply_to: Annotated[
-        Address | None, Field(description="Reply-To for the e-mails, unless the campaign has its own.")
+        Address | None, Field(description="The Reply-To address of the e-mails, unless the campaign has its own.")
     ] = None
     headers: Annotated[
         dict[HeaderName, HeaderValue] | None,
@@ -46,7 +46,7 @@ class TemplateOut(ResponseModel):
     reply_to: MailboxOut | None
     headers: dict[str, str]
     required: Annotated[list[str], Field(description="Required fields.")]
-    optional: Annotated[list[str], Field(description="Fields with a fallback, or used in `if`.")]
+    optional: Annotated[list[str], Field(description="Fields that have a fallback or are used in `if`.")]
     created_at: Moment
     changed_at: Moment
     sequences: Annotated[list[str], Field(description="Sequences that use the template.")]
@@ -61,7 +61,7 @@ class TemplatePreviewIn(RequestModel):
     ] = None
     words: Annotated[
         TemplateIn | None,
-        Field(description="Content to preview instead of the stored template, which need not exist."),
+        Field(description="Content to preview instead of the stored template. The template does not have to exist."),
     ] = None
 
 
@@ -73,7 +73,7 @@ class TemplatePreview(ResponseModel):
 
 class FilledTemplate(TemplatePreview):
     required: Annotated[list[str], Field(description="Required fields.")]
-    optional: Annotated[list[str], Field(description="Fields with a fallback, or used in `if`.")]
+    optional: Annotated[list[str], Field(description="Fields that have a fallback or are used in `if`.")]
     values: Annotated[
         dict[str, JsonValue], Field(description="The example values used for fields that were not given.")
     ]

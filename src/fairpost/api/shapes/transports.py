@@ -1,4 +1,4 @@
-"""Kinds of transport, described for forms."""
+"""Descriptions of the kinds of transport, for forms."""
 
 from typing import Annotated
 
@@ -17,18 +17,23 @@ class EntryOut(ResponseModel):
     options: Annotated[list[tuple[str, str]], Field(description="Values to choose from, with labels.")]
     default: str | None
     is_needed: bool
-    is_secret: Annotated[bool, Field(description="It is never shown again.")]
+    is_secret: Annotated[bool, Field(description="Whether the value is a secret. Secrets are never shown again.")]
     min: int | None
     max: int | None
     maxlength: int | None
-    pattern: Annotated[str | None, Field(description="The pattern of the whole text.")]
-    explained: Annotated[str, Field(description="The pattern in words.")]
+    pattern: Annotated[str | None, Field(description="A regular expression that the whole value must match.")]
+    explained: Annotated[str, Field(description="A description of the pattern.")]
     accept: str
     placeholder: str
 
 
 class SignInOut(ResponseModel):
-    name: Annotated[str, Field(description="The value of `oauth` for this sign-in, else `password` or `none`.")]
+    name: Annotated[
+        str,
+        Field(
+            description="The kind of `oauth` for this sign-in method. For methods without OAuth, `password` or `none`."
+        ),
+    ]
     title: str
     entries: list[EntryOut]
     fixed: Annotated[
@@ -36,7 +41,7 @@ class SignInOut(ResponseModel):
     ]
     user: Annotated[str | None, Field(description="The field that defaults to the address, for example `smtp.user`.")]
     hosts: Annotated[
-        list[str], Field(description="Suffixes of the hosts that this choice applies to. If empty, any host.")
+        list[str], Field(description="Suffixes of the hosts that this choice applies to. An empty list means any host.")
     ]
 
 
@@ -45,7 +50,10 @@ class ChoiceOut(ResponseModel):
     title: str
     about: str
     kind: Annotated[str, Field(description="The request field that contains the server, for example `smtp`.")]
-    presets: Annotated[list[str], Field(description="Providers with matching limits, the usual one first.")]
-    presets_instead: Annotated[dict[str, str], Field(description="The limits to use, by the address's provider.")]
+    presets: Annotated[list[str], Field(description="The providers whose limits fit, with the usual one first.")]
+    presets_instead: Annotated[
+        dict[str, str],
+        Field(description="For some providers of the address, the provider whose limits to use instead."),
+    ]
     keeps_secret: Annotated[bool, Field(description="Whether a request may omit the secrets of an unchanged server.")]
-    sign_ins: Annotated[list[SignInOut], Field(description="The most common one comes first.")]
+    sign_ins: Annotated[list[SignInOut], Field(description="The sign-in methods, with the most common one first.")]

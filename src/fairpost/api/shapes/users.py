@@ -34,7 +34,7 @@ class UserIn(RequestModel):
         Text | None,
         Field(
             max_length=253,
-            description="The domain that its mail counts for, regardless of From. If omitted, it does not change.",
+            description="The domain that the user's e-mails count for, regardless of From. If omitted, the domain does not change.",
         ),
     ] = None
 
@@ -44,7 +44,10 @@ class ThrottleOut(ResponseModel):
 
     since: Moment
     until: Moment
-    is_by_hand: Annotated[bool, Field(description="Set by the operator, else derived from what was sent.")]
+    is_by_hand: Annotated[
+        bool,
+        Field(description="Whether the operator set the throttle. Otherwise, it was derived from what the user sent."),
+    ]
     reasons: list[str]
     reason_codes: list[ReasonCode]
 
@@ -60,14 +63,14 @@ class UserItem(ResponseModel):
 
 
 class Last24Hours(ResponseModel):
-    volume: Annotated[int, Field(description="E-mails that became due.")]
+    volume: Annotated[int, Field(description="Number of e-mails that became due.")]
     sent: int
     bounced: int
     rejected: int
 
 
 class StopOut(Reasoned):
-    """A stop. None of the sender's e-mails are sent before `until`, or until it is released if that is null."""
+    """A stop. None of the sender's e-mails are sent before `until`. If `until` is null, the stop must be released."""
 
     level: Annotated[str, Field(description="`workspace` or `user`.")]
     until: Moment | None
@@ -80,7 +83,7 @@ class UserOut(UserItem):
     home: Annotated[
         str | None,
         Field(
-            description="The domain that its mail counts for. Empty means the account's own domain. Null if nothing has been sent yet."
+            description="The domain that the user's e-mails count for. Empty means the account's own domain. Null if nothing has been sent yet."
         ),
     ]
     last_24h: Last24Hours

@@ -21,10 +21,13 @@ Url = Annotated[
     ),
 ]
 Description = Annotated[Text, Field(max_length=500, description="A description of the webhook.")]
-Types = Annotated[list[EventKind], Field(max_length=len(EventKind), description="Event types. If empty, all types.")]
+Types = Annotated[
+    list[EventKind],
+    Field(max_length=len(EventKind), description="The event types to deliver. An empty list means all types."),
+]
 Tags = Annotated[
     dict[Annotated[Text, Field(max_length=100)], Annotated[Text, Field(max_length=500)]],
-    Field(max_length=TAGS_MAX, description="Only events for e-mails that have all of these tags."),
+    Field(max_length=TAGS_MAX, description="Deliver only events for e-mails that have all of these tags."),
 ]
 
 
@@ -46,7 +49,12 @@ class WebhookPatch(RequestModel):
 
 class RotateIn(RequestModel):
     overlap_s: Annotated[
-        int, Field(ge=0, le=7 * 86_400, description="How long the old secret also signs, in seconds.")
+        int,
+        Field(
+            ge=0,
+            le=7 * 86_400,
+            description="Number of seconds during which requests are also signed with the old secret.",
+        ),
     ] = 86_400
 
 
@@ -68,7 +76,7 @@ class WebhookOut(ResponseModel):
     state: Annotated[
         WebhookState,
         Field(
-            description="`failing` means that delivery is retried at `next_at`. `disabled` means that deliveries failed for a day; resume the webhook."
+            description="In state `failing`, delivery is retried at `next_at`. In state `disabled`, deliveries have failed for a day, and you must resume the webhook."
         ),
     ]
     created_at: Moment
@@ -92,7 +100,7 @@ class DeliveryOut(ResponseModel):
     type: str
     attempt: int
     status: Annotated[int | None, Field(description="The response's HTTP status, if there was a response.")]
-    reason: Annotated[WhyOut | None, Field(description="Why it failed. Null if it was delivered.")]
+    reason: Annotated[WhyOut | None, Field(description="Why the delivery failed. Null if it succeeded.")]
     duration_ms: int
     answer: Annotated[str, Field(description="The first characters of the response's body.")]
 

@@ -1,4 +1,4 @@
-"""A workspace: its keys, settings and audit."""
+"""A workspace with its keys, settings and audit log, in requests and responses."""
 
 from typing import Annotated, Any
 
@@ -14,20 +14,22 @@ class SettingsOut(ResponseModel):
     title: Annotated[
         str | None, Field(description="The name that recipients see. Null means the workspace's own name.")
     ]
-    accent: Annotated[str | None, Field(description="The button colour.")]
+    accent: Annotated[str | None, Field(description="The colour of the button on the unsubscribe page.")]
     logo_url: str | None
     refuses_bad_domains: bool
 
 
 class SettingsIn(RequestModel):
-    """Fields that are left out stay as they are; null removes one."""
+    """Changes to the settings. Omitted fields stay the same, and null removes a value."""
 
     title: Annotated[Text | None, Field(max_length=100)] = None
     accent: Annotated[Text | None, Field(max_length=7, examples=["#1d5fd1"])] = None
     logo_url: Annotated[Text | None, Field(max_length=500, examples=["https://example.com/logo.png"])] = None
     refuses_bad_domains: Annotated[
         StrictBool,
-        Field(description="Refuse to launch campaigns from domains that failed a check, instead of warning."),
+        Field(
+            description="Whether to refuse launching campaigns from domains that failed a check. Otherwise, a launch only shows a warning."
+        ),
     ] = False
 
 
@@ -56,19 +58,19 @@ class KeyOut(ResponseModel):
 class ListedKey(KeyOut):
     maker: Annotated[
         str | None,
-        Field(description="The address of the member who created it, directly or with another key."),
+        Field(description="The address of the member who created the key, directly or with another key."),
     ]
     maker_role: Annotated[Role | None, Field(description="The member's current role.")]
     is_maker_member: Annotated[
         bool | None,
         Field(
-            description="False if its creator is disabled, but may still have the key. Null if it was not created by a member."
+            description="False if the member who created the key was disabled. This person may still have the key. Null if no member created it."
         ),
     ]
 
 
 class NewKey(KeyOut):
-    key: Annotated[str, Field(description="It is shown only once.")]
+    key: Annotated[str, Field(description="The key itself, which is shown only once.")]
 
 
 class KeyIn(RequestModel):

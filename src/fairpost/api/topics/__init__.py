@@ -1,4 +1,4 @@
-"""Live topics by name. Each creates a look, a query that is repeated for all its watchers.
+"""Live topics by name. Each topic creates a look: a query that is repeated for all of its watchers.
 
 A topic's state is the same for everyone who may see its workspace, or for all admins. It contains nothing personal.
 """

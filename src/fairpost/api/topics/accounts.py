@@ -1,4 +1,4 @@
-"""Live topics of accounts, as far as the watcher may see them."""
+"""Live topics of accounts. Each watcher gets only what they are allowed to see."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ class FailureShown(ResponseModel):
 
 
 class BlockShown(ResponseModel):
-    """A block on a workspace. `because` describes the workspace's own figures."""
+    """A blocked workspace. `because` describes the workspace's own figures."""
 
     workspace: str
     since: Moment
@@ -59,14 +59,14 @@ class BlockShown(ResponseModel):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountShown:
     now: AccountNow
-    tag: str  # of this version, for If-Match
+    tag: str  # the version of the account, for If-Match
     display_name: str | None
     server: str | None
     limits: Limits
     limits_in_words: Sequence[tuple[str, str]]  # label and value
     warm_day: int
     failures: Sequence[FailureShown]
-    blocks: Sequence[BlockShown]  # blocked workspaces; a workspace sees only itself
+    blocks: Sequence[BlockShown]  # blocked workspaces; callers in a workspace see only their own
     warm_up: str | None = None  # a chart, as SVG
 
 
@@ -166,7 +166,7 @@ def _workspace(caller: Caller | None) -> str | None:
 
 
 def _as_known(account: AccountNow, caller: Caller | None) -> AccountNow:
-    """Returns the account as the workspace may see it: under its own name, and without the machines that run it."""
+    """Returns the account as a workspace may see it: by the workspace's own name, and without names of machines."""
     if caller is None:
         return account
     return replace(

@@ -1,4 +1,4 @@
-"""Live topics of campaigns: the newest ones, and a single one. Each look serves everyone who may see the workspace."""
+"""Live topics of campaigns: the newest campaigns, and one campaign. All who may see a workspace share a look."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -33,7 +33,7 @@ MEMBERS_EVERY_S = 10.0  # how often recipients on a draft's lists are counted
 class CampaignLine(ResponseModel):
     """A campaign in a list.
 
-    `left` counts `emails` that were neither sent nor missed. `ends_at` is when it ended, or is expected to end.
+    `left` counts `emails` that were neither sent nor missed. `ends_at` is when the campaign ended or should end.
     """
 
     workspace: str
@@ -54,7 +54,7 @@ class CampaignLine(ResponseModel):
 class CampaignLines(ResponseModel):
     """The newest campaigns.
 
-    `next` is the cursor of older campaigns, for `GET /v1/campaigns`. It is null if there are none, or for all
+    `next` is the cursor of older campaigns, for `GET /v1/campaigns`. It is null if there are no older ones, or for all
     workspaces together.
     """
 
@@ -97,7 +97,7 @@ def campaigns_look(watcher: Watcher) -> Look:
 
 
 def campaign_look(watcher: Watcher) -> Look:
-    """Looks at one campaign of a workspace. Without a workspace, no name matches."""
+    """A look at one campaign of a workspace. Without a workspace, no name matches."""
     if watcher.caller is None or watcher.asked.name is None:
         return told(CampaignSeen, _no_campaign)
     return drawn(CampaignSeen, CampaignLook(watcher.store, watcher.caller, watcher.asked.name))
@@ -108,7 +108,7 @@ async def _no_campaign() -> CampaignSeen:
 
 
 class CampaignsLook:
-    """Looks at the newest campaigns. `caller` is None for admins, who see all workspaces."""
+    """A look at the newest campaigns. `caller` is None for admins, who see all workspaces."""
 
     def __init__(self, store: Store, caller: Caller | None) -> None:
         self._caller = caller

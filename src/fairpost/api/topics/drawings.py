@@ -1,6 +1,6 @@
 """Charts of live data, each drawn once per screen size.
 
-Times count back from now, so one chart suits every time zone.
+Times are relative to now, so one chart is correct in every time zone.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ WIDTHS = {
     Screen.WIDE: 640,
     Screen.MEDIUM: 640,
     Screen.NARROW: 340,
-}  # about the available width, so that text appears at its intended size
+}  # close to the available width, so that text appears at its intended size
 FULL_WIDTHS = {Screen.WIDE: 1080, Screen.MEDIUM: 640, Screen.NARROW: 340}  # for a card as wide as the page
 FULL_HEIGHTS = {Screen.WIDE: 380, Screen.MEDIUM: HEIGHT, Screen.NARROW: HEIGHT}
 HOUR = timedelta(hours=1)
@@ -100,7 +100,7 @@ def evenness_chart(hours: Sequence[EvenHour], now: datetime, screen: Screen) -> 
 
 
 def warm_up_chart(limits: Limits, today: int, screen: Screen) -> str:
-    """Draws the daily limit for each day of the warm-up, until it ends or for some days ahead."""
+    """Draws the daily limit for each day of the warm-up, until the warm-up ends or for some days ahead."""
     allowed = [_allowed(limits, day) for day in range(1, WARM_DAYS_MAX + 1)]
     most = limits.daily_max
     over = allowed.index(most) + 1 if most in allowed else 0

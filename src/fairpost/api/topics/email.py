@@ -1,4 +1,4 @@
-"""The live topic `email`."""
+"""The live topic `email`: one e-mail."""
 
 from fairpost.api.live import Look
 from fairpost.api.routes.emails import email_now
@@ -8,7 +8,7 @@ from fairpost.model.errors import NotFound
 
 
 def email_look(watcher: Watcher) -> Look:
-    """Looks at one e-mail of the workspace, by ID. The state is null if there is none."""
+    """A look at one e-mail of the workspace, by ID. If there is no such e-mail, the state is null."""
     caller = watcher.caller
     id_ = caller.email_id(watcher.asked.name or "") if caller is not None else None
 

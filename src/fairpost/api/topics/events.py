@@ -1,4 +1,4 @@
-"""The live topic `events`: the newest events since the first watcher came, and the cursor to read on from."""
+"""The live topic `events`: the newest events since the first watcher, and the cursor for reading later events."""
 
 from collections import deque
 
@@ -15,7 +15,7 @@ SHOWN_MAX = 50
 
 
 class LiveEvents(ResponseModel):
-    """The newest events, oldest first. `GET /v1/events?after=` the cursor of an earlier state has all since. It is null for all workspaces together."""
+    """The newest events, oldest first. To read all events since an earlier state, pass its cursor to `GET /v1/events?after=`. The cursor is null for all workspaces together."""
 
     items: list[Event]
     cursor: str | None
@@ -26,12 +26,12 @@ def events_look(watcher: Watcher) -> Look:
 
 
 class _EventsLook:
-    """Reads what is new since its last look."""
+    """A look that reads the events since the previous one."""
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
         self._cursor: str | None = None
-        self._shown: str | None = None  # the cursor after the newest: those of others change nothing
+        self._shown: str | None = None  # the cursor after the newest event of this workspace
         self._newest: deque[Event] = deque(maxlen=SHOWN_MAX)
 
     async def __call__(self) -> LiveEvents:
@@ -50,7 +50,7 @@ class _EventsLook:
         while not is_end:
             try:
                 page = await events_after(store, self._cursor, workspace=self._watcher.workspace)
-            except Refusal:  # dropped: the last look was long ago
+            except Refusal:  # events were deleted, because the last look was long ago
                 self._cursor = await events_end(store)
                 return
             told = (as_told(event, ids, to_operator=caller is None) for event in page)

@@ -138,7 +138,7 @@ class FairnessLook:
 
 
 def _as_known(throttling: Throttling) -> Throttling:
-    """Returns stopped senders and the reasons, without scores and without senders that are only observed."""
+    """Returns the stopped senders and their reasons, without scores and without senders that are only observed."""
     stopped = [replace(each, score=0, found_after_s=None) for each in throttling.latest if each.is_enforced]
     return replace(throttling, observed=0, latest=stopped)
 

@@ -1,4 +1,4 @@
-"""The live topic `now`, with charts."""
+"""The live topic `now`: the current state of the queue, with charts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

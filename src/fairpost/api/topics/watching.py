@@ -1,4 +1,4 @@
-"""Parts of a topic: the watcher, its parameters, and a look rendered as JSON."""
+"""The parts of a topic: its watcher, its parameters, and its look rendered as JSON."""
 
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
@@ -16,17 +16,21 @@ from fairpost.store.store import Store
 
 
 class Asked(BaseModel):
-    """Parameters of topics. Watchers with the same parameters share a look, on all screens."""
+    """Parameters of topics. Watchers with the same parameters share a look, even if their screens differ."""
 
     model_config = ConfigDict(frozen=True)
 
     workspace: Annotated[
-        Text | None, Field(max_length=100, description="For admins, the workspace. If omitted, the whole installation.")
+        Text | None,
+        Field(
+            max_length=100,
+            description="For admins, the workspace. If omitted, the topic covers the whole installation.",
+        ),
     ] = None
     region: Annotated[
         Text | None, Field(max_length=100, description="For admins, the region. [default: the first]")
     ] = None
-    name: Annotated[Text | None, Field(max_length=200, description="The name or ID, for topics about one object.")] = (
+    name: Annotated[Text | None, Field(max_length=200, description="For topics about one object, its name or ID.")] = (
         None
     )
     having: Annotated[
@@ -49,7 +53,7 @@ class Asked(BaseModel):
 class Watcher:
     """The watcher of a topic.
 
-    `caller` is None for admins who watch everything. `store` sees everything, so each look must filter by workspace.
+    `caller` is None for admins who watch everything. `store` reads all workspaces, so each look filters by workspace.
     """
 
     service: Service
@@ -67,7 +71,7 @@ class Watcher:
 class Watched:
     """A topic. `look` creates the query that all its watchers share.
 
-    `takes` lists the fields of Asked that it accepts. If `is_for_admins` is set, only admins may watch it, whichever
+    `takes` lists the fields of Asked that are accepted. If `is_for_admins` is set, only admins may watch it, whichever
     workspace they have chosen.
     """
 
