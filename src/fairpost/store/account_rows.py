@@ -27,7 +27,7 @@ from fairpost.system import clock
 from fairpost.transports.registry import read_transport
 
 LIMITS_KEPT, TRANSPORTS_KEPT = 1_024, 16_384
-KEPT_CHARS_MAX = 4_000  # applies to transports: an embedded key can make one long
+KEPT_CHARS_MAX = 4_000  # limit for a transport, which can be long if it contains a key
 
 _LIMITS = tuple(each.name for each in LIMITS)
 _SETTINGS = (
@@ -89,7 +89,7 @@ def read_runtime(row: Any) -> AccountRuntime:
 
 
 def write_troubles(troubles: Troubles) -> str | None:
-    """Serialize the troubles. Return None if there are none."""
+    """Serialize the troubles. Return None if there are no troubles."""
     if troubles == NO_TROUBLES:
         return None
     return json.dumps(

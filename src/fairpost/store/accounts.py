@@ -40,7 +40,7 @@ class AccountStore(Database):
     ) -> AccountId:
         """Add an account. Raises KeysChanged.
 
-        A sealed secret requires the ID that it was sealed for and the keys that were in use at that time.
+        If a sealed secret is given, the account ID that it was sealed for and the keys in use at that time are required.
         """
         settings = {**asdict(limits), "display_name": display_name, "provider": provider}
         with _changed_meanwhile():
@@ -64,7 +64,7 @@ class AccountStore(Database):
     ) -> AccountId | None:
         """Change columns by name. Return None if the account does not exist.
 
-        `status_reason` is a Reason. A `secret` requires the keys that were in use when it was sealed (raises
+        `status_reason` is a Reason. If a `secret` is given, the keys that were in use when it was sealed are required (raises
         KeysChanged). If `revision` is given, the account must still have that revision (raises ChangedMeanwhile).
         """
         if isinstance(reason := changes.get("status_reason"), Reason):
@@ -79,7 +79,7 @@ class AccountStore(Database):
         return Removal(**await self.row("SELECT * FROM fairpost.remove_account($1)", name))
 
     async def keys_in_use(self, account_id: AccountId | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the IDs of the keys used by all secrets, and of those used by the secrets of other accounts."""
+        """Return the IDs of the keys used by all secrets, and the IDs of the keys used by the secrets of other accounts."""
         row = await self.row("SELECT fairpost.keys_in_use(), fairpost.keys_in_use($1) AS others", account_id)
         return tuple(row["keys_in_use"]), tuple(row["others"])
 

@@ -1,4 +1,4 @@
-"""Applications that enqueue over SQL with a login of their own, and the workspaces that each may act for.
+"""Applications that enqueue over SQL with their own login, and the workspaces that each login may act for.
 
 The privileges are defined and granted in sql/rights/.
 """

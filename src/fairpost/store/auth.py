@@ -24,7 +24,7 @@ Purpose = Literal["invite", "reset", "setup", "enter"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A sign-in attempt. `id` is None if there were too many; `person` is the owner of the address, if there is one."""
+    """A sign-in attempt. `id` is None if there were too many attempts. `person` is the owner of the address, if any."""
 
     id: int | None
     free_at: datetime | None
@@ -64,7 +64,7 @@ class Window:
 
 # ── users ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-# The index stores null as an empty name, and admins of the service have no workspace, so both are queried.
+# The index stores null as an empty name. Admins of the service have no workspace, so null and empty are both queried.
 
 
 async def find(store: "Store", *, workspace: str | None, address: str) -> Person | None:
@@ -155,7 +155,7 @@ async def set_disabled(store: "Store", person_id: PersonId, disabled_at: datetim
 async def take_attempt(
     store: "Store", *, workspace: str | None, address: str, client: str | None, window: Window, now: datetime | None
 ) -> Attempt:
-    """Record an attempt. It counts as a failure until it is taken back."""
+    """Record an attempt, which counts as a failure until `take_back` removes it."""
     sql = """SELECT a.attempt_id, a.free_at, coalesce($7, clock_timestamp()) AS now, p.*
         FROM fairpost.take_attempt(
             fairpost.address_key($1, fairpost.normalize_address($2)), sha256(convert_to($3, 'UTF8')), $4, $5, $6, $7) a
@@ -186,7 +186,7 @@ async def forget_attempts(store: "Store", person_id: PersonId) -> None:
 
 
 async def lock_signing_in(store: "Store", token_hash: bytes, *, now: datetime | None) -> Locked | None:
-    """Lock the user who started this sign-in."""
+    """Lock the row of the user who started this sign-in."""
     sql = """SELECT p.*, coalesce($2, clock_timestamp()) AS now FROM fairpost.people p
         WHERE p.id = (SELECT s.person_id FROM fairpost.sign_ins s WHERE s.token_hash = $1) FOR UPDATE"""
     return _locked(await store.row(sql, token_hash, _at(now)))
@@ -211,7 +211,7 @@ async def newest_pending(store: "Store", person_id: PersonId, *, tries_max: int,
 
 
 async def codes_sent(store: "Store", person_id: PersonId, *, since: datetime) -> tuple[int, datetime | None]:
-    """Return how many codes were sent, and when the oldest of those sign-ins started."""
+    """Return how many codes were sent, and when the oldest sign-in with one of these codes started."""
     sql = """SELECT coalesce(sum(s.codes), 0) AS codes, min(s.created_at) AS oldest FROM fairpost.sign_ins s
         WHERE s.person_id = $1 AND s.created_at > $2"""
     row = await store.row(sql, person_id, since)
@@ -278,7 +278,7 @@ async def add_session(
 async def open_session(
     store: "Store", token_hash: bytes, *, idle: timedelta, noted_every: timedelta, now: datetime | None
 ) -> Session | None:
-    """Return the session and record when it was last seen, but no more often than `noted_every`."""
+    """Return the session, and record when it was last used, at most once per `noted_every`."""
     sql = """
         WITH clock AS MATERIALIZED (SELECT coalesce($4, clock_timestamp()) AS now), found AS MATERIALIZED (
             SELECT s.token_hash, s.created_at AS began_at, s.seen_at, s.expires_at, s.agent, p.*
@@ -297,7 +297,7 @@ async def open_session(
 async def still_open(
     store: "Store", token_hashes: Collection[bytes], *, idle: timedelta, now: datetime | None
 ) -> set[bytes]:
-    """Return those sessions that are still valid and whose workspace is not suspended, without marking them as seen."""
+    """Return the given sessions that are valid and in a workspace that is not suspended. Do not mark them as used."""
     sql = """
         SELECT s.token_hash FROM (SELECT coalesce($3, clock_timestamp()) AS now) c, fairpost.sessions s JOIN fairpost.people p ON p.id = s.person_id
         WHERE s.token_hash = ANY ($1) AND s.revoked_at IS NULL AND s.expires_at > c.now AND s.seen_at > c.now - $2::interval AND p.disabled_at IS NULL

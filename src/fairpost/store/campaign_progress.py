@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["sent", "missed", "waiting"]
 
-# Leaves the launch time to make its own forecast before an engine does it instead.
+# Gives the launch time to make its own forecast before an engine makes it instead.
 _LAUNCHED_S = 60
 
 
@@ -29,7 +29,7 @@ class ProgressPoint:
 class Snapshot:
     """The counts of a campaign at one moment.
 
-    `waiting` is everything that is neither `sent` nor `missed`, including e-mails that are claimed, in doubt or parked.
+    `waiting` counts all e-mails that are neither `sent` nor `missed`, including those claimed, in doubt or parked.
     """
 
     at: datetime
@@ -37,7 +37,9 @@ class Snapshot:
     missed: int
     waiting: int
     by_step: Mapping[int, Mapping[str, int]]  # step -> state -> number of e-mails
-    by_account: Mapping[int | None, Mapping[Kind, int]]  # None if there is no account yet, or there never was one
+    by_account: Mapping[
+        int | None, Mapping[Kind, int]
+    ]  # None if there is no account yet, or if there never was an account
     revised_forecast: str | None  # as serialized
 
     def count(self, *states: str) -> int:
@@ -106,7 +108,7 @@ async def launched_unforeseen(store: "Store", *, now: datetime) -> list[int]:
 
 
 async def take_turn(store: "Store", *, now: datetime, turn_s: float) -> int | None:
-    """Reserve one running campaign whose forecast is due for revision, for `turn_s`. Return None if there is none."""
+    """Reserve a running campaign with a forecast that is due for revision, for `turn_s`. Return None if none is due."""
     found: int | None = await store.value(
         """UPDATE fairpost.campaign_snapshots s SET revised_next_at = $1::timestamptz + make_interval(secs => $2) WHERE s.campaign_id = (
                SELECT o.campaign_id FROM fairpost.campaign_snapshots o

@@ -34,8 +34,8 @@ class Draft:
     has_footer: bool = True
     user: str = ""
     starts_at: datetime | None = None
-    labels: Mapping[str, Any] = field(default_factory=dict)  # for its e-mails: type, tags and metadata
-    header_fields: Mapping[str, Any] = field(default_factory=dict)  # for its e-mails: headers and reply_to
+    labels: Mapping[str, Any] = field(default_factory=dict)  # the type, tags and metadata of its e-mails
+    header_fields: Mapping[str, Any] = field(default_factory=dict)  # the headers and reply_to of its e-mails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class LaunchStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The result of planning one batch of prospects. `left_out` counts those that lack a field."""
+    """The result of planning one batch of prospects. `left_out` counts the prospects that lack a field."""
 
     done: bool
     prospects: int
@@ -68,7 +68,7 @@ class Planned:
 class Planning:
     """The progress of planning, across all processes.
 
-    `scheduled` counts the e-mails of all runs; the other counts only cover the last run.
+    `scheduled` counts the e-mails of all runs. The other counts cover only the last run.
     """
 
     steps: int
@@ -108,7 +108,7 @@ class PendingSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StillToSend:
-    recipients: int  # have not received the first step yet
+    recipients: int  # prospects that have not received the first step yet
     pending: tuple[PendingSteps, ...]
 
 
@@ -177,7 +177,7 @@ async def list_ids(store: "Store", workspace: str, names: Sequence[str]) -> list
 
 
 async def known_lists(store: "Store", workspace: str, names: Sequence[str]) -> dict[str, int]:
-    """Return the IDs of those lists that exist."""
+    """Return the IDs of the given lists that exist."""
     rows = await store.fetch(
         "SELECT id, name FROM fairpost.lists WHERE workspace = $1 AND name = ANY ($2)", workspace, list(names)
     )
@@ -264,7 +264,7 @@ async def launch(
     skip_incomplete: bool,
     by: str,
 ) -> bool:
-    """Launch the campaign. Return False if it is no longer a draft. Planning its prospects is the next step."""
+    """Launch the campaign. Return False if it is no longer a draft. Afterwards, the caller plans its prospects."""
     written = json.dumps(
         [
             {
@@ -322,7 +322,7 @@ async def to_clear(store: "Store") -> list[int]:
 
 
 async def clear(store: "Store", campaign_id: int, *, most: int) -> bool:
-    """Remove up to `most` e-mails of a cancelled campaign. Return True once none are left."""
+    """Remove up to `most` e-mails of a cancelled campaign. Return True when none are left."""
     return bool(await store.value("SELECT fairpost.clear_campaign($1, $2, $3)", campaign_id, most, clock.stated()))
 
 
@@ -333,7 +333,7 @@ async def advance(store: "Store") -> list[tuple[str, str, CampaignState, Reason 
 
 
 async def wrong_gates(store: "Store") -> list[str]:
-    """Return the workspaces that have a gate in the wrong position."""
+    """Return the workspaces that have a gate which should be opened or shut."""
     return [
         row["workspace"]
         for row in await store.fetch("SELECT * FROM fairpost.wrong_gates($1) AS workspace", clock.stated())
@@ -341,7 +341,7 @@ async def wrong_gates(store: "Store") -> list[str]:
 
 
 async def fail_stranded(store: "Store", *, most: int) -> int:
-    """Fail follow-ups whose account will not send them. Return how many were failed."""
+    """Fail follow-ups that their account will not send. Return how many failed."""
     return int(await store.value("SELECT fairpost.fail_stranded($1, $2)", most, clock.stated()))
 
 
@@ -374,7 +374,7 @@ async def cancel(store: "Store", campaign: Campaign, *, reason: str | None, by: 
 
 
 async def words_of_step(store: "Store", campaign: Campaign, number: int) -> tuple[str, str | None, str | None]:
-    """Return the subject, text and HTML of a step: as launched, or before the launch as in the template now.
+    """Return the subject, text and HTML of a step: as launched or, before the launch, as in the current template.
 
     A follow-up without a subject uses that of the first step.
     """
@@ -393,7 +393,7 @@ async def words_of_step(store: "Store", campaign: Campaign, number: int) -> tupl
 
 
 async def header_fields_of_step(store: "Store", campaign: Campaign, number: int) -> HeaderFields:
-    """Return the headers as launched, or for a draft those of the campaign and the template."""
+    """Return the headers as launched or, for a draft, the headers of the campaign and the template."""
     row = await store.row(
         """SELECT true AS is_launched, jsonb_build_object('headers', o.headers, 'reply_to', o.reply_to) AS fields
            FROM fairpost.campaign_steps x JOIN fairpost.contents o ON o.id = x.content_id WHERE x.campaign_id = $1 AND x.step = $2
@@ -443,7 +443,7 @@ async def zones(store: "Store", campaign: Campaign) -> list[str]:
 async def incomplete(
     store: "Store", campaign: Campaign, required: Sequence[str], *, most: int
 ) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
-    """Return how many prospects on its lists lack one of these fields, and the first of them with their fields."""
+    """Return how many prospects on its lists lack one of these fields, and the first such prospects with their fields."""
     chosen = """FROM fairpost.prospects p WHERE EXISTS (
                     SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id
                     AND m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]))
@@ -458,7 +458,7 @@ async def incomplete(
 
 
 async def lacking(store: "Store", campaign: Campaign, required: Sequence[str]) -> dict[str, int]:
-    """Return how many prospects on its lists lack each of these fields, for those that are lacked."""
+    """Return how many prospects on its lists lack each of these fields. Fields that no prospect lacks are left out."""
     rows = await store.fetch(
         """SELECT w.name, count(*) AS n FROM unnest($2::text[]) w(name) JOIN fairpost.prospects p ON fairpost.lacks(p.fields, ARRAY[w.name])
            WHERE EXISTS (SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id
@@ -500,7 +500,7 @@ async def receipts(
     after: int = 0,
     most: int | None = None,
 ) -> AsyncIterator[Receipt]:
-    """Yield the outcomes of e-mails in these states, ordered by ID, for all prospects or one of them.
+    """Yield the outcomes of e-mails in these states, ordered by ID, for all prospects or for one prospect.
 
     If `most` is None, all pages are read.
     """
@@ -518,7 +518,7 @@ async def receipts(
 
 
 async def still_to_send(store: "Store", campaign: Campaign) -> StillToSend:
-    """Return the waiting e-mails, and the prospects on its lists that have none yet. Paused prospects are left out."""
+    """Return the waiting e-mails, and the prospects on its lists without e-mails. Paused prospects are left out."""
     rows = await store.fetch(
         """SELECT substr(q.route, 2) AS account, q.step::integer, to_timestamp(floor(extract(epoch FROM min(q.due_at)) / 600) * 600) AS due_at, count(*)::integer AS count
            FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at < 'infinity' AND q.step > 1
@@ -556,7 +556,7 @@ async def kept_forecast(store: "Store", campaign: Campaign) -> str | None:
 
 
 async def retry(store: "Store", ids: Sequence[EmailId]) -> int:
-    """Retry e-mails that failed, and start those that never started. Return how many are waiting now."""
+    """Retry e-mails that failed, and start e-mails that were never started. Return how many are waiting now."""
     sql = """SELECT count(*) FROM (SELECT fairpost.retry(w.id, $2, true) AS state FROM unnest($1::bigint[]) w(id)) r WHERE r.state = 'waiting'"""
     return int(await store.value(sql, list(ids), clock.stated()))
 

@@ -1,4 +1,4 @@
-"""What a lease holder does with e-mails before sending: claim them in fair order, return them, or fail them.
+"""Operations of a lease holder on e-mails before sending: claim them in fair order, return them, or fail them.
 
 sql/release/ decides the order.
 """
@@ -52,12 +52,12 @@ class ClaimStore(Database):
         await self.value("SELECT fairpost.await_turn($1)", lease.account_id)
 
     async def give_back(self, lease: Lease, ids: Sequence[EmailId]) -> tuple[EmailId, ...]:
-        """Return e-mails to the queue. The result leaves out those that are being cancelled."""
+        """Return e-mails to the queue. E-mails that are being cancelled are missing from the result."""
         sql = "SELECT fairpost.give_back($1, $2, $3)"
         return tuple(await self.value(sql, lease.account_id, lease.epoch, list(ids)))
 
     async def fail_claimed(self, lease: Lease, email_id: EmailId, reason: Reason) -> bool:
-        """Fail an e-mail that can never be sent, before it begins and at no cost to the account.
+        """Fail an e-mail that can never be sent, before it begins and without charging the account.
 
         Returns False if the lease no longer holds it.
         """

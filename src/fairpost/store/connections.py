@@ -1,16 +1,16 @@
 """Open connections, and keep a small pool of them per process, filled on demand.
 
-A pooler (PgBouncer in transaction mode) lends a session to one transaction and then to another client. A statement
-prepared in one session is unknown in the next, or its name belongs to another client's statement. `connect` detects a
-pooler and keeps no prepared statements there; on a direct connection to PostgreSQL, statements stay prepared.
+A pooler (PgBouncer in transaction mode) assigns a session to one transaction and then to another client. A statement
+prepared in one session does not exist in the next, or its name belongs to another client's statement. `connect` detects
+a pooler and keeps no prepared statements there. On a direct connection to PostgreSQL, statements stay prepared.
 
 asyncpg's own pool resets a session after each use and releases it in a separate task. That costs every statement a
-round trip and six turns of the event loop, and doubles the time of a short one. Our statements leave nothing behind in
-their session, so a connection is returned as it is; one that was interrupted in the middle of a statement is discarded.
+round trip and six turns of the event loop, and doubles the time of a short statement. Our statements leave nothing in
+the session, so a connection is returned as it is. It is discarded if it was interrupted in the middle of a statement.
 
 Every statement has a timeout on the client side. A server that vanishes never answers, and a proxy or pooler in between
-hides that from the kernel's own probes. A connection that stays silent for too long is closed, together with the idle
-ones, and the next statement reconnects.
+hides this from the kernel's own probes. A connection on which no answer arrives in time is closed together with all
+idle connections, and the next statement reconnects.
 """
 
 import asyncio
@@ -26,22 +26,24 @@ import asyncpg
 from fairpost.model.errors import DatabaseUnavailable, FairpostError
 from fairpost.system import clock
 
-PLACE_S_MAX = 30.0  # to wait for a free connection
-PLANS_S_MAX = 60.0  # after which statements are planned again, because the tables may have been empty before
+PLACE_S_MAX = 30.0  # maximum wait for a free connection
+PLANS_S_MAX = 60.0  # after this time, statements are planned again, because the tables may have been empty before
 CONNECT_S_MAX = 15.0
 ANSWER_S_MAX = 30.0  # per statement
-BULK_S_MAX = 600.0  # per statement that reads or writes a lot: imports, months of history, searches for a person's data
-LOOK_MS = 5_000  # how often the server looks whether the client of a statement in progress is still there
-LEAVE_S_MAX = 3.0  # to tell the server that we have given up
+BULK_S_MAX = (
+    600.0  # per statement that reads or writes much data: imports, months of history, searches for a person's data
+)
+LOOK_MS = 5_000  # how often the server checks whether the client of a statement in progress is still connected
+LEAVE_S_MAX = 3.0  # time to ask the server to cancel a statement
 SILENCE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}  # s, s, probes, ms
 
 SILENT = (
     TimeoutError,
     ConnectionError,
     asyncpg.InterfaceError,
-)  # raised by the driver if a server does not respond
+)  # errors that the driver raises if a server does not respond
 
-_poolers: set[str] = set()  # URLs known to lead through a pooler
+_poolers: set[str] = set()  # URLs that are known to connect through a pooler
 
 
 class LimitedConnection(asyncpg.Connection):  # type: ignore[misc]
@@ -59,7 +61,7 @@ class LimitedConnection(asyncpg.Connection):  # type: ignore[misc]
         return limit_s
 
     def allow(self, answer_s_max: float | None) -> None:
-        """Set the limit for the statements that follow. None removes it."""
+        """Set the limit for the statements that follow. None removes the limit."""
         if answer_s_max != self.answer_s_max:
             self._config = self._config._replace(command_timeout=answer_s_max)
 
@@ -119,7 +121,7 @@ async def _connected(
 
 
 def _probe(conn: "asyncpg.Connection") -> None:
-    """Let the kernel notice within about ten seconds that the machine or the network is gone."""
+    """Set kernel probes, so that a lost machine or network is noticed within about ten seconds."""
     sock = conn._transport.get_extra_info("socket")
     if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,5 +1,6 @@
-"""Conversations with people: list, read and label them, and read what an answer needs. sql/settle/replies.sql writes
-them.
+"""Conversations with people: list, read and label them, and read the data that an answer needs.
+
+sql/settle/replies.sql writes conversations.
 """
 
 import json
@@ -24,7 +25,7 @@ _SHOWN = """
     LEFT JOIN LATERAL (SELECT r.kind, r.subject FROM fairpost.replies r WHERE r.conversation_id = c.id ORDER BY r.at DESC, r.id DESC LIMIT 1) r ON true
     ORDER BY c.last_at DESC, c.id DESC"""
 
-# Along conversations_by_time, up to the end of the page.
+# Reads the index conversations_by_time, up to the end of the page.
 _LISTED = """
     WITH found AS MATERIALIZED (
         SELECT c.* FROM fairpost.conversations c WHERE c.workspace = $1 AND ($2::text IS NULL OR $2 = ANY (c.labels))
@@ -44,7 +45,7 @@ async def listed(
     before: ConversationId | None = None,
     most: int = 50,
 ) -> list[Conversation]:
-    """Return conversations, the one with the latest message first. For the next page, pass the last ID as `before`."""
+    """Return conversations, latest message first. For the next page, pass the last ID as `before`."""
     sql = _LISTED if workspace is not None else _LISTED.replace("c.workspace = $1", "$1::text IS NULL")
     rows = await store.fetch(sql + _SHOWN, workspace, label, before, most)
     return [_conversation(row) for row in rows]
@@ -77,12 +78,12 @@ async def set_labels(store: "Store", id_: ConversationId, labels: Sequence[str])
 
 
 async def lock(store: "Store", id_: ConversationId) -> None:
-    """Keep other transactions from changing its labels until this one ends."""
+    """Lock the conversation, so that no other transaction changes its labels until this transaction ends."""
     await store.value("SELECT id FROM fairpost.conversations WHERE id = $1 FOR UPDATE", id_)
 
 
 async def thread_of(store: "Store", id_: ConversationId) -> Thread | None:
-    """Return the last message that the person wrote or, if there is none, the last one from a program."""
+    """Return the last message that the person wrote or, if there is none, the last message from a program."""
     row = await store.row(
         """SELECT r.from_name, r.from_address, r.subject, r.message_id, r.refs, e.id AS follows, e.message_id AS follows_id, e.sender, coalesce(e.user_name, '') AS user,
                a.name AS account, CASE WHEN starts_with(a.name, r.workspace || '/') THEN '@' || a.name ELSE a.pool END AS route

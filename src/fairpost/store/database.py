@@ -78,7 +78,7 @@ class Database:
         return await self._pool.fetchval(sql, *args)
 
     async def now(self) -> datetime:
-        """Return the time on the database's clock, or ours if a test has stopped it."""
+        """Return the time on the database's clock, or on our clock if a test has stopped our clock."""
         moment: datetime = clock.stated() or await self.value("SELECT clock_timestamp()")
         return moment
 
@@ -95,12 +95,12 @@ class Database:
                 yield self
 
     def of_tenant(self, workspace: str) -> Self:
-        """Return a store for the same database, restricted to what one workspace may see."""
+        """Return a store for the same database, restricted to the data that one workspace may see."""
         assert isinstance(self._pool, Connections)
         return type(self)(TenantConnections(self._pool, workspace))
 
     def in_bulk(self) -> Self:
-        """Return a store for the same database whose statements may take long because they read or write a lot."""
+        """Return a store for the same database with a longer limit, for statements that read or write much data."""
         if isinstance(self._pool, Statements):
             return type(self)(BulkStatements(self._pool))
         allow(self._pool, BULK_S_MAX)
@@ -117,5 +117,5 @@ class Database:
 
 
 def at(now: datetime | None) -> datetime | None:
-    """Return None for the database's clock, unless a test has stopped ours."""
+    """Return None to use the database's clock, or our time if a test has stopped our clock."""
     return now or clock.stated()

@@ -1,4 +1,4 @@
-"""The region of each workspace, as stored in the home database. It only holds names, and no e-mail data."""
+"""The region of each workspace, as stored in the home database. The directory contains only names, no e-mail data."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from fairpost.model.names import WORKSPACE_NAME
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-PLACEMENTS_MAX = 1_000  # per answer
+PLACEMENTS_MAX = 1_000  # limit for each answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

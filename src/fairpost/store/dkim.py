@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 _COLUMNS = "k.id, k.domain, k.selector, k.algorithm, k.public, k.created_at, k.checked_at, k.active_at, k.retired_at, k.locked_at"
-LOCKED_MAX = 20  # keys listed at once
+LOCKED_MAX = 20  # maximum number of keys in a list
 
 
 async def keys_of(store: "Store", workspace: str, domain: str | None = None) -> list[DkimKey]:
-    """Return the keys of one domain or of all, oldest first."""
+    """Return the keys of one domain or of all domains, oldest first."""
     sql = f"""SELECT {_COLUMNS} FROM fairpost.dkim_keys k WHERE k.workspace = $1 AND ($2::text IS NULL OR k.domain = $2)
               ORDER BY k.domain, k.id"""  # noqa: S608 - all of it is ours
     return [_key(row) for row in await store.fetch(sql, workspace, domain)]
@@ -55,13 +55,13 @@ async def add_key(store: "Store", workspace: str, key: DkimKey, *, sealed: str, 
 async def key_checked(store: "Store", workspace: str, key_id: int, *, is_there: bool) -> None:
     """Record whether the key's DNS record exists.
 
-    Once it does, the key starts to sign and replaces the previous one.
+    When the record exists, the key starts to sign and replaces the previous key.
     """
     await store.value("SELECT fairpost.dkim_key_checked($1, $2, $3, $4)", workspace, key_id, is_there, clock.stated())
 
 
 async def key_locked(store: "Store", key: LockedKey) -> None:
-    """Record that an engine could not open the key. Written at most once a minute, because many e-mails may need it."""
+    """Record that an engine could not open the key. Written at most once a minute, because many e-mails may use the key."""
     await store.value(
         """UPDATE fairpost.dkim_keys k SET locked_at = t.now FROM (SELECT coalesce($3, clock_timestamp())) t(now)
            WHERE k.domain = $1 AND k.selector = $2 AND coalesce(k.locked_at < t.now - interval '1 minute', true)""",
@@ -70,7 +70,7 @@ async def key_locked(store: "Store", key: LockedKey) -> None:
 
 
 async def locked_keys(store: "Store", *, now: datetime, workspace: str | None = None) -> list[LockedKey]:
-    """Return the keys that hold up mail: an engine failed to open them within the last minutes."""
+    """Return the keys that delay mail because an engine could not open them in the past few minutes."""
     rows = await store.fetch(
         """SELECT k.workspace, k.domain, k.selector FROM fairpost.dkim_keys k
            WHERE k.locked_at > $1::timestamptz - $2::interval AND k.retired_at IS NULL AND ($3::text IS NULL OR k.workspace = $3)

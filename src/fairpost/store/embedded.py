@@ -44,7 +44,7 @@ STOP_S_MAX = 60.0
 ORPHANS_LEAVE_S = 3.0
 ORPHANS_END_S = 3.0
 LINES_SHOWN_MAX = 15
-PANIC = " PANIC: "  # in the log
+PANIC = " PANIC: "  # marks a panic in the log
 TELLING = re.compile(r"\b(FATAL|PANIC|ERROR|error):")
 MORE = re.compile(r"\b(DETAIL|HINT|hint):")  # marks a continuation of the previous line
 
@@ -125,7 +125,7 @@ class EmbeddedServer:
         """Start the server unless it is running, wait until it is ready, and return its URL.
 
         The settings only apply if this call starts the server. With `is_again`, only restart a server that has died:
-        raise ServerStopped if it was stopped on purpose, and do not create new data if the data are gone.
+        raise ServerStopped if it was stopped on purpose, and do not create new data if the data is gone.
         """
         with self._in_plain_words("start"):
             if not self.is_ready() or (self._folder.was_stopped and not is_again):
@@ -297,9 +297,9 @@ class EmbeddedServer:
             )
 
     def _evict_orphans(self) -> PidFile | None:
-        """Wait for the processes of a dead server to end, and kill those that remain.
+        """Wait until the processes of a dead server have ended, and kill processes that remain.
 
-        Returns the server if one turns out to be starting up.
+        If a server turns out to be starting up, return it.
         """
         for patience_s, then in (
             (ORPHANS_LEAVE_S, signal.SIGQUIT),
@@ -325,7 +325,7 @@ class EmbeddedServer:
                 send(signum, pid, if_it=partial(belongs_to, data_dir=data_dir))
 
     def _running(self) -> PidFile | None:
-        """Return the pid file if it names a live postmaster that belongs to us."""
+        """Return the pid file if it names a live postmaster of this data directory."""
         found = read_pid_file(self._folder.data)
         if found is None or not belongs_to(found.pid, data_dir=self._folder.data):
             return None
@@ -359,7 +359,7 @@ class EmbeddedServer:
             return None
 
     def _url(self, running: PidFile | None) -> str:
-        # TMPDIR may differ between processes: the server's own record takes precedence over our guess.
+        # TMPDIR may differ between processes, so the path that the server recorded takes precedence over our guess.
         socket_dir = (running and running.socket_dir) or self._folder.socket_dir()
         # The port is explicit because clients would otherwise use PGPORT from their environment.
         return f"postgresql://{NAME}@/{NAME}?host={quote(str(socket_dir), safe='')}&port={PORT}"
@@ -388,9 +388,9 @@ def _has_socket(running: PidFile) -> bool:
 
 
 def server_environment() -> dict[str, str]:
-    """Return our environment without variables that affect PostgreSQL, and without the key to our secrets.
+    """Return our environment without variables that affect PostgreSQL, and without the master key.
 
-    A fixed TZ saves initdb a search through all time zones.
+    With a fixed TZ, initdb does not search through all time zones.
     """
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "LANG", "FAIRPOST_"))}
     return {**kept, "LC_ALL": "C", "TZ": "UTC"}
@@ -403,7 +403,7 @@ def _failure(what: str, output: str) -> EmbeddedServerError:
     """
     said = output.strip().splitlines()
     telling = list(_telling(said)) or said
-    distinct = {re.sub(r"\d+", "", line): line for line in telling}  # apart from times and pids
+    distinct = {re.sub(r"\d+", "", line): line for line in telling}  # lines are compared without times and pids
     lines = [f"  {line}" for line in distinct.values()][-LINES_SHOWN_MAX:]
     advice = next((advice for sign, advice in ADVICE if sign in output), "Fix this, then start again.")
     return EmbeddedServerError("\n".join([f"{what}:", *lines, advice]))

@@ -1,4 +1,4 @@
-"""Events by cursor, in commit order. sql/events/ explains how they get their places."""
+"""Events by cursor, in commit order. sql/events/ explains how they get their positions."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -26,7 +26,7 @@ _OF_EMAIL = """
 
 
 async def take_turn(store: "Store") -> int | None:
-    """Give new events their places in one commit, so that they can be read. Return how many.
+    """Give new events their positions in one commit, so that they can be read. Return the number of events.
 
     Returns None if another process is doing this.
     """
@@ -68,13 +68,13 @@ async def events_end(store: "Store") -> str:
 
 
 async def events_tail(store: "Store", n: int) -> str:
-    """Return the cursor before the `n` newest events, and perhaps some more."""
+    """Return a cursor before the `n` newest events, or a little earlier."""
     cursor: str = await store.value("SELECT fairpost.events_tail($1)", n)
     return cursor
 
 
 async def events_since(store: "Store", moment: datetime) -> str:
-    """Return the cursor before everything that happened since."""
+    """Return a cursor before all events since this time."""
     cursor: str = await store.value("SELECT fairpost.events_cursor_at($1)", moment)
     return cursor
 

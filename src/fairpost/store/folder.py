@@ -29,7 +29,7 @@ from fairpost.store.postmaster import pid_exists, read_pid_file, wait_until
 PORT = 5432  # part of the socket's file name; nothing listens on the network
 SOCKET = f".s.PGSQL.{PORT}"
 SOCKET_PATH_BYTES_MAX = 100  # Linux allows 108, macOS 104, both including the final zero
-LOCK_S_MAX = 300.0  # another process may be starting the server, with a long crash recovery
+LOCK_S_MAX = 300.0  # another process may be starting the server, which takes long during crash recovery
 LOG_BYTES_MAX = 10_000_000
 
 
@@ -44,7 +44,7 @@ class ServerFolder:
         self._stopped = self.path / "stopped"
 
     def make(self, identity: Identity) -> None:
-        # A different user must be able to reach the data, but must not control the files next to it.
+        # A different user must be able to reach the data, but must not be able to change the files next to it.
         mode = 0o700 if identity.uid == os.getuid() else 0o711
         for path in (self.home, self.path):
             if not path.is_dir():
@@ -70,7 +70,7 @@ class ServerFolder:
     def guard(self) -> Iterator[int]:
         """Yield a locked file descriptor; every process that inherits it keeps the lock for as long as it lives.
 
-        This lets the kernel tell whether a process is left, even if its pid is not visible (in another container).
+        The lock shows whether a process is left, even if its pid is not visible (in another container).
         """
         with self.open(self.alive) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -90,8 +90,8 @@ class ServerFolder:
         try:
             found, folder = os.fstat(file), self.path.stat()
             if found.st_uid != folder.st_uid and found.st_nlink == 1:
-                # If root creates it in a user's folder, it must not lock that user out. A link must not trick root into
-                # giving away an existing file, either.
+                # If root creates the file in a user's folder, that user must keep access to it. A link must not make root
+                # give away an existing file.
                 os.fchown(file, folder.st_uid, folder.st_gid)
             yield file
         finally:
@@ -177,7 +177,7 @@ class ServerFolder:
                 path.rmdir()
 
     def clear_stale_files(self) -> None:
-        """Remove files that would make PostgreSQL fail. Call this only while no process of the server is left."""
+        """Remove files that would make PostgreSQL fail. Call this only when no process of the server is left."""
         for name in (SOCKET, f"{SOCKET}.lock"):
             (self.socket_dir() / name).unlink(missing_ok=True)
         # Keep a pid file with a dead pid: it makes PostgreSQL check for leftover shared memory once more.
@@ -200,7 +200,7 @@ class ServerFolder:
 
 
 def _fits(socket_dir: Path) -> bool:
-    # Besides the length limit: libpq and PostgreSQL parse these paths as lists, with commas and quotes.
+    # In addition to the length limit: libpq and PostgreSQL parse these paths as lists, with commas and quotes.
     plain = re.fullmatch(r"[\w/.+-]+", str(socket_dir), re.ASCII)
     return bool(plain) and len(os.fsencode(socket_dir / SOCKET)) <= SOCKET_PATH_BYTES_MAX
 

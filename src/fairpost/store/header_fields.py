@@ -1,4 +1,4 @@
-"""Headers and Reply-To of templates and campaigns, checked like those of an e-mail."""
+"""Headers and Reply-To of templates and campaigns, checked like the headers and Reply-To of an e-mail."""
 
 import json
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def raw(fields: HeaderFields) -> dict[str, Any]:
 
 
 def written(fields: HeaderFields) -> str | None:
-    """Serialize the fields. Return None if there are none."""
+    """Serialize the fields. Return None if there are no fields."""
     return json.dumps(given) if (given := raw(fields)) else None
 
 

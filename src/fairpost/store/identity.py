@@ -116,7 +116,7 @@ def _unrooted(identity: str) -> tuple[str, ...]:
 def _stat(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
-    except (FileNotFoundError, PermissionError):  # missing, or in a directory we cannot enter
+    except (FileNotFoundError, PermissionError):  # missing, or in a directory that we cannot enter
         return None
 
 

@@ -1,6 +1,6 @@
-"""Keep the embedded server running: restart it if it dies, but not if it was stopped on purpose.
+"""Keep the embedded server running: restart a server that died, but not one that was stopped on purpose.
 
-Every long-running program has a keeper. If several watch the same server, the start lock lets exactly one start it.
+Every long-running program has a keeper. If several keepers watch a server, the start lock lets only one start it.
 embedded.py decides what counts as a stop on purpose.
 """
 

@@ -1,4 +1,4 @@
-"""Take, renew and drop leases on accounts, and write what a lease holder reports about its account.
+"""Take, renew and drop leases on accounts, and write the reports of a lease holder about its account.
 
 Its operations on e-mails are in claims.py and steps.py.
 """
@@ -43,7 +43,7 @@ class LeaseStore(Database):
         return TakenUp(**row)
 
     async def renew_lease(self, lease: Lease, *, seconds: float, now: datetime | None = None) -> Lease | None:
-        """Renew the lease. Return None if it is gone, in which case the holder must stop."""
+        """Renew the lease. Return None if the lease is gone; the holder must then stop."""
         until = await self.value(
             "SELECT fairpost.renew_lease($1, $2, $3, $4)", lease.account_id, lease.epoch, seconds, at(now)
         )
@@ -61,7 +61,7 @@ class LeaseStore(Database):
     ) -> bool:
         """Set the account's status. Return False if the lease is gone.
 
-        The account becomes active again at `until`; if that is None, it must be reactivated manually.
+        The account becomes active again at `until`. If `until` is None, the account must be resumed manually.
         """
         sql = "SELECT fairpost.set_status($1, $2, $3, $4, $5, $6, $7)"
         whose, why = (lease.account_id, lease.epoch), (reason.code, write_params(reason))
@@ -81,7 +81,7 @@ class LeaseStore(Database):
         return bool(await self.value(sql, lease.account_id, lease.epoch, stored, list(forgiven), clock.stated()))
 
     async def charges(self, account_id: AccountId) -> tuple[Charge, ...]:
-        """Return the sends of the last day, oldest first, if the account's limits need them."""
+        """Return the sends of the past day, oldest first, if the account's limits need them."""
         rows = await self.fetch("SELECT at, units FROM fairpost.charges_of($1)", account_id)
         return tuple(Charge(row["at"], row["units"]) for row in rows)
 

@@ -1,4 +1,4 @@
-"""Mailboxes that are read: by which engine, how far, and why one cannot be read. See sql/settle/mailbox_reads.sql."""
+"""The reading of mailboxes: which engine reads each one, how far, and why one fails. See sql/settle/mailbox_reads.sql."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -34,7 +34,7 @@ class NoLongerOurs(Exception):
 
 
 async def are_any(store: "Store") -> bool:
-    """Whether an account's mailbox is to be read."""
+    """Whether an account's mailbox should be read."""
     sql = """SELECT EXISTS (SELECT FROM fairpost.accounts a WHERE a.transport @> '{"read": true}')"""
     return bool(await store.value(sql))
 

@@ -25,11 +25,11 @@ from fairpost.system import clock
 SQL = files("fairpost.store") / "sql"
 FUNCTION_FOLDERS = (
     *("base", "events", "accept", "release", "settle", "campaigns", "observe", "auth", "forget", "service"),
-    "rights",  # after everything that they refer to
+    "rights",  # created after everything that they refer to
 )
 OLDEST_SERVER = 14
 
-TAKE_S_MAX = 0.4  # how long other transactions wait behind us for the tables; the changes themselves are quick
+TAKE_S_MAX = 0.4  # how long other transactions may wait behind us for the tables; the changes themselves are quick
 LET_THROUGH_S = 0.6
 PATIENCE_S = 120.0
 
@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS fairpost.migrations (
 );
 """
 
-# Corrected before its release: only sessions that exist while it runs need what it dropped by mistake.
+# Corrected before its release. Only sessions that are open during the migration need the objects dropped by mistake.
 CORRECTED = {36: "100a1157eb675969353e83a3688e24399ea720a35b562988864e98e7ffa89583"}
 
 
@@ -93,11 +93,11 @@ def _sql_files(folder: str) -> Iterator[Traversable]:
 async def migrate(conn: asyncpg.Connection, *, up_to: int | None = None, patience_s: float = PATIENCE_S) -> Applied:
     """Bring the schema up to date, completely or not at all. Idempotent. The functions require the newest schema.
 
-    Applications that enqueue in the meantime only wait a moment: if a transaction holds the tables, we let everything
-    behind us through before we try again.
+    Applications that enqueue in the meantime only wait a moment: if a transaction holds the tables, all transactions
+    behind us continue before we try again.
     """
     _require_version(conn.get_server_version().major)
-    allow(conn, None)  # tables can be of any size, and the caller can see that it is running
+    allow(conn, None)  # no time limit: tables can be of any size, and the caller can see that the migration is running
     deadline_s = clock.monotonic() + patience_s
     while True:
         try:
@@ -187,7 +187,7 @@ async def pending(conn: asyncpg.Connection) -> list[str]:
 
 
 def require_known(newest: int) -> None:
-    """Raise an error if a newer version created the schema, rather than guess its meaning."""
+    """Raise an error if a newer version created the schema, because this version may misinterpret it."""
     if newest > known_migrations()[-1].version:
         raise unknown(newest)
 

@@ -1,4 +1,4 @@
-"""The tree of senders that determines the order of release: held nodes, weights, and campaign gates.
+"""The tree of senders, which determines the order of release: held nodes, weights, and campaign gates.
 
 Senders are in senders.py, the global pause in pauses.py.
 """
@@ -22,7 +22,7 @@ class NodeStore(Database):
         reason: str,
         now: datetime | None = None,
     ) -> None:
-        """Hold everything below this node until `until`, or until it is released if that is None."""
+        """Hold everything below this node until `until`. If `until` is None, hold it until it is released manually."""
         sql = "SELECT fairpost.hold($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
         why = Reason("hold.by_hand", note=reason)
         await self.value(sql, workspace, level, key, until, why.code, write_params(why), at(now))

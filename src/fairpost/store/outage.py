@@ -1,4 +1,4 @@
-"""Report each database outage once, and decide how long to wait before the next try."""
+"""Report each database outage once, and decide how long to wait before the next attempt."""
 
 import asyncio
 import re
@@ -51,13 +51,13 @@ class Outage:
 
 
 def _sign(kind: Kind) -> str:
-    return Kind.AWAY if kind is Kind.STARTING else kind  # a restarting server passes through both
+    return Kind.AWAY if kind is Kind.STARTING else kind  # a restarting server goes through both states
 
 
 async def patiently(opened: Callable[[], Awaitable[T]], log: Log, *, is_again: bool = False) -> T:
-    """Return the result of `opened`, retrying for as long as waiting can help. Otherwise raise the error.
+    """Return the result of `opened`, and retry as long as waiting can help. Otherwise raise the error.
 
-    `is_again` means that it has worked before, so any problem is waited out.
+    `is_again` means that a connection has worked before, so every problem is retried.
     """
     outage = Outage(log)
     while True:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CONTENTS_WITH_FILES_KEPT = 4  # up to 25 MiB each
 WORKSPACES_KEPT = 256
-SIGNING_KEPT_S = 30.0  # a new key starts to sign within this time
+SIGNING_KEPT_S = 30.0  # maximum time before a new key starts to sign
 
 
 class OutgoingStore(Database):
@@ -35,7 +35,7 @@ class OutgoingStore(Database):
         super().__init__(pool)
         self._files: OrderedDict[int, tuple[Attachment, ...]] = OrderedDict()
         self._public_ids: PublicIds | None = None
-        self.links: UnsubscribeLinks | None = None  # None if campaign mail carries no links
+        self.links: UnsubscribeLinks | None = None  # None if campaign mail contains no unsubscribe links
         self._signing: OrderedDict[str, tuple[float, tuple[SealedKey, ...]]] = (
             OrderedDict()
         )  # by workspace, with their expiry
@@ -43,7 +43,7 @@ class OutgoingStore(Database):
     async def public_ids(self) -> PublicIds:
         """Return the converter between e-mail IDs and public IDs.
 
-        It is read once, because the key never changes. Only the owner may read it.
+        The key is read once, because it never changes. Only the owner of the database may read it.
         """
         if self._public_ids is None:
             row = await self.row("SELECT k.key, k.since FROM fairpost.public_ids k")
@@ -51,7 +51,7 @@ class OutgoingStore(Database):
         return self._public_ids
 
     async def load(self, ids: Sequence[EmailId]) -> list[Outgoing]:
-        """Return the e-mails with their content, in the order requested. Those that no longer exist are left out."""
+        """Return the e-mails with their content, in the order requested. E-mails that no longer exist are left out."""
         public_ids = await self.public_ids()
         rows = await self.fetch("SELECT * FROM fairpost.load($1)", list(ids))
         with_files = {row["content_id"] for row in rows if row["has_attachments"]}
@@ -78,7 +78,7 @@ class OutgoingStore(Database):
         return Bulk(campaign=row["campaign"], unsubscribe_url=url, is_one_to_one=not row["has_footer"])
 
     async def link_back(self, public_url: str, region: str) -> None:
-        """Add unsubscribe links to campaign mail loaded from now on, if they can be served."""
+        """Add unsubscribe links to campaign mail loaded from now on, if the links can be served."""
         base = base_of(public_url)
         if base is not None:
             key = (await self.public_ids()).key
@@ -130,7 +130,7 @@ class OutgoingStore(Database):
         )
 
     async def _attachments(self, content_id: int) -> tuple[Attachment, ...]:
-        """Return the attachments of a content.
+        """Return the attachments of a stored content.
 
         The latest ones are cached: they never change, and the e-mails of a campaign share them.
         """

@@ -38,7 +38,7 @@ class Newest:
     words: StoredWords | None
 
 
-# One lookup by primary key. The content is only sent to processes that do not have it.
+# One lookup by primary key. The content is sent only to processes that do not have it yet.
 _NEWEST = """
     SELECT o.revision, w.* FROM fairpost.portal_overrides o
     LEFT JOIN LATERAL (SELECT o.subject, o.preheader, o.text_body AS text, o.html_body AS html

@@ -1,4 +1,4 @@
-"""What the operating system knows about a server: its pid file, its processes, and how to signal them.
+"""The operating system's view of a server: its pid file, its processes, and signals to them.
 
 A pid may have been reused by another program since it was written, so nothing here signals a process before verifying
 that it works in the given data directory.
@@ -31,7 +31,7 @@ class PidFile:
     started_at: datetime | None
     socket_dir: Path | None
     state: str
-    # `postgres --single` announces itself with a negative pid.
+    # `postgres --single` writes a negative pid.
     single_user: bool
 
 
@@ -154,7 +154,7 @@ def _handle(pid: int) -> int | None:
 
 
 def wait_for_end(pid: int, *, s_max: float) -> None:
-    """Return when the process ends, or after `s_max`. If the system cannot report the end, return soon."""
+    """Wait until the process ends, at most `s_max`. If the system cannot report the end, return soon."""
     handle = _handle(pid)
     if handle is None:
         time.sleep(min(s_max, LOOK_S))

@@ -1,6 +1,6 @@
-"""Export or erase everything stored about one person, by address. Prospects as such are in prospects.py.
+"""Export or erase everything stored about one person, by address. Other operations on prospects are in prospects.py.
 
-If a workspace is given, only its data is touched; None covers all workspaces and data that belongs to none of them.
+If a workspace is given, only its data is touched. None covers all workspaces, and data that belongs to no workspace.
 History has no index of addresses, so it is scanned partition by partition and changed in small commits. After an
 interruption, run it again: it continues with what remains.
 """
@@ -58,7 +58,7 @@ async def _finished(store: "Store", address: str, workspace: str | None, reach: 
                     AND fairpost.is_for(e.recipients, fairpost.normalize_address($1)) ORDER BY e.id""",  # noqa: S608 - from the catalog
                 *(address, workspace),
             )
-        except asyncpg.UndefinedTableError:  # dropped in the meantime
+        except asyncpg.UndefinedTableError:  # the partition was dropped in the meantime
             rows = []
         ids = [row["id"] for row in rows]
         for start in range(0, len(ids), EMAILS_AT_ONCE):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 BAD_LINES_KEPT = 100
-FIELDS_BYTES_MAX = 65_536  # same as the limit for an e-mail: larger fields could never be sent
+FIELDS_BYTES_MAX = 65_536  # same as the limit for an e-mail, because larger fields could never be sent
 
 
 class BadProspects(FairpostError):
@@ -156,7 +156,7 @@ _FOLD = """
     SELECT DISTINCT ON (i.folded) i.* FROM incoming i ORDER BY i.folded, i.line;
     ANALYZE chosen"""
 
-# An id identifies one person: no two prospects of the list, nor one of the list and another known prospect.
+# An id identifies one person. Two prospects of the list cannot share it, nor can a prospect of the list and another.
 _TAKEN_IDS = """
     WITH known AS (
         SELECT c.line, o.address AS other FROM chosen c
@@ -259,7 +259,7 @@ async def members(
 ) -> list[Prospect] | None:
     """Return the members of a list in the order in which they were added, or None if there is no such list.
 
-    Reads along the index of the list.
+    Reads the index of the list in order.
     """
     list_id = await store.value(
         "SELECT l.id FROM fairpost.lists l WHERE l.workspace = $1 AND l.name = $2", workspace, list_name

@@ -39,7 +39,7 @@ async def drop_months(store: "Store", *, before: datetime) -> AsyncIterator[Drop
 
 
 async def drop_month(store: "Store", *, before: datetime) -> DroppedMonth | None:
-    """Drop the oldest month that may be dropped. Return None if there is none."""
+    """Drop the oldest month that may be dropped. Return None if no month may be dropped."""
     row = await store.in_bulk().row("SELECT * FROM fairpost.drop_history($1, $2)", before, clock.stated())
     if row["month"] is None:
         return None
@@ -47,7 +47,7 @@ async def drop_month(store: "Store", *, before: datetime) -> DroppedMonth | None
 
 
 async def drop_event_days(store: "Store", *, before: datetime) -> int:
-    """Drop the events of whole days before this moment, and return how many days."""
+    """Drop the events of whole days before this moment, and return the number of days."""
     days: int = await store.in_bulk().value("SELECT fairpost.drop_event_days($1, $2)", before, clock.stated())
     return days
 

@@ -57,7 +57,7 @@ async def take(
 ) -> list[Taken]:
     """Record findings in one commit.
 
-    `candidates` are the e-mails that the returned mail may refer to, likeliest first. With `is_token`, the first one is
+    `candidates` are the e-mails that the returned mail may refer to, most likely first. With `is_token`, the first one is
     certain. `mail` is kept in the conversation with the person.
     """
     rows = await store.fetch(

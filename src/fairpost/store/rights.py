@@ -1,4 +1,4 @@
-"""Find out which privileges this login and the tenants' role lack, and which statements grant them.
+"""Find the privileges that this login and the tenants' role lack, and the statements that grant them.
 
 This module changes nothing. sql/rights/ defines and grants what a tenant may do. docs/deployment.md explains the roles.
 """
@@ -13,7 +13,7 @@ _OWNER = """
 SELECT quote_ident(pg_get_userbyid(n.nspowner)) FROM pg_namespace n WHERE n.nspname = 'fairpost' AND NOT pg_has_role(n.nspowner, 'USAGE')
 """
 
-# The privileges to alter a table and to see all of its rows.
+# The privileges needed to alter a table and to see all its rows.
 _OF_OTHERS = """
 SELECT format('TABLE fairpost.%I', c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'fairpost' AND c.relkind IN ('r', 'p') AND NOT pg_has_role(c.relowner, 'USAGE')
@@ -67,7 +67,10 @@ async def missing_of_tenant(conn: "asyncpg.Connection") -> list[MissingRight]:
 
 
 async def ungranted(conn: "asyncpg.Connection") -> list[str]:
-    """Return what `migrate` would grant to the tenants' role again. Empty if the schema is older than its description."""
+    """Return the privileges that `migrate` would grant to the tenants' role again.
+
+    The result is empty if the schema is older than its description.
+    """
     if not await _is_described(conn, "tenant_rights()") or not await _has_role(conn, TENANT):
         return []
     return [row[0] for row in await conn.fetch("SELECT r.what FROM fairpost.tenant_rights() r WHERE NOT r.is_granted")]

@@ -1,4 +1,4 @@
-"""When and how much a workspace sends in campaigns: the settings, and the calendar computed weeks ahead."""
+"""When a workspace's campaigns send, and how many e-mails: the settings, and the calendar computed weeks ahead."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ class StoredSchedule:
     first_day: date | None = None
     known_until: datetime | None = None
     revision: int = 0
-    is_stored: bool = False  # if False, none is set, and mail goes out at any time
+    is_stored: bool = False  # if False, the workspace has no schedule, and its mail is sent at any time
     zones: tuple[str, ...] = ()  # time zones of recipients whose local time campaigns follow
     is_sending: bool = False  # campaigns are in progress
 
@@ -60,7 +60,7 @@ async def schedule_of(store: "Store", workspace: str) -> StoredSchedule:
 
 
 async def write_schedule(store: "Store", workspace: str, schedule: Schedule) -> None:
-    """Store a schedule. The caller then materializes the calendar. A new ramp-up starts with its first day."""
+    """Store a schedule. The caller then materializes the calendar. A new ramp-up starts again at its first day."""
     window, quota = schedule.window, schedule.quota
     await store.value(
         """INSERT INTO fairpost.schedules AS w (workspace, timezone, days, opens, closes, holidays, daily_max, ramp_up_days, ramp_up_percents)

@@ -40,9 +40,9 @@ class Decision(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DirtySenders:
-    """Users whose counters have changed, each with the time of the first change, and the workspaces of all changes.
+    """Users with changed counters, each with the time of the first change, and the workspaces of all changes.
 
-    Pass it to `settled` once all of them have been checked.
+    Pass this object to `settled` when all of them have been checked.
     """
 
     users: Mapping[SenderId, datetime]
@@ -74,7 +74,7 @@ async def set_sender(
 async def home_of(store: "Store", id_: SenderId) -> str | None:
     """Return the domain under which a user's mail is queued.
 
-    None means that the user has never queued any; '' is the account's own domain.
+    None means that the user has never queued mail; '' is the account's own domain.
     """
     home: str | None = await store.value(
         "SELECT h.domain FROM fairpost.homes h WHERE h.workspace = $1 AND h.user_name = $2 ORDER BY h.is_given DESC LIMIT 1",
@@ -99,7 +99,7 @@ async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, wa
                ON CONFLICT (workspace, level, name) DO UPDATE SET daily_max = $3, waiting_max = $4""",
             *(id_.workspace, id_.name, daily_max, waiting_max, id_.level),
         )
-        if id_.level is SenderLevel.WORKSPACE:  # what its users submitted before counts as well
+        if id_.level is SenderLevel.WORKSPACE:  # e-mails that its users submitted before also count
             await one.value(
                 """INSERT INTO fairpost.submissions (workspace, user_name, hour, n)
                    SELECT s.workspace, '', s.hour, sum(s.n) FROM fairpost.submissions s WHERE s.workspace = $1 AND s.user_name <> '' GROUP BY 1, 3
@@ -145,12 +145,12 @@ async def users(store: "Store", workspace: str, *, throttled: bool = False, afte
 
 
 async def dirty_senders(store: "Store", *, after: int = 0) -> DirtySenders:
-    """Return the senders that have changed. All marks up to `after` are known to be settled."""
+    """Return the senders that have changed. All marks up to `after` have already been processed."""
     sql = "SELECT s.id, s.workspace, s.user_name, s.at FROM fairpost.dirty_senders s WHERE s.id > $1 ORDER BY s.id LIMIT $2"
     rows = await store.fetch(sql, after, DIRTY_AT_ONCE)
     users: dict[SenderId, datetime] = {}
     for row in rows:
-        if row["user_name"]:  # otherwise the change only concerns the workspace
+        if row["user_name"]:  # without a user, the change only concerns the workspace
             id_ = SenderId(workspace=row["workspace"], name=row["user_name"])
             users[id_] = min(users.get(id_, row["at"]), row["at"])
     return DirtySenders(users, frozenset(row["workspace"] for row in rows), tuple(row["id"] for row in rows))

@@ -33,7 +33,7 @@ def is_ordinary(request: StepRequest) -> bool:
 async def take_steps(store: Store, requests: Sequence[StepRequest]) -> list[StepAnswer | None]:
     """Take the steps and return results in the order of the requests.
 
-    A result is None if nothing changed, because the step is not ordinary or something is locked.
+    A result is None if nothing changed because the step is not ordinary or a row is locked.
     """
     columns = zip(*(_row(request) for request in requests), strict=True)
     row = await store.row(_STEP, *columns, clock.stated())

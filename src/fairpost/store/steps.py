@@ -76,8 +76,8 @@ class StepStore(Database):
     ) -> SettleVerdict:
         """Settle an e-mail.
 
-        `reason` is why it was not sent. `soft_bounced` lists recipients that were given up on because their mailbox
-        accepted nothing.
+        `reason` is why the e-mail was not sent. `soft_bounced` lists recipients that get no more attempts because their mailbox
+        did not accept the e-mail.
         """
         outcome, detail = _outcome(verdict, report, reason, soft_bounced)
         sql = "SELECT fairpost.settle($1, $2, $3, $4, $5, $6, $7)"

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 BAD_LINES_KEPT = 100
 ROWS_AT_ONCE = 5_000
-ERASED = "erased on request"  # the reason of entries that only consist of a hash
-PLAIN_CHARS_MAX = 64  # limit for the part before the @; an address this short is always within it
+ERASED = "erased on request"  # the reason of entries that contain only a hash
+PLAIN_CHARS_MAX = 64  # an address of at most this length is always within the limit for the part before the @
 
 
 class BadList(FairpostError):
@@ -76,7 +76,7 @@ async def listed(
 
 
 async def known_of(store: "Store", address: str) -> tuple[list[Suppression], list[SoftBounces]]:
-    """Return everything about one address: where it is suppressed, and where it soft-bounced."""
+    """Return everything stored about one address: where it is suppressed, and where it has soft-bounced."""
     where = await store.fetch(
         _KNOWN_OF,
         *(address, ERASED),
@@ -90,7 +90,7 @@ async def known_of(store: "Store", address: str) -> tuple[list[Suppression], lis
 
 
 async def erased(store: "Store", *, workspace: str | None = None, kind: SuppressionKind | None = None) -> int:
-    """Return how many entries only consist of a hash."""
+    """Return the number of entries that contain only a hash."""
     sql = f"SELECT count(*) {_MATCHING.replace('fairpost.suppressions', 'fairpost.suppression_hashes')}"
     return int(await store.value(sql, workspace, kind))
 
@@ -110,13 +110,13 @@ def _suppression(row: "asyncpg.Record") -> Suppression:
 async def suppress(
     store: "Store", workspace: str, address: str, *, reason: str, kind: SuppressionKind, now: datetime | None = None
 ) -> bool:
-    """Suppress an address. Return True if it was not on the list; if it was, the more serious kind is kept."""
+    """Suppress an address. Return True if it was not on the list. If it was, the more serious kind is kept."""
     sql = "SELECT fairpost.suppress($1, $2, $3, $4, $5)"
     return bool(await store.value(sql, workspace, address, reason, now, kind))
 
 
 async def take_turn(store: "Store", prospect_id: int) -> None:
-    """Wait until no other transaction unsubscribes this prospect or undoes it. Receivers repeat requests at once."""
+    """Wait until no other transaction changes this prospect's subscription. Receivers may repeat a request immediately."""
     await store.value(
         "SELECT pg_advisory_xact_lock(hashtextextended('fairpost unsubscribe ' || $1::bigint, 0))", prospect_id
     )
@@ -149,7 +149,7 @@ async def count(conn: "asyncpg.Connection", *, workspace: str | None, kind: Supp
 async def export(
     conn: "asyncpg.Connection", *, workspace: str | None, kind: SuppressionKind | None
 ) -> AsyncIterator[Suppression]:
-    """Yield a consistent snapshot of the whole list, using bounded memory."""
+    """Yield a consistent snapshot of the whole list with bounded memory."""
     # The driver's own cursor would leave a prepared statement in a session that a pooler passes on to other clients.
     sql = f"DECLARE exported NO SCROLL CURSOR FOR SELECT {_COLUMNS} {_MATCHING} ORDER BY s.address, s.workspace"
     async with conn.transaction(readonly=True):
@@ -213,7 +213,7 @@ def _rows(tag: str) -> int:
     return int(tag.rpartition(" ")[2])
 
 
-# Definitely an address, and normalized by lower-casing. The database has the rules for all others.
+# Matches text that is certainly an address and is normalized by lower-casing. The database normalizes all others.
 _PLAIN = re.compile(
     r"[a-z0-9_+-]+(?:\.[a-z0-9_+-]+)*@(?:[a-z0-9]+(?:-+[a-z0-9]+)*\.)+[a-z0-9]+", re.ASCII | re.IGNORECASE
 )

@@ -27,8 +27,8 @@ class StoredTemplate:
     html: str | None
     created_at: datetime
     changed_at: datetime
-    sequences: tuple[str, ...] = ()  # that use this template
-    header_fields: HeaderFields = field(default_factory=HeaderFields)  # of its e-mails
+    sequences: tuple[str, ...] = ()  # sequences that use this template
+    header_fields: HeaderFields = field(default_factory=HeaderFields)  # headers of its e-mails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class StoredSequence:
     name: str
     steps: tuple[Step, ...]
     created_at: datetime
-    campaigns: tuple[str, ...] = ()  # that send this sequence
+    campaigns: tuple[str, ...] = ()  # campaigns that send this sequence
     is_launched: bool = False  # at least one campaign has been launched, so the steps can no longer change
 
 
@@ -137,7 +137,8 @@ async def put_sequence(
 ) -> bool:
     """Store a sequence. Return True if the name is new. `is_own` means that the sequence belongs to one campaign.
 
-    Raises Refusal if it has been launched, if the name is taken by the other kind, or if a template is missing.
+    Raises Refusal if the sequence has been launched, if a sequence of the other kind has the name, or if a template is
+    missing.
     """
     result = await store.value(
         "SELECT fairpost.put_sequence($1, $2, $3, $4, $5, $6, $7)",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class TenantConnections(Statements):
     def __init__(self, connections: "Connections", workspace: str) -> None:
         self._connections = connections
-        assert WORKSPACE_NAME.fullmatch(workspace)  # it is inserted into a statement unquoted
+        assert WORKSPACE_NAME.fullmatch(workspace)  # the name is inserted into a statement without quotes
         self._become = f"SET LOCAL ROLE {TENANT}; SET LOCAL fairpost.workspace = '{workspace}'"
 
     @asynccontextmanager
@@ -37,7 +37,7 @@ class TenantConnections(Statements):
 
 
 class _Begun(Transaction):  # type: ignore[misc]
-    """A transaction that sends more statements along with BEGIN: round trips take most of the time of a short request."""
+    """A transaction that sends other statements together with BEGIN, because round trips dominate short requests."""
 
     def __init__(self, conn: "asyncpg.Connection", then: str) -> None:
         super().__init__(conn, None, False, False)
@@ -56,7 +56,7 @@ class _Begun(Transaction):  # type: ignore[misc]
 
 
 async def require_tenant(conn: "asyncpg.Connection", *, region: str | None = None) -> None:
-    """Raise MigrationError if requests could not be answered. The error names the commands to run."""
+    """Raise MigrationError if the database is not ready for requests. The error names the commands to run."""
     missing = await missing_of_tenant(conn)
     if not missing:
         return

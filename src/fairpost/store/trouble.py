@@ -37,8 +37,8 @@ class Kind(StrEnum):
 class Meaning:
     what: str  # {at} is replaced with the location, if known
     then: str
-    passes: bool = True  # goes away without intervention, so waiting helps
-    is_away: bool = False  # for every client: no statement is answered
+    passes: bool = True  # ends without intervention, so waiting helps
+    is_away: bool = False  # affects every client: no statement is answered
 
 
 MEANINGS: Mapping[Kind, Meaning] = {
@@ -97,7 +97,7 @@ KINDS: Mapping[str, Kind] = {
     "53": Kind.EXHAUSTED,
     "53300": Kind.CROWDED,
     "55": Kind.BUSY,  # locked, or not ready
-    "57": Kind.STARTING,  # or stopping, or ended by an administrator
+    "57": Kind.STARTING,  # starting, stopping, or ended by an administrator
     "57014": Kind.BUSY,  # a statement was cancelled
     "58": Kind.BROKEN,  # input and output errors
     "72": Kind.BROKEN,  # snapshot too old
@@ -133,7 +133,7 @@ def trouble_of(error: BaseException) -> Trouble | None:
         return Trouble(kind, in_a_line(error)) if kind else None
     if isinstance(error, ValueError):  # how the driver reports an argument it cannot encode, or a URL it cannot parse
         return None
-    if isinstance(error, OSError) and error.filename is not None:  # an unrelated file
+    if isinstance(error, OSError) and error.filename is not None:  # an error about another file
         return None
     if isinstance(error, asyncpg.InternalClientError):  # the driver's reaction to a truncated answer
         return Trouble(Kind.AWAY, "the connection was lost")
@@ -171,7 +171,7 @@ def in_plain_words(url: str | None = None, *, region: str | None = None) -> Iter
     try:
         yield
     except BrokenPipeError:
-        raise  # our own output was closed
+        raise  # our own output was closed, which is not a database error
     except DRIVER_ERRORS as error:
         trouble = trouble_of(error)
         if trouble is None:

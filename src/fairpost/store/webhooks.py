@@ -32,7 +32,7 @@ async def webhooks_of(store: "Store", workspace: str | None) -> list[Webhook]:
 
 
 async def all_webhooks(store: "Store", *, only_troubled: bool = False) -> list[Webhook]:
-    """With `only_troubled`, returns only webhooks that are failing or were disabled."""
+    """Return webhooks; with `only_troubled`, only those that are failing or were disabled."""
     sql = f"""SELECT {_COLUMNS} FROM fairpost.webhooks w WHERE NOT $1 OR w.disabled_at IS NOT NULL OR (w.reason IS NOT NULL AND w.paused_at IS NULL)
               ORDER BY w.workspace NULLS FIRST, w.id"""  # noqa: S608
     return [_webhook(row) for row in await store.fetch(sql, only_troubled)]
@@ -67,7 +67,7 @@ async def add(
 async def change(
     store: "Store", webhook: Webhook, *, url: str, description: str, kinds: Sequence[str], tags: Mapping[str, str]
 ) -> Webhook:
-    """Change an endpoint. A new URL is tried at once: the wait for the old one's next attempt is over."""
+    """Change an endpoint. A new URL is tried at once, even if the next attempt was planned for later."""
     row = await store.row(
         f"""UPDATE fairpost.webhooks w SET url = $2, description = $3, kinds = $4, tags = $5::jsonb,
                 next_at = CASE WHEN w.url = $2 THEN w.next_at END
@@ -83,7 +83,7 @@ async def pause(store: "Store", webhook: Webhook, *, now: datetime) -> Webhook:
 
 
 async def resume(store: "Store", webhook: Webhook, *, now: datetime) -> Webhook:
-    """Also enables a disabled endpoint. Delivery continues where it stopped: if events are pending, first with one of them."""
+    """Resume an endpoint, including a disabled one. Delivery continues where it stopped, first with one pending event."""
     row = await store.row(
         f"""UPDATE fairpost.webhooks w SET paused_at = NULL, disabled_at = NULL, told_at = NULL, failures = 0, next_at = NULL, reason = NULL, params = NULL,
                 failing_since = CASE WHEN EXISTS (SELECT FROM fairpost.webhook_pending p WHERE p.webhook_id = w.id) THEN $2::timestamptz END
@@ -94,7 +94,7 @@ async def resume(store: "Store", webhook: Webhook, *, now: datetime) -> Webhook:
 
 
 async def move_to(store: "Store", webhook: Webhook, cursor: str) -> Webhook:
-    """Make the webhook deliver what follows the cursor, including what it had delivered before."""
+    """Deliver all events after the cursor again, including those delivered before."""
     row = await store.row(
         f"UPDATE fairpost.webhooks w SET cursor = $2, is_behind = true, epoch = w.epoch + 1, leased_until = NULL WHERE w.id = $1 RETURNING {_COLUMNS}",  # noqa: S608
         *(webhook.id, cursor),
@@ -147,7 +147,7 @@ async def secrets_of(store: "Store", webhook_id: int, *, now: datetime) -> list[
 
 
 async def wake(store: "Store") -> int:
-    """Find out which endpoints have new events."""
+    """Mark the endpoints that have new events. Return their number."""
     return int(await store.value("SELECT fairpost.wake_webhooks()"))
 
 
@@ -162,7 +162,7 @@ async def take(
     running: Collection[int],
     lease_s: float,
 ) -> list[Webhook]:
-    """Lease endpoints that have something to deliver. See sql/service/webhooks.sql."""
+    """Lease endpoints that have events to deliver. See sql/service/webhooks.sql."""
     sql = f"SELECT {_COLUMNS} FROM fairpost.take_webhooks($1, $2, $3, $4, $5, $6, $7, $8) w"  # noqa: S608
     given = (engine, most, failing_max, each_max, list(full), list(running), lease_s, clock.stated())
     rows = await store.fetch(sql, *given)
@@ -172,7 +172,7 @@ async def take(
 async def pending(
     store: "Store", webhook: Webhook, *, most: int, is_all: bool
 ) -> tuple[list[Due], list[tuple[int, int]]]:
-    """Return what is due again, in order, and the places of events that were dropped in the meantime."""
+    """Return the events that are due again, in order, and the positions of events that were dropped in the meantime."""
     sql = "SELECT * FROM fairpost.pending_events($1, $2, $3, $4)"
     rows = await store.fetch(sql, webhook.id, is_all, most, clock.stated())
     due = [
@@ -213,7 +213,7 @@ async def told(store: "Store", webhook: Webhook) -> bool:
 
 
 async def log_test(store: "Store", webhook: Webhook, entry: Mapping[str, Any]) -> None:
-    """Log a request that belongs to no event."""
+    """Log a request that was sent for no event."""
     await store.value(
         """INSERT INTO fairpost.webhook_deliveries (webhook_id, workspace, at, message_id, kind, attempt, status, reason, params, duration_ms, answer)
            VALUES ($1, $2, $3::text::timestamptz, $4, $5, 1, $6, $7, $8::jsonb, $9, $10)""",

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 async def settings_of(store: "Store", workspace: str) -> WorkspaceSettings:
-    """Return a workspace's settings, registered or not."""
+    """Return the settings of a workspace, which need not be registered."""
     row = await store.row(
         """SELECT s.title, s.accent, s.logo_url, s.refuses_bad_domains
            FROM fairpost.workspace_settings s WHERE s.workspace = $1""",

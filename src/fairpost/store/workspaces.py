@@ -32,7 +32,7 @@ Shut = Literal["unknown", "revoked", "expired", "suspended", "too_often"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What remains of a caller's rate limit.
+    """The remaining part of a caller's rate limit.
 
     `wait_s` is set if the limit is exceeded: requests are accepted again after this time.
     """
@@ -45,7 +45,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry(Turn):
-    """What a key gives access to, or why it does not."""
+    """What a key gives access to, or why the key is refused."""
 
     refused: Shut | None
     workspace: str
@@ -116,7 +116,7 @@ async def has_left_traces(store: "Store", name: str) -> bool:
 
 
 async def names_seen(store: "Store", *, prefix: str = "", most: int = 200) -> list[tuple[str, bool]]:
-    """Return workspaces that are registered, have accounts, or have e-mails waiting or recently sent, sorted by name.
+    """Return workspaces that are registered, have accounts, or have waiting or recently sent e-mails, sorted by name.
 
     The result says whether each is registered. The query jumps along the index from name to name, so the number of users
     does not matter.
@@ -127,7 +127,7 @@ async def names_seen(store: "Store", *, prefix: str = "", most: int = 200) -> li
     return [(row["name"], row["is_registered"]) for row in rows]
 
 
-NEW_ARRIVALS_MAX = 10_000  # not yet absorbed by an engine
+NEW_ARRIVALS_MAX = 10_000  # arrivals that no engine has absorbed yet
 _NAMES_SEEN = """
     WITH RECURSIVE waiting AS (
         (SELECT n.workspace FROM fairpost.nodes n ORDER BY 1 LIMIT 1)
@@ -151,7 +151,7 @@ _NAMES_SEEN = """
 
 
 async def set_loans(store: "Store", name: str, loans: Sequence[Loan]) -> None:
-    """Replace the workspace's loans with these."""
+    """Replace the workspace's loans."""
     async with store.together() as one:
         await one.value("DELETE FROM fairpost.loans l WHERE l.workspace = $1", name)
         for loan in loans:
@@ -200,7 +200,7 @@ async def add_key(
     per_minute: int = RATE_DEFAULT,
     expires_at: datetime | None = None,
 ) -> tuple[ApiKey, str]:
-    """Create a key. Return it with its text, which is not stored anywhere."""
+    """Create a key. Return the key and its text, which is not stored anywhere."""
     secret = chance.secret_token()
     row = await store.row(
         """INSERT INTO fairpost.api_keys (id, workspace, name, secret_hash, scopes, per_minute, created_at, created_by, expires_at)
@@ -243,7 +243,7 @@ async def enter(store: "Store", key_id: str, secret: str) -> Entry:
 
 
 async def keys_that_open(store: "Store", key_ids: Collection[str]) -> set[str]:
-    """Return those keys that `enter` would accept, without counting a request."""
+    """Return the given keys that `enter` would accept. Does not count a request."""
     sql = """SELECT k.id FROM fairpost.api_keys k JOIN fairpost.workspaces w ON w.name = k.workspace
              WHERE k.id = ANY ($1) AND k.revoked_at IS NULL AND w.suspended_at IS NULL
                  AND (k.expires_at IS NULL OR k.expires_at > coalesce($2, clock_timestamp()))"""
@@ -284,7 +284,7 @@ async def domains(store: "Store", workspace: str) -> list[Domain]:
 
 
 async def domain_checked(store: "Store", workspace: str, domain: str, *, proven_by: str | None) -> Domain:
-    """Record the result of a domain check. If `proven_by` is None, no proof was found; an earlier proof is kept."""
+    """Record the result of a domain check. `proven_by` is None if no proof was found. An earlier proof is kept."""
     await store.value(
         """UPDATE fairpost.domains SET checked_at = coalesce($4, clock_timestamp()),
                proven_at = CASE WHEN $3::text IS NULL THEN proven_at ELSE coalesce(proven_at, $4, clock_timestamp()) END, proven_by = coalesce(proven_by, $3)
@@ -330,7 +330,7 @@ async def bad_health(store: "Store", workspace: str, domains: Collection[str]) -
 
 
 async def unchecked(store: "Store", workspace: str, domains: Collection[str]) -> list[str]:
-    """Return those of the domains that were never checked, and neither was a parent of theirs."""
+    """Return the given domains that were never checked and have no parent domain that was checked."""
     rows = await store.fetch(
         """SELECT w.domain FROM unnest($2::text[]) w(domain) WHERE NOT EXISTS (
                SELECT FROM fairpost.domain_health d WHERE d.workspace = $1 AND (w.domain = d.domain OR w.domain LIKE '%.' || d.domain))
@@ -372,7 +372,7 @@ async def owns_domain_of(store: "Store", workspace: str, address: str) -> bool:
 async def put_mailbox(store: "Store", workspace: str, account: int, *, mailbox: str | None, address: str) -> None:
     """Record that a login to this mailbox proves the account's address.
 
-    None means that its domain proves it, so no mailbox is needed. Raises asyncpg's UniqueViolationError if another
+    None means that the domain proves the address, so no mailbox is needed. Raises UniqueViolationError if another
     account, in any workspace, has the mailbox.
     """
     await store.value("DELETE FROM fairpost.mailboxes m WHERE m.account_id = $1", account)
@@ -427,7 +427,7 @@ async def write_audit(
     detail: Mapping[str, object] | None = None,
     request_id: str | None = None,
 ) -> None:
-    """Write an audit entry. It is part of the same commit as the change if the store comes from `together`."""
+    """Write an audit entry. If the store comes from `together`, the entry is in the same commit as the change."""
     await store.value(
         """INSERT INTO fairpost.audit (at, workspace, who, action, subject, detail, request_id)
            VALUES (coalesce($7, clock_timestamp()), $1, $2, $3, $4, $5, $6)""",
@@ -437,7 +437,7 @@ async def write_audit(
 
 
 async def invitations_sent(store: "Store", workspace: str, address: str) -> tuple[int, int]:
-    """Return the number of invitations sent by e-mail: to anyone within a day, and to this address within an hour."""
+    """Return the number of invitations sent by e-mail: to all in the past day, and to this address in the past hour."""
     row = await store.row(
         """SELECT count(*) AS n, count(*) FILTER (WHERE a.subject = $2 AND a.at > coalesce($3, clock_timestamp()) - interval '1 hour') AS same FROM fairpost.audit a
            WHERE a.workspace = $1 AND a.action IN ('member.invite', 'member.reset') AND a.detail ->> 'sent' IS DISTINCT FROM 'false' AND a.at > coalesce($3, clock_timestamp()) - interval '1 day'""",

@@ -62,7 +62,7 @@ BEGIN
     RETURN fairpost.parse_address(given);
 END $$;
 
--- Appends the addresses of one field to the recipients, each marked with its kind. `wrong` names one that is not an address.
+-- Appends the addresses of one field to the recipients, each marked with its kind. `wrong` is the first entry that is not an address.
 CREATE OR REPLACE FUNCTION fairpost.add_recipients(kind text, given jsonb, INOUT recipients jsonb, OUT wrong jsonb)
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -94,7 +94,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT jsonb_build_object('field', field, 'message', message)
 $$;
 
--- Describes what parse_address could not parse, or which part of it if it is an object.
+-- Describes a value that parse_address could not parse or, for an object, the part that is wrong.
 CREATE OR REPLACE FUNCTION fairpost.no_address(field text, given jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -111,7 +111,7 @@ BEGIN
     RETURN fairpost.complaint(field, format('%s is not an e-mail address', left(given::text, 300)));
 END $$;
 
--- Returns what is wrong with a short text, or null.
+-- Returns the problem with a short text, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_word(field text, value jsonb, chars_max integer, may_be_empty boolean) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -127,14 +127,14 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns what is wrong with a time, or null.
+-- Returns the problem with a time, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_moment(field text, value jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
     IF jsonb_typeof(value) <> 'string' OR (value #>> '{}') !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)$' THEN
         RETURN fairpost.complaint(field, 'must be a time with a time zone, such as 2030-01-31T09:00:00Z');
     END IF;
-    -- Well within the range that programs support: many of them fail on a time in the year 10000.
+    -- A range that all programs support: many programs fail on a time in the year 10000.
     IF (value #>> '{}')::timestamptz NOT BETWEEN '1970-01-01 00:00:00+00' AND '2200-01-01 00:00:00+00' THEN
         RETURN fairpost.complaint(field, 'must be between the years 1970 and 2200');
     END IF;
@@ -153,7 +153,7 @@ BEGIN
         OR EXISTS (SELECT FROM fairpost.emails m WHERE m.id = p_id::bigint AND m.workspace = p_workspace);
 END $$;
 
--- Returns the first thing wrong with the fields that are not addresses, headers or attachments, or null.
+-- Returns the first problem with the fields that are not addresses, headers or attachments, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_words(e jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
@@ -218,7 +218,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns the first thing wrong with tags, or null.
+-- Returns the first problem with the tags, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_tags(tags jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -245,7 +245,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns the first thing wrong with custom headers, or null.
+-- Returns the first problem with the custom headers, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_headers(headers jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -274,7 +274,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns the first thing wrong with the attachments, or null.
+-- Returns the first problem with the attachments, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_attachments(attachments jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -314,7 +314,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns the first thing wrong with the subject, bodies, headers and attachments, or null.
+-- Returns the first problem with the subject, bodies, headers and attachments, or null.
 CREATE OR REPLACE FUNCTION fairpost.check_content(e jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -344,7 +344,7 @@ BEGIN
     RETURN wrong;
 END $$;
 
--- Returns the first thing wrong with an e-mail, or null. This function decides; is_plain only spares it the obvious cases.
+-- Returns the first problem with an e-mail, or null. This function decides; is_plain is only a shortcut for the obvious cases.
 CREATE OR REPLACE FUNCTION fairpost.check_email(e jsonb, p_now timestamptz) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -378,9 +378,9 @@ BEGIN
     RETURN wrong;
 END $$;
 
--- Returns true if an e-mail is certainly well-formed: the plain kind that makes up most mail, recognized by one expression instead of every check.
--- False says nothing: check_email then looks closer. `o` has the fields of `e` as text. `contents` are the shared ones that exist; null if the e-mail
--- must not use any.
+-- Returns true if an e-mail is certainly well-formed. Most mail is plain and is recognized by this one expression instead of every check. False does
+-- not mean that the e-mail is invalid: check_email then decides. `o` has the fields of `e` as text. `contents` are the ids of existing shared
+-- contents; null if the e-mail must not use shared content.
 DROP FUNCTION IF EXISTS fairpost.is_plain(jsonb, text[]);
 CREATE OR REPLACE FUNCTION fairpost.is_plain(e jsonb, o fairpost.plain_fields, contents text[]) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE AS $$

@@ -1,5 +1,5 @@
--- Enqueueing, inside the caller's transaction. Nothing here waits for another transaction, unless both use the same idempotency key, or enqueue for
--- the same user or workspace that has a limit.
+-- Enqueueing, inside the caller's transaction. A call waits for another transaction only if both use the same idempotency key, or if both enqueue for
+-- the same user or workspace with a limit.
 
 -- Returns all recipients of a checked e-mail, each marked with its kind.
 CREATE OR REPLACE FUNCTION fairpost.recipients_of(e jsonb) RETURNS jsonb
@@ -23,10 +23,10 @@ BEGIN
                  GROUP BY fairpost.normalize_address(r.value ->> 'address') ORDER BY min(r.ordinality));
 END $$;
 
--- Enqueues many e-mails and returns a result for each, in the order given: its id and whether it is new, or what is wrong with it. A bad one does not
--- affect the others. A known idempotency key returns the first e-mail's id and new = false. `p_daily_max` and `p_waiting_max` are for services that
--- submit users' e-mails: how many one user may send in 24 hours and have waiting; `p_workspace_max` is how many a workspace may send in 24 hours.
--- `p_fingerprints` has one for each e-mail: a known key with a different fingerprint is an error.
+-- Enqueues many e-mails and returns a result for each, in the order given: its id and whether it is new, or its first problem. An invalid e-mail does
+-- not affect the others. A known idempotency key returns the first e-mail's id and new = false. The limits are for services that submit users'
+-- e-mails: `p_daily_max` per user in 24 hours, `p_waiting_max` per user in the queue, and `p_workspace_max` per workspace in 24 hours.
+-- `p_fingerprints` has a fingerprint for each e-mail: a known key with a different fingerprint is an error.
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.enqueue_many(jsonb, timestamptz, integer, integer);
 CREATE OR REPLACE FUNCTION fairpost.enqueue_many(
@@ -41,10 +41,10 @@ DECLARE
     t CONSTANT timestamptz := coalesce(CASE WHEN spoken_for IS NULL THEN p_now END, clock_timestamp());
     shared text[];
     too_many jsonb;
-    forbidden jsonb;   -- for this login, as {"ord": complaint}
+    forbidden jsonb;   -- problems for this login, as {"ord": complaint}
     is_limited CONSTANT boolean := p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL OR p_workspace_max IS NOT NULL
         OR EXISTS (SELECT FROM fairpost.senders s WHERE s.daily_max IS NOT NULL OR s.waiting_max IS NOT NULL);
-    objects jsonb;     -- the e-mails, with an empty object in place of what is not one
+    objects jsonb;     -- the e-mails, with an empty object for each element that is not an object
     ords integer[]; ids bigint[]; hashes uuid[]; errors jsonb[]; news boolean[]; has_labels boolean;
 BEGIN
     IF emails IS NULL THEN
@@ -75,8 +75,8 @@ BEGIN
     objects := CASE WHEN emails @? 'strict $[*] ? (@.type() <> "object")'
         THEN (SELECT jsonb_agg(CASE jsonb_typeof(e.value) WHEN 'object' THEN e.value ELSE '{}' END ORDER BY e.ordinality) FROM jsonb_array_elements(emails) WITH ORDINALITY e)
         ELSE emails END;
-    -- One level adds columns to the one below it, and OFFSET 0 keeps the planner from computing a column again for each use. Only the last is stored, without
-    -- the bodies: all inserts read it. `rare` is the whole e-mail if it is not plain.
+    -- Each level adds columns to the level below. OFFSET 0 keeps the planner from computing a column again for each use. Only the last level is stored,
+    -- without the bodies, and all inserts read it. `rare` is the whole e-mail if it is not plain.
     WITH read AS MATERIALIZED (
         SELECT d.*, coalesce(d.shared_id, d.id) AS content_id, coalesce(split_part(d.sender ->> 'address', '@', 2), '') AS domain,
             fairpost.flow_of(d.route, d.class, d.workspace, coalesce(split_part(d.sender ->> 'address', '@', 2), ''), d.user_name, d.stream) AS flow,
@@ -104,14 +104,14 @@ BEGIN
                         AS i(e, "to", "from", subject, text, html, workspace, "user", stream, class, pool, account, due_at, on_doubt, idempotency_key, ord)
                     OFFSET 0) c OFFSET 0) s OFFSET 0) d
     ), fresh AS (
-        -- In the order of the keys, so that two batches with the same keys wait for each other instead of deadlocking.
+        -- Inserted in the order of the keys, so that two batches with the same keys wait for each other instead of deadlocking.
         INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
         SELECT r.key_hash, r.id FROM read r WHERE r.key_hash IS NOT NULL ORDER BY r.key_hash, r.ord
         ON CONFLICT DO NOTHING RETURNING k.email_id
-    ), all_fresh AS MATERIALIZED (   -- as nearly always; then no list of them is needed
+    ), all_fresh AS MATERIALIZED (   -- the usual case, in which no list of new e-mails is needed
         SELECT (SELECT count(*) FROM fresh) = (SELECT count(r.key_hash) FROM read r) AS it
     ), new AS NOT MATERIALIZED (
-        -- IN rather than a join: the planner does not know how long the list is, and comparing a thousand one by one takes a million steps
+        -- IN instead of a join: the planner cannot estimate the length of the list, and a nested loop over a thousand keys takes a million steps
         SELECT r.* FROM read r WHERE r.error IS NULL AND (r.key_hash IS NULL OR (SELECT a.it FROM all_fresh a) OR r.id IN (SELECT f.email_id FROM fresh f))
     ), content AS (
         INSERT INTO fairpost.contents (id, subject, text_body, html_body, reply_to, headers, created_at)
@@ -128,7 +128,7 @@ BEGIN
             nullif(n.rare -> 'fields', 'null'), n.idempotency_key, (n.rare ->> 'follows')::bigint
         FROM new n
     ), noted AS (
-        -- by the hour in which it counts towards its sender's volume
+        -- grouped by the hour in which an e-mail counts towards its sender's volume
         INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, fresh, due_at, id)
         SELECT n.route, n.class, n.workspace, n.domain, n.user_name, n.stream, n.flow, count(*), count(*), min(n.due_at), min(n.id)
         FROM new n GROUP BY 1, 2, 3, 4, 5, 6, 7, fairpost.hour_of(greatest(n.due_at, t))
@@ -167,7 +167,7 @@ BEGIN
     IF array_position(news, false) IS NULL THEN
         RETURN QUERY SELECT r.ord, r.id, true, NULL::jsonb FROM unnest(ords, ids) AS r(ord, id) ORDER BY r.ord;
     ELSE
-        -- A separate statement, because it must see what the owner of a key committed while we were waiting.
+        -- A separate statement, because it must see the commit of the transaction that had the key while this one was waiting.
         RETURN QUERY
         SELECT r.ord, CASE WHEN r.new THEN r.id ELSE k.email_id END, r.new,
             CASE WHEN (SELECT f.fingerprint FROM fairpost.request_fingerprints f WHERE NOT r.new AND f.key_hash = r.key_hash) <> p_fingerprints[r.ord] THEN fairpost.complaint('idempotency_key', 'was used before, for another e-mail') || '{"code": "key_reused"}' ELSE r.error END
@@ -177,7 +177,7 @@ BEGIN
     END IF;
 END $$;
 
--- Enqueues one e-mail. A bad one raises an error that names the field.
+-- Enqueues one e-mail. An invalid e-mail raises an error that names the field.
 CREATE OR REPLACE FUNCTION fairpost.enqueue(email jsonb, p_now timestamptz DEFAULT NULL, OUT id bigint, OUT new boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -197,8 +197,8 @@ BEGIN
     new := result.new;
 END $$;
 
--- Stores content that many e-mails of a workspace share: subject, text, html, headers, attachments, reply_to. Without a workspace, it belongs to the
--- operator, for any workspace. Returns the content_id.
+-- Stores content that many e-mails of a workspace share: subject, text, html, headers, attachments, reply_to. Without a workspace, the content
+-- belongs to the operator, who can use it for any workspace. Returns the content_id.
 CREATE OR REPLACE FUNCTION fairpost.put_content(content jsonb, p_now timestamptz DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE

@@ -1,8 +1,8 @@
--- The short way of one plain e-mail: inserts of values. enqueue_many, the long way, leaves the same rows for it.
+-- The fast path for a single plain e-mail, which inserts values directly. The regular path, enqueue_many, would insert the same rows.
 
--- Enqueues one e-mail if it is plain, its idempotency key is new, and no limit was set for its user or workspace. Returns its id, or that its user has
--- sent too much. If both are null, nothing was written and the e-mail must go the long way, which also says what is wrong with it. The other parameters
--- are those of enqueue_many. The caller has the privileges of the owner, and has switched off sequential scans.
+-- Enqueues one e-mail if it is plain, its idempotency key is new, and its user and workspace have no limit of their own. Returns its id, or a complaint
+-- that its user has sent too much. If both are null, nothing was written, and the caller must use enqueue_many, which also reports problems. The other
+-- parameters are those of enqueue_many. The caller must have the owner's privileges and must have disabled sequential scans.
 CREATE OR REPLACE FUNCTION fairpost.enqueue_plain(
     email jsonb, p_now timestamptz DEFAULT NULL, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_workspace_max integer DEFAULT NULL,
     p_fingerprint bigint DEFAULT NULL, OUT id bigint, OUT error jsonb
@@ -44,7 +44,7 @@ BEGIN
     key_hash := fairpost.caller_key_hash(workspace, o.idempotency_key);
     IF p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL OR p_workspace_max IS NOT NULL THEN
         IF EXISTS (SELECT FROM fairpost.idempotency_keys k WHERE k.key_hash = key_hash)
-            OR p_workspace_max IS NOT NULL AND fairpost.submitted(workspace, '', t) + 1 + slack > p_workspace_max THEN   -- that needs a lock before the next one
+            OR p_workspace_max IS NOT NULL AND fairpost.submitted(workspace, '', t) + 1 + slack > p_workspace_max THEN   -- the limit requires a lock before the next e-mail
             RETURN;
         END IF;
         IF user_name <> '' AND (p_daily_max IS NOT NULL OR p_waiting_max IS NOT NULL) THEN

@@ -1,12 +1,12 @@
 -- Labels that a caller gives an e-mail for its own use: type, tags and metadata.
 
--- The number by which an e-mail is found by one of its tags. Two tags may share one, so a search also checks the tags themselves.
+-- The number under which an e-mail is stored for one of its tags. Two tags may have the same number, so a search also compares the tags themselves.
 CREATE OR REPLACE FUNCTION fairpost.tag_mark(workspace text, name text, value text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT hashtextextended(workspace || E'\x1f' || name || E'\x1f' || value, 0)
 $$;
 
--- Stores the labels of new e-mails: the workspace of each, and a checked object that may have type, tags and metadata.
+-- Stores the labels of new e-mails, each with its workspace and a validated object that may have type, tags and metadata.
 CREATE OR REPLACE FUNCTION fairpost.add_labels(p_ids bigint[], p_workspaces text[], p_given jsonb[]) RETURNS void
 LANGUAGE sql AS $$
     WITH labelled AS (

@@ -1,7 +1,8 @@
--- How many e-mails one user may submit in a day and have waiting, and how many all users of a workspace may together. This applies to submissions
--- over SMTP or HTTP, and by any route to users and workspaces that have a limit set. The user '' always means the workspace as a whole.
+-- Limits the e-mails that one user may submit in a day and have in the queue, and the e-mails that all users of a workspace may submit together.
+-- The limits apply to submissions over SMTP or HTTP. For users and workspaces with a limit of their own, they apply to every submission. The user
+-- '' always means the workspace as a whole.
 
--- Counts e-mails that are scheduled or ready. Does not read all arrivals, even with a plan that was made when there were few.
+-- Counts e-mails that are scheduled or ready. Does not read all arrivals, even with a plan that was made when there were few arrivals.
 DROP FUNCTION IF EXISTS fairpost.waiting_of(text, text, bigint);
 CREATE OR REPLACE FUNCTION fairpost.waiting_of(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
@@ -20,7 +21,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 5836665117072162816 + ((hashtextextended(p_workspace, 0) & 4294967295) << 10) + (hashtextextended(p_user, 0) & 1023)
 $$;
 
--- Makes other submissions of these users wait until this transaction ends. A transaction that submits more than once must call this first: all
+-- Makes other submissions of these users wait until this transaction ends. A transaction that submits more than once must call this first, because all
 -- callers take these locks in the same order, so there are no deadlocks.
 CREATE OR REPLACE FUNCTION fairpost.lock_users(p_workspace text, p_users text[]) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -36,8 +37,8 @@ BEGIN
     RETURN (SELECT coalesce(sum(s.n), 0) FROM fairpost.submissions s WHERE s.workspace = p_workspace AND s.user_name = p_user AND s.hour + interval '24 hours' > p_now);
 END $$;
 
--- Returns how many more e-mails a user or workspace may submit now. If that is fewer than `p_asked`, also returns why, and when there will be room
--- for the others once these are accepted (null if unknown). The caller holds the user's lock.
+-- Returns how many more e-mails a user or workspace may submit now. If fewer than `p_asked`, also returns the reason, and the time at which the
+-- others can be submitted if these are accepted now (null if unknown). The caller holds the user's lock.
 DROP FUNCTION IF EXISTS fairpost.room_for(text, text, integer, integer, integer, timestamptz, bigint);
 CREATE OR REPLACE FUNCTION fairpost.room_for(
     p_workspace text, p_user text, p_asked integer, p_daily_max integer, p_waiting_max integer, p_now timestamptz,
@@ -52,8 +53,8 @@ DECLARE
     per_hour double precision;
 BEGIN
     IF p_daily_max IS NOT NULL THEN
-        -- The hour is in an expression, here and below, so that the index by hour alone, which covers all users, is not used. There is at most a day
-        -- of them.
+        -- The hour is in an expression, here and below, so that the index by hour alone, which covers all users, is not used. There are at most the
+        -- hours of one day.
         used := fairpost.submitted(p_workspace, p_user, p_now);
         day_room := greatest(0, p_daily_max - used);
     END IF;
@@ -65,7 +66,7 @@ BEGIN
     IF room = p_asked THEN
         RETURN;
     ELSIF day_room <= waiting_room THEN
-        -- An hour leaves the day when it began 24 hours ago.
+        -- An hour stops counting 24 hours after it began.
         until := (SELECT min(h.gone_at) FROM (
                       SELECT s.hour + interval '24 hours' AS gone_at, sum(s.n) OVER (ORDER BY s.hour) AS freed
                       FROM (SELECT s.hour, s.n FROM fairpost.submissions s
@@ -87,7 +88,7 @@ BEGIN
     END IF;
 END $$;
 
--- Says that a user, or '' for the workspace, has sent too much.
+-- Returns the complaint that a user, or '' for the workspace, has sent too much.
 CREATE OR REPLACE FUNCTION fairpost.too_much(p_user text, p_why text, p_until timestamptz) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object('field', CASE p_user WHEN '' THEN 'workspace' ELSE 'user' END, 'code', 'too_many', 'until', p_until, 'message', format(
@@ -95,24 +96,24 @@ LANGUAGE sql STABLE AS $$
                                                    '; there is room again when some of it has gone out')))
 $$;
 
--- Returns which of these e-mails exceed a limit, as {"ord": complaint}, or null if none do. E-mails with a known key do not count, because they were
--- accepted before; nor do invalid ones. A user's first e-mails that fit are accepted, in the order given; of those, the first that the workspace has
--- room for. Other submissions of these users wait until this transaction ends. Those of the workspace only wait if it is close to its limit or this
--- is a bulk submission: otherwise none waits, and submissions in progress elsewhere (fewer than `slack`) are not counted yet.
+-- Returns which of these e-mails exceed a limit, as {"ord": complaint}, or null if none do. E-mails with a known key were accepted before and do not
+-- count; invalid e-mails do not count either. For each user, the first e-mails within the user's limit are accepted, in the order given, as long as
+-- they are within the workspace's limit. Other submissions of these users wait until this transaction ends. Other submissions of the workspace wait
+-- only if the workspace is close to its limit or this is a bulk submission. Otherwise, submissions in progress (fewer than `slack`) are not counted.
 DROP FUNCTION IF EXISTS fairpost.too_many(jsonb, text[], integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.too_many(
     emails jsonb, shared text[], p_daily_max integer, p_waiting_max integer, p_workspace_max integer, p_now timestamptz
 ) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
-    limited CONSTANT jsonb := (   -- users, then workspaces, by their limits
+    limited CONSTANT jsonb := (   -- users, then workspaces, with their limits
         SELECT jsonb_agg(to_jsonb(u) ORDER BY u.user_name = '') FROM (
             SELECT x.workspace, x.user_name, array_agg(e.ord ORDER BY e.ord) AS ords, min(x.daily_max) AS daily_max, min(x.waiting_max) AS waiting_max
             FROM (SELECT e.ordinality AS ord, coalesce(e.value ->> 'workspace', 'default') AS workspace, fairpost.normalize_user(coalesce(e.value ->> 'user', '')) AS user_name,
                          e.value ->> 'idempotency_key' AS key, e.value AS e, jsonb_populate_record(NULL::fairpost.plain_fields, e.value) AS o,
                          row_number() OVER (PARTITION BY coalesce(e.value ->> 'workspace', 'default'), coalesce(e.value ->> 'idempotency_key', 'none ' || e.ordinality)) AS nth
                   FROM jsonb_array_elements(emails) WITH ORDINALITY e WHERE jsonb_typeof(e.value) = 'object') e
-            LEFT JOIN LATERAL (   -- looked up for each: a plain join may read all senders
+            LEFT JOIN LATERAL (   -- one lookup each, because a plain join may read all senders
                 SELECT s.daily_max, s.waiting_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'user' AND s.name = e.user_name OFFSET 0) s ON true
             LEFT JOIN LATERAL (
                 SELECT s.daily_max, s.waiting_max FROM fairpost.senders s WHERE s.workspace = e.workspace AND s.level = 'workspace' AND s.name = '' OFFSET 0) w ON true
@@ -149,8 +150,8 @@ BEGIN
     RETURN refused;
 END $$;
 
--- Returns a slot among the counters of a workspace that no other open transaction writes to, so that counting never waits for another commit. When
--- all are taken, they are shared.
+-- Returns a slot among a workspace's counters that no other open transaction writes to, so that counting never waits for another commit. If all
+-- slots are taken, a slot is shared.
 CREATE OR REPLACE FUNCTION fairpost.counter_place(p_workspace text) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -5,8 +5,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT sha256(convert_to(concat(p_workspace, E'\n', p_folded), 'UTF8'))
 $$;
 
--- Records an attempt, which counts as a failure until it is taken back after success: of concurrent attempts, no more are judged than may fail.
--- `attempt_id` is null if there were too many, and `free_at` says when there is room again. Attempts older than the window are deleted along the way.
+-- Records an attempt, which counts as a failure until it is removed after success. Concurrent attempts therefore cannot exceed the limit.
+-- `attempt_id` is null if there were too many failures; `free_at` is when the next attempt is allowed. Also deletes attempts older than the window.
 -- Callers that lock a person do so first, so that no transaction waits for a person while holding these locks.
 CREATE OR REPLACE FUNCTION fairpost.take_attempt(
     p_address_key bytea, p_client_key bytea, p_address_max integer, p_client_max integer, p_window interval,

@@ -1,7 +1,7 @@
 -- Decides when two addresses are the same, in the same way in every database, regardless of its locale.
 
--- Normalizes an address: ignores case in any script, and writes the domain as DNS does (müller.example becomes xn--mller-kva.example). ASCII
--- addresses, which are nearly all, cost no more than lower().
+-- Normalizes an address: converts letters of any script to one case, and the domain to its DNS form (müller.example becomes xn--mller-kva.example).
+-- ASCII addresses, by far the most common, cost no more than lower().
 CREATE OR REPLACE FUNCTION fairpost.normalize_address(address text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN octet_length(address) = length(address) THEN lower(address COLLATE "C") COLLATE "default"
@@ -20,8 +20,8 @@ BEGIN
     RETURN fairpost.normalize_local_part(left(address, at - 1)) || '@' || fairpost.normalize_domain(substr(address, at + 1));
 END $$;
 
--- Two letters are the same if some language treats them as cases of one: σ and ς, whose capital is Σ; and i, ı, I and İ, because in Turkish İ is the
--- capital of i, and I that of ı. It is better to send one e-mail too few than to write to a person who opted out.
+-- Two letters are the same if some language treats them as cases of one letter: σ and ς, because both have the capital Σ; and i, ı, I and İ, because
+-- in Turkish the capital of i is İ and the capital of ı is I. It is better to send one e-mail too few than to write to a person who opted out.
 CREATE OR REPLACE FUNCTION fairpost.normalize_local_part(part text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
@@ -128,8 +128,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         '𖹫𖹬𖹭𖹮𖹯𖹰𖹱𖹲𖹳𖹴𖹵𖹶𖹷𖹸𖹹𖹺𖹻𖹼𖹽𖹾𖹿𞤢𞤣𞤤𞤥𞤦𞤧𞤨𞤩𞤪𞤫𞤬𞤭𞤮𞤯𞤰𞤱𞤲𞤳𞤴𞤵𞤶𞤷𞤸𞤹𞤺𞤻𞤼𞤽𞤾𞤿𞥀𞥁𞥂𞥃' || 'ι') END   -- the iota subscript is an iota
 $$;
 
--- The marks by which e-mails to an address are found: one for the first recipient, who is nearly always the only one, and one for all; each both
--- globally and for this workspace. Two addresses may have the same mark. Indexes use these functions, so a change of their results needs a REINDEX.
+-- The marks by which e-mails to an address are found: one for the first recipient, who is usually the only one, and one for all recipients. Each mark
+-- exists globally and for this workspace. Two addresses may have the same mark. Indexes use these functions, so a change of their results needs a REINDEX.
 CREATE OR REPLACE FUNCTION fairpost.address_mark(recipients jsonb) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT hashtext(fairpost.normalize_address(recipients #>> '{0,address}'))

@@ -1,4 +1,4 @@
--- Returns an id that grows with time: milliseconds in the upper bits, a wrapping counter in the lower ones. History is partitioned by it.
+-- Returns an id that grows with time: milliseconds in the upper bits, a wrapping counter in the lower bits. History is partitioned by id.
 CREATE OR REPLACE FUNCTION fairpost.new_id() RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
     SELECT ((extract(epoch FROM clock_timestamp()) * 1000)::bigint << 20) | nextval('fairpost.id_serial')
@@ -10,8 +10,8 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT (extract(epoch FROM moment) * 1000)::bigint << 20
 $$;
 
--- Returns the leaf of an e-mail, computed without a lookup, so that concurrent enqueuers never conflict. Where the leaf is attached is decided when
--- it is staged. Older mail, from before users had a home, was hashed without the first word, and keeps its own leaves until they are empty.
+-- Returns the leaf of an e-mail, computed without a lookup, so that concurrent enqueuers never conflict. Staging decides where the leaf is attached.
+-- Older mail, from before users had a home, was hashed without the first word and keeps its own leaves until they are empty.
 CREATE OR REPLACE FUNCTION fairpost.flow_of(
     route text, class fairpost.email_class, workspace text, domain text, user_name text, stream text
 ) RETURNS uuid
@@ -36,7 +36,7 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
                 ELSE fairpost.key_hash(workspace, E'\x1f' || key) END
 $$;
 
--- Returns whether a caller used this key when there was only one namespace.
+-- Returns whether a caller used this key before namespaces were separated.
 CREATE OR REPLACE FUNCTION fairpost.has_old_key(p_workspace text, p_key text) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE

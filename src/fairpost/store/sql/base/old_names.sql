@@ -1,5 +1,5 @@
--- Names from the previous version: sessions keep them in index expressions, and an enqueue that runs while the schema is being upgraded looks them
--- up.
+-- Names from the previous version. Open sessions still have them in index expressions, and an enqueue that runs during an upgrade of the schema
+-- looks them up.
 CREATE OR REPLACE FUNCTION fairpost.fold(address text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.normalize_address(address)

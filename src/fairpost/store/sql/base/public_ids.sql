@@ -1,5 +1,5 @@
--- Public ids. An internal id grows with time and contains a counter of the whole installation, so two ids of one workspace would show how much others
--- send. A public id is "em_" and 13 characters, which look random but can be converted back, with no column and no lookup.
+-- Public ids. An internal id grows with time and contains a counter of the whole installation, so two ids of one workspace would reveal how much others
+-- send. A public id is "em_" and 13 characters, which look random but can be converted back without a column or a lookup.
 --
 -- A Feistel network of 8 rounds on the two halves of the number, (a, b) -> (b, a # f(round, b)), where f is the first 4 bytes of sha256(key || round
 -- || half). fairpost.model.public_ids does the same in Python.

@@ -1,8 +1,8 @@
--- What is prepared before a launch.
+-- Preparations before a launch.
 
--- Stores a complete sequence of templates. Returns new, changed or same; `missing NAMES` if templates do not exist; `taken` if the name belongs to a
--- campaign's own sequence and this is not one, or the other way round; `launched NAME` if a campaign already sends it and this would change it. In
--- the last three cases, nothing is changed.
+-- Stores a complete sequence of templates. Returns new, changed or same; `missing NAMES` if templates do not exist; `taken` if a sequence of the other
+-- kind (a campaign's own, or a shared one) has the name; `launched NAME` if a campaign already sends the sequence and the call would change it. In the
+-- last three cases, nothing is changed.
 DROP FUNCTION IF EXISTS fairpost.put_sequence(text, text, text[], bigint[], timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.put_sequence(
     p_workspace text, p_name text, p_templates text[], p_delays bigint[], p_own_subjects boolean[], p_now timestamptz DEFAULT NULL, p_own boolean DEFAULT false
@@ -39,7 +39,7 @@ BEGIN
     RETURN CASE WHEN is_new THEN 'new' ELSE 'changed' END;
 END $$;
 
--- Launches a draft: its steps are fixed, and its mail may go out. `p_steps`: [{step, template, delay_s, own_subject, subject, text, html, is_template,
+-- Launches a draft: its steps are fixed, and its mail may be sent. `p_steps`: [{step, template, delay_s, own_subject, subject, text, html, is_template,
 -- headers, reply_to}]. `p_zones`: time zones of recipients that have their own stream. Returns null, changing nothing, if it is no longer a draft.
 CREATE OR REPLACE FUNCTION fairpost.launch_campaign(
     p_campaign bigint, p_steps jsonb, p_required text[], p_zones text[], p_skip_incomplete boolean, p_by text, p_now timestamptz DEFAULT NULL
@@ -50,7 +50,7 @@ DECLARE
     c fairpost.campaigns;
 BEGIN
     PERFORM fairpost.require_own_campaign(p_campaign);
-    -- Keeps any schedule from being computed in the meantime, even the workspace's first.
+    -- Prevents a schedule from being computed in the meantime, even the workspace's first one.
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(x.workspace)) FROM fairpost.campaigns x WHERE x.id = p_campaign;
     t := coalesce(p_now, clock_timestamp());
     c := fairpost.move_campaign(p_campaign, '{draft}', 'running', NULL, NULL, p_by, p_now);

@@ -1,14 +1,14 @@
--- When a campaign's mail may go out: within its hours, and while the local day's quota lasts. Outside these times it is blocked in the tree, so that
--- it is not claimed in vain, and opens automatically at the time stored there.
+-- Decides when a campaign's mail may be sent: within the sending window, until the local day's quota is used up. At other times, the stream is closed
+-- in the tree, so that its mail is not claimed in vain, until the time stored there.
 
--- Returns the local day of a moment if the workspace has a quota, by its newest version; see migration 0033.
+-- Returns the row of the local day at a moment, if the workspace has a quota. Reads its newest version; see migration 0033.
 CREATE OR REPLACE FUNCTION fairpost.quota_at(p_workspace text, p_now timestamptz) RETURNS fairpost.quotas
 LANGUAGE sql STABLE AS $$
     SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1
 $$;
 
--- Adds to what is used of the quota of this moment's day, or subtracts from it. Returns false if there is no such day, or it has no room. Locks
--- first, then looks.
+-- Adds to the used part of the day's quota, or subtracts from it. Returns false if there is no such day, or if its quota is used up. Locks the row
+-- first, then reads it.
 CREATE OR REPLACE FUNCTION fairpost.use_quota(p_workspace text, p_at timestamptz, p_n integer) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -30,7 +30,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN coalesce(hours @> moment, true) THEN moment ELSE (SELECT min(lower(r)) FROM unnest(hours) r WHERE lower(r) > moment) END
 $$;
 
--- Returns until when nothing of this stream may go out, and why, as a code with parameters. Null if it may.
+-- Returns until when this stream may not send, and the reason as a code with parameters. Null if it may send.
 DROP FUNCTION IF EXISTS fairpost.gate_of(text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.gate_of(p_workspace text, p_stream text, p_now timestamptz, OUT until timestamptz, OUT why text, OUT params jsonb)
 LANGUAGE plpgsql STABLE AS $$
@@ -47,7 +47,7 @@ BEGIN
     IF has_quota THEN
         today := fairpost.quota_at(p_workspace, p_now);
         IF today.allowed IS NULL THEN
-            until := p_now + interval '1 minute';   -- an engine computes its days in the meantime
+            until := p_now + interval '1 minute';   -- an engine computes the missing days in the meantime
             why := 'schedule.quota_unknown';
             params := '{}';
             RETURN;
@@ -65,7 +65,7 @@ BEGIN
     until := nullif(t, p_now);
 END $$;
 
--- Shuts or opens the streams of a workspace (or one of them) as their gates require now.
+-- Closes or opens the streams of a workspace (or one of them) as required now.
 CREATE OR REPLACE FUNCTION fairpost.set_gates(p_workspace text, p_stream text DEFAULT NULL, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -95,8 +95,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns workspaces with a stream that is shut but no longer needs to be (part of a quota was given back), or that is not blocked yet. The cost is
--- the number of live streams. Each is then corrected in a separate commit, so that no transaction holds many locks.
+-- Returns workspaces with a stream that should be opened (because part of a quota was refunded) or closed. The cost depends on the number of live
+-- streams. Each stream is then corrected in a separate commit, so that no transaction holds many locks.
 CREATE OR REPLACE FUNCTION fairpost.wrong_gates(p_now timestamptz DEFAULT NULL) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -111,21 +111,21 @@ BEGIN
     AND nullif(greatest(r.closed_until, t), t) IS DISTINCT FROM x.until;
 END $$;
 
--- The campaign's part of a begin; the e-mail's row and the pause are locked. Returns null if it may begin, in which case it is charged. Otherwise:
--- held (give it back), closed (its hours or its quota are over: shut the gate), parked (its prospect is paused, and it waits for the end of that
--- pause), gone (the prospect no longer exists).
+-- The campaign's part of a begin; the e-mail's row and the pause are locked. Returns null if the e-mail may begin, and charges it to the quota.
+-- Otherwise returns: held (return the e-mail), closed (outside the window, or the quota is used up: close the stream), parked (the prospect is paused,
+-- and the e-mail waits until the pause ends), or gone (the prospect no longer exists).
 CREATE OR REPLACE FUNCTION fairpost.admit_to_campaign(email fairpost.queue, p_now timestamptz) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     campaign record;
-    stopped jsonb;   -- what is known about it
+    stopped jsonb;   -- the stored rule about the campaign
     is_paused boolean;
 BEGIN
     SELECT c.state, s.open, w.daily_max INTO campaign
     FROM fairpost.campaigns c JOIN fairpost.campaign_streams s ON s.workspace = email.workspace AND s.stream = email.stream
     LEFT JOIN fairpost.schedules w ON w.workspace = c.workspace
     WHERE c.id = email.campaign_id;
-    IF campaign.state NOT IN ('scheduled', 'running', 'completed') THEN   -- the rest of a completed one was held, and no longer is
+    IF campaign.state NOT IN ('scheduled', 'running', 'completed') THEN   -- the rest of a completed campaign was held and has been released
         RETURN 'held';
     ELSIF NOT campaign.open @> p_now THEN
         RETURN 'closed';
@@ -138,7 +138,7 @@ BEGIN
         RETURN 'gone';
     ELSIF is_paused AND fairpost.is_still_paused(email.prospect_id) THEN
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, claimed_at = NULL, due_at = 'infinity',
-            parked_due = CASE WHEN q.due_at < 'infinity' THEN q.due_at ELSE coalesce(q.parked_due, p_now) END   -- claimed at the moment it was parked
+            parked_due = CASE WHEN q.due_at < 'infinity' THEN q.due_at ELSE coalesce(q.parked_due, p_now) END   -- claimed at the moment when it was parked
         WHERE q.id = email.id;
         PERFORM fairpost.note(ARRAY[email.id], 1);
         RETURN 'parked';
@@ -149,16 +149,16 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Nothing of it was sent, so its part of the quota of the day on which it began is free again.
+-- Refunds the quota of the day on which an e-mail began, because the e-mail was not sent.
 CREATE OR REPLACE FUNCTION fairpost.refund_quota(email fairpost.queue) RETURNS void
 LANGUAGE sql AS $$
     SELECT fairpost.use_quota(email.workspace, email.begun_at, -1)
 $$;
 
--- Computes a workspace's hours and quota weeks ahead, from what was read at `p_revision`. `p_open`: {timezone: multirange}, with the workspace's own
--- under ''; null means no window. `p_days`: [{day, starts_at, ends_at, allowed}]; null means no quota. Returns false, changing nothing, if the
--- schedule has changed, or if a stream has a time zone that was not computed. Unchanged days keep their count; for others, the e-mails that were sent
--- are counted again.
+-- Stores a workspace's hours and quotas weeks ahead, computed from revision `p_revision` of the schedule. `p_open`: {timezone: multirange}, with the
+-- workspace's own under ''; null means no window. `p_days`: [{day, starts_at, ends_at, allowed}]; null means no quota. Returns false, changing
+-- nothing, if the schedule has changed, or if a stream has a time zone that was not computed. Unchanged days keep their count. For changed days, the
+-- e-mails that were sent are counted again.
 CREATE OR REPLACE FUNCTION fairpost.materialize_calendar(
     p_workspace text, p_revision bigint, p_open jsonb, p_days jsonb, p_known_until timestamptz, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
@@ -167,15 +167,15 @@ DECLARE
     t timestamptz;
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
-    PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));   -- before the days: the holder may be waiting for transactions that charge them
+    PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));   -- locked before the days, because its holder may be waiting for transactions that charge them
     PERFORM FROM fairpost.schedules w WHERE w.workspace = p_workspace AND w.revision = p_revision FOR UPDATE;
     IF NOT FOUND OR EXISTS (SELECT FROM fairpost.campaign_streams s WHERE s.workspace = p_workspace AND NOT p_open ? coalesce(s.timezone, '')) THEN
         RETURN false;
     END IF;
     IF p_days IS NOT NULL AND (fairpost.quota_at(p_workspace, coalesce(p_now, clock_timestamp()))).allowed IS NULL THEN
-        PERFORM fairpost.await_begins();   -- sends that began before there was a quota are done, and are counted
+        PERFORM fairpost.await_begins();   -- sends that began before there was a quota have ended, and are counted
     END IF;
-    PERFORM FROM fairpost.quotas q WHERE q.workspace = p_workspace ORDER BY q.starts_at FOR UPDATE;   -- charging transactions are done
+    PERFORM FROM fairpost.quotas q WHERE q.workspace = p_workspace ORDER BY q.starts_at FOR UPDATE;   -- transactions that charge the quota have ended
     t := coalesce(p_now, clock_timestamp());
     DELETE FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.ends_at > t AND NOT EXISTS (
         SELECT FROM jsonb_to_recordset(p_days) d(starts_at timestamptz, ends_at timestamptz) WHERE d.starts_at = q.starts_at AND d.ends_at = q.ends_at);
@@ -195,7 +195,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Counts what was sent in campaigns, or may have been, from history.
+-- Counts the campaign e-mails in history that were sent, or may have been sent.
 CREATE OR REPLACE FUNCTION fairpost.sent_between(p_workspace text, p_from timestamptz, p_to timestamptz) RETURNS integer
 LANGUAGE sql STABLE AS $$
     SELECT ((SELECT count(*) FROM fairpost.emails e JOIN fairpost.attempts a ON a.email_id = e.id AND a.n = e.attempts

@@ -1,7 +1,7 @@
--- Gives every prospect on a campaign's lists a row and a key for every step, in batches, each of which is a commit that records its progress. An
--- interrupted, repeated or concurrent run completes it without duplicates. Nested loops are disabled, because the planner does not know how long the
--- lists are, and they would take seconds per batch. `prospects` is how many were examined. `left_out` are those that lack a field required by the
--- templates.
+-- Creates a row and a key for every prospect on a campaign's lists and every step. This is done in batches; each batch is a commit that records the
+-- progress. An interrupted, repeated or concurrent run completes the planning without duplicates. Nested loops are disabled, because the planner
+-- cannot estimate the length of the lists, and nested loops would take seconds per batch. `prospects` is the number of prospects examined. `left_out`
+-- are the prospects that lack a field required by the templates.
 CREATE OR REPLACE FUNCTION fairpost.plan_batch(
     p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL,
     OUT done boolean, OUT prospects integer, OUT scheduled integer, OUT skipped integer, OUT left_out bigint[]
@@ -30,9 +30,9 @@ BEGIN
                        ORDER BY m.prospect_id LIMIT p_max) m
                    WHERE l.id = ANY (c.lists) AND l.workspace = c.workspace ORDER BY 1 LIMIT p_max);
     prospects := cardinality(batch);
-    -- Ending a prospect's pause waits for us, or we see that it has ended.
+    -- The end of a prospect's pause waits for this transaction, or this transaction sees that the pause has ended.
     PERFORM pg_advisory_xact_lock_shared(fairpost.parking_lock(), place) FROM generate_series(0, 63) place;
-    -- An e-mail that was cancelled with another campaign before it began gives up its key to this one.
+    -- If an e-mail was cancelled with another campaign before it began, its key can be used by this campaign.
     IF EXISTS (SELECT FROM fairpost.campaigns o WHERE o.sequence_id = c.sequence_id AND o.id <> c.id AND o.state = 'cancelled' AND o.launched_at IS NOT NULL) THEN
         PERFORM fairpost.free_keys(c, batch);
     END IF;
@@ -51,7 +51,7 @@ BEGIN
         WHERE p.id = ANY (batch) AND p.workspace = c.workspace AND s.campaign_id = c.id AND (left_out = '{}' OR p.id <> ALL (left_out))
         AND NOT EXISTS (SELECT FROM fairpost.opt_outs x WHERE x.prospect_id = p.id AND x.campaign_id IN (c.id, 0))
     ), begun AS (
-        -- In the order of the keys, so that two concurrent runs wait for each other instead of deadlocking.
+        -- Inserted in the order of the keys, so that two concurrent runs wait for each other instead of deadlocking.
         INSERT INTO fairpost.idempotency_keys AS k (key_hash, email_id)
         SELECT fairpost.key_hash(c.workspace, r.key), r.id FROM draft r WHERE r.step = 1 ORDER BY 1
         ON CONFLICT DO NOTHING RETURNING k.email_id
@@ -92,7 +92,7 @@ BEGIN
     WHERE x.id = p_campaign;
 END $$;
 
--- Frees the keys of prospects for whom nothing of the sequence was ever begun, and whose e-mails were cancelled with their campaign.
+-- Frees the keys of prospects if no e-mail of the sequence was ever begun for them, and their e-mails were cancelled with the campaign.
 CREATE OR REPLACE FUNCTION fairpost.free_keys(c fairpost.campaigns, batch bigint[]) RETURNS void
 LANGUAGE sql SET enable_nestloop = on AS $$
     WITH unbegun AS MATERIALIZED (
@@ -108,7 +108,7 @@ LANGUAGE sql SET enable_nestloop = on AS $$
     UPDATE fairpost.emails e SET idempotency_key = NULL FROM unbegun u WHERE e.prospect_id = u.prospect_id AND e.campaign_id = u.campaign_id
 $$;
 
--- Returns whether one of these fields is absent or blank. Nearly always all are present and none is blank, which is checked quickly.
+-- Returns whether one of these fields is absent or blank. The usual case, in which no field is absent or blank, is checked first because this is fast.
 CREATE OR REPLACE FUNCTION fairpost.lacks(fields jsonb, required text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN fields ?& required AND NOT fields @? '$.* ? (@ == null || @ like_regex "^\\s*$")' THEN false ELSE fairpost.lacks_one(fields, required) END

@@ -1,10 +1,10 @@
--- The progress of campaigns, counted now and then by an engine, and stored as a few hundred points each.
+-- The progress of campaigns, counted periodically by an engine, and stored as a few hundred points per campaign.
 
 CREATE OR REPLACE FUNCTION fairpost.course_lock() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 7307497709780103027 $$;
 
--- Counts the campaigns that are due, for about this many seconds. Only one process counts at a time; a second one does nothing. Returns how many were
--- counted. A running campaign is counted every minute, or less often the longer that takes, so that at most a hundredth of the time is spent on it.
--- An inactive one is counted when its state changes, or every ten minutes; a finished one is counted once more.
+-- Counts the campaigns that are due, for about this many seconds. Only one process counts at a time; a second process does nothing. Returns the number
+-- of campaigns counted. A running campaign is counted every minute, or less often if counting takes long, so that at most 1 % of the time is spent on
+-- it. An inactive campaign is counted when its state changes, or every ten minutes. A finished campaign is counted once more.
 CREATE OR REPLACE FUNCTION fairpost.count_campaigns(p_seconds_max double precision DEFAULT 1, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -29,7 +29,7 @@ BEGIN
 END $$;
 
 -- Counts a campaign's e-mails. A single statement counts queue and history together, so that an e-mail that moves from one to the other in the
--- meantime is counted once. `sent` is what history has. Needs emails_of_campaign and queue_of_campaign.
+-- meantime is counted once. `sent` counts the sent e-mails in history. Needs emails_of_campaign and queue_of_campaign.
 CREATE OR REPLACE FUNCTION fairpost.standing_of(p_campaign bigint, p_at timestamptz)
 RETURNS TABLE (sent bigint, missed bigint, waiting bigint, steps jsonb, accounts jsonb)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
@@ -85,8 +85,8 @@ BEGIN
     PERFORM fairpost.draw_course(c, before, after, is_over);
 END $$;
 
--- Adds a point if something has changed and the last one is old enough. Also marks the end of an idle period before it, so that a night does not look
--- like slow work.
+-- Adds a point if the counts have changed and the last point is old enough. Also marks the end of an idle period before it, so that a night without
+-- sending does not look like slow sending.
 CREATE OR REPLACE FUNCTION fairpost.draw_course(c fairpost.campaigns, before fairpost.campaign_snapshots, after fairpost.campaign_snapshots, is_over boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -107,7 +107,7 @@ BEGIN
     END IF;
 END $$;
 
--- If there are more than 600 points, keeps only every other span, and from then on adds points half as often. The first and the last are kept.
+-- If there are more than 600 points, keeps only every other span, and from then on adds points half as often. The first and last points are kept.
 CREATE OR REPLACE FUNCTION fairpost.thin_course(p_campaign bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

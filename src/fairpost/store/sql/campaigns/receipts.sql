@@ -1,5 +1,5 @@
--- Returns the outcomes of a campaign's e-mails in these states, optionally for one prospect, in the order of their ids. Each kind is read by an index
--- in this order, so that every page costs the same. Runs with its owner's privileges: under a workspace's row policies, PostgreSQL would not use an
+-- Returns the outcomes of a campaign's e-mails in these states, optionally for one prospect, ordered by id. Each kind is read from an index in this
+-- order, so that every page costs the same. Runs with its owner's privileges: under a workspace's row policies, PostgreSQL would not use an
 -- index for states. Needs emails_campaign_missed, emails_of_prospect, queue_of_prospect, queue_parked and the keys.
 DROP FUNCTION IF EXISTS fairpost.receipts(bigint, text[], bigint, integer, bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.receipts(

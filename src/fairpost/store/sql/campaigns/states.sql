@@ -1,6 +1,6 @@
 -- The life cycle of a campaign. Every transition names the state it starts from, so that two identical requests take effect once.
 
--- Holds or frees a campaign's mail in the tree, regardless of its gates.
+-- Holds or releases a campaign's mail in the tree, regardless of its schedule.
 CREATE OR REPLACE FUNCTION fairpost.hold_campaign(p_campaign bigint, p_reason text, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     SELECT fairpost.hold(s.workspace, 'stream', s.stream, 'infinity', p_reason, jsonb_build_object('campaign', c.name), p_now)
@@ -13,8 +13,8 @@ LANGUAGE sql AS $$
     FROM fairpost.campaign_streams s WHERE s.campaign_id = p_campaign ORDER BY s.stream
 $$;
 
--- Moves a campaign that is in one of these states, optionally for a reason (a code with parameters). Returns null, changing nothing, if it was in
--- none of them.
+-- Changes the state of a campaign that is in one of the given states, optionally with a reason (a code with parameters). Returns null, changing
+-- nothing, if the campaign is in none of these states.
 DROP FUNCTION IF EXISTS fairpost.move_campaign(bigint, fairpost.campaign_state[], fairpost.campaign_state, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.move_campaign(
     p_campaign bigint, p_from fairpost.campaign_state[], p_to fairpost.campaign_state, p_reason text, p_params jsonb, p_by text, p_now timestamptz DEFAULT NULL
@@ -41,7 +41,7 @@ BEGIN
     RETURN after;
 END $$;
 
--- Once this is committed, nothing of it is begun any more; what is in flight finishes. `p_reason` is the caller's own text.
+-- After the commit, no e-mail of the campaign begins. Sends in progress finish. `p_reason` is the caller's own text.
 CREATE OR REPLACE FUNCTION fairpost.pause_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -68,8 +68,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Takes effect at once for what is to be sent; an engine then removes the rows, however many there are. A completed campaign can be cancelled as long
--- as it holds something.
+-- No e-mail of the campaign begins from now on; an engine then removes the rows, regardless of their number. A completed campaign can be cancelled as
+-- long as it still has e-mails in the queue.
 CREATE OR REPLACE FUNCTION fairpost.cancel_campaign(p_campaign bigint, p_reason text, p_by text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -85,13 +85,13 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes the waiting e-mails of a cancelled campaign, the last steps first. Returns true if only claimed e-mails are left, and there is nothing to
--- do until their workers are done.
+-- Removes the waiting e-mails of a cancelled campaign, last steps first. Returns true if only claimed e-mails are left, which remain until their
+-- workers have finished.
 CREATE OR REPLACE FUNCTION fairpost.clear_campaign(p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    why jsonb;   -- the note of the person who cancelled it
+    why jsonb;   -- the note of the person who cancelled the campaign
     gone bigint[];
 BEGIN
     SELECT coalesce(c.reason_params, '{}') INTO why FROM fairpost.campaigns c WHERE c.id = p_campaign AND c.state = 'cancelled';
@@ -100,8 +100,8 @@ BEGIN
     END IF;
     gone := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.waiting ORDER BY q.due_at DESC LIMIT p_max FOR UPDATE SKIP LOCKED);
     PERFORM fairpost.note(gone, -1);
-    -- All at once, and no step leads to the next: that one is removed as well, for the same reason.
-    PERFORM fairpost.move_to_history(gone, 'cancelled', 'email.campaign_cancelled', why, t);   -- of a campaign that is over, so nothing follows them
+    -- Finished all at once. Next steps need no update, because they are removed as well, for the same reason.
+    PERFORM fairpost.move_to_history(gone, 'cancelled', 'email.campaign_cancelled', why, t);   -- they belong to a campaign that is over, so no step follows them
     IF EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.state <> 'in_doubt') THEN
         RETURN cardinality(gone) < p_max;
     END IF;
@@ -110,7 +110,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Forgets what was stored about its streams, because nothing of it is waiting any more.
+-- Deletes the stored rules about its streams, because none of its e-mails is waiting any more.
 CREATE OR REPLACE FUNCTION fairpost.forget_gates(p_campaign bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -129,8 +129,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- The campaign cannot continue until a person acts. Its mail is held; otherwise it would be claimed in vain again and again. Returns null if it was
--- not running.
+-- Marks that the campaign cannot continue until a person acts. Its mail is held, because it would otherwise be claimed in vain repeatedly. Returns
+-- null if the campaign was not running.
 DROP FUNCTION IF EXISTS fairpost.fail_campaign(bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.fail_campaign(p_campaign bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS fairpost.campaigns
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -143,9 +143,9 @@ BEGIN
     RETURN moved;
 END $$;
 
--- Moves campaigns that are due for a transition: scheduled ones whose time has come, running ones with nothing left that could proceed or with no
--- account left to send it, and completed ones in which something moves again. The cost is the number of live campaigns. Returns those that were
--- moved.
+-- Changes the state of campaigns that are due for a transition: scheduled campaigns at their start time, running campaigns that have no e-mail left
+-- that could proceed or no account left to send it, and completed campaigns with e-mails that can proceed again. The cost depends on the number of
+-- live campaigns. Returns the campaigns that changed.
 DROP FUNCTION IF EXISTS fairpost.advance_campaigns(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.advance_campaigns(p_now timestamptz DEFAULT NULL) RETURNS TABLE (workspace text, name text, state fairpost.campaign_state, reason text, reason_params jsonb)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -156,7 +156,8 @@ DECLARE
     moved fairpost.campaigns;
     held bigint;
 BEGIN
-    -- Locked before the closer look, so that it gets no work in the meantime. Locked ones are left for the next time, so there are no deadlocks.
+    -- The campaign is locked before it is examined, so that no e-mails are added in the meantime. Campaigns that others have locked are left for the next
+    -- call, so there are no deadlocks.
     FOR c IN
         SELECT * FROM fairpost.campaigns x
         WHERE x.state = 'scheduled' AND x.starts_at <= t
@@ -170,7 +171,7 @@ BEGIN
         ELSIF c.state = 'completed' AND fairpost.has_work(c.id) THEN
             moved := fairpost.move_campaign(c.id, '{completed}', 'running', NULL, NULL, 'an e-mail that moves again', p_now);
         ELSIF c.state = 'completed' AND NOT EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = c.id) THEN
-            UPDATE fairpost.campaigns x SET reason = NULL, reason_params = NULL WHERE x.id = c.id;   -- nothing is held any more
+            UPDATE fairpost.campaigns x SET reason = NULL, reason_params = NULL WHERE x.id = c.id;   -- the hold has ended
         ELSIF c.state = 'running' AND c.planned_at IS NOT NULL AND NOT fairpost.has_work(c.id) THEN
             held := (SELECT count(*) FROM fairpost.queue q WHERE q.campaign_id = c.id);
             moved := fairpost.move_campaign(c.id, '{running}', 'completed', CASE WHEN held > 0 THEN 'campaign.emails_held' END, jsonb_build_object('count', held), 'itself', p_now);
@@ -187,26 +188,26 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns whether something of it will proceed without intervention: anything except what is in doubt and held, and what is waiting for that or for a
--- paused prospect.
+-- Returns whether any of its e-mails will proceed without intervention. These are all its e-mails except those that are in doubt and held, those that
+-- wait for such an e-mail, and those that wait for a paused prospect.
 CREATE OR REPLACE FUNCTION fairpost.has_work(p_campaign bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    -- Starts from the end: rows that are gone are at the front, and may still be in the index.
+    -- Starts at the end of the index, because entries of deleted rows are at its beginning.
     SELECT (SELECT true FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.due_at < 'infinity' AND NOT (q.state = 'in_doubt' AND q.on_doubt = 'hold' AND (q.evidence IS NULL OR q.evidence ? 'unknown'))
             ORDER BY q.due_at DESC LIMIT 1) IS NOT NULL
 $$;
 
--- Returns whether there is an account that may send it, or the rest of it.
+-- Returns whether there is an account that may send the campaign, or the rest of it.
 CREATE OR REPLACE FUNCTION fairpost.has_senders(c fairpost.campaigns) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    -- ORDER BY, because no index has the pool, and with one for the order, nothing has to be scanned sequentially
+    -- ORDER BY, because no index contains the pool, and an index in this order avoids a sequential scan
     SELECT (SELECT true FROM fairpost.accounts a WHERE c.route IN (a.pool, '@' || a.name) ORDER BY a.id LIMIT 1) IS NOT NULL
         OR EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = c.id AND q.due_at < 'infinity' AND left(q.route, 1) = '@'
                    AND (SELECT true FROM fairpost.accounts a WHERE a.name = substr(q.route, 2) LIMIT 1))
 $$;
 
--- Fails follow-ups that are due on an account that no longer exists, because no other account may send them. Returns how many; call again while it
--- returns `p_max`. (For a suspended account they wait: see settle/pinned.sql.)
+-- Fails follow-ups that are due on an account that no longer exists, because no other account may send them. Returns the number of e-mails; call again
+-- while it is `p_max`. (If the account is suspended, follow-ups wait: see settle/pinned.sql.)
 CREATE OR REPLACE FUNCTION fairpost.fail_stranded(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

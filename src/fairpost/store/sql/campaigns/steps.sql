@@ -1,9 +1,9 @@
--- From one step to the next: determines when the follow-up of an e-mail is due, or that it never will be.
+-- From one step to the next: determines when the follow-up of an e-mail is due, or cancels it.
 
 DROP FUNCTION IF EXISTS fairpost.not_led();
 
--- An e-mail of a campaign has just ended. If it was sent, the next step is due after its delay, through the same account; otherwise there is no next
--- step.
+-- Called when an e-mail of a campaign has ended. If it was sent, the next step is due after its delay, through the same account. Otherwise the next
+-- step is cancelled.
 CREATE OR REPLACE FUNCTION fairpost.schedule_next_step(p_id bigint, p_state fairpost.email_state, p_account bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -34,7 +34,7 @@ BEGIN
     FROM fairpost.queue q WHERE q.id = next.id;
 END $$;
 
--- E-mails that were only cancelled because this one was not sent wait for it again.
+-- If an e-mail was cancelled only because this one was not sent, it waits for this one again.
 CREATE OR REPLACE FUNCTION fairpost.revive_followers(p_id bigint, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -45,14 +45,14 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns whether this prospect gets nothing more of this campaign.
+-- Returns whether this campaign's e-mails to this prospect were stopped.
 CREATE OR REPLACE FUNCTION fairpost.is_stopped(p_prospect bigint, p_campaign bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM fairpost.opt_outs s WHERE s.prospect_id = p_prospect AND s.campaign_id IN (p_campaign, 0))
 $$;
 
--- Stops sending to a prospect permanently, for one campaign or (null) for all; `p_reason` is the caller's text. An e-mail being sent is completed,
--- but not retried. Returns how many e-mails were cancelled at once.
+-- Stops sending to a prospect permanently, for one campaign or (null) for all campaigns. `p_reason` is the caller's text. An e-mail that is being sent
+-- is completed, but not retried. Returns the number of e-mails cancelled immediately.
 CREATE OR REPLACE FUNCTION fairpost.stop_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -72,7 +72,7 @@ BEGIN
     RETURN n;
 END $$;
 
--- Cancels what is waiting for a prospect, for one campaign or (null) for all. Returns how many e-mails.
+-- Cancels the waiting e-mails to a prospect, for one campaign or (null) for all campaigns. Returns the number of e-mails.
 DROP FUNCTION IF EXISTS fairpost.cancel_prospect(bigint, bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.cancel_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_params jsonb, p_now timestamptz) RETURNS integer
 LANGUAGE plpgsql AS $$
@@ -80,8 +80,8 @@ DECLARE
     email bigint;
     n integer := 0;
 BEGIN
-    -- Locked from the first on, because everyone who ends one locks the next; then the last step first: an earlier one would take it along, with
-    -- another reason.
+    -- Locked in the order of the steps, because a transaction that ends an e-mail locks the next step. Then cancelled with the last step first,
+    -- because cancelling an earlier step would cancel the later ones with another reason.
     PERFORM FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign) AND q.state IN ('waiting', 'claimed')
     ORDER BY q.step, q.id FOR UPDATE;
     FOR email IN SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign)
@@ -91,8 +91,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Removes prospects from all lists permanently, and cancels what is waiting for them. The prospects are locked first, in the same order as by a
--- pause.
+-- Removes prospects from all lists permanently, and cancels the e-mails that are waiting for them. The prospects are locked first, in the same order as
+-- by a pause.
 CREATE OR REPLACE FUNCTION fairpost.remove_prospects(p_ids bigint[], p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
@@ -104,8 +104,8 @@ BEGIN
     DELETE FROM fairpost.prospects p WHERE p.id = ANY (p_ids);
 END $$;
 
--- Parking an e-mail because its prospect is paused holds this lock, shared, from the last look to the commit; ending the pause takes it exclusively:
--- otherwise the e-mail would stay parked forever. There is one for every 64th of them, so that a batch of thousands holds few.
+-- A transaction that parks an e-mail because its prospect is paused holds this lock in shared mode, from reading the pause to the commit. Ending the
+-- pause takes the lock exclusively. Otherwise the e-mail could stay parked forever. Prospects share 64 locks, so that a batch of thousands holds few.
 CREATE OR REPLACE FUNCTION fairpost.parking_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 738152666
@@ -120,7 +120,7 @@ BEGIN
     RETURN (SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = p_prospect);
 END $$;
 
--- Pauses a prospect: whatever is waiting for it also waits for the end of the pause. Nothing is cancelled, and nothing is repeated.
+-- Pauses a prospect: its waiting e-mails also wait until the pause ends. No e-mail is cancelled, and none is repeated.
 CREATE OR REPLACE FUNCTION fairpost.pause_prospect(p_prospect bigint, p_paused boolean, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -136,7 +136,7 @@ BEGIN
         moved := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND q.waiting AND q.due_at < 'infinity' ORDER BY q.id FOR UPDATE SKIP LOCKED);
         UPDATE fairpost.queue q SET parked_due = q.due_at, due_at = 'infinity' WHERE q.id = ANY (moved);
     ELSE
-        locked := pg_advisory_xact_lock(fairpost.parking_lock(), (p_prospect % 64)::integer);   -- transactions that are parking e-mails are done
+        locked := pg_advisory_xact_lock(fairpost.parking_lock(), (p_prospect % 64)::integer);   -- transactions that were parking e-mails have ended
         moved := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND q.waiting AND q.parked_due IS NOT NULL ORDER BY q.step, q.id FOR UPDATE);
         UPDATE fairpost.queue q SET due_at = q.parked_due, parked_due = NULL WHERE q.id = ANY (moved);
         INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, fresh, due_at, id)

@@ -1,4 +1,4 @@
--- Erases a person from events. What happened to an e-mail, and when, is kept.
+-- Erases a person from events. The type and time of each event are kept.
 
 CREATE OR REPLACE FUNCTION fairpost.erase_outbox_of_email(p_email bigint, folded text, pattern text) RETURNS void
 LANGUAGE sql AS $$

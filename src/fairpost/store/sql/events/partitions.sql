@@ -18,7 +18,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Drops the days before the moment, and returns how many. Older cursors are refused from then on. Waits for a table as drop_history does.
+-- Drops the days before the moment, and returns the number of days. Older cursors are refused from then on. Waits for a table in the same way as
+-- drop_history.
 CREATE OR REPLACE FUNCTION fairpost.drop_event_days(p_before timestamptz, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '200ms' SET client_min_messages = warning AS $$
 DECLARE
@@ -42,6 +43,6 @@ BEGIN
     DELETE FROM fairpost.outbox_rest o WHERE o.at < bound;
     UPDATE fairpost.events_dropped d SET turn = t.turn, id = t.last_id
     FROM (SELECT t.turn, t.last_id FROM fairpost.event_turns t WHERE t.first_at < bound ORDER BY t.turn DESC LIMIT 1) t WHERE t.turn > d.turn;
-    DELETE FROM fairpost.event_turns t WHERE t.last_at < bound AND t.turn < (SELECT max(o.turn) FROM fairpost.event_turns o);   -- the newest is kept, because it records which events have a place
+    DELETE FROM fairpost.event_turns t WHERE t.last_at < bound AND t.turn < (SELECT max(o.turn) FROM fairpost.event_turns o);   -- the newest turn is kept, because it records which events have a position
     RETURN days;
 END $$;

@@ -28,7 +28,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_
     SELECT coalesce((SELECT t.turn || '.' || t.last_id FROM fairpost.event_turns t ORDER BY t.turn DESC LIMIT 1), '0.0')
 $$;
 
--- Returns the cursor before the `p_n` newest events, and perhaps some more.
+-- Returns a cursor before the `p_n` newest events, or a little earlier.
 CREATE OR REPLACE FUNCTION fairpost.events_tail(p_n integer) RETURNS text
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     SELECT x.turn || '.' || x.id
@@ -39,8 +39,9 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
            WHERE t.newer >= p_n ORDER BY t.turn DESC LIMIT 1)) x ORDER BY x.turn DESC, x.id DESC LIMIT 1
 $$;
 
--- Returns the places of the next events after a cursor, from these turns: all events, or those of one workspace. Reads one turn at a time until there are enough, so a
--- workspace only reads its own events and one index entry per turn. The functions that compare transactions are not indexed, so that only outbox_by_workspace can be used.
+-- Returns the positions of the next events after a cursor, from these turns: all events, or those of one workspace. Reads one turn at a time until there
+-- are enough events, so a workspace reads only its own events and one index entry per turn. The functions that compare transactions are not indexed, so
+-- that only outbox_by_workspace can be used.
 CREATE OR REPLACE FUNCTION fairpost.events_of_turns(p_turn bigint, p_id bigint, p_turns bigint[], p_workspace text, p_kinds text[], p_max integer)
 RETURNS TABLE (turn bigint, event fairpost.outbox)
 LANGUAGE plpgsql STABLE AS $$
@@ -77,8 +78,9 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns the next events after a cursor; without one, from the oldest that are kept. Continue after the cursor of the last row, which has no id if
--- there are no more events. `p_workspace` defaults to the session's own, and for the operator to all. `p_kinds` restricts the result to these.
+-- Returns the next events after a cursor or, without a cursor, from the oldest event that is kept. Continue after the cursor of the last row; this row
+-- has no id if there are no more events. `p_workspace` defaults to the session's own workspace, and for the operator to all. `p_kinds` restricts the
+-- result to these types.
 CREATE OR REPLACE FUNCTION fairpost.events_after(
     p_after text DEFAULT NULL, p_max integer DEFAULT 100, p_workspace text DEFAULT NULL, p_kinds text[] DEFAULT NULL
 ) RETURNS TABLE (
@@ -93,7 +95,7 @@ DECLARE
     whose CONSTANT text := coalesce(p_workspace, fairpost.tenant(), CASE WHEN fairpost.spoken_for() IS NOT NULL THEN fairpost.own_workspace(fairpost.spoken_for()) END);
     most CONSTANT integer := least(greatest(p_max, 1), 1000);
     seen_max CONSTANT integer := CASE WHEN whose IS NOT NULL THEN 1000000 WHEN p_kinds IS NULL THEN most ELSE 10000 END;   -- other workspaces' events are not read
-    is_bound CONSTANT boolean := fairpost.is_bound();   -- then names of other workspaces' accounts are hidden
+    is_bound CONSTANT boolean := fairpost.is_bound();   -- in this case, names of other workspaces' accounts are hidden
     place record;
     turns bigint[];
     found integer;

@@ -1,23 +1,23 @@
--- Puts events in commit order. Events of a transaction that commits late get their places after its commit, and delay no others.
+-- Puts events in commit order. Events of a transaction that commits late get their positions after its commit, and delay no other events.
 --
--- A turn is a snapshot with the events that the previous turn did not see: those of transactions that began or ended since. They are
--- found by the index outbox_new, and not changed. Two changes to one e-mail are in the order of their ids, because the second waited for the first and took its id
--- afterwards.
+-- A turn is a snapshot with the events that the previous turn did not see, from transactions that began or ended since. These events are found by
+-- the index outbox_new, and their rows are not changed. Two changes to one e-mail are ordered by their ids, because the second change waited for the
+-- first and got its id afterwards.
 
 CREATE OR REPLACE FUNCTION fairpost.turns_lock() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557575543
 $$;
 
--- Takes a turn and returns how many events it has, or null if another transaction is doing this. Nothing is written if there is no new event. Call it
--- in a separate transaction, because other callers wait until it ends. Many events become many turns, each with a range of ids, so that reading a page of
--- them reads a page.
+-- Adds a turn and returns its number of events, or null if another transaction is adding one. Nothing is written if there is no new event. Call this
+-- function in a separate transaction, because other callers wait until it ends. Many events become several turns, each with a range of ids, so that a
+-- reader of a page reads only that page.
 CREATE OR REPLACE FUNCTION fairpost.take_turn() RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     turn_max CONSTANT integer := 1000;
     before fairpost.event_turns;
-    series_floor bigint;   -- events up to here belong to older series, whose transaction ids mean nothing
+    series_floor bigint;   -- events up to here belong to older series, so their transaction ids cannot be compared
     snapshot pg_snapshot;
     begins xid8;
     ended xid8[];
@@ -39,7 +39,7 @@ BEGIN
     ended := ARRAY(
         SELECT x.xid FROM (SELECT pg_snapshot_xip(before.snap) AS xid UNION SELECT before.taken_by WHERE before.n = 0) x
         WHERE x.xid < begins AND pg_visible_in_snapshot(x.xid, snapshot) AND EXISTS (SELECT FROM fairpost.outbox o WHERE o.xid = x.xid AND o.id > series_floor));
-    PERFORM set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';   -- events that were read must not be lost
+    PERFORM set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';   -- a commit to disk, because events that were read must not be lost
     WITH news AS (
         SELECT o.id, o.at FROM fairpost.outbox o
         WHERE o.xid >= begins AND o.xid < pg_snapshot_xmax(snapshot) AND pg_visible_in_snapshot(o.xid, snapshot) AND o.id > series_floor
@@ -72,7 +72,7 @@ BEGIN
     END IF;
     series_floor := coalesce((SELECT t.last_id FROM fairpost.event_turns t WHERE t.turn = before.turn >> 32 << 32), 0);
     IF p_is_restored THEN
-        LOCK TABLE fairpost.outbox IN SHARE MODE;   -- no event with an id below the new series is being written
+        LOCK TABLE fairpost.outbox IN SHARE MODE;   -- from here on, no transaction writes an event with an id below the new series
         newest := (SELECT max(t.last_id) FROM fairpost.event_turns t);
         now := pg_current_snapshot();
         WITH untold AS (

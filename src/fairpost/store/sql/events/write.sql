@@ -18,7 +18,7 @@ LANGUAGE sql AS $$
     WHERE k.effect = r.effect
 $$;
 
--- A recipient unsubscribed with a campaign's link. It is the same in all of the campaign's e-mails, so the event names the newest.
+-- A recipient unsubscribed with a campaign's link. The link is the same in all of the campaign's e-mails, so the event names the newest e-mail.
 CREATE OR REPLACE FUNCTION fairpost.tell_of_unsubscribe(p_workspace text, p_prospect bigint, p_address text, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN

@@ -1,6 +1,6 @@
--- Erases a person's data, but keeps what others need of the same rows. `p_workspace` null means all workspaces.
+-- Erases a person's data, but keeps data of other people in the same rows. `p_workspace` null means all workspaces.
 
--- Returns whether an e-mail was for this person. Nearly always there is a single recipient.
+-- Returns whether an e-mail was for this person. Most e-mails have a single recipient.
 CREATE OR REPLACE FUNCTION fairpost.is_for(recipients jsonb, folded text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.normalize_address(recipients #>> '{0,address}') = folded
@@ -17,7 +17,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY(SELECT a.address FROM unnest(addresses) WITH ORDINALITY a(address, place) WHERE fairpost.normalize_address(a.address) <> folded ORDER BY a.place)
 $$;
 
--- Finds these addresses in any text, including links and JSON; but neither joann@ nor ann@example.com.au if ann@example.com is meant.
+-- Finds these addresses in any text, including links and JSON. For ann@example.com, it finds neither joann@example.com nor ann@example.com.au.
 CREATE OR REPLACE FUNCTION fairpost.address_pattern(addresses text[]) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT '(?<![[:alnum:]._+-])(?:' || string_agg(DISTINCT regexp_replace(form, '([][^$*.+?(){}|\\])', '\\\1', 'g'), '|') || ')(?![[:alnum:]-]|\.[[:alnum:]])'
@@ -35,8 +35,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- The first step: from now on the person gets no more mail (unless `p_keep_sendable`), and data stored by address is deleted: prospects with their
--- lists and fields, counts of bounces, and entries of the suppression list, which are kept as hashes. `written` has the forms in which the address
--- was found.
+-- lists and fields, counts of bounces, and entries of the suppression list, which are kept as hashes. `written` contains the forms of the address that
+-- were found.
 CREATE OR REPLACE FUNCTION fairpost.erase_entries(
     p_workspace text, p_address text, p_keep_sendable boolean DEFAULT false, p_now timestamptz DEFAULT NULL,
     OUT address_hash text, OUT written text[], OUT prospects integer, OUT suppressions integer, OUT cancelled integer, OUT inbox_mails integer, OUT is_new boolean
@@ -84,8 +84,8 @@ BEGIN
 END $$;
 
 -- Handles a batch of e-mails waiting for the person, after the id `p_after`. Without other recipients, they are cancelled. Otherwise the person is
--- removed and the e-mail must be claimed again. E-mails being sent or in doubt are left unchanged, as `in_hand`. Continue after `last`; if it is
--- null, that was all.
+-- removed, and the e-mail must be claimed again. E-mails being sent or in doubt are left unchanged and returned as `in_hand`. Continue after `last`; if
+-- it is null, there are no more e-mails.
 CREATE OR REPLACE FUNCTION fairpost.erase_waiting(
     p_workspace text, p_address text, p_written text[], p_after bigint DEFAULT 0, p_max integer DEFAULT 500, p_now timestamptz DEFAULT NULL,
     OUT cancelled integer, OUT taken_out integer, OUT in_hand bigint[], OUT last bigint
@@ -133,7 +133,7 @@ BEGIN
     PERFORM fairpost.erase_attempts(email.id, folded, pattern);
     PERFORM fairpost.erase_labels(email.id, false, pattern);
     PERFORM fairpost.erase_outbox_of_email(email.id, folded, pattern);
-    DELETE FROM fairpost.webhook_deliveries d WHERE d.email_id = email.id;   -- receivers quote what they get
+    DELETE FROM fairpost.webhook_deliveries d WHERE d.email_id = email.id;   -- receivers may quote the address
     PERFORM fairpost.erase_content(email.id, email.content_id, false, pattern);
 END $$;
 
@@ -143,7 +143,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY(SELECT DISTINCT r ->> 'address' FROM jsonb_array_elements(recipients) r WHERE fairpost.normalize_address(r ->> 'address') = folded)
 $$;
 
--- Finished e-mails: for those to this person alone, only existence, time, account and outcome remain. Returns how many.
+-- Erases the person from finished e-mails. If an e-mail was to this person alone, only its existence, time, account and outcome are kept. Returns the
+-- number of e-mails.
 CREATE OR REPLACE FUNCTION fairpost.erase_emails(p_ids bigint[], p_address text, p_written text[]) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -173,7 +174,7 @@ BEGIN
     RETURN n;
 END $$;
 
--- Servers' replies about the person. Code and outcome are kept.
+-- Erases servers' replies about the person. Code and outcome are kept.
 CREATE OR REPLACE FUNCTION fairpost.erase_attempts(p_email bigint, folded text, pattern text) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.attempts a SET recipients = (SELECT fairpost.without(jsonb_object_agg(r.key, r.value), pattern) FROM jsonb_each(a.recipients) r WHERE fairpost.normalize_address(r.key) <> folded)
@@ -181,7 +182,7 @@ LANGUAGE sql AS $$
     UPDATE fairpost.attempts a SET reply = '[erased]' WHERE a.email_id = p_email AND a.reply ~* pattern;
 $$;
 
--- The content of an e-mail: all of it if there were no other recipients, otherwise only the address. Content shared by id is kept.
+-- Erases the content of an e-mail: all of it if there were no other recipients, otherwise only the address. Content shared by id is kept.
 CREATE OR REPLACE FUNCTION fairpost.erase_content(p_email bigint, p_content bigint, p_whole boolean, pattern text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -203,7 +204,7 @@ BEGIN
     UPDATE fairpost.attachments a SET filename = fairpost.without(a.filename, pattern) WHERE a.content_id = p_content AND a.filename ~* pattern;
 END $$;
 
--- Texts about the person in a batch of events and, for all workspaces, in accounts' reasons. Continue after `last`; if it is null, that was all.
+-- Erases the address in a batch of events and, for all workspaces, in accounts' reasons. Continue after `last`; if it is null, there are no more events.
 CREATE OR REPLACE FUNCTION fairpost.erase_events(
     p_workspace text, p_written text[], p_after bigint DEFAULT 0, p_max integer DEFAULT 50000, OUT erased integer, OUT last bigint
 )

@@ -11,8 +11,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone
     ORDER BY 1
 $$;
 
--- Returns why a month cannot be dropped although it is over, or null if it can. An e-mail belongs to the month in which it was enqueued, and may
--- finish much later: it is kept as long as any other that finished then. Needs the key of the queue and queue_followers.
+-- Returns why a month cannot be dropped although it is over, or null if it can be dropped. An e-mail belongs to the month in which it was enqueued, and
+-- may finish much later. It is kept as long as other e-mails that finished at that time. Needs the key of the queue and queue_followers.
 CREATE OR REPLACE FUNCTION fairpost.why_kept(p_low bigint, p_high bigint, p_before timestamptz) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -29,8 +29,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns whether an e-mail of the month that begins with this id has finished since. Uses emails_by_finish and no other index, which would be read
--- as a whole.
+-- Returns whether an e-mail of the month that begins with this id has finished since. Uses only emails_by_finish, because any other index would be read
+-- completely.
 CREATE OR REPLACE FUNCTION fairpost.finished_since(p_low bigint, p_moment timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_indexscan = off SET jit = off AS $$
 DECLARE
@@ -43,8 +43,8 @@ BEGIN
     RETURN found;
 END $$;
 
--- Returns contents of a month that others still use: steps of campaigns, waiting e-mails, and e-mails of later months. Skips from one to the next
--- along the index: a million e-mails with one content take one look. Needs queue_of_content and emails_of_content.
+-- Returns contents of a month that are still used by steps of campaigns, waiting e-mails, or e-mails of later months. Skips from one content to the
+-- next along the index, so a million e-mails with one content take one lookup. Needs queue_of_content and emails_of_content.
 CREATE OR REPLACE FUNCTION fairpost.contents_in_use(p_low bigint, p_high bigint) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH RECURSIVE later(id) AS (
@@ -63,10 +63,10 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
         SELECT s.content_id FROM fairpost.campaign_steps s WHERE s.content_id >= p_low AND s.content_id < p_high)
 $$;
 
--- Drops the oldest month that is entirely before the moment and that nothing keeps; call again while it returns one. Contents that others still use
--- move to the default partition. A partition can only be dropped while its table is not in use: later transactions wait behind us, so we wait at most
--- 200 ms for a table and then fail with lock_not_available, to be tried again. Once we have the tables, no transaction can start using anything of
--- the month, so what is checked then stays true until the end. (DETACH CONCURRENTLY does not support tables with a default partition.)
+-- Drops the oldest month that is entirely before the moment and need not be kept. Call again while it returns a month. Contents that are still used
+-- move to the default partition. A partition can only be dropped while its table is not in use. Because later transactions wait behind this one, it
+-- waits at most 200 ms for a table and then fails with lock_not_available, so that the caller can try again. Once it holds the tables, no transaction
+-- can start to use the month, so the checks remain valid until the end. (DETACH CONCURRENTLY does not support tables with a default partition.)
 CREATE OR REPLACE FUNCTION fairpost.drop_history(
     p_before timestamptz, p_now timestamptz DEFAULT NULL, OUT month timestamptz, OUT partitions text[], OUT bytes bigint, OUT moved integer
 )
@@ -108,8 +108,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Deletes rows in no month: e-mails of months without a partition, and contents that outlived theirs. They are few, and are deleted one by one.
--- Returns how many; call again while it returns `p_max`.
+-- Deletes rows outside any month: e-mails of months without a partition, and contents that are kept longer than their month. These rows are few and are
+-- deleted one by one. Returns the number of rows; call again while it is `p_max`.
 CREATE OR REPLACE FUNCTION fairpost.sweep_rest(p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeout = '200ms' SET jit = off AS $$
 DECLARE
@@ -126,7 +126,7 @@ BEGIN
     DELETE FROM fairpost.emails_rest e WHERE e.id = ANY (emails);
     unused := fairpost.unused_in_rest(below, p_max);
     IF unused <> '{}' THEN
-        LOCK TABLE ONLY fairpost.contents_rest IN ACCESS EXCLUSIVE MODE;   -- none can be used from here on
+        LOCK TABLE ONLY fairpost.contents_rest IN ACCESS EXCLUSIVE MODE;   -- from here on, none of them can be used
         unused := fairpost.unused_in_rest(below, p_max);
         DELETE FROM fairpost.attachments_rest a WHERE a.content_id = ANY (unused);
         DELETE FROM fairpost.contents_rest c WHERE c.id = ANY (unused);
@@ -137,7 +137,7 @@ BEGIN
     RETURN greatest(cardinality(emails), cardinality(unused));
 END $$;
 
--- Returns unused contents in no month, with an id below this one.
+-- Returns unused contents outside any month, with an id below this one.
 CREATE OR REPLACE FUNCTION fairpost.unused_in_rest(p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
     SELECT ARRAY(
@@ -150,8 +150,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
         ORDER BY c.id LIMIT p_max)
 $$;
 
--- Deletes events, returned mail, and mails of the development inbox from before the moment, oldest first. Returns how many; call again while it
--- returns `p_max` or more.
+-- Deletes events, returned mail, and mails of the development inbox from before the moment, oldest first. Returns the number of rows; call again while
+-- it is `p_max` or more.
 CREATE OR REPLACE FUNCTION fairpost.drop_events(p_before timestamptz, p_max integer DEFAULT 10000) RETURNS integer
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     WITH returned AS (

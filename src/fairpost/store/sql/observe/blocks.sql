@@ -1,6 +1,6 @@
--- Returns mail that is held back by blocks, largest number first: mail pinned to an account that may not take it, and mail for a pool of which no
--- sending account may. Counted like waiting_by_route: from the tree and the arrivals, never from the queue. `p_workspace` restricts it to one
--- workspace.
+-- Returns mail that is held back by blocks, largest number first: mail pinned to an account that is blocked for its sender, and mail for a pool in which
+-- every sending account is blocked for its sender. Counted like waiting_by_route: from the tree and the arrivals, never from the queue. `p_workspace`
+-- restricts the result to one workspace.
 CREATE OR REPLACE FUNCTION fairpost.blocked_mail(p_max integer, p_now timestamptz DEFAULT NULL, p_workspace text DEFAULT NULL)
 RETURNS TABLE (route text, account_id bigint, account text, workspace text, since timestamptz, until timestamptz, reason text, params jsonb, waiting bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
@@ -21,7 +21,7 @@ BEGIN
         SELECT '@' || b.account AS route, b.* FROM block b
         UNION ALL
         SELECT * FROM (SELECT DISTINCT ON (b.pool, b.workspace) b.pool AS route, b.* FROM block b JOIN shut s USING (pool, workspace)
-                       WHERE b.sends ORDER BY b.pool, b.workspace, b.until, b.account) first   -- the one that ends first
+                       WHERE b.sends ORDER BY b.pool, b.workspace, b.until, b.account) first   -- the block that ends first
     )
     SELECT s.route, s.account_id, s.account, s.workspace, s.since, nullif(s.until, 'infinity'), s.reason, s.params, w.n
     FROM stuck s CROSS JOIN LATERAL (

@@ -1,10 +1,10 @@
--- The figures of `fairpost fairness`, from the tree's own counts, the arrivals it has not absorbed, and hourly counters: the cost is the number of
--- senders and of their hours, never of e-mails. `p_workspace` (null means all) restricts it to one. Senders are hashed, not sorted: sorting by name
--- takes twice as long, and the planner underestimates their number.
+-- The figures of `fairpost fairness`, from the tree's own counts, the arrivals that it has not absorbed, and hourly counters. The cost depends on the
+-- number of senders and of their hours, never on the number of e-mails. `p_workspace` restricts the figures to one workspace (null means all). Senders
+-- are hashed, not sorted, because sorting by name takes twice as long and the planner underestimates the number of senders.
 
--- Returns how many e-mails each sender has waiting, in one query, because reading the tree is the main cost. `of` says what a row is about:
+-- Returns how many e-mails each sender has waiting, in one query, because reading the tree is the main cost. `of` is the kind of the row:
 --   spread             `times` users of this tier have `n` e-mails each, for computing inequality
---   workspace, user    those with the most, at most `p_max` of each; `name` is empty for a workspace
+--   workspace, user    the senders with the most e-mails, at most `p_max` of each kind; `name` is empty for a workspace
 --   domain             the same for the From domains in those workspaces
 CREATE OR REPLACE FUNCTION fairpost.waiting_by_sender(p_workspace text, p_max integer)
 RETURNS TABLE (of text, workspace text, name text, tier smallint, n bigint, times bigint)
@@ -15,7 +15,7 @@ BEGIN
     RETURN QUERY
     WITH users AS MATERIALIZED (
         SELECT x.workspace, x.user_name, sum(x.n) AS n
-        FROM (SELECT d.workspace, c.key AS user_name, c.waiting::double precision AS n   -- adds up faster than bigint, and just as exactly
+        FROM (SELECT d.workspace, c.key AS user_name, c.waiting::double precision AS n   -- adds up faster than bigint, with the same exact result
               FROM fairpost.nodes d JOIN fairpost.node_state c ON c.parent = d.id   -- the children of a domain are users, and there are fewer domains
               WHERE p_workspace IS NULL AND d.level = 'domain' AND c.waiting <> 0
               UNION ALL
@@ -30,7 +30,7 @@ BEGIN
         SELECT x.workspace, x.domain, sum(x.n) AS n
         FROM (SELECT d.workspace, d.key AS domain, c.waiting AS n
               FROM workspaces w JOIN fairpost.nodes d ON d.workspace = w.workspace AND d.level = 'domain' JOIN fairpost.node_state c ON c.id = d.id
-              UNION ALL   -- what is attached below another domain than the one in its From
+              UNION ALL   -- leaves attached below a different domain than the one in From
               SELECT l.workspace, x.domain, x.sign * c.waiting
               FROM workspaces w JOIN fairpost.leaves l ON l.workspace = w.workspace AND l.domain <> l.home JOIN fairpost.node_state c ON c.id = l.node,
                    LATERAL (VALUES (l.home, -1), (l.domain, 1)) x(domain, sign)
@@ -54,11 +54,11 @@ BEGIN
     (SELECT 'user', u.workspace, u.user_name, NULL, u.n::bigint, 1 FROM users u ORDER BY u.n DESC LIMIT p_max);
 END $$;
 
--- Returns who was served since then: sent, bounced and rejected together. `is_fair` selects the fair queue, or the order of arrival, at the time;
--- null means either.
+-- Returns the senders that were served since then: e-mails sent, bounced and rejected together. `is_fair` selects e-mails served by the fair queue or
+-- in order of arrival; null means both.
 --   hour        the results of each hour by each queue; `n` is the total
---   workspace, user    those with the most by either, at most `p_max` of each
---   workspaces, users  `times` of them had `n` each by this queue, for computing inequality; by either only if both served any
+--   workspace, user    the senders with the most e-mails by either queue, at most `p_max` of each kind
+--   workspaces, users  `times` of them had `n` e-mails each by this queue, for computing inequality; both queues together only if both served mail
 CREATE OR REPLACE FUNCTION fairpost.served_by_sender(p_workspace text, p_since timestamptz, p_max integer)
 RETURNS TABLE (of text, is_fair boolean, workspace text, name text, hour timestamptz, n bigint, sent bigint, bounced bigint, rejected bigint, times bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET work_mem = '64MB' SET enable_sort = off SET plan_cache_mode = force_custom_plan AS $$
@@ -74,7 +74,7 @@ BEGIN
         WHERE a.hour >= since AND a.sent + a.bounced + a.rejected > 0 AND (p_workspace IS NULL OR a.workspace = p_workspace) GROUP BY 1, 2
     ), workspaces AS MATERIALIZED (
         SELECT u.workspace, sum(u.n) AS n, sum(u.by_arrival) AS by_arrival FROM users u GROUP BY 1
-    ), queues(is_fair) AS MATERIALIZED (   -- queues that served any mail, and both together
+    ), queues(is_fair) AS MATERIALIZED (   -- each queue that served mail, and both queues together
         SELECT true WHERE EXISTS (SELECT FROM workspaces w WHERE w.by_arrival < w.n)
         UNION ALL SELECT false WHERE EXISTS (SELECT FROM workspaces w WHERE w.by_arrival > 0)
         UNION ALL SELECT NULL WHERE EXISTS (SELECT FROM workspaces w WHERE w.by_arrival < w.n) AND EXISTS (SELECT FROM workspaces w WHERE w.by_arrival > 0)
@@ -109,7 +109,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
     GROUP BY 1, 2
 $$;
 
--- Returns how long things took since then, for all accounts together or those of one workspace: a histogram for each kind and tier.
+-- Returns histograms of durations since then, for all accounts or for the accounts of one workspace: one for each kind and tier.
 DROP FUNCTION IF EXISTS fairpost.measured_since(timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.measured_since(p_since timestamptz, p_workspace text DEFAULT NULL)
 RETURNS TABLE (kind text, tier smallint, total_us bigint, buckets jsonb)
@@ -145,7 +145,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
     ORDER BY s.throttled_since DESC, s.workspace, s.level, s.name
 $$;
 
--- Returns how many senders are throttled (`stopped`: nothing of theirs goes out now), how many would be if throttling were on, and how many names are
+-- Returns how many senders are throttled (`stopped`: none of their mail is sent now), how many would be if throttling were on, and how many names are
 -- held manually.
 CREATE OR REPLACE FUNCTION fairpost.count_throttled(
     p_workspace text, p_now timestamptz DEFAULT NULL, OUT throttled bigint, OUT stopped bigint, OUT observed bigint, OUT held bigint

@@ -1,8 +1,9 @@
--- Finds e-mails by their properties. One property leads to e-mails, newest first, by an index; the others are checked on each of them.
+-- Finds e-mails by their properties. One property is looked up in an index, which returns e-mails newest first. The other properties are checked on each
+-- of these e-mails.
 
--- Returns the ids that one property leads to, newest first, from `p_from` on and below `p_below`. `p_by`: key, address, type, tag, stream, campaign,
--- user. All except an address belong to one workspace. Each statement has one plan that is right for all parameters (see emails.sql): in the queue,
--- only one index has rows in the order of (workspace, id), and without statistics the planner would scan all of it by another.
+-- Returns the ids of e-mails with one property, newest first, from `p_from` on and below `p_below`. `p_by`: key, address, type, tag, stream, campaign,
+-- user. All except an address belong to one workspace. Each statement has one plan that suits all parameters (see emails.sql). In the queue, only one
+-- index has rows in the order of (workspace, id). Without statistics, the planner would read all rows by another index.
 CREATE OR REPLACE FUNCTION fairpost.led_to(p_workspace text, p_by text, p_value text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -37,7 +38,7 @@ BEGIN
                  WHERE e.workspace = p_workspace AND e.stream = s.stream AND e.stream <> '' AND e.id >= p_from AND e.id < p_below
                  ORDER BY e.id DESC LIMIT p_max)) n);
     WHEN 'user' THEN
-        found := ARRAY(   -- by the normalized name, and by the given one for e-mails from before names were normalized
+        found := ARRAY(   -- by the normalized name and, for e-mails from before names were normalized, by the given name
             SELECT n.id FROM (SELECT fairpost.normalize_user(p_value) AS name UNION SELECT p_value) u,
             LATERAL (
                 (SELECT q.id FROM fairpost.queue q
@@ -75,7 +76,7 @@ BEGIN
                  SELECT m.id FROM marked m WHERE m.workspace = p_workspace AND m.id >= p_from AND m.id < p_below);
 END $$;
 
--- The same for all workspaces, for the operator: in history, the newest of each workspace that has written to the address, found one after the other.
+-- Does the same for all workspaces, for the operator. In history, it goes from one workspace that has written to the address to the next.
 CREATE OR REPLACE FUNCTION fairpost.led_to_by_anybody(p_address text, p_from bigint, p_below bigint, p_max integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -104,7 +105,7 @@ BEGIN
                      ORDER BY fairpost.address_mark(e.recipients) DESC, e.workspace DESC, e.id DESC LIMIT p_max) n);
 END $$;
 
--- Returns those of the ids, newest first, that match all known properties. `p_states` are the states shown to users.
+-- Returns the ids that match all given properties, newest first. `p_states` are the states shown to users.
 CREATE OR REPLACE FUNCTION fairpost.those_that_fit(
     p_ids bigint[], p_workspace text, p_wanted jsonb, p_account bigint, p_campaign bigint, p_states text[], p_max integer, p_now timestamptz
 ) RETURNS bigint[]
@@ -140,9 +141,9 @@ BEGIN
 END $$;
 
 -- Returns the newest e-mails that match everything in `p_wanted`: {to, key, campaign, user, stream, account, type, tags, since, until}; at most
--- `p_max`, older than `p_before`. A key, campaign, user, stream, type and tags belong to a workspace, and need its name; the id tells when an e-mail
--- was accepted. Reads at most two thousand: `looked_to` is the id at which it stopped before it had found enough, or null if there are no more or it
--- has `p_max`.
+-- `p_max`, older than `p_before`. A key, campaign, user, stream, type and tags belong to a workspace, so its name is required. The id contains the time
+-- at which an e-mail was accepted. Reads at most two thousand e-mails. If it stopped there before `p_max` were found, `looked_to` is the last id read.
+-- Otherwise `looked_to` is null.
 CREATE OR REPLACE FUNCTION fairpost.search_emails(
     p_workspace text, p_wanted jsonb, p_states text[], p_before bigint, p_max integer, p_now timestamptz DEFAULT NULL,
     OUT ids bigint[], OUT looked_to bigint

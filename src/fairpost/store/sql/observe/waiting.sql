@@ -1,6 +1,6 @@
--- Returns how many e-mails are waiting on each route, from the tree's own counts and the arrivals it has not absorbed yet: the cost is the number of
--- workspaces and arrivals, never of e-mails. Routes with nothing waiting are left out. `due` means that some of it may go out now, as far as its
--- sender is concerned. `next_at` is when the next becomes due.
+-- Returns how many e-mails are waiting on each route, from the tree's own counts and the arrivals that it has not absorbed yet. The cost depends on the
+-- number of workspaces and arrivals, never on the number of e-mails. Routes without waiting e-mails are left out. `due` means that some e-mails are due
+-- and their senders are not held. `next_at` is when the next e-mail becomes due.
 CREATE OR REPLACE FUNCTION fairpost.waiting_by_route(p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (route text, waiting bigint, due boolean, next_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$
@@ -23,11 +23,11 @@ BEGIN
         FROM (SELECT DISTINCT tree.route FROM tree) r CROSS JOIN LATERAL fairpost.routes_now(ARRAY[r.route]) o CROSS JOIN LATERAL (
             SELECT c.wake_at FROM (
                 SELECT c.wake_at, c.flow FROM fairpost.node_state c WHERE c.route = o.route AND c.wake_at >= o.woken_until
-                ORDER BY c.wake_at LIMIT 1000) c   -- a held sender may have many, and they do not count
+                ORDER BY c.wake_at LIMIT 1000) c   -- a held sender may have many due e-mails, which do not count
             WHERE NOT EXISTS (SELECT FROM fairpost.nodes n CROSS JOIN LATERAL fairpost.node_state_now(n.path) h WHERE n.flow = c.flow AND h.held_until > t)
             ORDER BY c.wake_at LIMIT 1) leaf
     ), freed AS (
-        SELECT DISTINCT c.route FROM fairpost.node_state c WHERE c.held_until <= t AND c.busy > 0   -- the next staging wakes it
+        SELECT DISTINCT c.route FROM fairpost.node_state c WHERE c.held_until <= t AND c.busy > 0   -- the next staging makes it active
     )
     SELECT x.route, x.n::bigint, coalesce(x.busy, false) OR x.freed OR coalesce(x.at <= t, false), CASE WHEN x.at > t THEN x.at END
     FROM (SELECT r.route, coalesce(tree.n, 0) + coalesce(noted.n, 0) AS n, tree.busy, freed.route IS NOT NULL AS freed,
@@ -38,8 +38,8 @@ BEGIN
     WHERE x.n > 0 ORDER BY 1;
 END $$;
 
--- The same for one workspace: a probe of the index queue_waiting for each of its leaves. Includes held mail, because the workspace is told of its
--- holds.
+-- Returns the same for one workspace, with a lookup in the index queue_waiting for each of its leaves. Includes held mail, because the workspace can see
+-- its holds.
 CREATE OR REPLACE FUNCTION fairpost.own_routes(p_workspace text, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (route text, waiting bigint, due boolean, next_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -68,7 +68,7 @@ BEGIN
     SELECT c.route, c.n, coalesce(m.due, false), m.next_at FROM counted c LEFT JOIN moments m USING (route) WHERE c.n > 0 ORDER BY 1;
 END $$;
 
--- Returns how many e-mails of each class are waiting: of all, or of one workspace.
+-- Returns how many e-mails of each class are waiting, for all workspaces or for one.
 CREATE OR REPLACE FUNCTION fairpost.waiting_by_class(p_workspace text) RETURNS TABLE (class text, waiting bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column

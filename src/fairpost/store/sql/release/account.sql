@@ -12,7 +12,7 @@ DECLARE
 BEGIN
     PERFORM fairpost.require_own_account(p_name);
     PERFORM fairpost.expect_keys(p_keys);
-    PERFORM FROM fairpost.fairness f FOR KEY SHARE;   -- so that a change of the fairness settings sees all routes
+    PERFORM FROM fairpost.fairness f FOR KEY SHARE;   -- so that a change of the fairness settings includes all routes
     PERFORM fairpost.add_route(p_pool), fairpost.add_route('@' || p_name);
     INSERT INTO fairpost.accounts (id, name, address, pool, transport, created_at) OVERRIDING SYSTEM VALUE
     VALUES (added, p_name, p_address, p_pool, p_transport, coalesce(p_now, clock_timestamp()));
@@ -26,9 +26,9 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT nextval(pg_get_serial_sequence('fairpost.accounts', 'id'))
 $$;
 
--- Changes the columns named in `p_changes`, and `secret` separately from `transport`: a server's password is kept unless it is named. Whatever the
--- account was waiting for is checked again. If `p_revision` is given, the account must still have it. Returns the account's id, or null if it does
--- not exist.
+-- Changes the columns named in `p_changes`. `secret` is separate from `transport`: the password is kept unless `secret` is named. Conditions that the
+-- account was waiting for are checked again. If `p_revision` is given, the account must still have that revision. Returns the account's id, or null if
+-- it does not exist.
 DROP FUNCTION IF EXISTS fairpost.change_account(text, jsonb, text[]);
 CREATE OR REPLACE FUNCTION fairpost.change_account(p_name text, p_changes jsonb, p_keys text[] DEFAULT NULL, p_revision bigint DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -84,7 +84,7 @@ BEGIN
     RETURN changed;
 END $$;
 
--- What can be changed about an account: its address, its server, its status, and every limit, including those added by later migrations.
+-- The columns of an account that can be changed: its address, its server, its status, and every limit, including those added by later migrations.
 CREATE OR REPLACE FUNCTION fairpost.changeable_columns() RETURNS SETOF name
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT a.attname FROM pg_attribute a
@@ -92,8 +92,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
       AND a.attname NOT IN ('id', 'name', 'workspace', 'created_at', 'revision', 'is_stopped_by_operator')
 $$;
 
--- Sets the status, by its worker or (`p_epoch` null) by any caller, until the given moment or until a person changes it. Returns false, changing
--- nothing, if the lease is gone.
+-- Sets the status, called by the account's worker or (`p_epoch` null) by any caller, until the given moment or until a person changes it. Returns
+-- false, changing nothing, if the lease is gone.
 DROP FUNCTION IF EXISTS fairpost.set_status(bigint, bigint, fairpost.account_status, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.set_status(bigint, bigint, fairpost.account_status, text, timestamptz, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_status(
@@ -114,7 +114,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Reports every change of status to the account's owner with its reason, and stores the start of a suspension.
+-- Writes an event with the reason for every change of status, and stores the start of a suspension.
 CREATE OR REPLACE FUNCTION fairpost.log_status() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -124,7 +124,7 @@ BEGIN
     INSERT INTO fairpost.outbox (at, kind, workspace, account_id, subject, reason, params)
     VALUES (clock_timestamp(), CASE NEW.status WHEN 'active' THEN 'account.resumed' WHEN 'suspended' THEN 'account.suspended' ELSE 'account.paused' END, NEW.workspace, NEW.id, NEW.name,
             NEW.status_reason, NEW.status_params);
-    IF NEW.status = 'suspended' THEN   -- it can no longer log in, or does not try
+    IF NEW.status = 'suspended' THEN   -- the account can no longer log in, or no longer tries
         UPDATE fairpost.mailboxes m SET failed_since = coalesce(m.failed_since, clock_timestamp()) WHERE m.account_id = NEW.id;
     END IF;
     IF 'suspended' IN (OLD.status, NEW.status) THEN
@@ -133,7 +133,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Makes the account send nothing until then. Each call replaces the last. Returns false if the lease is gone.
+-- Makes the account send nothing until this moment. Each call replaces the previous one. Returns false if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.rest(p_account bigint, p_epoch bigint, p_until timestamptz, p_reason text, p_detail text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
@@ -142,8 +142,8 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Stores the account's troubles (null: none any more). The attempts of `p_forgiven`, which failed because of the account, are given back, and those
--- that have failed in the meantime are tried again. Returns false if the lease is gone.
+-- Stores the account's troubles (null: no troubles left). The e-mails in `p_forgiven`, which failed because of the account, get one attempt back, and
+-- those that have failed permanently in the meantime are tried again. Returns false if the lease is gone.
 CREATE OR REPLACE FUNCTION fairpost.set_troubles(p_account bigint, p_epoch bigint, p_troubles jsonb, p_forgiven bigint[] DEFAULT '{}', p_now timestamptz DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -161,8 +161,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes an account that has nothing claimed and nothing waiting for it alone; otherwise returns how much, and changes nothing. The lease's row is
--- locked first, as for a claim, so that nothing is claimed in the meantime.
+-- Removes an account that has no claimed e-mails and no waiting e-mails that only it may send. Otherwise returns their number and changes nothing. The
+-- lease's row is locked first, as for a claim, so that nothing is claimed in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.remove_account(
     p_name text, OUT known boolean, OUT removed boolean, OUT in_hand bigint, OUT in_doubt bigint, OUT pinned bigint
 )
@@ -175,7 +175,7 @@ BEGIN
     WHERE a.name = p_name FOR UPDATE OF l;
     known := account IS NOT NULL;
     IF fairpost.tenant() IS NOT NULL AND EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = account AND a.is_stopped_by_operator AND a.status <> 'active') THEN
-        RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';   -- otherwise it would come back under its name, and send
+        RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';   -- otherwise an account added later with this name would send them
     END IF;
     SELECT count(*) FILTER (WHERE q.state <> 'in_doubt'), count(*) FILTER (WHERE q.state = 'in_doubt') INTO in_hand, in_doubt
     FROM fairpost.queue q WHERE q.account_id = account AND NOT q.waiting;

@@ -1,5 +1,5 @@
--- Blocks: a sender that may not use one account. Written by the account's worker, ended by a person or by time. Any other change of a block holds the
--- account's lease, as every begin does: once a block is committed, nothing of the sender is begun.
+-- Blocks. A block keeps a sender from using one account. The account's worker creates blocks; a person or the end time ends them. Every change of a
+-- block locks the account's lease, as every begin does, so after the commit of a block, no e-mail of the sender begins.
 
 -- Returns the names that this account may not serve now, at most a hundred.
 CREATE OR REPLACE FUNCTION fairpost.blocked_on(p_account bigint, p_now timestamptz) RETURNS text[]
@@ -8,7 +8,7 @@ BEGIN
     RETURN ARRAY(SELECT b.workspace FROM fairpost.blocks b WHERE b.account_id = p_account AND b.until > p_now);
 END $$;
 
--- Returns the roots of these routes, of every class and lane: by their keys, because there may be many others.
+-- Returns the roots of these routes, for every class and lane. They are read by their keys, because there may be many other roots.
 CREATE OR REPLACE FUNCTION fairpost.roots_on(routes text[]) RETURNS SETOF bigint
 LANGUAGE sql STABLE AS $$
     SELECT n.id FROM unnest(routes) r(route), unnest(enum_range(NULL::fairpost.email_class)) c(class), unnest(fairpost.lane_names()) l(lane), fairpost.nodes n
@@ -21,7 +21,7 @@ CREATE OR REPLACE FUNCTION fairpost.block(
 ) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
-    blocks_max CONSTANT integer := 100;   -- per account, because every claim skips over them
+    blocks_max CONSTANT integer := 100;   -- per account, because every claim skips the blocked senders
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
 BEGIN
     PERFORM FROM fairpost.leases l WHERE l.account_id = p_account AND l.epoch = p_epoch ORDER BY l.step DESC LIMIT 1 FOR NO KEY UPDATE;
@@ -43,7 +43,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Lets one sender or (null) all of them use the account again. Returns who was blocked, or null if there is no such account.
+-- Unblocks one sender or (null) all senders on the account. Returns the senders that were blocked, or null if there is no such account.
 CREATE OR REPLACE FUNCTION fairpost.unblock(p_name text, p_workspace text, p_now timestamptz DEFAULT NULL) RETURNS text[]
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -61,7 +61,7 @@ BEGIN
     RETURN blocked;
 END $$;
 
--- The caller holds the lease's row. The counts start again; otherwise the next e-mail would block them again.
+-- The caller holds the lease's row. The counts are reset; otherwise the next e-mail could block the senders again.
 CREATE OR REPLACE FUNCTION fairpost.end_blocks(p_account bigint, p_workspaces text[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -76,15 +76,15 @@ BEGIN
     FROM fairpost.accounts a, unnest(p_workspaces) w(name) WHERE a.id = p_account;
 END $$;
 
--- Starts a new sample, because the account was resumed: only what follows counts. The caller holds the lease's row.
+-- Starts a new sample, because the account was resumed: only later outcomes count. The caller holds the lease's row.
 CREATE OR REPLACE FUNCTION fairpost.begin_sample(p_account bigint) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.leases l SET sample = l.sample + 1 WHERE l.account_id = p_account
 $$;
 
--- Adds outcomes to the counts of each sender, and returns the basis for a judgement, or no row if nothing bounced or was refused. `suspects` are
--- senders with bounces or refusals that are not blocked already. The others sent `others_sent` e-mails today. `senders` is how many were served in
--- this sample, or have mail due that the account might take; 2 means two or more. The caller holds the lease's row.
+-- Adds outcomes to the counts of each sender. Returns the figures for deciding what to block, or no row if no e-mail bounced or was refused. `suspects`
+-- are senders with bounces or refusals that are not blocked yet. All other senders sent `others_sent` e-mails today. `senders` is the number of senders
+-- that were served in this sample or have due mail for this account; 2 means two or more. The caller holds the lease's row.
 CREATE OR REPLACE FUNCTION fairpost.count_outcomes(lease fairpost.leases, p_outcomes jsonb, p_now timestamptz)
 RETURNS TABLE (suspects jsonb, others_sent integer, senders integer, blocks integer)
 LANGUAGE plpgsql AS $$
@@ -95,7 +95,7 @@ DECLARE
     mark bigint := lease.accepts;
 BEGIN
     PERFORM fairpost.end_blocks(account, ARRAY(SELECT b.workspace FROM fairpost.blocks b WHERE b.account_id = account AND b.until <= p_now), p_now);
-    -- A refusal is booked at once, so everything else in the same booking was accepted before it.
+    -- A refusal is recorded immediately, so all other e-mails in the same record were accepted before it.
     IF EXISTS (SELECT FROM jsonb_to_recordset(p_outcomes) o(sent integer) WHERE o.sent > 0) THEN
         mark := mark + 1;
         UPDATE fairpost.leases l SET accepts = mark WHERE l.account_id = account AND l.step = lease.step;
@@ -130,7 +130,7 @@ BEGIN
     FROM told o WHERE o.spot IS NULL;
 
     IF (SELECT true FROM fairpost.counters d WHERE d.account_id = account AND d.sample = lease.sample AND (d.bounced > 0 OR d.refused > 0) ORDER BY d.turn DESC LIMIT 1) IS NULL THEN
-        RETURN;   -- the usual case: the index of senders in trouble is empty
+        RETURN;   -- the usual case: the index of senders with bounces or refusals is empty
     END IF;
     RETURN QUERY
     WITH served AS MATERIALIZED (
@@ -156,7 +156,7 @@ BEGIN
     WHERE EXISTS (SELECT FROM troubled x WHERE x.bounced > 0 OR x.refused > 0);
 END $$;
 
--- Returns the counts of each sender on an account: from one to the next along the index, by the newest version of each.
+-- Returns the counts of each sender on an account. Goes along the index from one sender to the next, and reads the newest version of each.
 CREATE OR REPLACE FUNCTION fairpost.tallies_of(p_account bigint) RETURNS SETOF fairpost.counters
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE newest(counter) AS (
@@ -168,8 +168,8 @@ LANGUAGE sql STABLE AS $$
     SELECT (n.counter).* FROM newest n WHERE (n.counter).workspace IS NOT NULL
 $$;
 
--- Returns accounts that could send if it were not for their blocks: only mail of senders that they may not serve is due on their routes. The cost is
--- the number of accounts with blocks, and what is blocked on each.
+-- Returns accounts that could send if they had no blocks: only mail of blocked senders is due on their routes. The cost depends on the number of
+-- accounts with blocks and on the number of blocks.
 CREATE OR REPLACE FUNCTION fairpost.accounts_blocked_for_all(p_now timestamptz DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

@@ -1,6 +1,6 @@
--- Senders blocked on an account advance with the first that is not blocked, at most one e-mail behind. Otherwise the virtual time would stand still
--- if no other account serves them, and newcomers, who start there, would go before everyone else for a long time. The blocked senders lose nothing:
--- they are still first in line for an account that may serve them.
+-- Senders blocked on an account advance together with the first sender that is not blocked, and stay at most one e-mail behind it. Otherwise the virtual
+-- time would not advance if no other account serves them, and newcomers, which start at that time, would come before all others for a long time. The
+-- blocked senders have no disadvantage: they are still first in line for an account that may serve them.
 CREATE OR REPLACE FUNCTION fairpost.take_along(roots fairpost.branch[], blocked text[]) RETURNS void
 LANGUAGE sql AS $$
     UPDATE fairpost.node_state c SET vtime = behind.first, turn = c.turn + 1
@@ -15,9 +15,9 @@ LANGUAGE sql AS $$
     WHERE c.ctid = behind.spot
 $$;
 
--- Returns the leaves whose turn it is, and how many e-mails of each; their workspaces are locked. Returns null if there is nothing for this account.
--- `skipped` means that another claim holds some of those whose turn it is: then none of the others is served further than a round, so that they do
--- not run ahead. Null means that this was not checked.
+-- Returns the leaves to serve next and the number of e-mails of each; their workspaces are locked. Returns null if there is no mail for this account.
+-- `skipped` means that another claim holds some of the workspaces that are next. The others are then served at most one round, so that they do not get
+-- ahead. Null means that this was not checked.
 CREATE OR REPLACE FUNCTION fairpost.choose(roots fairpost.branch[], p_limit integer, blocked text[], OUT branches fairpost.branch[], OUT skipped boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -28,7 +28,7 @@ DECLARE
 BEGIN
     branches := ARRAY(SELECT ROW(r.node, r.v, NULL, NULL, NULL, r.pinned, 0, p_limit, '{}', '{}', '{}', '{}')::fairpost.branch
                       FROM unnest(roots) r);
-    -- Determines who is next, whether or not others hold them; and how far this batch would take them: a round, or more if they are few.
+    -- Determines which children are next, including those held by other claims, and how far this batch takes them: one round, or more if they are few.
     SELECT array_agg(n.id), n.edge INTO first_ids, edge
     FROM (SELECT w.id, w.lag, min(w.lag) OVER () + greatest(1, max(w.quota) OVER () / sum(w.weight) OVER ()) + 1e-6 AS edge
           FROM unnest(branches) r CROSS JOIN LATERAL (
@@ -62,6 +62,6 @@ BEGIN
             FROM (SELECT fairpost.root_key(r, p_class, lane) AS key FROM unnest(routes) r) r
             -- the key is compared as one row, so that the index by name, which also has keys, is not used
             CROSS JOIN LATERAL (SELECT n.id, n.route FROM fairpost.nodes n WHERE (n.parent, n.key) BETWEEN (0, r.key) AND (0, r.key) LIMIT 1) n
-            -- v only grows, so the newest version of the row comes first, and old ones are not read
+            -- v only increases, so the newest version of the row comes first, and old versions are not read
             CROSS JOIN LATERAL (SELECT c.v FROM fairpost.node_state c WHERE c.id = n.id AND c.parent = 0 ORDER BY c.v DESC LIMIT 1) c);
 END $$;

@@ -1,37 +1,38 @@
--- The fair claim. Which e-mails may this account send next? Start-time fair queueing over the flow tree, level by level, in O(batch): the cost depends
--- neither on how many e-mails wait nor on how many senders there are. `policy/fairness.py` is the specification: the same in plain Python, one e-mail at
--- a time and without locks. Tests compare the two.
+-- The fair claim selects the e-mails that an account sends next. It is start-time fair queueing over the flow tree, level by level, in O(batch): the cost
+-- depends neither on the number of waiting e-mails nor on the number of senders. `policy/fairness.py` is the specification: the same algorithm in plain
+-- Python, one e-mail at a time and without locks. Tests compare the two.
 --
 -- The tree: root (a route and a class) → workspace → domain → user → leaf (a stream). Each node has a weight, the number of e-mails waiting below it, and a
--- virtual time `vtime`: what it has been served, divided by its weight. A node is active while something below it is due and it is not held. `v` of a parent
--- is the virtual time its children have reached. Scans begin there, and a child that wakes up joins there: sleeping earns no credit.
+-- virtual time `vtime`: the number of e-mails served, divided by its weight. A node is active while an e-mail below it is due and the node is not held. `v`
+-- of a parent is the virtual time that its children have reached. Scans begin there, and a child that becomes active starts there, so an inactive child
+-- gains no credit.
 --
--- The steps, a file each:
---   claim.sql      1  check the lease, the account and the pause; absorb what has arrived (stage.sql)
+-- The steps, each in a separate file:
+--   claim.sql      1  check the lease, the account and the pause; absorb arrivals (stage.sql)
 --                  2  urgent mail first, a tenth of the turns for bulk; then lane by lane (lanes.sql)
 --   pick.sql       3  in each lane, in rounds until the batch is full: choose leaves, take from them
---   choose.sql     4  lock the workspaces whose turn it is, and share the batch out among them, their domains, users and leaves
---   share_out.sql  5  one level of that
+--   choose.sql     4  lock the workspaces that are next, and share the batch out among them, their domains, users and leaves
+--   share_out.sql  5  share out one level
 --   fifo.sql       4' or, outside the fair queue, the leaves with the oldest e-mails
---   take.sql       6  lock the e-mails, settle what may never be sent, charge the path, mark the rest as claimed
+--   take.sql       6  lock the e-mails, settle those that must not be sent, charge the path, mark the rest as claimed
 --
--- A worked example, one level, four e-mails to share out. Columns: virtual time, weight, waiting; then the places each would stand at with every e-mail more
--- (1/weight apart), earliest places first:
+-- A worked example: one level, four e-mails to share out. Columns: virtual time, weight, waiting e-mails, then the place of each e-mail. The places of a
+-- child are 1/weight apart. The earliest places (*) are served:
 --
 --              vtime  weight  waiting   places                        gets   vtime afterwards
 --   acme        10.0     1       5      10.0* 11.0* 12.0  13.0         2     12.0
 --   bolt        10.5     2       9      10.5* 11.0* 11.5  12.0  12.5   2     11.5
 --   cato        13.0     1      40      13.0  14.0                     0     13.0
 --
--- The four earliest places are acme 10.0, bolt 10.5, acme 11.0 and bolt 11.0. cato has been served most and waits; by the time the others reach 13.0 it is
--- its turn again. A million e-mails waiting at cato would change nothing. Each one's quota is shared out among its domains in the same way, and so on.
+-- The four earliest places are acme 10.0, bolt 10.5, acme 11.0 and bolt 11.0. cato has been served most and waits until the others reach 13.0. A million
+-- e-mails waiting at cato would change nothing. The e-mails of each child are then shared out among its domains in the same way, and so on.
 --
 -- Locks: workspaces are locked with SKIP LOCKED, so claims of one route do not wait for each other; everything below a workspace is protected by its lock.
--- Lock first, look after, each in a statement of its own: under READ COMMITTED only a new statement sees what the last holder of a lock committed.
+-- Rows are locked first and then read in a separate statement: under READ COMMITTED, only a new statement sees the commit of the previous lock holder.
 
 -- Stages and claims in one round trip. `verdict`: ok, stale (the lease is gone: stop at once), inactive (the account may not send now), changed (its
 -- settings changed: start again) or paused (all sending; `next_at` is the end of the pause, null: until resumed). If nothing was claimed, `again`
--- means that others held everything: check again before sleeping; otherwise `next_at` is when something becomes due next.
+-- means that other claims held all mail, so the worker must check again before it sleeps. Otherwise `next_at` is when the next e-mail becomes due.
 CREATE OR REPLACE FUNCTION fairpost.claim(
     p_account bigint, p_epoch bigint, p_limit integer, p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT ids bigint[], OUT again boolean, OUT next_at timestamptz
@@ -72,8 +73,8 @@ BEGIN
         RETURN;
     END IF;
     verdict := 'ok';
-    -- If a crash of the server forgets a claim, no harm is done: the e-mails just wait again, because begin is durable and comes later. So no
-    -- transaction waits for the disk while a workspace is locked.
+    -- If a claim is lost in a crash of the server, its e-mails simply wait again, because begin is durable and comes later. The commit is therefore
+    -- asynchronous, so that no transaction waits for the disk while a workspace is locked.
     PERFORM set_config('synchronous_commit', 'off', true);
 
     again := fairpost.absorb_arrivals(routes, t);
@@ -90,8 +91,8 @@ BEGIN
     END IF;
 END $$;
 
--- Urgent mail goes first, and bulk mail keeps a tenth; `urgent_run` is what it is owed: the number of urgent e-mails since its last turn. `served` is
--- what each lane has had.
+-- Urgent mail is served first, and bulk mail gets a tenth. `urgent_run` is the number of urgent e-mails since the last bulk e-mail. `served` is the
+-- number of e-mails that each lane has had.
 CREATE OR REPLACE FUNCTION fairpost.pick_classes(
     routes text[], f fairpost.fairness, for_account bigint[], for_epoch bigint[], p_limit integer, blocked text[], p_now timestamptz,
     INOUT urgent_run integer, INOUT served double precision[], OUT ids bigint[], OUT skipped boolean
@@ -121,9 +122,9 @@ BEGIN
     urgent_run := least(9, greatest(0, urgent_run + urgent - 9 * bulk));
 END $$;
 
--- Claims once for many accounts of a pool that one process drives: available e-mails are shared out among them in turn, so that each gets its part of
--- every sender's mail. `p_limits` is how many each may have. An account that is missing from the answer must claim alone: its lease is not in order
--- or is locked, it may not send now, senders are blocked on it, or mail is waiting that only it may send.
+-- Claims once for many accounts of a pool that one process drives. Available e-mails are shared out among the accounts in turn, so that each account gets
+-- a part of every sender's mail. `p_limits` is the maximum number for each account. An account that is missing from the result must claim alone: its
+-- lease is invalid or locked, it may not send now, senders are blocked on it, or mail is waiting that only this account may send.
 CREATE OR REPLACE FUNCTION fairpost.claim_group(
     p_pool text, p_accounts bigint[], p_epochs bigint[], p_limits integer[], p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (account bigint, ids bigint[], again boolean, next_at timestamptz)
@@ -133,12 +134,12 @@ DECLARE
     f fairpost.fairness;
     done text;
     is_behind boolean;
-    leader bigint;           -- its lease stores what is owed to bulk mail and to the lanes
+    leader bigint;           -- its lease stores the credit of bulk mail and of the lanes
     lease fairpost.leases;
     served_ids bigint[];     -- the participating accounts, and their leases
     epochs bigint[];
     names text[];
-    busy_alone text[];       -- accounts with waiting mail that only they may send
+    busy_alone text[];       -- accounts with waiting mail that no other account may send
     slot_account bigint[];   -- the account that gets each e-mail
     slot_epoch bigint[];
     got record;
@@ -158,7 +159,7 @@ BEGIN
     IF EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > t) THEN
         RETURN;
     END IF;
-    -- Lock first, then look.
+    -- Locks first, then reads.
     SELECT array_agg(l.account_id), array_agg(l.epoch), array_agg(a.name) INTO served_ids, epochs, names
     FROM unnest(p_accounts, p_epochs) k(account, epoch)
     CROSS JOIN LATERAL (SELECT * FROM fairpost.leases l WHERE l.account_id = k.account ORDER BY l.step DESC LIMIT 1) l
@@ -195,7 +196,7 @@ BEGIN
     LEFT JOIN (SELECT slot_account[i.place] AS account, array_agg(i.id ORDER BY i.place) AS ids FROM unnest(got.ids) WITH ORDINALITY i(id, place) GROUP BY 1) c USING (account);
 END $$;
 
--- Returns those accounts that have due mail which only they may send.
+-- Returns the accounts that have due mail which no other account may send.
 CREATE OR REPLACE FUNCTION fairpost.with_pinned_work(accounts text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

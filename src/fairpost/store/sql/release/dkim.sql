@@ -1,4 +1,4 @@
--- Keys that sign the mail of a domain: created, seen in DNS, retired. A workspace only touches its own.
+-- Keys that sign the mail of a domain: they are created, found in DNS and retired. A workspace can only change its own keys.
 
 -- `p_keys` are the vault keys that were in use when the secret was sealed.
 CREATE OR REPLACE FUNCTION fairpost.add_dkim_key(
@@ -12,7 +12,7 @@ BEGIN
     VALUES (p_id, p_workspace, p_domain, p_selector, p_algorithm, p_public, p_secret, coalesce(p_now, clock_timestamp()));
 END $$;
 
--- Records what DNS says about a key's record. Once it exists, the key signs, and earlier keys of its kind are retired together with their secrets.
+-- Records whether a key's DNS record exists. When it exists, the key signs, and earlier keys of its kind are retired together with their secrets.
 CREATE OR REPLACE FUNCTION fairpost.dkim_key_checked(p_workspace text, p_id bigint, p_is_there boolean, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -20,7 +20,7 @@ DECLARE
     seen fairpost.dkim_keys;
 BEGIN
     PERFORM fairpost.require_own(p_workspace);
-    PERFORM fairpost.lock_secrets();   -- a rotation of secrets sees the current row
+    PERFORM fairpost.lock_secrets();   -- so that a rotation of secrets sees the current row
     UPDATE fairpost.dkim_keys k SET checked_at = now_, active_at = CASE WHEN p_is_there THEN coalesce(k.active_at, now_) ELSE k.active_at END
     WHERE k.id = p_id AND k.workspace = p_workspace RETURNING * INTO seen;
     IF p_is_there AND seen.active_at = now_ THEN

@@ -1,5 +1,5 @@
--- Returns the next e-mails in order of arrival: the leaves with the oldest e-mails, and how many of each. Locked workspaces are left out, which
--- `skipped` reports, and so are `blocked` ones.
+-- Returns the next e-mails in order of arrival: the leaves with the oldest e-mails, and the number of e-mails of each. Leaves out `blocked` workspaces
+-- and locked ones; `skipped` means that a locked workspace was left out.
 DROP FUNCTION IF EXISTS fairpost.in_order(fairpost.branch[], integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.in_order(
     roots fairpost.branch[], p_limit integer, p_now timestamptz, blocked text[], OUT branches fairpost.branch[], OUT skipped boolean
@@ -22,7 +22,7 @@ BEGIN
     skipped := NOT coalesce(workspaces <@ ours, true);
     WITH leaf AS MATERIALIZED (   -- checked again under the lock
         SELECT c.id, c.v, c.flow, c.head_due, c.head_id, n.path, n.route, c.spot
-        FROM fairpost.nodes n   -- LIMIT 1, so that the outer query cannot choose the index of everything busy in this lane
+        FROM fairpost.nodes n   -- LIMIT 1, so that the outer query cannot choose the index of all busy nodes in this lane
         CROSS JOIN LATERAL (SELECT c.*, c.ctid AS spot FROM fairpost.node_state c WHERE c.id = n.id ORDER BY c.turn DESC LIMIT 1) c
         WHERE n.id = ANY (heads) AND n.path[1] = ANY (ours) AND c.busy > 0 AND c.fifo_root IS NOT NULL
         AND NOT EXISTS (SELECT FROM unnest(n.path) w(id) CROSS JOIN LATERAL (SELECT h.held_until FROM fairpost.node_state h WHERE h.id = w.id ORDER BY h.turn DESC LIMIT 1) h WHERE h.held_until IS NOT NULL)
@@ -34,7 +34,7 @@ BEGIN
                   WHERE q.flow = l.flow AND q.waiting AND (q.due_at, q.id) >= (l.head_due, l.head_id)
                   ORDER BY q.due_at, q.id LIMIT p_limit) q ON true) q
         GROUP BY q.leaf
-        -- one with nothing due also takes part, and is put to sleep
+        -- a leaf without due e-mails is also included, so that it becomes inactive
         HAVING bool_or(q.turn <= p_limit AND q.due_at <= p_now) OR NOT coalesce(bool_or(q.due_at <= p_now), false)
     )
     SELECT array_agg(ROW(l.id, l.v, l.flow, l.head_due, l.head_id, left(l.route, 1) = '@', 400000 + dense, w.quota, l.path, spots, groups, '{}')::fairpost.branch)

@@ -1,21 +1,21 @@
--- Where a user is attached in the flow tree: below one domain, the user's home, whatever domain is in From. So share, weight and throttle apply to
--- all of the user's mail, and using another domain gives no advantage. Mail that names no user is attached below its From domain.
+-- Decides where a user is attached in the flow tree: below one domain, the user's home, regardless of the domain in From. Share, weight and throttle then
+-- apply to all of the user's mail, and using another domain gives no advantage. Mail that names no user is attached below its From domain.
 --
--- The home is the first domain the user sent from that the workspace has proven to own, otherwise the first. It is decided when the user's mail is
--- staged, so enqueueing waits for nothing. It is only changed by set_sender, or by a first proven domain that appears later.
+-- The home is the first proven domain that the user sent from or, if there is none, the first domain. It is determined when the user's mail is staged,
+-- so enqueueing does not wait. It is only changed by set_sender, or when the user first sends from a proven domain later.
 --
--- A leaf has the From domain of its e-mails, so a rule about a domain finds them wherever they are attached:
+-- A leaf stores the From domain of its e-mails, so a rule about a domain finds its leaves wherever they are attached:
 --
 --     acme ─ acme.test ─ ann ─┬─ news (From acme.test)         a hold of shop.test only stops the second leaf;
 --                             └─ news (From shop.test)         one of acme.test the first, and neither Ann's nor the domain's node
 
--- One staging at a time decides on the users of a workspace; the others leave them for later.
+-- Only one staging at a time determines the homes of a workspace's users. Others leave these users for later.
 CREATE OR REPLACE FUNCTION fairpost.homes_lock(workspace text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.rules_lock(workspace) + 1024   -- next to the thousand locks for rules
 $$;
 
--- Returns the domain that a workspace has proven to own and that covers this one: itself, or a parent. Null if there is none.
+-- Returns the proven domain of a workspace that covers this one: the domain itself or a parent. Null if there is none.
 CREATE OR REPLACE FUNCTION fairpost.proven_domain(p_workspace text, p_domain text) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT d.domain FROM fairpost.domains d, split_part(fairpost.normalize_address('x@' || p_domain), '@', 2) given   -- in DNS form
@@ -23,13 +23,13 @@ LANGUAGE sql STABLE AS $$
     ORDER BY length(d.domain) DESC LIMIT 1
 $$;
 
--- Decides the homes of senders that have none, or none that is proven yet. Senders being decided by another process are left out. Returns the
+-- Determines the homes of senders that have no home, or no proven home yet. Senders that another process is working on are left out. Returns the
 -- arrivals that have a home, each with the domain. The caller holds the rules of their workspaces.
 CREATE OR REPLACE FUNCTION fairpost.find_homes(INOUT arrived fairpost.arrivals[], OUT homes text[])
 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
-    workspaces text[]; users text[];   -- those to decide on
-    mine text[];                       -- workspaces in which no other process decides
+    workspaces text[]; users text[];   -- the senders without a proven home
+    mine text[];                       -- workspaces in which no other process determines homes
 BEGIN
     SELECT array_agg(x.workspace), array_agg(x.user_name) INTO workspaces, users
     FROM (SELECT DISTINCT a.workspace, a.user_name FROM unnest(arrived) a
@@ -41,18 +41,18 @@ BEGIN
             SELECT x.workspace, x.user_name FROM unnest(workspaces, users) x(workspace, user_name) WHERE x.workspace = ANY (mine)
         ), candidate AS (
             SELECT u.workspace, u.user_name, a.domain, a.id, true AS is_new FROM undecided u JOIN unnest(arrived) a USING (workspace, user_name)
-            UNION ALL   -- what is still to be staged, perhaps on another route
+            UNION ALL   -- arrivals that are not staged yet, on this or another route
             SELECT u.workspace, u.user_name, a.domain, a.id, true
-            FROM undecided u CROSS JOIN LATERAL (   -- not all of the million that may have arrived while no engine was running
+            FROM undecided u CROSS JOIN LATERAL (   -- not all arrivals, because a million may have arrived while no engine was running
                 SELECT a.domain, a.id FROM fairpost.arrivals a WHERE a.workspace = u.workspace AND a.user_name = u.user_name AND a.n > 0 LIMIT 1000) a
-            UNION ALL   -- where they have been attached since before there were homes
+            UNION ALL   -- where senders were attached before homes existed
             SELECT u.workspace, u.user_name, d.key, n.id, false
             FROM undecided u
             CROSS JOIN LATERAL (   -- a range, and in order: the index by parent, which also has keys, does not have them in this order
                 SELECT * FROM fairpost.nodes n WHERE n.workspace = u.workspace AND n.level = 'user' AND n.key BETWEEN u.user_name AND u.user_name ORDER BY n.key) n
             CROSS JOIN LATERAL (SELECT * FROM fairpost.nodes d WHERE d.id = n.parent OFFSET 0) d
         ), judged AS (
-            SELECT c.*, CASE WHEN (SELECT true FROM fairpost.domains d WHERE d.workspace = c.workspace LIMIT 1)   -- most have none, and need no normalization
+            SELECT c.*, CASE WHEN (SELECT true FROM fairpost.domains d WHERE d.workspace = c.workspace LIMIT 1)   -- most workspaces have no domains, and need no normalization
                         THEN fairpost.proven_domain(c.workspace, c.domain) END AS proven
             FROM (SELECT c.workspace, c.user_name, c.domain, c.is_new, min(c.id) AS id FROM candidate c GROUP BY 1, 2, 3, 4) c
         )
@@ -69,19 +69,19 @@ BEGIN
     WHERE x.domain IS NOT NULL;
 END $$;
 
--- Returns the name by which a claim knows a leaf among its siblings: the same below a pool and an account's own route.
+-- Returns the name by which a claim identifies a leaf among its siblings. It is the same below a pool and below an account's own route.
 CREATE OR REPLACE FUNCTION fairpost.leaf_name(stream text, domain text, home text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN domain = home THEN stream ELSE stream || E'\x1f' || domain END
 $$;
 
--- The leaves whose e-mails are of this stream, or have this domain in From.
+-- Returns the leaves with e-mails of this stream, or with this domain in From.
 CREATE OR REPLACE FUNCTION fairpost.leaves_of(p_workspace text, p_level fairpost.node_level, p_key text) RETURNS SETOF bigint
 LANGUAGE sql STABLE AS $$
     SELECT l.node FROM fairpost.leaves l WHERE p_level = 'stream' AND l.workspace = p_workspace AND l.stream = p_key
     UNION ALL
     SELECT l.node FROM fairpost.leaves l WHERE p_level = 'domain' AND l.workspace = p_workspace AND l.domain = p_key
-    UNION ALL   -- those from before homes
+    UNION ALL   -- leaves from before homes existed
     SELECT n.id FROM fairpost.nodes n WHERE p_level = 'stream' AND n.workspace = p_workspace AND n.level = 'stream' AND n.key = p_key
     UNION ALL
     SELECT n.id FROM fairpost.nodes d JOIN fairpost.nodes u ON u.parent = d.id JOIN fairpost.nodes n ON n.parent = u.id
@@ -89,7 +89,7 @@ LANGUAGE sql STABLE AS $$
     AND NOT EXISTS (SELECT FROM fairpost.leaves l WHERE l.node = n.id)
 $$;
 
--- Returns what the rules say about leaves, each by its stream and by its From domain.
+-- Returns the rules that apply to leaves, by stream and by From domain.
 CREATE OR REPLACE FUNCTION fairpost.said_of_leaves(ids bigint[], p_now timestamptz) RETURNS TABLE (id bigint, until timestamptz, weight double precision)
 LANGUAGE sql STABLE AS $$
     SELECT n.id, nullif(greatest(s.held_until, s.throttled_until, s.closed_until, d.held_until, d.throttled_until, p_now), p_now), fairpost.weight_of(s.weight, s.tier, f) * coalesce(d.weight, 1)
@@ -102,8 +102,8 @@ LANGUAGE sql STABLE AS $$
     WHERE f.single AND n.id = ANY (ids) AND n.level = 'stream'
 $$;
 
--- Sets the weights of these nodes, whose workspaces the caller has locked, to what the rules say. A domain weighs no more than the heaviest user at
--- home in it, so a throttled sender gains nothing from a domain of its own.
+-- Sets the weights of these nodes according to the rules. The caller has locked their workspaces. A domain has at most the weight of the heaviest user
+-- at home in it, so a throttled sender gains nothing from a separate domain.
 CREATE OR REPLACE FUNCTION fairpost.weigh(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -134,8 +134,8 @@ LANGUAGE sql SET plan_cache_mode = force_custom_plan AS $$
     WHERE c.ctid = x.spot AND x.before <> x.weight
 $$;
 
--- Moves the leaves of one user to the current home; those from before homes stay where they are until they are empty. The cost is the number of
--- nodes, not of e-mails. Returns false if all are at home, or this one is locked.
+-- Moves the leaves of one user to the current home. Leaves from before homes existed stay where they are until they are empty. The cost depends on the
+-- number of nodes, not of e-mails. Returns false if all leaves are at home, or if the user is locked.
 CREATE OR REPLACE FUNCTION fairpost.settle_home(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
@@ -145,7 +145,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM FROM fairpost.fairness f FOR SHARE;   -- before the rules, as in set_tier; and those before the home, as in staging
+    PERFORM FROM fairpost.fairness f FOR SHARE;   -- locked before the rules, as in set_tier; the rules are locked before the home, as in staging
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(h.workspace));
     PERFORM FROM fairpost.homes x WHERE x.workspace = h.workspace AND x.user_name = h.user_name AND x.is_given = h.is_given AND NOT x.is_settled FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
@@ -165,7 +165,7 @@ DECLARE
     now_at CONSTANT text := (SELECT h.domain FROM fairpost.homes h WHERE h.workspace = p_workspace AND h.user_name = p_user ORDER BY h.is_given DESC LIMIT 1);
     g record;
     to_domain bigint; to_user bigint;
-    moved bigint[] := '{}'; parents bigint[] := '{}';   -- each leaf, and where it goes
+    moved bigint[] := '{}'; parents bigint[] := '{}';   -- each leaf, and its new parent
     left_behind bigint[];
     active bigint[];
 BEGIN

@@ -1,6 +1,6 @@
 -- How a restored or copied database recognizes that it is one. Nothing is decided here: see policy/restored.py.
 
--- Returns what this database is now, as far as this role may see.
+-- Returns the current identity of this database, as far as this role may read it.
 CREATE OR REPLACE FUNCTION fairpost.identity_now(OUT system_identifier bigint, OUT database_oid bigint, OUT table_oid bigint, OUT timeline integer)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
@@ -19,7 +19,7 @@ BEGIN
     END;
 END $$;
 
--- The very first start: the database records its identity. Of several concurrent calls, one does.
+-- Records the identity of the database at the very first start. Of several concurrent calls, only one has an effect.
 CREATE OR REPLACE FUNCTION fairpost.remember_identity(p_folder text, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     INSERT INTO fairpost.identity (system_identifier, database_oid, table_oid, timeline, folder, since)
@@ -28,8 +28,8 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     ON CONFLICT DO NOTHING
 $$;
 
--- A person has accepted a restore: the database's current state counts, and what engines remember of its former life no longer does. Workers learn of
--- it when they resume their leases.
+-- Called when a person has accepted a restore. From then on, the current state of the database is valid, and steps that engines recorded in its former
+-- life are ignored. Workers notice this when they resume their leases.
 CREATE OR REPLACE FUNCTION fairpost.begin_new_life(p_now timestamptz) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     DELETE FROM fairpost.identity_checks;
@@ -40,7 +40,7 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT fairpost.begin_event_series(true);
 $$;
 
--- Something can be seen now that could not be seen before.
+-- Stores values that this role could not read before.
 DROP FUNCTION IF EXISTS fairpost.update_identity(uuid, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.update_identity(p_life uuid, p_folder text) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -49,7 +49,7 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     FROM fairpost.identity_now() seen WHERE i.life = p_life
 $$;
 
--- Records that this engine was here again. Returns how often, or no row if the database has begun another life in the meantime.
+-- Records another visit of this engine. Returns the number of its visits, or no row if the database has begun another life in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.witness(p_life uuid, p_engine uuid, p_name text, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (beats bigint, at timestamptz)
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$

@@ -1,13 +1,13 @@
 -- Lanes: a root of the flow tree for each route and class and, if lanes are used, for each lane. The lane of a user's mail depends on the user's
--- tier; a workspace outside the fair queue has all of it in the lane `fifo`.
+-- tier; a workspace outside the fair queue has all its mail in the lane `fifo`.
 
--- Throttled, low, normal, high and FIFO, always in this order. Without lanes, everyone is in normal.
+-- Throttled, low, normal, high and FIFO, always in this order. Without lanes, all senders are in normal.
 CREATE OR REPLACE FUNCTION fairpost.lane_names() RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT '{throttled,low,"",high,fifo}'::text[]
 $$;
 
--- Returns the share of each lane in the capacity; 0 means that it is not in use.
+-- Returns each lane's share of the capacity; 0 means that the lane is not in use.
 CREATE OR REPLACE FUNCTION fairpost.lane_shares(f fairpost.fairness) RETURNS integer[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN f.lanes THEN ARRAY(SELECT s * f.share FROM unnest(f.shares) s) || 100 * (100 - f.share)
@@ -44,8 +44,8 @@ BEGIN
     RETURN (fairpost.lane_names())[fairpost.tier_of(p_workspace, p_user) + 2];
 END $$;
 
--- Returns the node of this name below a parent, creating it if necessary, with what the rules say about it. The caller holds the lock that keeps
--- others from creating it at the same time.
+-- Returns the node of this name below a parent, creating it if necessary, with the rules that apply to it. The caller holds the lock that prevents other
+-- transactions from creating it at the same time.
 CREATE OR REPLACE FUNCTION fairpost.node_at(
     p_parent bigint, p_level fairpost.node_level, p_route text, p_class fairpost.email_class, p_workspace text, p_key text, p_now timestamptz
 ) RETURNS bigint
@@ -75,7 +75,7 @@ DECLARE
     f fairpost.fairness;
     g record;
     to_root bigint; to_workspace bigint; to_domain bigint;
-    users bigint[] := '{}'; domains bigint[] := '{}'; workspaces bigint[] := '{}'; fifo_roots bigint[] := '{}';   -- the destination of each
+    users bigint[] := '{}'; domains bigint[] := '{}'; workspaces bigint[] := '{}'; fifo_roots bigint[] := '{}';   -- the destination of each node
     left_behind bigint[];
     active bigint[];
 BEGIN
@@ -121,7 +121,7 @@ BEGIN
     PERFORM fairpost.weigh_domains(left_behind || domains);
 END $$;
 
--- Removes those of these nodes that have no children left.
+-- Removes the given nodes that have no children left.
 CREATE OR REPLACE FUNCTION fairpost.remove_childless(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -133,7 +133,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Adds what is waiting on these nodes to those above them, up to the workspace, or subtracts it.
+-- Adds the counts of waiting e-mails of these nodes to the nodes above them, up to the workspace, or subtracts them.
 DROP FUNCTION IF EXISTS fairpost.count_above(bigint[], integer);
 CREATE OR REPLACE FUNCTION fairpost.count_above(ids bigint[], sign integer) RETURNS void
 LANGUAGE sql AS $$
@@ -144,9 +144,10 @@ LANGUAGE sql AS $$
 $$;
 DROP FUNCTION IF EXISTS fairpost.remove_if_childless(bigint);
 
--- Returns up to `p_limit` e-mails of one class, from the lanes by their shares: each slot goes to the lane that has had the least for its share,
--- measured at the middle of the next slot. What a lane cannot fill goes to the others. While others have something, a lane has no more claimed than
--- its tier allows, by the health of the queue. `served` and `open` are passed from class to class: what each lane has had, and whether it had more.
+-- Returns up to `p_limit` e-mails of one class, from the lanes by their shares. Each slot is given to the lane that has had the least for its share,
+-- measured at the middle of the next slot. Slots that a lane cannot fill are given to the others. While other lanes have mail, a lane's claimed e-mails
+-- stay within the limit of its tier, which depends on the health of the queue. `served` and `open` are passed from class to class: the number of e-mails
+-- that each lane has had, and whether it has more.
 DROP FUNCTION IF EXISTS fairpost.pick_by_lanes(text[], fairpost.email_class, fairpost.fairness, bigint, bigint, integer, timestamptz, double precision[], boolean[]);
 CREATE OR REPLACE FUNCTION fairpost.pick_by_lanes(
     routes text[], p_class fairpost.email_class, f fairpost.fairness, for_account bigint[], for_epoch bigint[], p_used integer, p_limit integer, blocked text[], p_now timestamptz,
@@ -167,7 +168,7 @@ DECLARE
 BEGIN
     ids := '{}';
     skipped := false;
-    IF p_limit <= 0 THEN   -- nothing was requested, so nothing was left over
+    IF p_limit <= 0 THEN   -- no e-mail was requested, so none is left over
         RETURN;
     ELSIF NOT f.lanes AND f.share = 100 THEN
         SELECT p.ids, p.skipped INTO ids, skipped
@@ -206,7 +207,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns what is kept until the next claim. A lane that got all it wanted accumulates no credit, and only differences count.
+-- Returns the values that are kept until the next claim. A lane that has no more mail accumulates no credit, and only differences between lanes count.
 CREATE OR REPLACE FUNCTION fairpost.carry_over(served double precision[], open boolean[]) RETURNS double precision[]
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN true = ANY (open) THEN
@@ -215,7 +216,7 @@ LANGUAGE sql IMMUTABLE AS $$
         ELSE '{0,0,0,0,0}' END
 $$;
 
--- Sets how mail is shared out. After a change, all senders are moved and weighted again in one step. Returns whether it changed.
+-- Sets how mail is shared out. After a change, all senders are moved and weighted again in one step. Returns whether the settings changed.
 CREATE OR REPLACE FUNCTION fairpost.lay_fairness(
     p_share smallint, p_lanes boolean, p_weights double precision[], p_shares integer[], p_scoring boolean, p_queue_max bigint, p_plans text DEFAULT '', p_now timestamptz DEFAULT NULL
 ) RETURNS boolean
@@ -230,10 +231,10 @@ BEGIN
         = (p_share, p_lanes, p_weights, p_shares, p_scoring, p_queue_max, p_plans) THEN
         RETURN false;
     END IF;
-    IF before.plans <> p_plans THEN   -- first, because an application may have one of them locked, and nothing else should wait for it
+    IF before.plans <> p_plans THEN   -- locked first, because an application may have a sender locked, and other transactions should not wait for it
         UPDATE fairpost.senders s SET look_at = '-infinity' WHERE s.plan IS NOT NULL;
     END IF;
-    PERFORM FROM fairpost.routes r ORDER BY r.route FOR UPDATE;   -- nothing is staged by the old rules
+    PERFORM FROM fairpost.routes r ORDER BY r.route FOR UPDATE;   -- so that nothing is staged by the old rules
     UPDATE fairpost.fairness f SET share = p_share, lanes = p_lanes, weights = p_weights, shares = p_shares, is_scoring = p_scoring, queue_max = p_queue_max,
         plans = p_plans;
 
@@ -242,7 +243,7 @@ BEGIN
             PERFORM fairpost.change_lanes(w, NULL, t);
             PERFORM fairpost.weigh(ARRAY(
                 SELECT n.id FROM fairpost.sender_rules r JOIN fairpost.nodes n ON n.workspace = r.workspace AND n.level = r.level AND (r.level = 'workspace' OR n.key = r.key)
-                WHERE r.workspace = w AND r.level IN ('workspace', 'user')));   -- those that have a tier
+                WHERE r.workspace = w AND r.level IN ('workspace', 'user')));   -- senders that have a tier
         END LOOP;
     END IF;
     INSERT INTO fairpost.events (at, kind, subject, detail)

@@ -1,13 +1,13 @@
--- The global pause. It costs a claim one row lookup, and a begin an additional shared lock, no matter how much is waiting.
+-- The global pause. It costs a claim one row lookup, and a begin an additional shared lock, regardless of the number of waiting e-mails.
 
--- Every begin holds this lock, shared, from its look at the pause to its commit. A pause takes it exclusively, so that earlier begins are committed,
--- and later ones see the pause.
+-- Every begin holds this lock in shared mode, from reading the pause to its commit. A pause takes the lock exclusively, so that earlier begins are
+-- committed and later ones see the pause.
 CREATE OR REPLACE FUNCTION fairpost.pause_lock() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557575541
 $$;
 
--- Begins take milliseconds. One that hangs for seconds must not prevent all the others from being stopped.
+-- Begins take milliseconds. A begin that hangs for seconds must not prevent a pause from stopping all others.
 CREATE OR REPLACE FUNCTION fairpost.await_begins() RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 BEGIN
@@ -31,7 +31,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > coalesce(p_now, clock_timestamp()))
 $$;
 
--- Makes sure that nothing is begun, for any sender, until the given moment ('infinity': until resumed). Returns whether sending was already paused.
+-- Prevents every begin, for all senders, until the given moment ('infinity': until resumed). Returns whether sending was already paused.
 -- `p_reason` is a code with `p_params`, or without them the caller's own text. Pausing again sets a new reason and end, except that the pause of a
 -- restored database is kept: only `resume` ends it.
 DROP FUNCTION IF EXISTS fairpost.pause(text, text, timestamptz, boolean, timestamptz);
@@ -61,7 +61,7 @@ BEGIN
     RETURN before.everything IS NOT NULL;
 END $$;
 
--- Ends the pause and returns it, or no row if nothing was paused. After a restore, this accepts the database in its current state.
+-- Ends the pause and returns it, or no row if there was no pause. After a restore, this accepts the database in its current state.
 DROP FUNCTION IF EXISTS fairpost.resume(text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.resume(p_by text, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (since timestamptz, until timestamptz, reason text, params jsonb, paused_by text, restored boolean)
@@ -86,8 +86,8 @@ BEGIN
     RETURN QUERY SELECT ended.since, nullif(ended.until, 'infinity'), ended.reason, ended.params, ended.paused_by, ended.restored;
 END $$;
 
--- Holds a whole workspace with the guarantee of a pause: once it is committed, nothing of the workspace is begun. `p_reason` is the caller's text.
--- Running begins are awaited last, because the holder of their lock must not wait for a claim. Returns whether it was already held.
+-- Holds a whole workspace with the guarantee of a pause: after the commit, no e-mail of the workspace begins. `p_reason` is the caller's text. Begins in
+-- progress are awaited last, because the holder of their lock must not wait for a claim. Returns whether the workspace was already held.
 CREATE OR REPLACE FUNCTION fairpost.pause_workspace(
     p_workspace text, p_reason text, p_until timestamptz DEFAULT 'infinity', p_now timestamptz DEFAULT NULL
 ) RETURNS boolean

@@ -1,6 +1,6 @@
--- Marks up to `p_limit` e-mails below these roots as claimed; `skipped` means that another claim held some that had more. In FIFO order no virtual
--- time moves, so that no sender pays for it when the order is fair again. The `blocked` senders are skipped. `for_account` and the rest are as in
--- `take`.
+-- Marks up to `p_limit` e-mails below these roots as claimed. `skipped` means that another claim held workspaces with more mail. In FIFO order, virtual
+-- times do not change, so that no sender has a disadvantage when the order is fair again. `blocked` senders are skipped. `for_account` and the other
+-- parameters are as in `take`.
 DROP FUNCTION IF EXISTS fairpost.pick(fairpost.branch[], bigint, bigint, integer, timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.pick(
     roots fairpost.branch[], for_account bigint[], for_epoch bigint[], p_used integer, p_limit integer, blocked text[], p_now timestamptz, p_fifo boolean,
@@ -29,7 +29,7 @@ BEGIN
         got := fairpost.take(chosen.branches, for_account, for_epoch, p_used + cardinality(ids), p_now, p_fifo);
         ids := ids || got.ids;
         IF NOT got.moved THEN
-            skipped := true;   -- everything in reach is locked, by a cancellation that has not committed
+            skipped := true;   -- all candidates are locked by a cancellation that has not committed
             EXIT;
         END IF;
     END LOOP;

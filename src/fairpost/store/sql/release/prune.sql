@@ -1,14 +1,14 @@
 -- Deletes senders without mail since `p_before`: their leaves, nodes left without children, and homes that were not assigned. A sender that returns
--- is simply new. Returns how many leaves were deleted; call again while it returns `p_max`. This is maintenance, not the hot path.
+-- later is treated as new. Returns the number of leaves deleted; call again while it is `p_max`. This is maintenance, not the hot path.
 CREATE OR REPLACE FUNCTION fairpost.prune(p_route text, p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
     mine bigint[];
     gone bigint[];
     pruned integer;
-    w text[]; u text[];   -- whose leaves were deleted
+    w text[]; u text[];   -- nodes with deleted leaves
 BEGIN
-    PERFORM FROM fairpost.routes r WHERE r.route = p_route FOR UPDATE;   -- nothing is staged in the meantime
+    PERFORM FROM fairpost.routes r WHERE r.route = p_route FOR UPDATE;   -- so that nothing is staged in the meantime
     gone := ARRAY(
         SELECT n.id FROM fairpost.nodes n JOIN fairpost.node_state c ON c.id = n.id
         WHERE n.route = p_route AND n.level = 'stream' AND c.waiting = 0 AND c.busy = 0 AND c.wake_at IS NULL AND (c.head_due < p_before OR c.head_due = 'infinity')

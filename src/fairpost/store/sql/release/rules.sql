@@ -1,13 +1,13 @@
--- Rules: what a person or a policy says about one name in a workspace, effective at once for everything below it and for what is still to come. Each
--- costs the depth of the tree, never the number of waiting e-mails.
+-- Rules. A person or a policy makes a rule about one name in a workspace. It applies immediately to all mail below this name, waiting or future. The cost
+-- of a rule depends on the depth of the tree, never on the number of waiting e-mails.
 
 CREATE OR REPLACE FUNCTION fairpost.rules_lock(workspace text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT 7381526668557576192 + (hashtextextended(workspace, 0) & 1023)   -- a thousand for all workspaces, because a change of the fairness settings takes every one
+    SELECT 7381526668557576192 + (hashtextextended(workspace, 0) & 1023)   -- a thousand locks for all workspaces, because a change of the fairness settings takes all of them
 $$;
 
--- Returns the nodes that a rule about this name applies to, with their workspaces locked. No new one is staged in the meantime. For a domain: its
--- node, which has the weight, and the leaves with it in From, which a hold stops.
+-- Returns the nodes that a rule about this name applies to, and locks their workspaces, so that no new node is staged in the meantime. For a domain,
+-- these are its node, which has the weight, and the leaves with the domain in From, which a hold stops.
 CREATE OR REPLACE FUNCTION fairpost.lock_named(p_workspace text, p_level fairpost.node_level, p_key text) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -27,14 +27,14 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_weight, 1) * CASE WHEN f.lanes THEN 1 ELSE f.weights[coalesce(p_tier, 1) + 2] / f.weights[3] END
 $$;
 
--- Returns when nothing holds it any more, or null if nothing does.
+-- Returns when the last rule that stops the name ends, or null if no rule stops it.
 CREATE OR REPLACE FUNCTION fairpost.held_until(r fairpost.sender_rules, p_now timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT nullif(greatest(r.held_until, r.throttled_until, r.closed_until, p_now), p_now)
 $$;
 
--- Returns what a rule stops its name by, whichever lasts longest: held (manually, or with its campaign), throttled, or closed (the window of a
--- campaign).
+-- Returns how a rule stops its name, whichever lasts longest: held (manually, or with its campaign), throttled, or closed (outside a campaign's
+-- window).
 CREATE OR REPLACE FUNCTION fairpost.stops_by(r fairpost.sender_rules) RETURNS TABLE (kind text, until timestamptz, reason text, params jsonb)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT s.kind, s.until, s.reason, s.params
@@ -43,7 +43,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     WHERE s.until IS NOT NULL ORDER BY s.until DESC, s.place
 $$;
 
--- Applies a rule to these nodes, whose workspaces the caller has locked, taking all rules about them into account. The next staging wakes those that
+-- Applies a rule to these nodes, taking all rules about them into account. The caller has locked their workspaces. The next staging activates nodes that
 -- are free again.
 CREATE OR REPLACE FUNCTION fairpost.apply_rule(named bigint[], r fairpost.sender_rules, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -51,7 +51,7 @@ DECLARE
     g record;
     stopped bigint[];
 BEGIN
-    FOR g IN   -- one or two: those that only this rule is about, and those that another one holds for longer
+    FOR g IN   -- one or two end times: that of this rule, and a later one of another rule about the same nodes
         SELECT x.until, array_agg(x.id) AS ids
         FROM (SELECT n.id, fairpost.held_until(r, p_now) AS until FROM fairpost.nodes n WHERE n.id = ANY (named) AND n.level NOT IN ('domain', 'stream')
               UNION ALL
@@ -68,7 +68,7 @@ BEGIN
     PERFORM fairpost.weigh(named);
 END $$;
 
--- Makes sure that nothing below this name goes out until the given moment ('infinity': until released).
+-- Stops all mail below this name until the given moment ('infinity': until released).
 DROP FUNCTION IF EXISTS fairpost.hold(text, fairpost.node_level, text, timestamptz, text, timestamptz, boolean);
 DROP FUNCTION IF EXISTS fairpost.hold(text, fairpost.node_level, text, timestamptz, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.hold(
@@ -128,8 +128,8 @@ BEGIN
     PERFORM fairpost.weigh(named);
 END $$;
 
--- Sets the tier of a workspace or user, and how long nothing of it goes out (null: no throttle), from now on and for what is already queued. The
--- normal tier is not stored, so a user without a tier has that of the workspace.
+-- Sets the tier of a workspace or user, and the end of its throttle (null: no throttle), for queued and future mail. The normal tier is not stored, so a
+-- user without a tier has the tier of the workspace.
 DROP FUNCTION IF EXISTS fairpost.set_tier(text, fairpost.node_level, text, smallint, timestamptz, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_tier(
     p_workspace text, p_level fairpost.node_level, p_key text, p_tier smallint, p_throttled_until timestamptz, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL
@@ -144,7 +144,7 @@ BEGIN
     IF p_level NOT IN ('workspace', 'user') OR p_tier NOT BETWEEN -1 AND 2 THEN
         RAISE EXCEPTION 'tier: must be -1 to 2, for a workspace or a user, got % for a %', p_tier, p_level USING ERRCODE = 'FP002';
     END IF;
-    SELECT f.lanes INTO has_lanes FROM fairpost.fairness f FOR SHARE;   -- first: a change of the fairness settings waits for us, or we wait for it
+    SELECT f.lanes INTO has_lanes FROM fairpost.fairness f FOR SHARE;   -- taken first, so that this and a change of the fairness settings wait for each other
     named := fairpost.lock_named(p_workspace, p_level, p_key);
     INSERT INTO fairpost.sender_rules AS r (workspace, level, key, tier, throttled_until, throttle_reason, throttle_params)
     VALUES (p_workspace, p_level, CASE p_level WHEN 'workspace' THEN '' ELSE p_key END, nullif(p_tier, 1), p_throttled_until, p_reason, p_params)

@@ -1,7 +1,7 @@
--- Sealed secrets, `v1:<key id>:<text>`: those of accounts, in their transport, and those of DKIM keys and webhooks. The database has no keys, and only
--- knows which ones are in use.
+-- Sealed secrets, `v1:<key id>:<text>`, of accounts (in their transport), DKIM keys and webhooks. The database does not contain the vault keys, only the
+-- ids of the keys in use.
 
--- Returns all secrets. `owner` is what a secret is bound to.
+-- Returns all secrets. `owner` is the object that a secret is bound to.
 CREATE OR REPLACE FUNCTION fairpost.sealed_secrets() RETURNS TABLE (owner text, name text, sealed text)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT 'account ' || a.id, a.name, a.transport ->> 'secret' FROM fairpost.accounts a WHERE a.transport ? 'secret'
@@ -18,7 +18,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
                  WHERE s.owner IS DISTINCT FROM 'account ' || p_except ORDER BY 1)
 $$;
 
--- A secret is sealed with a key that was in use. This ensures that it still is, until the commit. Null means that no secret is written.
+-- Ensures that the key with which a secret was sealed is still in use, until the commit. Null means that no secret is written.
 CREATE OR REPLACE FUNCTION fairpost.expect_keys(p_keys text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
@@ -31,8 +31,8 @@ BEGIN
     END IF;
 END $$;
 
--- Replaces the secrets with those in `p_after` ({"<owner>": sealed, or null to remove it; a DKIM key is removed with its secret, and an endpoint without
--- one is disabled}), if all secrets are still those of `p_before`, which must have every one of them; otherwise changes nothing and returns false.
+-- Replaces the secrets with those in `p_after` ({"<owner>": sealed, or null to remove it}) if the current secrets are exactly those in `p_before`.
+-- Otherwise changes nothing and returns false. Without its secret, a DKIM key is removed and an endpoint is disabled.
 CREATE OR REPLACE FUNCTION fairpost.replace_secrets(p_before jsonb, p_after jsonb) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,7 +1,7 @@
--- What is known about senders, and their activity.
+-- The records of senders, and their activity.
 
--- Registers a workspace (no name) or a user, or changes what is known about it, in the caller's own transaction, such as the one in which a user
--- signs up or pays. An engine decides the tier within a second, and moves the user's mail to the given home. Without one, the home stays the same.
+-- Registers a workspace (no name) or a user, or changes its record, in the caller's own transaction, such as the one in which a user signs up or pays.
+-- An engine decides the tier within a second, and moves the user's mail to the given home. If no home is given, it stays the same.
 DROP FUNCTION IF EXISTS fairpost.set_sender(text, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.set_sender(p_workspace text, p_user text, p_plan text, p_since timestamptz, p_home text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -27,9 +27,9 @@ BEGIN
     ON CONFLICT (workspace, user_name, is_given) DO UPDATE SET domain = excluded.domain, is_settled = false WHERE h.domain <> excluded.domain;
 END $$;
 
--- Writes the tier, throttle and score decided on revision `p_revision`, and applies them to queued mail. `p_offended_at` is when the event happened
--- that caused a new throttle. Returns false, writing nothing, if the sender was changed in the meantime. Waiting for a lock for more than a second is
--- an error. A throttle that is only observed has no effect.
+-- Writes the tier, throttle and score decided on revision `p_revision`, and applies them to queued mail. `p_offended_at` is the time of the event that
+-- caused a new throttle. Returns false, writing nothing, if the sender was changed in the meantime. Raises an error after waiting a second for a lock. A
+-- throttle that is only observed has no effect.
 DROP FUNCTION IF EXISTS fairpost.decide(text, fairpost.node_level, text, bigint, smallint, timestamptz, timestamptz, timestamptz, boolean, boolean, timestamptz,
     smallint, double precision, text[], timestamptz, boolean, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.decide(text, fairpost.node_level, text, bigint, smallint, timestamptz, timestamptz, timestamptz, boolean, boolean, timestamptz,
@@ -47,10 +47,10 @@ DECLARE
     why CONSTANT jsonb := CASE WHEN p_enforced AND p_until IS NOT NULL THEN
         CASE jsonb_array_length(p_reasons) WHEN 1 THEN p_reasons -> 0 ELSE jsonb_build_object('code', 'throttle.scored', 'params', jsonb_build_object('reasons', p_reasons)) END END;
 BEGIN
-    -- The sender is locked first, holding nothing that others need: an application may keep it locked for as long as it likes.
+    -- The sender is locked first, before any lock that others need, because an application may keep the sender locked for any length of time.
     INSERT INTO fairpost.senders (workspace, level, name) SELECT p_workspace, p_level, p_name WHERE p_revision = 0 ON CONFLICT DO NOTHING;
     PERFORM FROM fairpost.senders s WHERE s.workspace = p_workspace AND s.level = p_level AND s.name = p_name FOR UPDATE;
-    PERFORM FROM fairpost.fairness f FOR SHARE;   -- before the rules, as in set_tier
+    PERFORM FROM fairpost.fairness f FOR SHARE;   -- locked before the rules, as in set_tier
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(p_workspace));
     UPDATE fairpost.senders s SET
         tier = p_tier, look_at = p_look_at, throttled_since = p_since, throttled_until = p_until, is_enforced = p_enforced, is_by_hand = p_by_hand,
@@ -79,7 +79,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the senders that are due, earliest first: the index of senders with a due time is in this order.
+-- Returns the senders that are due for a check, earliest first. The index of senders with a due time is in this order.
 CREATE OR REPLACE FUNCTION fairpost.senders_to_look_at(p_max integer, p_now timestamptz) RETURNS SETOF fairpost.senders
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT s.* FROM fairpost.senders s WHERE s.look_at <= p_now ORDER BY s.look_at LIMIT p_max
@@ -109,7 +109,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the users of a workspace with counters, from one to the next along the index, by the newest version of each.
+-- Returns the users of a workspace that have counters. Goes along the index from one user to the next, and reads the newest version of each.
 CREATE OR REPLACE FUNCTION fairpost.users_with_activity(p_workspace text) RETURNS SETOF text
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE users(name) AS (
@@ -122,8 +122,8 @@ LANGUAGE sql STABLE AS $$
     SELECT u.name FROM users u WHERE u.name IS NOT NULL
 $$;
 
--- Returns the counters of a user in this time. Recent hours (after `p_counted`) have many versions while a transaction is held open, so they are
--- looked up one by one, each by its newest.
+-- Returns the counters of a user in this period. Recent hours (after `p_counted`) have many versions while a transaction is held open, so they are
+-- looked up one by one, each by its newest version.
 CREATE OR REPLACE FUNCTION fairpost.activity_of(p_workspace text, p_user text, p_after timestamptz, p_counted timestamptz, p_until timestamptz) RETURNS SETOF fairpost.activity
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE newest(counter) AS (
@@ -141,9 +141,9 @@ LANGUAGE sql STABLE AS $$
                      WHERE a.workspace = p_workspace AND a.user_name = p_user AND a.hour > p_after AND a.hour <= p_counted ORDER BY a.hour, a.writer, a.turn) a
 $$;
 
--- Returns senders with everything that a score and a tier are based on: the hours of the last day and those still to come, and the volume of each
--- previous day; for a workspace, those of all its users and of mail that names none. The result is not sorted: otherwise,
--- the planner might read the index by hour alone, which covers all users, and sort its rows.
+-- Returns senders with the data for a score and a tier: the hours of the past day, the planned hours, and the volume of each previous day. For a
+-- workspace, this includes all its users and mail without a user. The result is not sorted: otherwise, the planner might read the index by hour alone,
+-- which covers all users, and sort its rows.
 CREATE OR REPLACE FUNCTION fairpost.senders_with_activity(p_workspaces text[], p_levels text[], p_names text[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (known fairpost.senders, workspace text, level text, name text, hours jsonb, days jsonb)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off
@@ -164,7 +164,7 @@ BEGIN
          FROM (SELECT d.day, sum(d.volume) AS volume
                FROM (SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND d.user_name = w.name AND w.level = 'user'
                      UNION ALL SELECT d.day, d.volume FROM fairpost.activity_days d WHERE d.workspace = w.workspace AND w.level = 'workspace'
-                     UNION ALL   -- days that are over but not combined yet
+                     UNION ALL   -- finished days that are not combined yet
                      SELECT (a.hour AT TIME ZONE 'UTC')::date, a.volume
                      FROM unnest(users.names) u(name) CROSS JOIN LATERAL (
                          SELECT * FROM fairpost.activity a WHERE a.workspace = w.workspace AND a.user_name = u.name AND a.hour < unfolded ORDER BY a.hour, a.writer, a.turn) a
@@ -176,14 +176,14 @@ BEGIN
         SELECT s AS known FROM fairpost.senders s WHERE s.workspace = w.workspace AND s.level = w.level::fairpost.node_level AND s.name = w.name OFFSET 0) s ON true;
 END $$;
 
--- Users with something planned for this hour count as dirty when it begins.
+-- Users with mail planned for this hour count as dirty when the hour begins.
 CREATE OR REPLACE FUNCTION fairpost.stir_hour(p_hour timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.dirty_senders (workspace, user_name, at)
     SELECT DISTINCT a.workspace, a.user_name, fairpost.hour_of(p_hour) FROM fairpost.activity a WHERE a.hour = fairpost.hour_of(p_hour) AND a.volume > 0
 $$;
 
--- Returns who writes an account's counters: one for what the fair queue released, and a separate one for what was sent in order of arrival.
+-- Returns the writer of an account's counters. There is one writer for mail released by the fair queue, and a separate one for mail in order of arrival.
 CREATE OR REPLACE FUNCTION fairpost.writer_of(p_account bigint, p_fair boolean) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT '#' || p_account || CASE WHEN p_fair THEN '' ELSE ' fifo' END
@@ -194,10 +194,10 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_writer NOT LIKE '#% fifo'
 $$;
 
--- Records what an account did since its last call. Adds to its own counters, each found by its newest version (only this worker writes them: the
--- lease is locked), and returns what may be blamed on a sender or account (see blocks.sql). `p_outcomes`: [{workspace, user, is_fair, handled,
--- bounces, refused, refusal, sent, bounced, rejected, offended_at}], the first two numbers for the account's day (e-mails and addresses), the others
--- in e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
+-- Records an account's outcomes since the last call. Adds them to its own counters, each found by its newest version. Only this worker writes these
+-- counters, because the lease is locked. Returns the figures for deciding whether a sender or the account is to blame (see blocks.sql). `p_outcomes`:
+-- [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected, offended_at}]. The first two numbers are for the account's day
+-- (e-mails and addresses), the others count e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
 DROP FUNCTION IF EXISTS fairpost.tally(bigint, bigint, jsonb);
 DROP FUNCTION IF EXISTS fairpost.book(bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.book(p_account bigint, p_epoch bigint, p_outcomes jsonb, p_measures jsonb, p_now timestamptz DEFAULT NULL)
@@ -213,7 +213,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    PERFORM set_config('synchronous_commit', 'off', true);   -- only counters: losing some in a crash does no harm
+    PERFORM set_config('synchronous_commit', 'off', true);   -- these are only counters, so losing some in a crash does no harm
     WITH told AS MATERIALIZED (
         SELECT o.workspace, fairpost.normalize_user(o."user") AS user_name, w.writer, o.sent, o.bounced, o.rejected, newest.spot
         FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, is_fair boolean, sent integer, bounced integer, rejected integer)
@@ -255,12 +255,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         SELECT k, sum(n::bigint) AS n FROM (SELECT * FROM jsonb_each_text(a) UNION ALL SELECT * FROM jsonb_each_text(b)) both_of_them(k, n) GROUP BY k) summed
 $$;
 
--- Combines finished hours into days, and deletes old ones. Only one engine at a time; returns false if another is doing it.
+-- Combines finished hours into days, and deletes old hours and days. Only one engine does this at a time; returns false if another engine is doing it.
 CREATE OR REPLACE FUNCTION fairpost.fold_activity(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    -- Days of which no hour is among the last 24.
+    -- Days that ended more than 24 hours ago.
     before CONSTANT timestamptz := date_trunc('day', t - interval '24 hours');
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('fairpost fold', 0)) THEN
@@ -278,9 +278,9 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns how much is queued, and since when the oldest e-mail that is due and not held has been waiting. The cost is the number of senders, never of
--- e-mails: it walks down the tree through senders with mail to serve, in claim order; the thousand that have waited longest by their place are asked
--- for their first e-mail.
+-- Returns the number of queued e-mails, and since when the oldest e-mail that is due and not held has been waiting. The cost depends on the number of
+-- senders, never on the number of e-mails. The function walks down the tree through senders with mail to serve, in claim order, and reads the first e-mail
+-- of the thousand senders that have waited longest by their place.
 CREATE OR REPLACE FUNCTION fairpost.queue_now(p_now timestamptz DEFAULT NULL, OUT queued bigint, OUT oldest_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$
 DECLARE

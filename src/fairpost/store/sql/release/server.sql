@@ -1,11 +1,11 @@
--- Whether the server that answers is the one that the engines have confirmed, and how it becomes that.
+-- Checks whether the current server is the one that the engines have confirmed, and how engines confirm a server.
 --
--- After a failover to a lagging standby, or on a restored server, commits are missing that were acknowledged to engines: what they sent would be sent
--- again. Each durable begin and settle raises the step of the account's lease, and engines remember the last step that was acknowledged
--- (engine/steps.py). A server is identified by the time at which it was started. While that is not the confirmed one, no lease is stamped with it,
--- and claim and begin_send refuse: that also works behind a pooler, where the server can change without a connection being lost. The first engine
--- that notices asks all engines that were active within a minute of the database's last trace of any; each compares what it remembers; when all have,
--- the server is confirmed.
+-- After a failover to a lagging standby, or on a restored server, commits that were acknowledged to engines may be missing. E-mails would then be sent
+-- again. Each durable begin and settle increases the step of the account's lease, and engines record the last step that was acknowledged
+-- (engine/steps.py). A server is identified by its start time. While this is not the confirmed start time, no lease is stamped with it, and claim and
+-- begin_send refuse. This also works behind a pooler, where the server can change without a lost connection. The first engine that notices the change
+-- asks all engines that were active within a minute of the last recorded activity in the database. Each engine compares its recorded steps. When all
+-- have answered, the server is confirmed.
 
 CREATE OR REPLACE FUNCTION fairpost.is_confirmed() RETURNS boolean
 LANGUAGE sql STABLE AS $$
@@ -31,9 +31,10 @@ BEGIN
     RETURN fairpost.is_confirmed();
 END $$;
 
--- Records an engine's answer about this server: for each account it has driven in this life of the database, the last step it knows of. `verdict`:
--- confirmed (without the engines in `waits_for`, if any); waiting (for the engines in `waits_for`); behind (the accounts in `behind` have lower steps
--- here: commits are missing); silent (the engines in `waits_for` have not answered in time, and nothing proves that this server has all commits).
+-- Records an engine's answer about this server: the last step that it has recorded for each account it has driven in this life of the database.
+-- `verdict`: confirmed (without the engines in `waits_for`, if any); waiting (for the engines in `waits_for`); behind (the accounts in `behind` have lower
+-- steps here, so commits are missing); silent (the engines in `waits_for` have not answered in time, and there is no proof that this server has all
+-- commits).
 CREATE OR REPLACE FUNCTION fairpost.confirm_server(
     p_engine text, p_life uuid, p_accounts bigint[], p_steps bigint[], p_now timestamptz DEFAULT NULL,
     OUT verdict text, OUT waits_for text[], OUT behind bigint[], OUT behind_at bigint[]
@@ -71,11 +72,11 @@ BEGIN
         verdict := 'silent';
         RETURN;
     END IF;
-    -- All have answered. Or it is the same server after a restart, which loses no commit: then an engine that is gone is not waited for.
+    -- Either all engines have answered, or it is the same server after a restart, which loses no commit. In that case, missing engines are not awaited.
     verdict := 'confirmed';
     PERFORM fairpost.accept_server(t);
     DELETE FROM fairpost.pauses p WHERE p.waits_for IS NOT NULL;
-    -- Engines that are back resume what they held, however long the server was away.
+    -- Engines that are back resume their leases, regardless of how long the server was away.
     UPDATE fairpost.leases l SET until = greatest(l.until, t + grace)
     WHERE l.owner IN (SELECT e.id FROM fairpost.engines e WHERE e.seen_at >= s.asked_at - interval '5 seconds');
 END $$;
@@ -96,14 +97,14 @@ BEGIN
     END IF;
 END $$;
 
--- Returns the current life of the database, which an engine needs at its start.
+-- Returns the current life of the database. An engine needs it at startup.
 CREATE OR REPLACE FUNCTION fairpost.current_life() RETURNS uuid
 LANGUAGE sql STABLE AS $$
     SELECT i.life FROM fairpost.identity i
 $$;
 
--- Commits are missing here, so nothing is sent until a person resumes sending. `p_life` is the life of the database in which that was seen. Resuming
--- begins another one, after which earlier observations have no effect. The pause is locked first, as by `resume`.
+-- Pauses all sending until a person resumes it, because commits are missing here. `p_life` is the life of the database in which this was noticed.
+-- Resuming begins another life, so earlier observations then have no effect. The pause is locked first, as by `resume`.
 DROP FUNCTION IF EXISTS fairpost.pause_restored(text, text, uuid, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_restored(p_reason text, p_params jsonb, p_by text, p_life uuid, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -114,8 +115,8 @@ BEGIN
     END IF;
 END $$;
 
--- Nothing is sent until the named engines have answered, or a person resumes sending. An existing pause is kept, and a server that was confirmed in
--- the meantime is not paused.
+-- Pauses all sending until the named engines have answered or a person resumes sending. An existing pause is kept. If the server was confirmed in the
+-- meantime, nothing is paused.
 DROP FUNCTION IF EXISTS fairpost.pause_for_engines(text, text, text[], timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.pause_for_engines(p_reason text, p_params jsonb, p_by text, p_engines text[], p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$

@@ -1,4 +1,4 @@
--- Returns those of these e-mails that may never be sent: expired, or with every recipient suppressed.
+-- Returns the e-mails that must not be sent, because they have expired or all their recipients are suppressed.
 CREATE OR REPLACE FUNCTION fairpost.unsendable(ids bigint[], p_now timestamptz) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -13,9 +13,9 @@ BEGIN
                 AND fairpost.stops_mail(h.kind, h.also_urgent, q.class) LIMIT 1) IS NULL)));
 END $$;
 
--- Takes the e-mails at the head of each leaf, up to its quota, and marks them as claimed. What may never be sent is settled instead, and costs its
--- sender nothing. Charges the nodes from the workspace down to the leaf, and puts leaves to sleep that have nothing due. `moved` means that something
--- was taken or put to sleep. `for_account` and `for_epoch` are the leases that claim the first e-mail, the second, and so on, from the place after
+-- Takes the first e-mails of each leaf, up to its quota, and marks them as claimed. E-mails that must not be sent are settled instead, and are not charged
+-- to their sender. Charges the nodes from the workspace down to the leaf, and deactivates leaves without due e-mails. `moved` means that an e-mail was
+-- taken or a leaf was deactivated. `for_account` and `for_epoch` are the leases that claim the first e-mail, the second, and so on, from the place after
 -- `p_used`.
 DROP FUNCTION IF EXISTS fairpost.take(fairpost.branch[], bigint, bigint, timestamptz, boolean);
 CREATE OR REPLACE FUNCTION fairpost.take(
@@ -38,14 +38,14 @@ BEGIN
     locked := ARRAY(
         SELECT q.id FROM unnest(near_leaf, near_id, near_due, near_nth) c(leaf, id, due, nth) JOIN unnest(branches) b ON b.node = c.leaf
         CROSS JOIN LATERAL (SELECT q.id, q.waiting, q.due_at FROM fairpost.queue q WHERE q.id = c.id FOR UPDATE SKIP LOCKED) q
-        WHERE c.due <= p_now AND c.nth <= b.quota AND q.waiting AND q.due_at <= p_now);   -- its prospect may have been paused since
+        WHERE c.due <= p_now AND c.nth <= b.quota AND q.waiting AND q.due_at <= p_now);   -- its prospect may have been paused in the meantime
     barred := fairpost.unsendable(locked, p_now);
 
     WITH candidate AS (
         SELECT c.*, b.grp, b.quota, b.pinned, c.id = ANY (locked) AS mine, c.id = ANY (barred) AS never
         FROM unnest(near_leaf, near_id, near_due, near_nth) c(leaf, id, due, nth) JOIN unnest(branches) b ON b.node = c.leaf
     ), judged AS (
-        -- Pinned mail goes first; together, the leaves of one name take no more than the name may.
+        -- Pinned mail is taken first. Together, the leaves of one name take no more than the quota of that name.
         SELECT c.*, c.mine AND (c.never OR sum((c.mine AND NOT c.never)::integer)
             OVER (PARTITION BY c.grp ORDER BY c.pinned DESC, c.leaf, c.nth) <= c.quota) AS taken
         FROM candidate c
@@ -56,7 +56,7 @@ BEGIN
                    (array_agg(j.due ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_due,
                    (array_agg(j.id ORDER BY j.nth) FILTER (WHERE NOT j.taken))[1] AS next_id,
                    max(j.due) AS last_due, (array_agg(j.id ORDER BY j.nth DESC))[1] AS last_id
-            FROM judged j GROUP BY j.leaf) j ON j.leaf = b.node   -- by the leaf alone: otherwise its arrays would be compared, too
+            FROM judged j GROUP BY j.leaf) j ON j.leaf = b.node   -- grouped by the leaf alone; otherwise its arrays would also be compared
     ), charge AS (
         SELECT g.grp, sum(s.live) AS live FROM stock s, unnest(s.groups) AS g(grp) GROUP BY g.grp
     ), step AS (

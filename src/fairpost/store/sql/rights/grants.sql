@@ -1,4 +1,4 @@
--- Grants what described.sql describes. This always runs last: access to a function that does not exist yet cannot be revoked.
+-- Grants the privileges that described.sql describes. This always runs last, because access to a function that does not exist yet cannot be revoked.
 
 DO $$
 DECLARE
@@ -13,7 +13,7 @@ BEGIN
                 EXECUTE format('GRANT %I TO %I', named, current_user);
             END IF;
         EXCEPTION WHEN insufficient_privilege OR duplicate_object OR unique_violation THEN
-            NULL;   -- another database of this server is creating it; or an administrator must do it, and `fairpost db migrate` says so
+            NULL;   -- either another database of this server is creating the role, or an administrator must create it, which `fairpost db migrate` reports
         END;
     END LOOP;
 END $$;
@@ -35,7 +35,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Applications: the role, and every login that acts for a workspace but is not a member, because this login may not make it one.
+-- Applications: the role, and every login that acts for a workspace but is not a member, because the current login may not add members.
 CREATE OR REPLACE FUNCTION fairpost.let_in(p_login text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -49,7 +49,7 @@ BEGIN
             EXECUTE format('GRANT fairpost_app TO %I', p_login);
             RETURN;
         EXCEPTION WHEN insufficient_privilege THEN
-            NULL;   -- then each privilege separately
+            NULL;   -- otherwise, each privilege is granted separately
         END;
     END IF;
     FOR name IN SELECT r.what FROM fairpost.app_rights(p_login) r LOOP
@@ -83,17 +83,17 @@ BEGIN
 END $$;
 REVOKE EXECUTE ON FUNCTION fairpost.let_in(text), fairpost.keep_out(text) FROM PUBLIC;
 
--- Imports go through temporary tables, which everyone may usually create.
+-- Imports use temporary tables, which every role may usually create.
 DO $$
 BEGIN
     IF EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_tenant') AND NOT has_database_privilege('fairpost_tenant', current_database(), 'TEMPORARY') THEN
         EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO fairpost_tenant', current_database());
     END IF;
 EXCEPTION WHEN insufficient_privilege THEN
-    NULL;   -- the owner of the database decides who may
+    NULL;   -- the owner of the database decides which roles may create them
 END $$;
 
--- Written rows must not refer to another workspace's rows, either: a foreign key does not check the owner.
+-- A tenant's rows must not refer to another workspace's rows either. A foreign key does not check the owner.
 ALTER POLICY own_workspace ON fairpost.campaigns WITH CHECK (
     workspace = (SELECT current_setting('fairpost.workspace', true)) AND NOT fairpost.leads_to_another(workspace, route)
     AND EXISTS (SELECT FROM fairpost.sequences s WHERE s.id = sequence_id));

@@ -1,5 +1,5 @@
--- What a workspace may know about its own queue, from the tree's own counts, the arrivals it has not absorbed, and hourly counters: the cost is the
--- number of its senders, never of its e-mails.
+-- The figures that a workspace may see about its own queue, from the tree's own counts, the arrivals that it has not absorbed, and hourly counters. The
+-- cost depends on the number of its senders, never on the number of its e-mails.
 
 -- Returns how many e-mails of a workspace, or of one of its users, are waiting: scheduled or ready.
 CREATE OR REPLACE FUNCTION fairpost.waiting_behind(p_workspace text, p_user text) RETURNS bigint
@@ -13,8 +13,8 @@ BEGIN
          + coalesce((SELECT sum(a.n) FROM fairpost.arrivals a WHERE a.workspace = p_workspace), 0);
 END $$;
 
--- Returns the queue of a workspace by class. `ready` is counted up to `p_max`. `oldest_at` is since when the oldest due e-mail has been due, held or
--- not. Probes the index queue_waiting for each leaf, and queue_held for what is claimed.
+-- Returns the queue of a workspace by class. `ready` is counted up to `p_max`. `oldest_at` is the due time of the oldest due e-mail, held or not. Reads
+-- the index queue_waiting for each leaf, and queue_held for claimed e-mails.
 CREATE OR REPLACE FUNCTION fairpost.own_queue(p_workspace text, p_max integer, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (class text, waiting bigint, ready bigint, oldest_at timestamptz, claimed bigint, sending bigint, in_doubt bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -46,8 +46,8 @@ BEGIN
     FROM unnest(enum_range(NULL::fairpost.email_class)) k(class);
 END $$;
 
--- Returns the outcomes of a workspace's e-mails since then; the hour of `p_since` is counted as a whole. `failed` is counted among the `p_max` newest
--- that failed, by the index emails_not_sent.
+-- Returns the outcomes of a workspace's e-mails since then. The hour of `p_since` is counted as a whole. `failed` counts up to `p_max` e-mails, newest
+-- first, by the index emails_not_sent.
 CREATE OR REPLACE FUNCTION fairpost.own_outcomes(
     p_workspace text, p_since timestamptz, p_max integer, OUT since timestamptz, OUT sent bigint, OUT bounced bigint, OUT rejected bigint, OUT failed bigint
 )

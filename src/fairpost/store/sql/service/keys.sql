@@ -1,7 +1,7 @@
--- Authenticates a key and checks its rate in one round trip, exactly for all processes on all machines.
+-- Authenticates a key and checks its rate in one round trip. The limit is exact across all processes on all machines.
 
--- Takes one request from a caller's rate. A minute's worth can be used at once and is replenished evenly. `wait_s` is null, or the time until there
--- is room again.
+-- Counts one request against a caller's rate. The allowance of a minute can be used at once and refills evenly. `wait_s` is null, or the time until the
+-- next request is allowed.
 CREATE OR REPLACE FUNCTION fairpost.take_turn(
     p_caller text, p_per_minute integer, p_now timestamptz DEFAULT NULL, OUT remaining integer, OUT reset_s double precision, OUT wait_s double precision
 )
@@ -23,8 +23,8 @@ BEGIN
     remaining := greatest(0, floor((60.001 - reset_s) * p_per_minute / 60.0));
 END $$;
 
--- Authenticates with a key: returns its workspace and scopes, and takes its turn, from its own rate or the workspace's, whichever has less left.
--- `refused` is unknown, revoked, expired, suspended or too_often; then nothing else counts.
+-- Authenticates with a key: returns its workspace and scopes, and counts the request against the key's rate and the workspace's. The result shows the rate
+-- with less left. `refused` is unknown, revoked, expired, suspended or too_often; the other columns then have no meaning.
 CREATE OR REPLACE FUNCTION fairpost.enter(
     p_id text, p_hash bytea, p_now timestamptz DEFAULT NULL, OUT refused text, OUT workspace text, OUT name text, OUT scopes text[], OUT per_minute integer,
     OUT remaining integer, OUT reset_s double precision, OUT wait_s double precision
@@ -52,7 +52,7 @@ BEGIN
     IF wait_s IS NULL THEN   -- all keys of a workspace together also have a rate
         SELECT * INTO turn FROM fairpost.take_turn('workspace ' || k.workspace, k.workspace_per_minute, p_now);
         wait_s := turn.wait_s;
-        IF turn.remaining < remaining OR wait_s IS NOT NULL THEN   -- the caller is told of the limit that applies
+        IF turn.remaining < remaining OR wait_s IS NOT NULL THEN   -- the caller gets the limit that applies
             per_minute := k.workspace_per_minute;
             remaining := turn.remaining;
             reset_s := turn.reset_s;

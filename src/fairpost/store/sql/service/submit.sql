@@ -1,7 +1,7 @@
 -- Submissions by a workspace: its own e-mails, in its own name, through its own accounts or those lent to it. Functions that run for each e-mail are in
 -- PL/pgSQL, which keeps their plans: SQL functions with subqueries are planned again in every statement.
 
--- Returns the route that a pool or account of this name means for a workspace: its own, or a pool that the operator has lent it. Null if there is
+-- Returns the route for a pool or account named by a workspace: its own pool or account, or a pool that the operator has lent it. Null if there is
 -- none.
 CREATE OR REPLACE FUNCTION fairpost.route_for(p_workspace text, p_pool text, p_account text) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
@@ -14,8 +14,8 @@ END $$;
 
 DROP FUNCTION IF EXISTS fairpost.may_send_through(text, text);
 
--- Returns whether a workspace's mail may go out through a stored route, from this address (null: it names none, and so uses the account's own).
--- Through its own accounts, a workspace may use any address that it has proven to own; through a pool of the operator, those that the loan allows.
+-- Returns whether a workspace's mail may be sent through a stored route from this address (null: the mail names no address and uses the account's own).
+-- Through its own accounts, a workspace may use any proven address. Through a pool of the operator, it may use the addresses that the loan allows.
 CREATE OR REPLACE FUNCTION fairpost.may_be_from(p_workspace text, p_route text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -30,7 +30,8 @@ BEGIN
                     OR EXISTS (SELECT FROM unnest(l.senders) allowed WHERE strpos(allowed, '.') > 0 AND (domain = allowed OR right(domain, length(allowed) + 1) = '.' || allowed)) END) END;
 END $$;
 
--- Returns whether an address belongs to the workspace: by its domain or a parent; or by a login to this mailbox, until logins have failed for a week.
+-- Returns whether an address belongs to the workspace: by its domain or a parent domain, or by a login to this mailbox. If logins have failed for a week,
+-- the mailbox no longer counts.
 DROP FUNCTION IF EXISTS fairpost.may_write_as(text, text);
 CREATE OR REPLACE FUNCTION fairpost.may_write_as(p_workspace text, p_address text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
@@ -40,7 +41,8 @@ BEGIN
                    AND coalesce(m.failed_since > coalesce(p_now, clock_timestamp()) - interval '7 days', true));
 END $$;
 
--- Returns one e-mail as it is enqueued: `e` with its workspace, route and user, who is the caller if it names none; or what is wrong with it.
+-- Returns one e-mail as it will be enqueued: `e` with its workspace, route and user. If it names no user, the user is the caller. Otherwise returns the
+-- problem with the e-mail.
 DROP FUNCTION IF EXISTS fairpost.check_submission(text, jsonb);
 CREATE OR REPLACE FUNCTION fairpost.check_submission(p_workspace text, e jsonb, p_caller text, p_now timestamptz, OUT email jsonb, OUT wrong jsonb)
 LANGUAGE plpgsql STABLE AS $$
@@ -67,7 +69,7 @@ BEGIN
         RETURN;
     END IF;
     sender := CASE WHEN e ->> 'from' IS NOT NULL THEN fairpost.parse_sender(e -> 'from') END;
-    address := sender ->> 'address';   -- null also for a name alone
+    address := sender ->> 'address';   -- also null if only a name is given
     IF (e ->> 'from' IS NULL OR sender IS NOT NULL) AND NOT fairpost.may_be_from(p_workspace, route, address, p_now) THEN   -- check_email reports invalid addresses
         wrong := fairpost.complaint('from', CASE
             WHEN address IS NULL THEN format('is required: mail through the operator''s pool %s is not sent in the operator''s name', route)
@@ -84,14 +86,14 @@ BEGIN
         CASE WHEN left(route, 1) = '@' THEN 'account' ELSE 'pool' END, CASE WHEN left(route, 1) = '@' THEN substr(route, 2) ELSE route END);
 END $$;
 
--- The same for an application's login, which names one of its workspaces if it has several.
+-- Does the same for an application's login. The e-mail must name a workspace if the login has several.
 CREATE OR REPLACE FUNCTION fairpost.check_application(spoken_for text[], e jsonb, OUT email jsonb, OUT wrong jsonb)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     whose text;
 BEGIN
     IF jsonb_typeof(e) IS DISTINCT FROM 'object' THEN
-        RETURN;   -- the checks of every e-mail report this
+        RETURN;   -- the checks that apply to every e-mail report this
     END IF;
     whose := coalesce(e ->> 'workspace', fairpost.own_workspace(spoken_for));
     IF whose <> ALL (spoken_for) THEN
@@ -119,8 +121,8 @@ LANGUAGE sql STABLE AS $$
     FROM given g WHERE (g.content_id, g.workspace) IN (SELECT f.content_id, f.workspace FROM foreign_to f)
 $$;
 
--- Returns a result for each e-mail, in order, as enqueue_many does. `p_caller` submits them: key:…, login:… or person:… A known key that came with a
--- different request before is an error; `p_requests` are the original requests, if the e-mails were built from them.
+-- Returns a result for each e-mail, in order, as enqueue_many does. `p_caller` submits them: key:…, login:… or person:… It is an error to use a known
+-- idempotency key with a different request. `p_requests` are the original requests, if the e-mails were built from requests.
 DROP FUNCTION IF EXISTS fairpost.submit(text, jsonb, integer, integer, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.submit(
     p_workspace text, p_emails jsonb, p_daily_max integer DEFAULT NULL, p_waiting_max integer DEFAULT NULL, p_now timestamptz DEFAULT NULL,

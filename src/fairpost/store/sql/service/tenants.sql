@@ -1,15 +1,15 @@
 -- The second line of defence. A request runs as the role fairpost_tenant and names its workspace in its transaction; the tables' policies only show
 -- it that workspace. The functions that it calls run with the privileges of their owner, so each of them checks here first.
 
--- Returns the workspace that this transaction may act for, or null if it is not a tenant's request and may act for any. A request without a workspace
--- has none.
+-- Returns the workspace that this transaction may act for, or null if it is not a tenant's request and may act for any workspace. A request that names no
+-- workspace may act for none.
 CREATE OR REPLACE FUNCTION fairpost.tenant() RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN current_setting('role') = 'fairpost_tenant' THEN coalesce(current_setting('fairpost.workspace', true), '') END
 $$;
 
--- Returns the workspaces that an application's login may act for, or null for all of them. The session's login decides, which SET ROLE does not
--- change; this is only asked in functions that run with their owner's privileges, where current_user is the owner.
+-- Returns the workspaces that an application's login may act for, or null for all of them. The result depends on the session's login, which SET ROLE does
+-- not change. Only called in functions that run with their owner's privileges, in which current_user is the owner.
 CREATE OR REPLACE FUNCTION fairpost.spoken_for() RETURNS text[]
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN NOT pg_has_role(session_user, current_user, 'MEMBER') THEN fairpost.workspaces_of(session_user) END
@@ -34,7 +34,7 @@ LANGUAGE sql STABLE AS $$
     SELECT fairpost.tenant() IS NOT NULL OR fairpost.spoken_for() IS NOT NULL
 $$;
 
--- Returns a reason's parameters without what they say about an account of another workspace, as model/outside.py does over HTTP.
+-- Returns a reason's parameters without those about an account of another workspace, as model/outside.py does over HTTP.
 CREATE OR REPLACE FUNCTION fairpost.params_known_to(p_workspace text, p_params jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN starts_with(p_params ->> 'account', p_workspace || '/') IS NOT false THEN p_params ELSE p_params - '{account,why,server,by}'::text[] END
@@ -73,13 +73,13 @@ BEGIN
     END IF;
 END $$;
 
--- Returns an account's server and its sealed secret. A request only gets those of its own workspace's accounts.
+-- Returns an account's server and its sealed secret. A tenant's request only gets this data for accounts of its own workspace.
 CREATE OR REPLACE FUNCTION fairpost.transport_of(p_account bigint) RETURNS jsonb
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     SELECT CASE WHEN coalesce(a.workspace = fairpost.tenant(), fairpost.tenant() IS NULL) THEN a.transport ELSE '{}' END FROM fairpost.accounts a WHERE a.id = p_account
 $$;
 
--- The same for many at once: one by one, thousands would take long.
+-- Returns the same for many accounts in one call, because separate calls for thousands of accounts would take long.
 CREATE OR REPLACE FUNCTION fairpost.transports_of(p_accounts bigint[]) RETURNS TABLE (account_id bigint, transport jsonb)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT a.id, CASE WHEN coalesce(a.workspace = t.own, t.own IS NULL) THEN a.transport ELSE '{}' END
@@ -92,7 +92,7 @@ BEGIN
     PERFORM fairpost.require_own(CASE WHEN strpos(p_name, '/') > 0 THEN split_part(p_name, '/', 1) END);
 END $$;
 
--- Returns whether a workspace's mail on this route would go out through an account that is neither its own nor in a pool of the operator.
+-- Returns whether a workspace's mail on this route would be sent through an account that is neither its own nor in a pool of the operator.
 CREATE OR REPLACE FUNCTION fairpost.leads_to_another(p_workspace text, p_route text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT (strpos(p_route, '/') > 0 OR left(p_route, 1) = '@') AND NOT starts_with(ltrim(p_route, '@'), p_workspace || '/')

@@ -1,9 +1,9 @@
--- Webhooks: which endpoints have something to deliver, whose turn it is, and how a turn ends. An engine leases an endpoint, posts its events, and commits all
--- outcomes at once. If it dies before, the next one posts the same events again, with the same ids.
+-- Webhooks: which endpoints have events to deliver, which endpoint is served next, and how its turn ends. An engine leases an endpoint, posts its events,
+-- and commits all outcomes at once. If the engine dies before the commit, the next engine posts the same events again, with the same ids.
 
--- Finds the endpoints that have new events, and returns how many were woken. An endpoint that is not behind has nothing before these events, so it
--- starts there: an idle one never reads the events of others. Events are read once for all endpoints. A pause ends where few events have failed:
--- the endpoint may have refused these, and work. A response of 429 or 503 is about the endpoint.
+-- Marks the endpoints that have new events, and returns their number. An endpoint without pending events starts at these events, so an idle endpoint
+-- never reads the events of others. Events are read once for all endpoints. If only a few events of an endpoint have failed, its pause ends, because it
+-- may have refused only these events. A response of 429 or 503 concerns the whole endpoint, so its pause does not end.
 CREATE OR REPLACE FUNCTION fairpost.wake_webhooks() RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -40,10 +40,10 @@ BEGIN
     RETURN woken;
 END $$;
 
--- Leases endpoints that have something to deliver, those that waited longest first, and healthy ones before failing ones. `p_full` are workspaces
--- that have enough endpoints in progress; `p_failing_max` limits the failing ones, so that endpoints that answer never wait for those that do not.
--- `p_running` are the endpoints that this engine is serving. Another that is leased to it was interrupted, by a restart of the engine or of the
--- database, and continues at once.
+-- Leases endpoints that have events to deliver, longest wait first, and healthy endpoints before failing ones. `p_full` are workspaces that have the
+-- maximum number of endpoints in progress. `p_failing_max` limits the failing endpoints, so that endpoints that answer never wait for those that do not.
+-- `p_running` are the endpoints that this engine is serving. If another endpoint is leased to this engine, it was interrupted by a restart of the engine
+-- or of the database, and continues immediately.
 DROP FUNCTION IF EXISTS fairpost.take_webhooks(text, integer, integer, integer, text[], double precision, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_webhooks(p_engine text, p_max integer, p_failing_max integer, p_each_max integer, p_full text[], p_running bigint[], p_lease_s double precision, p_now timestamptz DEFAULT NULL)
 RETURNS SETOF fairpost.webhooks
@@ -72,8 +72,8 @@ BEGIN
     FROM chosen c WHERE c.id = w.id RETURNING w.*;
 END $$;
 
--- Returns the pending events of an endpoint, in order; none before those of its lane. `p_all` includes those whose next attempt is later, and only the
--- first of each lane, the least tried first. A row without an id was dropped in the meantime.
+-- Returns the pending events of an endpoint, in order; an event never comes before an earlier one of its lane. With `p_all`, includes events with a later
+-- next attempt, but only the first of each lane, fewest attempts first. A row without an id stands for an event that was dropped in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.pending_events(p_webhook bigint, p_all boolean, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS TABLE (
     turn bigint, event_id bigint, attempts integer, since timestamptz, cursor text, id bigint, at timestamptz, kind text, workspace text, email_id bigint, account text, campaign text, subject text,
     address text, recipients text[], type text, tags jsonb, metadata jsonb, reason text, params jsonb
@@ -93,7 +93,7 @@ $$;
 -- Ends a turn: writes the log, what is pending now, and the state of the endpoint, and returns it. Returns nothing, and writes nothing, if another
 -- engine has the endpoint. `p_booked`: {"url", "failed_before", "cursor", "is_end", "log": [...], "done": [[turn, event]], "pending": [...],
 -- "is_delivered", "is_disabled", "failing_since", "failures", "next_at", "reason", "params", "kept_s": the lease continues}. An endpoint that was
--- resumed, or got another URL, during the turn is neither disabled nor kept waiting for what the turn found.
+-- resumed, or got another URL, during the turn is neither disabled nor delayed because of the turn's results.
 DROP FUNCTION IF EXISTS fairpost.book_webhook(bigint, bigint, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.book_webhook(p_id bigint, p_epoch bigint, p_booked jsonb, p_now timestamptz DEFAULT NULL) RETURNS SETOF fairpost.webhooks
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -103,7 +103,7 @@ DECLARE
     known bigint;
 BEGIN
     IF (p_booked ->> 'is_end')::boolean THEN
-        SELECT r.turn INTO known FROM fairpost.webhook_reader r FOR SHARE;   -- before the endpoint, as in wake_webhooks
+        SELECT r.turn INTO known FROM fairpost.webhook_reader r FOR SHARE;   -- locked before the endpoint, as in wake_webhooks
     END IF;
     SELECT * INTO hook FROM fairpost.webhooks w WHERE w.id = p_id AND w.epoch = p_epoch FOR UPDATE;
     IF NOT FOUND THEN
@@ -130,7 +130,7 @@ BEGIN
         FROM (SELECT l.lane, max(l.next_at) AS next_at FROM jsonb_to_recordset(p_booked -> 'pending') l(lane text, next_at timestamptz) GROUP BY l.lane) l
         WHERE p.webhook_id = p_id AND p.lane = l.lane AND p.next_at < l.next_at;
     END IF;
-    IF hook.failing_since IS NOT NULL AND (p_booked ->> 'is_delivered')::boolean THEN   -- it works again
+    IF hook.failing_since IS NOT NULL AND (p_booked ->> 'is_delivered')::boolean THEN   -- the endpoint works again
         UPDATE fairpost.webhook_pending p SET next_at = least(p.next_at, t), since = t WHERE p.webhook_id = p_id;
     END IF;
     RETURN QUERY UPDATE fairpost.webhooks w SET
@@ -144,7 +144,7 @@ BEGIN
     WHERE w.id = p_id RETURNING w.*;
 END $$;
 
--- Returns the cursor for `p_at`: everything that happened after it follows this cursor.
+-- Returns the cursor for `p_at`. All events after this time follow the cursor.
 CREATE OR REPLACE FUNCTION fairpost.events_cursor_at(p_at timestamptz) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT coalesce(
@@ -174,7 +174,7 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT nextval(pg_get_serial_sequence('fairpost.webhook_secrets', 'id'))
 $$;
 
--- Deletes old log entries, some at a time. Returns how many.
+-- Deletes old log entries, a limited number at a time. Returns the number of entries deleted.
 CREATE OR REPLACE FUNCTION fairpost.drop_webhook_log(p_before timestamptz, p_max integer) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
