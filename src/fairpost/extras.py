@@ -13,7 +13,7 @@ from fairpost.model.errors import NotInstalled
 
 class Extra(StrEnum):
     SERVER = "server"  # the engine, the commands, the HTTP API and its pages
-    LOCAL = "local"  # all of that, plus embedded PostgreSQL, inbox, emulators, simulations, benchmarks
+    LOCAL = "local"  # the same, plus embedded PostgreSQL, inbox, emulators, simulations, benchmarks
 
 
 # By import name. tests/architecture compares them with pyproject.toml.
@@ -62,5 +62,5 @@ def how_to_install(extra: Extra) -> str:
 def _is_there(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ModuleNotFoundError:  # what it is a part of is not there either
+    except ModuleNotFoundError:  # the package that contains the module is missing as well
         return False

@@ -1,4 +1,4 @@
-"""Kinds of settings: the rule as text, and the parser. The settings are in `settings.py`."""
+"""Kinds of settings. Each has its rule as text, and its parser. The settings are in `settings.py`."""
 
 import re
 import tomllib
@@ -76,7 +76,7 @@ def _hidden(text: str) -> str:
 def _directory(text: str) -> Path | None:
     try:
         path = Path(text).expanduser().absolute()
-    except RuntimeError:  # ~nobody
+    except RuntimeError:  # the user in "~nobody" does not exist
         return None
     return path if path.is_dir() or not path.exists() else None
 
@@ -90,7 +90,7 @@ def _regions(text: str) -> Directory | None:
         return parse_regions(text)
     try:
         return regions_of_table(tomllib.loads(Path(text).expanduser().read_text("utf-8")))
-    except (OSError, RuntimeError, ValueError):  # missing, ~nobody, or not TOML
+    except (OSError, RuntimeError, ValueError):  # missing, not TOML, or an unknown user in "~user"
         return None
 
 
@@ -199,7 +199,7 @@ def _public_url(text: str) -> str | None:
 DIRECTORY = Kind("a directory, which is created if it does not exist", _directory)
 POSTGRES_URL = Kind("a URL that begins with postgresql://", _postgres_url, without_password)
 REGIONS = Kind(
-    "eu=postgresql://…,us=postgresql://…, or a TOML file with [regions]; names consist of a-z, 0-9 and -, have at most 31 characters, must not be home, and each has its own URL",
+    "eu=postgresql://…,us=postgresql://…, or a TOML file with [regions]; names consist of a-z, 0-9 and -, have at most 31 characters, must not be home, and each must have its own URL",
     _regions,
     hidden,
 )
