@@ -113,9 +113,7 @@ async def _send_after_all(
     checked = await store.recheck(email.id)
     if checked.verdict == "held":
         return False
-    if (
-        checked.verdict != "begun"
-    ):  # no recipient may receive it any longer: the next claim fails it and records the reason
+    if checked.verdict != "begun":  # no recipient is left: the next claim fails the e-mail and records the reason
         await transport.discard(account, email.evidence)
         await store.resolve(email.id, "resend", by="the provider", due_at=clock.now())
         return True

@@ -23,9 +23,7 @@ from fairpost.policy.packing import ALONE, MAILBOXES_ALONE_MAX, Place, place_of
 from fairpost.system import clock
 from fairpost.system.pause import Pause
 
-SUSPECT_EMAILS = (
-    10  # e-mails that an account sends alone before it may share a process again, after its shared process died
-)
+SUSPECT_EMAILS = 10  # e-mails sent alone before an account whose shared process died may share a process again
 BEAT_S_MAX = 30.0  # a worker that is silent for this long is considered hung
 STUCK_S_MAX = 900.0  # busy without finishing an e-mail: five minutes more than the longest wait for a server
 # Exit codes that are no account's fault: a normal end, an end on request, or the loss of its orchestrator.

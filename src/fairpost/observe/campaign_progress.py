@@ -41,9 +41,7 @@ class ProgressView:
     points: list[ProgressPoint]  # the last point is the snapshot
     by_account: list[AccountShare]
     foretold: KeptForecast | NoKeptForecast | None  # the forecast at launch
-    revised_forecast: (
-        KeptForecast | NoKeptForecast | None
-    )  # forecast for the remaining e-mails; None: the campaign is not running, or no engine has computed it yet
+    revised_forecast: KeptForecast | NoKeptForecast | None  # for the rest; None: not running, or not computed yet
     waiting: Condition
 
     @property
