@@ -1,7 +1,7 @@
 """Fairpost sends e-mail from a PostgreSQL queue: fairly, once, and on record.
 
-This package only has what an application needs to enqueue e-mails and query their status. Importing it loads no
-database driver.
+This package contains only the functions that an application needs to enqueue e-mails and query their status. Importing
+it loads no database driver.
 """
 
 from fairpost.accept.enqueue import (

@@ -1,7 +1,7 @@
 """Run a single SQL statement over the caller's connection, inside the caller's transaction.
 
-Nothing in this module commits, rolls back, changes connection settings, or imports a driver that the caller does not
-use. It knows nothing about the content of e-mails or the meaning of results.
+This module never commits, rolls back, changes connection settings, or imports a driver that the caller does not use. It
+does not interpret the content of e-mails or results.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +15,7 @@ _SQL = """
 SELECT id, new, error ->> 'field', error ->> 'message', error ->> 'until'
 FROM fairpost.enqueue_many(CAST(CAST({} AS text) AS jsonb)) ORDER BY ord
 """
-_NO_SCHEMA = {"3F000", "42883"}  # no such schema, no such function
+_NO_SCHEMA = {"3F000", "42883"}  # the error codes for a missing schema and a missing function
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ _ENQUEUE = statement(_SQL)
 class Row(Protocol):
     """A row of a result.
 
-    After enqueueing: the ID, whether the e-mail is new, and for a refused e-mail the field, the message, and the time
-    from which the quota has room again.
+    After enqueueing, it has the ID and whether the e-mail is new. For a refused e-mail, it has the field, the message,
+    and the time from which the quota has room again.
     """
 
     def __getitem__(self, place: int, /) -> Any: ...
@@ -67,7 +67,7 @@ class _Asyncpg(Protocol):
     def is_in_transaction(self) -> bool: ...
 
 
-# Type checkers can tell these apart without knowing any driver. At run time, the class decides.
+# Type checkers can distinguish these without any driver. At run time, the class decides.
 SyncConnection: TypeAlias = _Commits | _Cursor
 AsyncConnection: TypeAlias = _CommitsAsync | _CursorAsync | _Asyncpg
 

@@ -17,7 +17,7 @@ from fairpost.model.email_fields import ADDRESS, ADDRESSES, EMAIL_FIELDS, MOMENT
 from fairpost.model.errors import InvalidEmail
 
 CHUNK_EMAILS_MAX = 1_000
-CHUNK_CHARS_MAX = 8_000_000  # characters of JSON; an e-mail with large attachments may exceed this and is sent alone
+CHUNK_CHARS_MAX = 8_000_000  # characters of JSON; an e-mail that exceeds this is sent in its own statement
 
 T = TypeVar("T")
 Address: TypeAlias = str | tuple[str | None, str]  # "ann@example.com", "Ann <ann@example.com>" or (name, address)
@@ -29,7 +29,7 @@ class Attachment:
     filename: str
     data: bytes
     content_type: str | None = None
-    inline_id: str | None = None  # the HTML refers to it as cid:<inline_id>
+    inline_id: str | None = None  # the HTML refers to the attachment as cid:<inline_id>
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +218,9 @@ def _to_json(email: Email | Mapping[str, Any]) -> str | Rejected:
 
 
 def _refusal(fields: Mapping[str, Any]) -> Rejected | None:
-    """Find the field that JSON cannot represent. This is slow, but only runs for e-mails that are refused anyway."""
+    """Find the field that JSON cannot represent. This search is slow, but is only needed for e-mails that are refused
+    anyway.
+    """
     for name, value in fields.items() if isinstance(fields, Mapping) else ():
         try:
             _encode(_plain({name: value}))
@@ -268,7 +270,7 @@ def _encode_more(value: Any) -> Any:
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_encode_more)
-_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # not the six characters "\u0000", whose backslash JSON doubles
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # not the text "\u0000", whose backslash JSON doubles
 
 
 def _address(value: Any) -> Any:

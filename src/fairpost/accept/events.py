@@ -1,5 +1,5 @@
-"""Events, read over the caller's own connection. The database answers, and only for the workspaces of the connection's login
-(sql/events/read.sql).
+"""Events, read over the caller's own connection. The database returns only events of workspaces that the connection's
+login may access (sql/events/read.sql).
 """
 
 import json
@@ -22,7 +22,7 @@ from fairpost.model.event import Event, EventPage
 
 _DROPPED = "FP007"
 
-# One text in, one text out: the caller's codecs have no effect.
+# Pass one text in and get one text out, so that the caller's codecs have no effect.
 _EVENTS = statement("""
 SELECT CAST(to_jsonb(e) AS text)
 FROM (SELECT CAST(CAST({} AS text) AS jsonb) AS given) g
@@ -57,10 +57,10 @@ def events(
     workspace: str | None = None,
     kinds: Sequence[str] | None = None,
 ) -> EventPage | Awaitable[EventPage]:
-    """Return the next events after a cursor, at most 1,000; without one, from the oldest that is kept.
+    """Return the next events after a cursor, at most 1,000. Without a cursor, start at the oldest event that is kept.
 
     Save the page's `cursor` in the transaction in which you handle its events, and continue after it. Raises
-    CursorExpired if events after it were dropped. Await the result if `conn` is asynchronous.
+    CursorExpired if events after the cursor were dropped. Await the result if `conn` is asynchronous.
     """
     given = {"after": after, "limit": limit, "workspace": workspace, "kinds": None if kinds is None else list(kinds)}
     text = json.dumps(given)

@@ -79,7 +79,7 @@ def find(
     limit: int = 50,
     before: int | None = None,
 ) -> list[EmailStatus] | Awaitable[list[EmailStatus]]:
-    """Return the newest e-mails with a tag, written as `name=value`. At most 1,000.
+    """Return the newest e-mails with a tag, given as `name=value`, at most 1,000.
 
     Pass the ID of the last result as `before` to get the next page. Raises ValueError for an invalid tag.
     """

@@ -1,6 +1,7 @@
 """Actions on sender accounts: add, change, pause, resume, unblock, remove.
 
-Secrets arrive sealed. Front ends check first whether a workspace may use a mailbox or a server.
+Secrets arrive sealed. Before they call an action, front ends check whether the workspace may use the mailbox or the
+server.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ OF_WORKSPACE_MAX = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mailbox:
-    """Proof that an address belongs to a workspace. `name` is None if the domain is the proof."""
+    """Proof that an address belongs to a workspace. If the domain is the proof, `name` is None."""
 
     name: str | None
     address: str
@@ -55,7 +56,7 @@ class AddAccount:
 class ChangeAccount:
     """A request to change an account.
 
-    `changes` are given by column name. `revision` is the one that was read; None accepts any.
+    The keys of `changes` are column names. `revision` is the revision that was read; None accepts any revision.
     """
 
     name: str
@@ -116,7 +117,7 @@ async def add(actor: Actor, request: AddAccount, store: Store) -> AccountId:
 
 @action("account.change")
 async def change(actor: Actor, request: ChangeAccount, store: Store) -> None:
-    """Changes an account. Raises ChangedMeanwhile if its revision is no longer the one that was read."""
+    """Changes an account. Raises ChangedMeanwhile if the account's revision is no longer the one that was read."""
     account = await _account(store, request.name)
     try:
         if (
@@ -137,7 +138,7 @@ async def change(actor: Actor, request: ChangeAccount, store: Store) -> None:
 
 @action("account.pause")
 async def pause(actor: Actor, request: PauseAccount, store: Store) -> None:
-    """Pauses an account. It starts no more e-mails."""
+    """Pauses an account. The account starts no more e-mails."""
     if request.until is not None and request.until <= await store.now():
         raise Refusal("pause.end_in_past", until=request.until)
     until = request.until.isoformat() if request.until else None
@@ -194,7 +195,7 @@ async def _account(store: Store, name: str) -> Any:
 
 async def _prove(store: Store, workspace: str | None, account_id: AccountId, mailbox: Mailbox | None) -> None:
     if mailbox is not None:
-        assert workspace is not None, "only workspaces must prove that an address is theirs"
+        assert workspace is not None, "only a workspace must prove that an address belongs to it"
         await workspaces.put_mailbox(store, workspace, account_id, mailbox=mailbox.name, address=mailbox.address)
 
 

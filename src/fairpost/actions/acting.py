@@ -23,8 +23,8 @@ class Actor:
     """The caller of an action.
 
     `who` is the actor's name in the audit log: a key, a signed-in person, or the user of the command line. `workspace`
-    is the one that the actor is bound to, or None for all. `scopes` are what the actor may do in it, or None for
-    everything. `is_operator` is set if the actor runs the installation.
+    is the workspace that the actor is bound to, or None for all workspaces. `scopes` are the actor's permissions in it,
+    or None for all permissions. `is_operator` is set if the actor operates the installation.
     """
 
     who: str
@@ -34,7 +34,9 @@ class Actor:
     request_id: str | None = None
 
     def named(self, who: str) -> "Actor":
-        """Returns the same actor under another name, for requests that identify the person while they are carried out."""
+        """Returns the same actor under another name, for requests that identify the person only while they are
+        processed.
+        """
         return replace(self, who=who)
 
     async def record(self, store: Store, action: str, subject: str, *, workspace: str | None, **detail: object) -> None:

@@ -1,4 +1,4 @@
-"""Actions on campaigns: draft, launch, pause, resume, cancel, retry, and stop for one recipient."""
+"""Actions on campaigns: draft, launch, pause, resume, cancel or retry a campaign, or stop it for one recipient."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -48,8 +48,9 @@ class Because(Named):
 class PutDraft:
     """A request to create or change a draft.
 
-    `template` makes a campaign of a single e-mail, instead of a sequence. `steps` are defined by the campaign itself.
-    The draft's route uses the workspace's own names. A tenant's route is checked against what it may send through.
+    With `template` instead of a sequence, the campaign has a single e-mail. `steps` are steps that belong to the
+    campaign itself. The draft's route uses the workspace's own names. A tenant's route is checked: the tenant must be
+    allowed to send through it.
     """
 
     draft: Draft
@@ -59,7 +60,7 @@ class PutDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch(Named):
-    """A request to launch a campaign. `public_url` is the start of unsubscribe links."""
+    """A request to launch a campaign. `public_url` is the base of unsubscribe links."""
 
     skip_incomplete: bool = False
     public_url: str = ""
@@ -67,7 +68,7 @@ class Launch(Named):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry(Named):
-    """A request to retry recipients. `seconds_max` limits one request; further requests do the rest."""
+    """A request to retry recipients. `seconds_max` limits the duration of one request; further requests continue it."""
 
     states: Sequence[str] = ("failed",)
     seconds_max: float | None = None
@@ -95,9 +96,9 @@ class CampaignMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
-    """A launched campaign that is yet to be planned; see `plan`.
+    """A launched campaign that is not planned yet; see `plan`.
 
-    `already` is the number of e-mails it has; if None, it is read when planning starts.
+    `already` is its number of existing e-mails. If it is None, the number is read when planning starts.
     """
 
     campaign: Campaign
@@ -168,7 +169,7 @@ async def remove(actor: Actor, request: Named, store: Store) -> None:
 
 @action("campaign.launch")
 async def launch(actor: Actor, request: Launch, store: Store) -> Launched:
-    """Launches a campaign. Launching a running one continues its planning."""
+    """Launches a campaign. If it is already running, its planning continues."""
     before = await _campaign(store, request)
     if before.state not in LAUNCHABLE:
         raise wrong_state(before, "launch")
@@ -188,7 +189,7 @@ async def launch(actor: Actor, request: Launch, store: Store) -> Launched:
         public_url=request.public_url,
     )
     if before.state is not CampaignState.DRAFT:
-        return Launched(campaign=after, already=None)  # an engine may start planning before we do
+        return Launched(campaign=after, already=None)  # an engine may start planning before this process does
     await _record(actor, store, "launch", after, skip_incomplete=request.skip_incomplete)
     warnings = launching.warnings_of(after, public_url=request.public_url)
     warnings += unhealthy + await _unchecked(store, after)
@@ -197,7 +198,7 @@ async def launch(actor: Actor, request: Launch, store: Store) -> Launched:
 
 
 async def _faulty(store: Store, campaign: Campaign, *, public_url: str) -> list[Reason]:
-    """Returns warnings about the content of each step, as its first recipient would get it."""
+    """Returns warnings about the content of each step, as rendered for its first recipient."""
     address = await campaigns.first_member(store, campaign)
     if address is None:
         return []
@@ -212,13 +213,13 @@ async def _faulty(store: Store, campaign: Campaign, *, public_url: str) -> list[
         found += [
             Reason("campaign.content_faulty", **about, fault=each.code, finding=each.text)
             for each in shown.findings
-            if each.level is Level.BAD and each.code != MISSING_LINK  # which has a warning of its own
+            if each.level is Level.BAD and each.code != MISSING_LINK  # for which there is a separate warning
         ]
     return found
 
 
 async def _unhealthy(store: Store, campaign: Campaign) -> list[Reason]:
-    """Returns warnings about the campaign's From domains, from their latest checks."""
+    """Returns warnings from the latest checks of the campaign's From domains."""
     accounts = await store.accounts(serving=[campaign.route])
     domains = {domain_of(account.address) for account in accounts}
     bad = await workspaces.bad_health(store, campaign.workspace, domains)
@@ -258,7 +259,7 @@ async def plan(
 ) -> SchedulingResult:
     """Plans the e-mails of a launched campaign.
 
-    This is not an audited action; if it is interrupted, an engine finishes it.
+    This action is not audited. If it is interrupted, an engine finishes the planning.
     """
     if launched.already == 0:
         await forecasting.remember(store, launched.campaign, now=await store.now())
@@ -357,7 +358,7 @@ async def _campaign(store: Store, request: Named) -> Campaign:
 
 
 async def _is_tenant(actor: Actor, campaign: Campaign, store: Store) -> bool:
-    """Returns whether the workspace is a tenant. An unregistered workspace is the operator's own."""
+    """Returns whether the workspace is a tenant. An unregistered workspace belongs to the operator."""
     return actor.workspace is not None or await workspaces.find_workspace(store, campaign.workspace) is not None
 
 
@@ -383,7 +384,9 @@ async def _require_known(store: Store, request: PutDraft) -> None:
 
 
 async def _tenants_route(store: Store, workspace: str, route: str) -> str:
-    """Returns the route in the database: the workspace's own or a lent pool or account, never another workspace's."""
+    """Returns the route in the database: a pool or account of the workspace, or one lent to it, but never another
+    workspace's.
+    """
     account = route.removeprefix("@") if route.startswith("@") else None
     pool = None if account is not None else route
     found = await workspaces.route_for(store, workspace, pool=pool, account=account)

@@ -1,4 +1,4 @@
-"""Actions on conversations with people: label one, or answer in one."""
+"""Actions on conversations with people: label a conversation, or send an answer in it."""
 
 import json
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelConversation:
-    """A request to label a conversation. `labels` replaces all labels; None keeps them. `add` and `remove` apply
+    """A request to label a conversation. `labels` replaces all labels; None keeps them. `add` and `remove` are applied
     afterwards.
     """
 
@@ -41,7 +41,7 @@ class LabelConversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """The limits of a service that submits its users' mail. None means no limit."""
+    """The limits for a service that submits mail for its users. None means no limit."""
 
     daily_max: int | None = None
     waiting_max: int | None = None
@@ -50,7 +50,7 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPerson:
-    """A request to answer a person. `user` is the user on whose behalf the e-mail is sent, if the previous e-mail names none."""
+    """A request to answer a person. `user` is the sending user if the previous e-mail names none."""
 
     named: Named
     text: str | None = None
@@ -157,7 +157,7 @@ def _headers(thread: Thread) -> dict[str, str]:
         return {}
     ids = [each for each in thread.references if each != thread.message_id] + [thread.message_id]
     while len(ids) > 2 and len(" ".join(ids)) > REFERENCES_CHARS_MAX:
-        del ids[1]  # the first identifies the conversation
+        del ids[1]  # the first ID identifies the conversation
     return {"In-Reply-To": thread.message_id, "References": " ".join(ids)}
 
 

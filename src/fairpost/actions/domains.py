@@ -28,7 +28,7 @@ from fairpost.vault.vault import Vault
 if TYPE_CHECKING:
     from dns.asyncresolver import Resolver
 
-DOMAINS_MAX = 1_000  # per workspace
+DOMAINS_MAX = 1_000  # maximum per workspace
 SELECTOR_CHARS = 10
 
 AskTls = Callable[[Account], Awaitable[Tls | None]]
@@ -36,7 +36,7 @@ AskTls = Callable[[Account], Awaitable[Tls | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedDomain:
-    """A workspace's domain. `domain` may be in any script."""
+    """A workspace's domain. `domain` may be written in any script."""
 
     workspace: str
     domain: str
@@ -74,7 +74,7 @@ class DomainChecked:
 class AddKey(NamedDomain):
     """A request to add a DKIM key.
 
-    `owner` is the store that knows which vault keys are in use; if None, it is the action's own store.
+    `owner` is the store that records which vault keys are in use; None means the action's own store.
     """
 
     vault: Vault
@@ -95,7 +95,7 @@ class KeyAdded:
 
 @action("domain.add")
 async def claim(actor: Actor, request: NamedDomain, store: Store) -> DomainClaimed:
-    """Claims a domain that is yet to be verified."""
+    """Claims a domain, which must then be verified."""
     domain, is_new = await _claimed(request, store)
     if is_new:
         await _record(actor, store, "domain.add", request, domain)
@@ -130,7 +130,9 @@ async def check(actor: Actor, request: CheckDomain, store: Store) -> DomainCheck
 
 
 async def _keys(store: Store, workspace: str, domain: str) -> list[DkimKey]:
-    """Returns the domain's keys and, if none of them signs, those of the nearest parent domain that sign its mail."""
+    """Returns the domain's keys. If none of them signs, also returns the nearest parent domain's keys that sign its
+    mail.
+    """
     known = await dkim.keys_of(store, workspace)
     signing = {key.domain for key in known if key.state is KeyState.ACTIVE and f".{domain}".endswith(f".{key.domain}")}
     nearest = max(signing, key=len, default=domain)
@@ -144,10 +146,10 @@ def _as_stored(finding: Finding) -> dict[str, Any]:
 
 
 async def _hosts(store: Store, request: CheckDomain, domain: Domain) -> list[SendingHost]:
-    """Returns the servers of accounts with an address in the domain or below it, and what they offer.
+    """Returns the servers of accounts with an address in the domain or a subdomain, and the TLS that they offer.
 
-    These are accounts of the workspace, and of pools that are lent to it once it has proven the domain. Those of a
-    subdomain that the workspace has added as well are left to the subdomain's own check.
+    This includes accounts of the workspace and, once the domain is verified, of pools that are lent to the workspace.
+    Accounts in a subdomain that the workspace has also added are left to the check of that subdomain.
     """
     known = [each.domain for each in await workspaces.domains(store, request.workspace)]
     below = tuple(f".{each}" for each in known if each.endswith(f".{domain.domain}"))
@@ -191,9 +193,9 @@ async def _key_seen(actor: Actor, store: Store, request: NamedDomain, key: DkimK
 
 @action("domain.add_key", in_one_commit=False)
 async def add_key(actor: Actor, request: AddKey, store: Store) -> KeyAdded:
-    """Adds a DKIM key. It signs once a check has found its DNS record; until then, the previous key signs.
+    """Adds a DKIM key. Once a check has found its DNS record, it signs; until then, the previous key signs.
 
-    If such a key is already pending, it is returned instead.
+    If a key is already waiting for its record, that key is returned instead.
     """
     domain = (await _domain(store, request)).domain
     for known in await dkim.keys_of(store, request.workspace, domain):
@@ -224,7 +226,7 @@ async def add_key(actor: Actor, request: AddKey, store: Store) -> KeyAdded:
 
 @action("domain.remove_key")
 async def remove_key(actor: Actor, request: RemoveKey, store: Store) -> DkimKey:
-    """Removes a key and returns it. It no longer signs anything."""
+    """Removes a key and returns it. The key no longer signs anything."""
     domain = (await _domain(store, request)).domain
     keys = {key.selector: key for key in await dkim.keys_of(store, request.workspace, domain)}
     if request.selector not in keys:

@@ -13,7 +13,7 @@ from fairpost.observe.emails import ShownEmail, show_email
 from fairpost.store import pinned
 from fairpost.store.store import Store
 
-NOT_OWN = "FP004"  # the database's code for another workspace's e-mail
+NOT_OWN = "FP004"  # the database's error code for another workspace's e-mail
 RETRIED_AT_ONCE = 500
 
 DECIDED = {"sent": (State.SENT,), "failed": (State.FAILED,), "resend": (State.READY, State.SCHEDULED)}
@@ -49,7 +49,7 @@ class RetryFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmailMoved:
-    """The old and the new state of an e-mail. `changed` says whether this action changed it."""
+    """The old and the new state of an e-mail. `changed` is True if this action changed the state."""
 
     id: EmailId
     before: State

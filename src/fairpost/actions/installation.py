@@ -1,4 +1,4 @@
-"""Actions on the whole installation: rotate the master key, drop old history, share an account among regions."""
+"""Actions on the whole installation: rotate the master key, drop old history, share an account between regions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class DropHistory:
 class HistoryDropped:
     """The dropped months.
 
-    `is_in_use` means that a long transaction holds the history tables, so the rest was left for later.
+    `is_in_use` means that a long transaction locks the history tables, so the other months were left for later.
     """
 
     dropped: list[DroppedMonth]

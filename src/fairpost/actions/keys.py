@@ -11,12 +11,14 @@ from fairpost.store import workspaces
 from fairpost.store.store import Store
 from fairpost.store.workspaces import RATE_DEFAULT
 
-KEYS_MAX = 1_000  # per workspace
+KEYS_MAX = 1_000  # maximum per workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddKey:
-    """A request to add a key. It expires at `expires_at` or after `lasts`; with neither, it never expires."""
+    """A request to add a key. It expires at `expires_at`, or after the duration `lasts`. If neither is given, it never
+    expires.
+    """
 
     workspace: str
     region: str
@@ -43,7 +45,7 @@ class KeyAdded:
 
 @action("key.add")
 async def add(actor: Actor, request: AddKey, store: Store) -> KeyAdded:
-    """Adds a key. It has no more scopes than its creator, and no higher rate than its workspace."""
+    """Adds a key. The key cannot have more scopes than its creator, or a higher rate than its workspace."""
     now, scopes = await store.now(), sorted(set(request.scopes))
     workspace = await workspaces.find_workspace(store, request.workspace)
     if workspace is None:

@@ -1,4 +1,4 @@
-"""Loans: a pool of the operator, and the From addresses that a workspace may use with it.
+"""Loans. A loan is a pool of the operator that a workspace may use, with certain From addresses.
 
 The pool for the service's own e-mails (FAIRPOST_SERVICE_POOL) is only lent to the operator's own workspace: accounts
 that send sign-in codes must not send anything else.
@@ -13,7 +13,7 @@ from fairpost.model.names import LENT_POOL
 from fairpost.model.workspace import ACCOUNT, PROVEN, Loan
 from fairpost.providers.domain_proof import WrongDomain, provable_domain
 
-SENDERS_MAX = 100  # per loan
+SENDERS_MAX = 100  # maximum per loan
 _ADDRESS = re.compile(r"[^@\s\x00-\x1f]{1,64}@[^@\s]+")
 
 
@@ -34,7 +34,7 @@ class Lent:
 
 
 def loans_of(written: Sequence[Lent], *, workspace: str, operator: Operator, before: Sequence[Loan] = ()) -> list[Loan]:
-    """Checks loans. The last one of each pool counts, and loans in `before` may stay. Raises Refusal."""
+    """Checks loans. The last loan of each pool applies, and loans in `before` may stay. Raises Refusal."""
     loans: dict[str, Loan] = {}
     for number, each in enumerate(written):
         loan = _loan(each, number)

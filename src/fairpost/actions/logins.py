@@ -16,7 +16,7 @@ class NamedLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantLogin(NamedLogin):
-    """A request to grant these workspaces and no others. ALL_WORKSPACES grants all of them."""
+    """A request to grant access to exactly these workspaces. ALL_WORKSPACES grants access to all."""
 
     workspaces: Sequence[str]
 
@@ -36,7 +36,7 @@ async def revoke(actor: Actor, request: NamedLogin, store: Store) -> None:
 
 @action("login.create")
 async def create(actor: Actor, request: NamedLogin, store: Store) -> None:
-    """Creates a login for all workspaces, on the embedded server only. An existing login is left unchanged."""
+    """Creates a login with access to all workspaces. Only for the embedded server. An existing login is left unchanged."""
     if await applications.create_login(store, request.login):
         await applications.grant(store, request.login, [ALL_WORKSPACES])
         await actor.record(store, "login.create", request.login, workspace=None)

@@ -19,8 +19,8 @@ from fairpost.store.store import Store
 
 T = TypeVar("T")
 
-INVITATIONS_A_DAY_MAX = 100  # per workspace
-INVITATIONS_AN_HOUR_MAX = 3  # to one address
+INVITATIONS_A_DAY_MAX = 100  # maximum per workspace
+INVITATIONS_AN_HOUR_MAX = 3  # maximum to one address
 WAIT_S = 3_600
 
 
@@ -40,8 +40,8 @@ class NamedPerson:
 class Invite(NamedPerson):
     """A request to invite a person.
 
-    `mail` sends the link; if it is None, the caller passes the link on. `must_be_registered` refuses an unregistered
-    workspace.
+    `mail` sends the link; if it is None, the caller passes the link on. With `must_be_registered`, an unregistered
+    workspace is refused.
     """
 
     role: Role
@@ -70,8 +70,8 @@ class Reset(NamedPerson):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
-    """A person with fewer permissions. `keys` are the keys that were valid until now; the request says whether to
-    revoke them.
+    """A person whose permissions were reduced. `keys` are the keys that were valid until now. The request determines
+    whether they are revoked.
     """
 
     person: Person
@@ -114,7 +114,7 @@ async def _reset(actor: Actor, request: Reset, store: Store) -> Offered:
 
 @action("admin.link")
 async def link(actor: Actor, request: NamedPerson, store: Store) -> Offered:
-    """Creates a link that signs an admin in once. Its creator has access to the database anyway."""
+    """Creates a link that signs an admin in once. Only callers with access to the database can create it."""
     person = await person_of(store, request)
     return _accepted(await signing_in.offer_entry(store, person.id, by=actor.who), request)
 
@@ -130,7 +130,7 @@ reset_admin = action("admin.reset")(_reset)
 
 @action("member.role")
 async def change_role(actor: Actor, request: ChangeRole, store: Store) -> Lowered:
-    """Changes a role. All sessions end, so that the old permissions do not last."""
+    """Changes a role. All sessions end, so that the old permissions no longer apply."""
 
     async def change(person: Person) -> Person | people.Refused:
         return await membership.change_role(store, person.id, request.role)
@@ -190,7 +190,7 @@ async def _require_registered(store: Store, workspace: str) -> None:
 async def _require_room(
     actor: Actor, store: Store, workspace: str | None, address: str, mail: ServiceMail | None
 ) -> None:
-    """Limits invitations, because they are sent through the service's own accounts to people who may not know us."""
+    """Limits invitations, because they are sent through the service's own accounts to people who may not expect them."""
     if mail is None or actor.workspace is None or workspace is None:
         return
     sent, to_the_same = await workspaces.invitations_sent(store, workspace, address)

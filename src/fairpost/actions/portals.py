@@ -18,7 +18,9 @@ MISTAKES_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPortal:
-    """A system e-mail, by name. `portals` are the built-in files, and `kept` the templates compiled in this process."""
+    """A system e-mail, by name. `portals` has the built-in files, and `kept` has the templates that this process has
+    compiled.
+    """
 
     workspace: str
     portal: str
@@ -79,8 +81,8 @@ def broken(error: BrokenTemplates, place: str = "") -> Refusal:
 
 
 def _desk(actor: Actor, request: NamedPortal, store: Store) -> WorkspacePortals:
-    """Returns the workspace's portals. The operator's own portal speaks in the operator's name, so others cannot use
-    it.
+    """Returns the workspace's portals. Other workspaces cannot use the operator's own portal, because its e-mails are
+    sent in the operator's name.
     """
     if request.portal == ADMIN_PORTAL and not actor.is_operator:
         raise _unknown(request)

@@ -14,7 +14,7 @@ from fairpost.store import schedules
 from fairpost.store.schedules import StoredSchedule
 from fairpost.store.store import Store
 
-RampUp = tuple[int, tuple[int, ...]]  # the number of days, or the percentage of each day
+RampUp = tuple[int, tuple[int, ...]]  # either the number of days, or the percentage of each day
 NO_RAMP_UP: RampUp = (0, ())
 
 
@@ -22,7 +22,7 @@ NO_RAMP_UP: RampUp = (0, ())
 class SetSchedule:
     """A request to set a schedule. None keeps the current value.
 
-    A `daily_max` of 0 means no quota. `holidays` are added to the existing ones, unless those are dropped. With
+    A `daily_max` of 0 means no quota. `holidays` are added to the existing holidays, unless these are dropped. With
     `is_whole`, omitted values are reset to their defaults.
     """
 

@@ -34,7 +34,8 @@ class Resume:
 class Paused:
     """The result of a pause or resume.
 
-    `pause` is the current pause, or None if nothing is paused. `ended` is the pause that this action ended.
+    `pause` is the current pause, or None if nothing is paused. `ended` is the pause that this action has ended, or
+    None.
     """
 
     pause: dict[str, Any] | None
@@ -56,7 +57,9 @@ class Name:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A request to hold a name, for `length` or until `until`. With neither, the hold lasts until it is released."""
+    """A request to hold a name, for `length` or until `until`. If neither is given, the hold lasts until it is
+    released.
+    """
 
     name: Name
     reason: str
@@ -96,8 +99,8 @@ class Unthrottle:
 class SetUser:
     """Settings of a workspace or user. None keeps a value; 0 or "" removes it.
 
-    `policy` decides the tier immediately. Without it, an engine decides, for callers who may not see a score. With
-    `is_whole`, omitted values are removed, and without `since` the age is unknown.
+    With `policy`, the tier is decided immediately. Without it, an engine decides later, for callers who may not see a
+    score. With `is_whole`, omitted values are removed, and the age is unknown if `since` is omitted.
     """
 
     sender: SenderId
@@ -112,7 +115,7 @@ class SetUser:
 
 @action("pause")
 async def pause(actor: Actor, request: Pause, store: Store) -> Paused:
-    """Pauses everything. Once this is committed, no e-mail is started on any machine."""
+    """Pauses all sending. Once this is committed, no e-mail is started on any machine."""
     _require_future(request.until, await store.now())
     was_paused = await pauses.pause_everything(store, reason=request.reason, by=actor.who, until=request.until)
     await actor.record(store, "pause", EVERYTHING, workspace=None, reason=request.reason, until=request.until)
@@ -164,7 +167,7 @@ async def release(actor: Actor, request: Release, store: Store) -> None:
 
 @action("sender.throttle")
 async def throttle(actor: Actor, request: Throttle, store: Store) -> Sender:
-    """Throttles a sender manually. Scores do not shorten the throttle, which ends at its set time."""
+    """Throttles a sender manually. The throttle ends at the given time, regardless of scores."""
     now = await store.now()
     until = request.until or now + (request.length or THROTTLED_FOR)
     _require_future(until, now)
@@ -179,7 +182,7 @@ async def throttle(actor: Actor, request: Throttle, store: Store) -> Sender:
 
 @action("sender.unthrottle")
 async def unthrottle(actor: Actor, request: Unthrottle, store: Store) -> Sender:
-    """Ends a throttle, whether it was imposed by a score or by a person."""
+    """Ends a throttle, regardless of whether a score or a person caused it."""
 
     def decide(active: Active, now: datetime) -> Decided:
         if active.sender.throttle is None:
@@ -218,7 +221,7 @@ async def set_user(actor: Actor, request: SetUser, store: Store) -> Sender | Non
     policy = request.policy
     if policy is None:
         return None
-    await senders.settle_homes(store)  # otherwise an engine does, within a second
+    await senders.settle_homes(store)  # otherwise, an engine decides within a second
     return await senders.decide_now(store, id_, lambda a, now: look(a.sender, a.hours, a.days, policy, now=now))
 
 

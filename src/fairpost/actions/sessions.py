@@ -1,7 +1,8 @@
-"""Actions on your own sign-in: use a link, choose or change a password, end a session. Also ends other people's
-sessions.
+"""Actions on your own sign-in: use a link, choose or change a password, end a session. Sessions of other people can
+also be ended.
 
-Signing in, which counts attempts, is in auth/. A refusal there is a value, so that the attempt stays counted.
+Signing in, which counts attempts, is in auth/. A refusal is returned there as a value, so that the count of attempts is
+committed.
 """
 
 from dataclasses import dataclass, field
@@ -16,8 +17,8 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnSession:
-    """One of the caller's sessions. `token` is the current session's token; `id`, as shown in lists, names another
-    session of the same person.
+    """One of the caller's sessions. It is either the current session, given by its `token`, or another session of the
+    same person, given by its `id` from a list.
     """
 
     person: Person
@@ -27,7 +28,7 @@ class OwnSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePassword:
-    """A request to change the password. `token` is the current session; all others end."""
+    """A request to change the password. The session with this `token` continues; all others end."""
 
     person: Person
     old: str = field(repr=False)

@@ -21,7 +21,7 @@ HEADER_FIELDS = ("headers", "reply_to")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """A template or a sequence, by its name."""
+    """A template or a sequence, by name."""
 
     workspace: str
     name: str
@@ -111,7 +111,7 @@ async def require_good(template: Template, place: str = "") -> None:
 
 
 def _mistakes(template: Template, place: str) -> Iterator[dict[str, Any]]:
-    """Yields the first mistake of each part. Compiling the whole template would stop at the very first one."""
+    """Yields the first mistake of each part. Compiling the whole template would stop at the first mistake of all parts."""
     alone = (Template(subject=template.subject), Template(subject="", text=template.text))
     for each in (*alone, Template(subject="", html=template.html)):
         try:

@@ -1,4 +1,4 @@
-"""Unsubscribe recipients of campaign mail through its link, or undo that. Repeating either changes nothing."""
+"""Unsubscribe recipients of campaign mail through the link in it, or undo this. A repeated request changes nothing."""
 
 from dataclasses import dataclass
 

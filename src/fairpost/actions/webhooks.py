@@ -22,15 +22,15 @@ from fairpost.webhooks.post import Endpoint, Tls, system_tls
 from fairpost.webhooks.signing import SECRET_BYTES, key_of, signature, written
 from fairpost.webhooks.urls import WrongUrl, addresses, target_of
 
-WEBHOOKS_MAX = 50  # per workspace
-OVERLAP = timedelta(days=1)  # the old secret signs, too
+WEBHOOKS_MAX = 50  # maximum per workspace
+OVERLAP = timedelta(days=1)  # during this time, the old secret also signs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddWebhook:
-    """A request to add a webhook, which belongs to the operator if `workspace` is None.
+    """A request to add a webhook. If `workspace` is None, it belongs to the operator.
 
-    `owner` is the store that knows which vault keys are in use; if None, it is the action's own store.
+    `owner` is the store that records which vault keys are in use; None means the action's own store.
     """
 
     workspace: str | None
@@ -170,7 +170,7 @@ async def resume(actor: Actor, request: NamedWebhook, store: Store) -> Webhook:
 
 @action("webhook.remove")
 async def remove(actor: Actor, request: NamedWebhook, store: Store) -> Webhook:
-    """Removes an endpoint with its log."""
+    """Removes an endpoint and its log."""
     hook = await _webhook(actor, store, request)
     await webhooks.remove(store, hook)
     await actor.record(store, "webhook.remove", hook.url, workspace=hook.workspace)
@@ -195,7 +195,9 @@ async def rotate(actor: Actor, request: RotateWebhook, store: Store) -> WebhookW
 
 @action("webhook.test", in_one_commit=False)
 async def test(actor: Actor, request: TestWebhook, store: Store) -> WebhookTested:
-    """Posts a test event immediately, even to a paused or disabled endpoint. It is tried once, and logged."""
+    """Posts a test event immediately, even to a paused or disabled endpoint. The event is tried once, and the attempt
+    is logged.
+    """
     hook = await _webhook(actor, store, request)
     owner, now = request.owner or store, clock.now()
     secrets = await webhooks.secrets_of(owner, hook.id, now=now)

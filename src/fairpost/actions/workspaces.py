@@ -1,4 +1,4 @@
-"""Actions on workspaces: add, place, lend pools, suspend, readmit, set the request limit."""
+"""Actions on workspaces: add, assign to a region, lend pools, suspend, readmit, set the request limit."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class Place:
 class AddWorkspace:
     """A request to add a workspace. If `pools` is None, the default for a new workspace applies.
 
-    `home` is the store with the directory, if there are regions. `region` is the store's region.
+    If there are regions, `home` is the store with the directory, and `region` is the region of the action's store.
     """
 
     name: str
@@ -106,7 +106,7 @@ async def add(actor: Actor, request: AddWorkspace, store: Store) -> WorkspaceAdd
     workspaces.require_name(request.name)
     known = await workspaces.find_workspace(store, request.name)
     loans = [] if known else _loans(request)
-    if request.home is not None:  # after everything that could be refused: this is permanent
+    if request.home is not None:  # last, after everything that could be refused, because this is permanent
         await directory.place(request.home, request.name, region=request.region)
     if known is not None:
         return WorkspaceAdded(workspace=known, is_new=False)

@@ -1,4 +1,4 @@
-"""Computes a workspace's schedule for the coming weeks, and stores it for the release of mail."""
+"""Computes a workspace's calendar for the coming weeks, and stores it for the release of mail."""
 
 from datetime import datetime
 
@@ -26,7 +26,7 @@ async def set_schedule(store: Store, workspace: str, schedule: Schedule, *, now:
 
 
 async def lay(store: Store, workspace: str, *, now: datetime) -> None:
-    """Computes and stores the calendar, starting again if the schedule is changed concurrently."""
+    """Computes and stores the calendar. Starts again if the schedule is changed concurrently."""
     for _ in range(TRIES_MAX):
         stored = await schedules.schedule_of(store, workspace)
         if not stored.is_stored:

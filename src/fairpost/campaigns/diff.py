@@ -19,17 +19,17 @@ from fairpost.model.durations import write_duration
 from fairpost.model.sender import normalize_user
 from fairpost.model.window import SendingWindow
 
-LINES_COMPARED_MAX = 2_000  # comparing takes quadratic time
+LINES_COMPARED_MAX = 2_000  # maximum lines, because comparing takes quadratic time
 CONTEXT_LINES = 2
 
-Facts = dict[str, str | None]  # by field, as text; None if absent
+Facts = dict[str, str | None]  # values by field, as text; None if absent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """The change of a field. A value is None if the field is absent."""
 
-    field: str  # like "step 2 text"
+    field: str  # such as "step 2 text"
     before: str | None
     after: str | None
 
@@ -61,13 +61,13 @@ def in_lines(changes: Iterable[Change]) -> Iterator[str]:
 
 
 def _lines(text: str | None) -> list[str]:
-    """Splits a text into lines. Existing text has at least one, and a final line feed adds an empty one."""
+    """Splits a text into lines. An existing text has at least one line, and a final line feed adds an empty line."""
     return [] if text is None else text.split("\n")
 
 
 def _compared(before: list[str], after: list[str]) -> Iterator[str]:
     lines = unified_diff(before, after, n=CONTEXT_LINES, lineterm="")
-    yield from list(lines)[2:]  # the first two lines name files
+    yield from list(lines)[2:]  # skips the first two lines, which name files
 
 
 def _said(sign: str, field: str, lines: list[str]) -> Iterator[str]:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 FILE_BYTES_MAX = 16_777_216
 STEPS_MAX = 100
 KEY_CHARS_MAX = 100
-UNKNOWN_TOLD_MAX = 20  # per table: an unrelated file may have thousands
+UNKNOWN_TOLD_MAX = 20  # unknown keys reported per table: an unrelated file may have thousands
 
 CONTENT_KEYS = ("subject", "text", "text_file", "html", "html_file")
 KEYS: dict[str, tuple[str, ...]] = {  # by table; the first one is the file itself
@@ -68,10 +68,10 @@ class CampaignFile:
     name: str
     workspace: str = "default"
     lists: tuple[str, ...]
-    route: str = "default"  # a pool of accounts, or @ followed by the name of one account
+    route: str = "default"  # the name of a pool of accounts, or @ followed by the name of one account
     starts_at: datetime | None = None
     user: str = ""
-    labels: Mapping[str, Any] = field(default_factory=dict)  # labels of its e-mails: type, tags, metadata
+    labels: Mapping[str, Any] = field(default_factory=dict)  # labels of the campaign's e-mails: type, tags, metadata
     header_fields: HeaderFields = field(default_factory=HeaderFields)  # for its e-mails
     gap: Gap | None
     by_recipients_clock: bool = False
@@ -81,7 +81,7 @@ class CampaignFile:
 
 
 class BadCampaignFile(FairpostError):
-    """Raised with all problems of a file. Each says where the problem is, what the rule is, and what was found."""
+    """Raised with all problems of a file. Each problem has its place in the file, the rule, and the invalid value."""
 
     def __init__(self, where: str, problems: Sequence[str]) -> None:
         super().__init__("\n".join(f"{where}: {problem}" for problem in problems))
@@ -98,7 +98,8 @@ def read_campaign_file(path: Path, *, now: datetime) -> CampaignFile:
 
 
 def parse_campaign(text: str, *, where: str, folder: Path, now: datetime) -> CampaignFile:
-    """Parses a campaign file. `where` is its name in error messages, and `folder` the base of relative paths in it.
+    """Parses a campaign file. `where` is the name of the file in error messages. Relative paths in the file start at
+    `folder`.
 
     Only for the operator's own files: a hostile file could take hours to parse, and its paths may lead anywhere.
     """
@@ -107,7 +108,7 @@ def parse_campaign(text: str, *, where: str, folder: Path, now: datetime) -> Cam
         top = _Table("", tomllib.loads(text), problems)
     except RecursionError:
         raise BadCampaignFile(where, ["is not valid TOML: brackets are nested too deeply"]) from None
-    except ValueError as error:  # usually a TOMLDecodeError, which names the line
+    except ValueError as error:  # usually a TOMLDecodeError, whose message names the line
         raise BadCampaignFile(where, [f"is not TOML: {error}"]) from error
     campaign = _campaign(top, folder, now)
     if problems:
@@ -145,7 +146,7 @@ class _Table:
             return default
 
     def one_of(self, *keys: str) -> str | None:
-        """Returns the key that is present. The keys exclude each other, so having two of them is a problem."""
+        """Returns the key that is present. Only one of the keys is allowed, so a second one is reported as a problem."""
         there = [key for key in keys if key in self]
         if len(there) > 1:
             self.complain(f"{there[0]} and {there[1]} cannot be combined: remove one of them")
@@ -279,7 +280,7 @@ def _step(top: _Table, number: int, given: Any, folder: Path) -> FileStep:
     is_first = number == 1
     if "template" not in table:
         if "own_subject" in table:
-            table.complain("own_subject needs template: this step has its own subject anyway")
+            table.complain("own_subject is only allowed with template: this step has its own subject anyway")
         own_subject = not is_first and "subject" in table
         return FileStep(delay_s=delay_s, content=_content(table, folder, is_first=is_first), own_subject=own_subject)
     if is_first and "own_subject" in table:
@@ -321,7 +322,7 @@ def _body(table: _Table, key: str, folder: Path) -> str | None:
 
 
 def _template_errors(template: Template) -> Iterable[TemplateError]:
-    """Yields the first error of each part: compiling the whole template would stop at the very first one."""
+    """Yields the first error of each part: compiling the whole template would stop at the first error of all parts."""
     parts = [Template(subject=template.subject)]
     parts += [Template(subject="", text=template.text), Template(subject="", html=template.html)]
     return filter(None, map(_template_error, parts))

@@ -1,6 +1,7 @@
-"""The unsubscribe link added to a campaign e-mail that does not show it.
+"""Adds the unsubscribe link to a campaign e-mail that does not show it.
 
-Added to the rendered parts: a template may name the link in a comment, or in a branch that this recipient does not get.
+The link is added to rendered parts, because a template may name it in a comment, or in a branch that does not apply to
+this recipient.
 """
 
 import re
@@ -17,7 +18,7 @@ _END = re.compile(r"</body\s*>|</html\s*>", re.IGNORECASE)
 
 
 def with_footer(text: str | None, html: str | None, *, url: str) -> tuple[str | None, str | None]:
-    """Returns the parts with the link added to each that has none."""
+    """Returns the parts. The link is added to each part that does not contain it."""
     if text is not None and not _has(text, url):
         text = text.rstrip("\n") + TEXT.format(url=url)
     if html is not None and not _has(html, url):
@@ -28,5 +29,5 @@ def with_footer(text: str | None, html: str | None, *, url: str) -> tuple[str | 
 
 
 def _has(part: str, url: str) -> bool:
-    """Returns whether the part has the link, perhaps as a parameter of another one."""
+    """Returns whether the part contains the link, perhaps as a parameter of another link."""
     return any(form in part for form in (url, escape(url), quote(url), quote(url, safe="")))

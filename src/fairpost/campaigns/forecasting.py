@@ -30,21 +30,21 @@ from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
-SECONDS_MAX = 10.0  # for one stored forecast: a ten-year plan takes about this long
+SECONDS_MAX = 10.0  # time limit for one stored forecast: a ten-year plan takes about this long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     plan: Plan
     senders: list[Sender]
-    not_counted: int  # follow-ups of accounts that cannot send, so that their end is unknown
-    gives_up_at: datetime | None  # when the first of these fail, unless their account is resumed
+    not_counted: int  # follow-ups whose accounts cannot send, so that their end is unknown
+    gives_up_at: datetime | None  # when the first of these e-mails fail, unless their account is resumed
 
 
 async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
     """Returns the input for this campaign alone.
 
-    Other campaigns that share its accounts or its workspace's quota are not counted.
+    Other campaigns that share its accounts or its workspace's quota are ignored.
     """
     stored = await schedules.schedule_of(store, campaign.workspace)
     today = day_start(stored.schedule.timezone, now)
@@ -90,8 +90,10 @@ async def compute(store: Store, campaign: Campaign, *, now: datetime, seconds_ma
 
 
 async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
-    """Stores the forecast once, at launch. If there is none, the reason is stored instead, and the launch continues."""
-    with suppress(*DRIVER_ERRORS):  # an engine stores it later
+    """Stores the forecast once, at launch. If it cannot be computed, the reason is stored instead, and the launch
+    continues.
+    """
+    with suppress(*DRIVER_ERRORS):  # an engine stores the forecast later
         written = await _forecast_in_writing(store, campaign, now=now, sent=0)
         failpoint("before_forecast")
         await campaigns.keep_forecast(store, campaign, written)
@@ -99,7 +101,7 @@ async def remember(store: Store, campaign: Campaign, *, now: datetime) -> None:
 
 
 async def look_out(store: Store, campaign: Campaign, *, now: datetime) -> str:
-    """Returns the revised forecast for the remaining e-mails in its stored form."""
+    """Returns the revised forecast for the remaining e-mails, in the format in which it is stored."""
     known = await campaign_progress.snapshot(store, campaign)
     return await _forecast_in_writing(store, campaign, now=now, sent=known.sent if known else 0)
 

@@ -1,4 +1,4 @@
-"""Launches a draft: checks everything, then adds a row and a key for every prospect and step."""
+"""Launches a draft: checks it, and then adds a row and a key for every prospect and step."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ class SchedulingResult:
     """The result of one run.
 
     `errors` has the first recipients that were left out, with reasons. `inherited_subjects` are the steps that use the
-    first step's subject. `leaving_thread` are the steps whose own subject takes them out of its thread in Gmail.
+    first step's subject. `leaving_thread` are the steps that start a new thread in Gmail because of their own subject.
     """
 
     scheduled: int = 0
@@ -43,13 +43,13 @@ class SchedulingResult:
     inherited_subjects: list[int] = field(default_factory=list)
     leaving_thread: list[int] = field(default_factory=list)
     warnings: list[Reason] = field(default_factory=list)
-    is_done: bool = False  # False if the campaign was paused or cancelled in the meantime, or time ran out
+    is_done: bool = False  # False if the campaign was paused or cancelled in the meantime, or the time ran out
 
 
 async def launch(
     store: Store, campaign: Campaign, *, skip_incomplete: bool, by: str, now: datetime, public_url: str = ""
 ) -> Campaign:
-    """Checks and launches the draft. Launching twice gives the same campaign. Raises Refusal. Call `schedule` next."""
+    """Checks and launches the draft. A repeated launch changes nothing. Raises Refusal. Call `schedule` next."""
     launched = await set_going(store, campaign, skip_incomplete=skip_incomplete, by=by, now=now, public_url=public_url)
     if campaign.state is CampaignState.DRAFT:
         await remember(store, launched, now=now)
@@ -59,7 +59,7 @@ async def launch(
 async def set_going(
     store: Store, campaign: Campaign, *, skip_incomplete: bool, by: str, now: datetime, public_url: str = ""
 ) -> Campaign:
-    """Launches without the forecast, which is stored next. `public_url` is the base of unsubscribe links."""
+    """Launches the draft without a forecast, which is stored afterwards. `public_url` is the base of unsubscribe links."""
     if campaign.state is not CampaignState.DRAFT:
         return campaign
     store = store.in_bulk()
@@ -75,7 +75,7 @@ async def set_going(
 
 
 async def begin_again(store: Store, campaign: Campaign, *, now: datetime) -> int:
-    """Starts again from the first prospect, to include recipients added since the launch. Call `schedule` next.
+    """Starts again at the first prospect, to include recipients that were added after the launch. Call `schedule` next.
 
     Returns the number of existing e-mails. Raises Refusal if the campaign is not running.
     """
@@ -87,7 +87,7 @@ async def begin_again(store: Store, campaign: Campaign, *, now: datetime) -> int
 
 
 async def _zones(store: Store, campaign: Campaign) -> list[str]:
-    """Returns the known time zones of the recipients, if the campaign uses their clocks."""
+    """Returns the recipients' known time zones if the campaign uses the recipients' clocks."""
     return (
         [zone for zone in await campaigns.zones(store, campaign) if is_zone(zone)]
         if campaign.by_recipients_clock
@@ -105,13 +105,13 @@ async def schedule(
 ) -> SchedulingResult:
     """Schedules all prospects in batches. After an interruption, finished batches are kept.
 
-    An engine may schedule at the same time; its e-mails count as well. `already` is the number of e-mails before this
-    run, or None for the current number. After `seconds_max`, the rest is left to an engine. `progress` is called with
-    the number of prospects seen.
+    An engine may schedule at the same time; its e-mails are counted as well. `already` is the number of e-mails before
+    this run, or None for the current number. After `seconds_max`, the rest is left to an engine. `progress` is called
+    with the number of prospects seen.
     """
     store = store.in_bulk()
     begun_s = clock.monotonic()
-    most = BATCH if seconds_max is None else max(1, BATCH // max(1, len(campaign.steps)))  # keeps each batch short
+    most = BATCH if seconds_max is None else max(1, BATCH // max(1, len(campaign.steps)))  # so that each batch is short
     if already is None:
         already = (await campaigns.planning(store, campaign)).scheduled
     result, is_over = SchedulingResult(), False

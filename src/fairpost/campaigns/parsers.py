@@ -1,7 +1,7 @@
 """Text formats of delays, days, hours, gaps and ramp-ups: `1d 12h`, `mon-fri`, `09:00-17:00`, `30-90`, `10d`.
 
-Parsing raises ValueError with a message that follows the name: `must be …, got …`. A printed value parses to the same
-value. policy/ decides whether days, hours and quotas are consistent.
+Parsing raises ValueError. Its message continues a sentence that begins with the name: `must be …, got …`. A formatted
+value parses to the same value. policy/ decides whether days, hours and quotas are consistent.
 """
 
 import re
@@ -13,14 +13,14 @@ from fairpost.model.campaign import Gap
 from fairpost.model.durations import read_duration, write_duration
 from fairpost.model.window import RAMP_UP_DAYS
 
-RampUp = tuple[int, tuple[int, ...]]  # the number of days for even growth, or else the percentage of each day
+RampUp = tuple[int, tuple[int, ...]]  # either the number of days for even growth, or the percentage of each day
 Hours = tuple[time, time]
 
 DURATION_S_MAX = 366 * 86_400
 GAP_S_MAX = 86_400
-CHARS_MAX = 2_000  # room for the percentages of a year
+CHARS_MAX = 2_000  # enough for the percentages of a year
 SHOWN_CHARS_MAX = 60
-RUN_DAYS_MIN = 3  # from here on, mon-wed is shorter than listing the days
+RUN_DAYS_MIN = 3  # with this many days, mon-wed is shorter than a list of days
 
 EVERY_DAY = frozenset(range(1, 8))
 WHOLE_DAY = (time(), time())
@@ -39,7 +39,7 @@ def duration_s(text: str) -> int:
     """Parses a duration: `3d`, `12h`, `1d 12h`."""
     length = read_duration(_tidy(text))
     if length is None:
-        raise ValueError(f'must be a time such as 3d, 12h, 30m or "1d 12h", got {shown(text)}')
+        raise ValueError(f'must be a duration such as 3d, 12h, 30m or "1d 12h", got {shown(text)}')
     if length.total_seconds() > DURATION_S_MAX:
         raise ValueError(f"must be at most {write_duration(DURATION_S_MAX)}, got {shown(text)}")
     return int(length.total_seconds())
@@ -116,7 +116,8 @@ def gap_in_words(pause: Gap | None) -> str:
 def ramp_up(text: str) -> RampUp:
     """Parses a ramp-up.
 
-    `10d` grows evenly over ten days; `10%,20%,50%` gives the share of each day; `yes` is the default; `none` is none.
+    `10d` grows evenly over ten days. `10%,20%,50%` gives the share of each day. `yes` is the default ramp-up. `none`
+    means no ramp-up.
     """
     tidy = _tidy(text)
     if tidy in ("yes", "none"):
@@ -139,7 +140,7 @@ def ramp_up_in_words(days: int, percents: tuple[int, ...]) -> str:
 
 
 def shown(text: str) -> str:
-    """Formats text in quotes, on one line and limited in length."""
+    """Formats text in quotes, on one line of limited length."""
     cut = text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}…"
     return f'"{"".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)}"'
 

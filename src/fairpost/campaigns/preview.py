@@ -23,7 +23,7 @@ from fairpost.store.header_fields import raw
 from fairpost.store.store import Store
 from fairpost.templates.rendering import Rendered, Template, compile_template
 
-NO_ACCOUNT = Mailbox(address="nobody@localhost")  # used if there is no account
+NO_ACCOUNT = Mailbox(address="nobody@localhost")  # sender if there is no account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +34,15 @@ class Preview:
     said: Rendered
     content: Content
     raw: bytes  # the complete message
-    findings: tuple[Finding, ...] = ()  # what a receiver would hold against it, and what is good
-    is_subject_inherited: bool = False  # from the first step
-    leaves_thread: bool = False  # in Gmail, because its subject differs
+    findings: tuple[Finding, ...] = ()  # what receivers may penalize, and what they approve of
+    is_subject_inherited: bool = False  # inherited from the first step
+    leaves_thread: bool = False  # leaves the thread in Gmail, because its subject differs
 
 
 async def preview(
     store: Store, campaign: Campaign, number: int, prospect: Prospect, *, now: datetime, public_url: str = ""
 ) -> Preview:
-    """Returns the preview. Raises Unrenderable with the name of a missing field. The unsubscribe link leads nowhere."""
+    """Returns the preview. Raises Unrenderable with the name of a missing field. The unsubscribe link has no effect."""
     subject, text, html = await campaigns.words_of_step(store, campaign, number)
     base = base_of(public_url)
     link = f"{base.rstrip('/')}{PATH}/preview" if base else None
@@ -69,7 +69,7 @@ async def preview(
 
 
 def trial_email(shown: Preview, campaign: Campaign, to: str) -> dict[str, Any]:
-    """Returns an e-mail for the queue that sends the same content to another address, now and through the same
+    """Returns an e-mail for the queue that sends the same content to another address, immediately and through the same
     accounts.
 
     It does not count as a step.

@@ -1,4 +1,4 @@
-"""Determines which follow-ups stay in the first e-mail's thread. Gmail starts a new thread if the subject differs."""
+"""Determines which follow-ups stay in the thread of the first e-mail. Gmail starts a new thread if the subject differs."""
 
 import re
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ async def subjects_of(store: Store, campaign: Campaign) -> Subjects:
 
 
 def is_same_thread(first: str, other: str) -> bool:
-    """Returns whether Gmail treats both as the same subject: it ignores reply prefixes and blanks."""
+    """Returns whether Gmail treats both as the same subject: Gmail ignores reply prefixes and blanks."""
     return _bare(first) == _bare(other)
 
 

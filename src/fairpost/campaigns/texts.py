@@ -1,4 +1,4 @@
-"""Reads text files from any editor. Raises ValueError with the problem if a file is not text."""
+"""Reads text files from any editor. If a file is not text, raises ValueError with the problem."""
 
 import codecs
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any
 from fairpost.campaigns.parsers import shown
 from fairpost.campaigns.values import line
 
-TEMPLATE_BYTES_MAX = 4_194_304  # the maximum characters of a template, at four bytes each
+TEMPLATE_BYTES_MAX = 4_194_304  # maximum number of characters in a template, with four bytes each
 PATH_CHARS_MAX = 1_000
 
 
@@ -36,7 +36,7 @@ def text_of(path: Path, bytes_max: int) -> str:
 
 
 def _require_file(path: Path) -> None:
-    """Refuses pipes, which would block."""
+    """Refuses pipes, because reading them would block."""
     begins = "paths are relative to the campaign file"
     try:
         if not S_ISREG(path.stat().st_mode):

@@ -1,6 +1,7 @@
-"""The values of each key of a campaign file. Invalid ones raise ValueError with the rule and the value.
+"""The values of each key of a campaign file. An invalid value raises ValueError with the rule and the value.
 
-The message follows the key: `must be …, got …`. file.py checks whether values are consistent.
+The message continues a sentence that begins with the key: `must be …, got …`. file.py checks whether values are
+consistent.
 """
 
 import json
@@ -20,7 +21,7 @@ LISTS_MAX = 100
 HOLIDAYS_MAX = 1_000
 WHOLE_MAX = 1_000_000_000  # a larger number is a typo
 LINE_CHARS_MAX = 200
-YEARS = range(1970, 2200)  # as for e-mails
+YEARS = range(1970, 2200)  # same as for e-mails
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -214,7 +215,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def said(value: Any) -> str:
-    """Returns the value as written in the file, or only the type of a list or table."""
+    """Returns the value as it is written in the file. For a list or table, returns only the type."""
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Writes a campaign to a file. Reading the file gives the same campaign."""
+"""Writes a campaign to a file. Reading this file gives the same campaign."""
 
 import json
 import re

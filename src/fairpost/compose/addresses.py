@@ -19,11 +19,11 @@ QUOTABLE = re.compile(r"[ -~]+")
 TO_ESCAPE = re.compile(r'(["\\])')
 
 QUOTED_NAME_CHARS_MAX = 500
-NAME_WORD_CHARS_MAX = LINE_BYTES_GOOD - len("Reply-To: ")  # so that the first word fits after the header's name
+NAME_WORD_CHARS_MAX = LINE_BYTES_GOOD - len("Reply-To: ")  # the first word fits after the header's name
 
 
 def plain_address(address: str) -> str:
-    """Returns the address as written in the envelope and the headers. It is non-ASCII only if the local part is."""
+    """Returns the address as it is written in the envelope and the headers. It is ASCII unless the local part is not."""
     if PLAIN_ADDRESS.fullmatch(address):
         return address
     local, _, domain = address.rpartition("@")

@@ -1,7 +1,7 @@
 """Transfer encodings, which turn any body into lines of ASCII.
 
 Text stays plain if possible; otherwise it is quoted-printable or base64, whichever is smaller. Other files are base64.
-A body ends where its content does: the line ending before a boundary is added when the parts are joined.
+A body has no line ending after its content: the one before a boundary is added when the parts are joined.
 """
 
 import binascii
@@ -10,14 +10,14 @@ import struct
 
 LINE_BYTES_MAX = 998
 ROW_BYTES = 57  # 76 characters of base64
-ROWS_AT_ONCE = 256  # with chunks of this size, 10 MB take a third of the time
+ROWS_AT_ONCE = 256  # with chunks of this size, encoding 10 MB takes a third of the time
 
 PRINTABLE = bytes(range(0x20, 0x7F))
 PLAIN = PRINTABLE + b"\t\n"
 UNQUOTED = PLAIN.replace(b"=", b"")
 ESCAPES = [(bytes([byte]), b"=%02X" % byte) for byte in range(256)]
-# Complete lines of at most 76 characters, then as much of a longer line as leaves room for the = without splitting an
-# =XX, and finally nothing.
+# Matches complete lines of at most 76 characters. From a longer line, it takes as much as leaves room for the = and
+# does not split an =XX. At the end, it matches nothing.
 UP_TO_SOFT_BREAK = re.compile(rb"(?:.{0,76}+\n)*+(?:.{73}[^\n=]{0,2}+|\Z)")
 CHUNK_BYTES = ROW_BYTES * ROWS_AT_ONCE
 CHUNK_ROWS = struct.Struct("76s" * ROWS_AT_ONCE)
@@ -38,7 +38,7 @@ def encode_text(text: str) -> tuple[bytes, bytes]:
 
 def encode_text_file(data: bytes) -> tuple[bytes, bytes]:
     """Encodes a text file so that every byte arrives unchanged. A line ending other than CRLF is escaped, because the
-    receiver would choose its own.
+    receiver would otherwise replace it with its own line ending.
     """
     lines = data.replace(b"\r\n", b"\n")
     is_exact = lines.count(b"\n") != data.count(b"\r\n")
@@ -53,12 +53,14 @@ def encode_text_file(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _is_smaller_quoted(data: bytes, unsafe: bytes) -> bool:
-    """Returns whether quoted-printable is no longer than base64, not counting escaped line endings."""
+    """Returns whether quoted-printable is at most as long as base64, without counting escaped line endings."""
     return len(data) * 77 // 75 + 2 * len(unsafe) <= len(data) * 104 // 76
 
 
 def is_plain(data: bytes) -> bool:
-    """Returns whether text with LF line endings passes through every server unchanged. Mailbox files escape "From "."""
+    """Returns whether text with LF line endings passes through every server unchanged. Lines that begin with "From "
+    are not plain, because mailbox files escape them.
+    """
     return (
         data.isascii()
         and not data.translate(None, PLAIN)
@@ -68,11 +70,11 @@ def is_plain(data: bytes) -> bool:
 
 
 def quoted_printable(data: bytes, unsafe: bytes, *, is_exact: bool = False) -> bytes:
-    """Encodes text with LF line endings. `unsafe` has the bytes to escape, as often as they occur. With `is_exact`, the
-    line endings stay LF when it is decoded.
+    """Encodes text with LF line endings. `unsafe` has the bytes to escape, each as often as it occurs. With `is_exact`,
+    decoding the result gives LF line endings.
 
     Makes one pass over the text for each distinct unsafe byte and one for the line breaks, all in C. This is faster
-    than binascii.b2a_qp, which also makes lines that end with a blank too long.
+    than binascii.b2a_qp, which also produces overlong lines if they end with a blank.
     """
     ends_with_blank = data.rfind(b" \n") >= 0 or data.endswith(b" ")  # rfind is twice as fast here
     data = (data + b"\n").replace(b"=", b"=3D")

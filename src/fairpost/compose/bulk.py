@@ -1,4 +1,4 @@
-"""Headers of campaign mail: one-click unsubscribe (RFC 2369, RFC 8058), and the IDs by which receivers group it."""
+"""Headers of campaign mail: one-click unsubscribe (RFC 2369, RFC 8058), and the IDs by which receivers group mail."""
 
 import re
 
@@ -10,8 +10,8 @@ _NOT_IN_A_LABEL = re.compile(r"[^a-z0-9-]+")
 
 
 def bulk_headers(email: Outgoing, *, domain: str, mailto: str | None = None) -> bytes:
-    """Returns the headers, or nothing for other mail. `domain` is the sender's domain. Mail to `mailto` unsubscribes. The
-    caller's own headers are not replaced.
+    """Returns the headers, or nothing for other mail. `domain` is the sender's domain. A message to `mailto`
+    unsubscribes its sender. The caller's own headers are not replaced.
     """
     bulk = email.bulk
     if bulk is None:
@@ -29,7 +29,7 @@ def bulk_headers(email: Outgoing, *, domain: str, mailto: str | None = None) -> 
     if not bulk.is_one_to_one:
         headers["Precedence"] = "bulk"
     given = {name.lower() for name in email.content.headers}
-    if given & {"list-unsubscribe", "list-unsubscribe-post"}:  # they belong together
+    if given & {"list-unsubscribe", "list-unsubscribe-post"}:  # the two headers belong together
         given |= {"list-unsubscribe", "list-unsubscribe-post"}
     return b"".join([structured_header(name, value) for name, value in headers.items() if name.lower() not in given])
 

@@ -3,9 +3,9 @@
 SMTP changes nothing that a signature covers: every line already ends with CRLF, bodies are 7-bit, and the receiver
 undoes the doubling of dots. Relaxed canonicalization tolerates servers that change white space.
 
-The headers below are signed if present, and each is listed once more than it occurs (oversigned): a second From or
-List-Unsubscribe that is added in transit breaks the signature instead of being covered by it. The headers of ALWAYS are
-listed even if absent, so that adding one also breaks it.
+The headers below are signed if they are present. Each is listed once more than it occurs (oversigned), so that a second
+From or List-Unsubscribe that is added in transit breaks the signature. The headers in ALWAYS are listed even if they
+are absent, so that adding one also breaks the signature.
 """
 
 import re
@@ -35,7 +35,7 @@ _BLANKS = re.compile(rb"[ \t]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKey:
-    domain: str  # as written in the DNS
+    domain: str  # as written in DNS
     selector: str
     algorithm: Algorithm
     private: "RSAPrivateKey | Ed25519PrivateKey" = field(repr=False)
@@ -82,7 +82,7 @@ def _signed_bytes(key: SigningKey, data: bytes) -> bytes:
 
 
 def _signed(head: bytes) -> tuple[bytes, bytes]:
-    """Returns the folded value of `h=`, and the lines that it names.
+    """Returns the folded value of `h=`, and the header lines that it names.
 
     If a name occurs several times, its last line comes first.
     """

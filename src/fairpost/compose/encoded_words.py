@@ -1,7 +1,7 @@
 """RFC 2047 encoding of text that a header cannot contain directly, as encoded words of at most 75 characters.
 
 A character is never split between two words. In the Q encoding, only characters that are safe everywhere, even in
-names, stay plain.
+names, are left unencoded.
 """
 
 import binascii
@@ -9,7 +9,7 @@ import string
 
 WORD_CHARS_MAX = 75
 FRAME = len("=?utf-8?q??=")
-WORD_CHARS_MIN = FRAME + 12  # a four-byte character in Q
+WORD_CHARS_MIN = FRAME + 12  # enough for a four-byte character in the Q encoding
 
 PLAIN = (string.ascii_letters + string.digits + "!*+-/").encode()
 SAFE = PLAIN + b" "

@@ -1,10 +1,10 @@
-"""Header lines: folding, and the two kinds of headers that a caller may give.
+"""Header lines: folding, and the two kinds of headers that a caller can set.
 
 Unstructured text (Subject, most X-… headers) is converted to encoded words if plain ASCII cannot represent it.
 Structured headers are parsed by machines, so they are left unchanged.
 
-Lines are only broken at a single space between two words: every parser restores such a space, but many collapse runs of
-spaces and tabs.
+Lines are only broken at a single space between two words: every parser restores such a space, but many parsers collapse
+several spaces and tabs.
 """
 
 import re
@@ -63,7 +63,7 @@ def text_header(name: bytes, value: str) -> bytes:
         words = SINGLE_SPACE.split(value.encode("ascii"))
         if len(name) + 2 + max(map(len, words)) <= LINE_BYTES_MAX:
             return fold(name, words)
-    # A break right after the name would give more room, but some parsers then treat its space as part of the text.
+    # A break right after the name would leave more room, but some parsers then treat the space as part of the text.
     first = max(WORD_CHARS_MIN, min(WORD_CHARS_MAX, LINE_BYTES_GOOD - len(name) - 2))
     return b"%b: %b\r\n" % (name, b"\r\n ".join(encoded_words(value, first=first)))
 

@@ -2,7 +2,7 @@
 
 import re
 
-HEAD_CHARS_MAX = 4096  # browsers search about this far for the declaration
+HEAD_CHARS_MAX = 4096  # browsers search about this many characters for the declaration
 _CHARSET = re.compile(r"""(<meta\b[^<>]{0,200}?\bcharset\s*=\s*["']?)([A-Za-z0-9._:-]{1,40})""", re.IGNORECASE)
 
 

@@ -1,4 +1,6 @@
-"""Composes a message from two parts: the content that all recipients share, and the rest that is specific to an e-mail."""
+"""Composes a message from two parts: the content that all recipients share, and the parts that are specific to one
+e-mail.
+"""
 
 import string
 from collections.abc import Sequence
@@ -24,7 +26,7 @@ LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # same as
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A content as bytes. Equal contents give equal bytes, so it can be cached and used for every recipient."""
+    """Content as bytes. Equal content gives equal bytes, so the bytes can be cached and used for every recipient."""
 
     reply_to: bytes = field(repr=False)
     subject: bytes = field(repr=False)
@@ -71,9 +73,9 @@ def compose(
 ) -> Message:
     """Composes a message.
 
-    `headers_are_envelope` is for a provider that takes the recipients from the headers. `extra` has its additional
-    header lines. `keys` sign the message. `return_path` receives reports instead of the sender,
-    and `mailto` requests to unsubscribe.
+    `headers_are_envelope` is for a provider that reads the recipients from the headers. `extra` has additional header
+    lines for this provider. `keys` sign the message. `return_path` receives reports instead of the sender, and `mailto`
+    receives requests to unsubscribe.
     """
     envelope_sender = plain_address(sender.address)
     recipients = tuple([plain_address(address) for address in email.envelope])
@@ -105,8 +107,8 @@ def _recipients_shown(people: Sequence[Recipient]) -> bytes:
 def _envelope_shown(email: Outgoing) -> bytes:
     """Formats exactly the recipients of the envelope, each once, including Bcc.
 
-    Recipients that are left out (suppressed, or already sent to) must not be named, even though the others then do not
-    see them.
+    Recipients that are left out (suppressed, or already reached) must not be named, although the other recipients then
+    cannot see them.
     """
     left = {address.translate(LOWER): address for address in email.envelope}
     named = [person for person in email.recipients if left.pop(person.address.translate(LOWER), None) is not None]
@@ -118,8 +120,8 @@ def _envelope_shown(email: Outgoing) -> bytes:
 def message_id_of(email: Outgoing, *, domain: str) -> str:
     """Returns the Message-ID, which is the same for every attempt.
 
-    The hash distinguishes equal IDs of different installations that share a domain. It does not include the internal
-    number, which a recipient could find by trial and error.
+    Installations that share a domain may have equal IDs, which the hash distinguishes. The hash does not include the
+    internal number, because a recipient could find it by trial and error.
     """
     people = [person.address for person in email.recipients]
     origin = "\0".join([email.public_id or str(email.id), email.workspace, *people]).encode("utf-8", "replace")
@@ -131,7 +133,7 @@ def _from_header(sender: Mailbox) -> bytes:
     return address_header(b"From", [sender])
 
 
-@lru_cache(maxsize=2)  # e-mails sent in the same second share it
+@lru_cache(maxsize=2)  # e-mails sent in the same second share this value
 def _date_of_second(second: int) -> bytes:
     utc = datetime.fromtimestamp(second, UTC)
     day = b"%b, %02d %b %04d" % (WEEKDAYS[utc.weekday()], utc.day, MONTHS[utc.month - 1], utc.year)
@@ -139,5 +141,5 @@ def _date_of_second(second: int) -> bytes:
 
 
 def date_of(moment: datetime) -> bytes:
-    assert moment.tzinfo, "a date needs its zone"
+    assert moment.tzinfo, "a date needs a time zone"
     return _date_of_second(int(moment.timestamp() // 1))

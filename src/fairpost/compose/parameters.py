@@ -18,7 +18,7 @@ def parameter(name: str, value: str) -> list[bytes]:
         plain = f'{name}="{value}"'
         if len(plain) < LINE_BYTES_GOOD:
             return [plain.encode("ascii")]
-    # Split between characters: some parsers decode each piece separately.
+    # The value is split between characters, because some parsers decode each piece separately.
     characters = [quote(char, safe=ATTRIBUTE_CHARS, errors="replace") for char in value]
     whole = f"{name}*=UTF-8''{''.join(characters)}"
     if len(whole) < LINE_BYTES_GOOD:

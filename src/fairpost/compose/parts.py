@@ -1,4 +1,4 @@
-"""The MIME tree: mixed(alternative(text, related(html, images)), files), without levels that only have one part."""
+"""The MIME tree: mixed(alternative(text, related(html, images)), files), without levels that would have only one part."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ SAMPLE_BYTES = 64
 
 class Part(NamedTuple):
     headers: bytes
-    body: bytes  # without its final line ending
+    body: bytes  # without the final line ending
     is_plain: bool = False  # whether the body is user content, which may contain anything
 
 
@@ -101,8 +101,8 @@ def _multipart(subtype: bytes, parts: Sequence[Part], boundary: bytes) -> Part:
 
 
 def _seam(leaves: Sequence[Part]) -> bytes:
-    """Returns the common part of all boundaries, which occurs in no part. Encoded parts cannot contain the =_ before
-    it.
+    """Returns the text that all boundaries share, and that occurs in no part. It is preceded by =_, which encoded parts
+    cannot contain.
     """
     sample = b"".join([b"%d %b" % (len(leaf.body), leaf.body[:SAMPLE_BYTES]) for leaf in leaves])
     seam = blake2s(sample, digest_size=16).hexdigest().encode("ascii")

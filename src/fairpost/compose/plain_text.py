@@ -2,7 +2,7 @@
 
 import re
 
-HTML_CHARS_MAX = 500_000  # half a second of work; mail programs truncate HTML far earlier
+HTML_CHARS_MAX = 500_000  # takes half a second; mail programs truncate HTML much earlier
 EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
 
 
@@ -10,12 +10,12 @@ def text_of(html: str) -> str:
     """Returns the visible text with the targets of links. Empty if nothing is visible."""
     if not html or html.isspace():
         return ""
-    from inscriptis import get_text  # with lxml, this takes 40 ms that most workers never need to spend
+    from inscriptis import get_text  # this import loads lxml, which takes 40 ms and is not needed by most workers
     from inscriptis.model.config import ParserConfig
 
     readable = html[:HTML_CHARS_MAX].encode("utf-8", "replace").decode("utf-8")
     try:
         text = get_text(readable, ParserConfig(display_links=True, display_images=True))
-    except Exception:  # the HTML can be sent even if the parser fails on it
+    except Exception:  # the HTML can be sent even if it cannot be parsed
         return ""
     return EMPTY_LINES.sub("\n\n", text).strip("\n").rstrip()

@@ -5,9 +5,9 @@ import re
 from fairpost.compose.headers import fold
 from fairpost.model.email import Earlier, Outgoing
 
-REFERENCES_MAX = 20  # otherwise, a conversation of several years would fill every message with ids
+REFERENCES_MAX = 20  # limits the IDs, because a conversation of several years would fill every message with them
 
-# Ids come from other systems: they must not be able to end the header.
+# IDs come from other systems, and must not be able to end the header.
 MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,900}>")
 
 
@@ -27,7 +27,7 @@ def thread_headers(email: Outgoing) -> bytes:
 def _references(earlier: Earlier) -> list[str]:
     """Returns the IDs, oldest first and without duplicates, ending with the earlier message.
 
-    If there are too many, the first is kept because it identifies the conversation.
+    If there are too many, the first ID is kept, because it identifies the conversation.
     """
     before = [id_ for id_ in dict.fromkeys(earlier.references) if MESSAGE_ID.fullmatch(id_)]
     ids = [*[id_ for id_ in before if id_ != earlier.message_id], earlier.message_id]

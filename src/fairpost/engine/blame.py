@@ -1,7 +1,7 @@
 """Record an account's outcomes, and stop the account or sender that is to blame: see policy/blame.py.
 
-Outcomes are buffered until they are written. After a crash, at most `BOOK_MAX` e-mails are missing from the counters
-that detect abuse, and others see counters that are no older than about `BOOK_S_MAX`. Charges against limits are not
+Outcomes are buffered until they are written. A crash loses at most `BOOK_MAX` e-mails from the counters that detect
+abuse, and other engines see counters that are at most about `BOOK_S_MAX` seconds old. Charges against limits are not
 buffered: they are written with each begin.
 """
 
@@ -55,7 +55,7 @@ class Books:
         return self.has_news and (self._is_old() or self.ledger.handled >= BOOK_MAX or has_bounced)
 
     async def write_before_rest(self, until: datetime | None) -> None:
-        """Write if the account rests for long enough, or if the last write was long ago."""
+        """Write the outcomes if the account rests for long enough, or if the last write was long ago."""
         is_long = until is None or until > self._lease.now() + timedelta(seconds=BOOK_S_MAX)
         if self.has_news and (self._is_old() or is_long):
             await self.write()

@@ -1,6 +1,6 @@
 """Log the accounts that have stopped, or can send again, since the last check.
 
-An engine reports the accounts that it drives or used to drive, and those that no engine drives.
+An engine logs the accounts that it drives or used to drive, and the accounts that no engine drives.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class AccountChanges:
     def __init__(self, engine: str) -> None:
         self._engine = engine
-        self._codes: dict[AccountId, str | None] = {}  # why it is stopped, or None if it is not
+        self._codes: dict[AccountId, str | None] = {}  # why the account is stopped, or None if it is not stopped
         self._others: set[AccountId] = set()  # driven by other engines at the last check
 
     def seen(self, accounts: Sequence[AccountRuntime]) -> Iterator[Reason]:

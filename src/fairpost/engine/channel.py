@@ -1,4 +1,6 @@
-"""Messages between the processes of an engine: one JSON object per line, over a socket that ends with its owner."""
+"""Messages between the processes of an engine: one JSON object per line, over a socket that closes when its owner
+exits.
+"""
 
 import asyncio
 import json
@@ -23,14 +25,14 @@ class Lines:
 
     def feed(self, data: bytes) -> list[Message]:
         *lines, self._rest = (self._rest + data).split(b"\n")
-        assert len(self._rest) <= LINE_BYTES_MAX, "a message that does not end"
+        assert len(self._rest) <= LINE_BYTES_MAX, "a message without an end"
         return [json.loads(line) for line in lines]
 
 
 class Channel(asyncio.Protocol):
     """One end of a channel, in an event loop.
 
-    `on_message` gets each message; `ended` is called once, when the other end is gone.
+    `on_message` is called with each message. `ended` is called once, when the other end is gone.
     """
 
     def __init__(self, on_message: Callable[[Message], None], ended: Callable[[], None]) -> None:
@@ -60,7 +62,7 @@ class Channel(asyncio.Protocol):
         self._ended()
 
     def send(self, message: Message) -> None:
-        """Send a message. It is dropped if the other end is gone."""
+        """Send a message, or drop it if the other end is gone."""
         if self._transport is not None:
             self._transport.write(encode(message))
 

@@ -1,9 +1,9 @@
 """E-mails that the account has claimed but not begun.
 
-They are kept in sending order, with each recipient's own content, along with the IDs of e-mails that may no longer be
-ours. An e-mail that does not begin soon is given back, so that other accounts in the pool may send it. An e-mail is
-forgotten only once the database has confirmed that it is waiting again; when there is nothing else to do, the database
-is asked about the others.
+They are kept in sending order, with each recipient's own content, along with the IDs of e-mails that the account may no
+longer hold. An e-mail that does not begin soon is given back, so that other accounts in the pool may send it. An e-mail
+is forgotten only after the database has confirmed that it is waiting again. When there is nothing else to do, the
+database is asked about the e-mails that it has not confirmed.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from fairpost.system.failpoints import failpoint
 from fairpost.templates.reader import TemplateError
 from fairpost.templates.rendering import Unrenderable
 
-AHEAD_MIN = 6  # an account that may hold fewer claims when it has none left
+AHEAD_MIN = 6  # an account that may hold fewer e-mails than this claims only when it has none left
 
 
 class Batch:
@@ -41,11 +41,11 @@ class Batch:
         self._lease = lease
         self._books = books
         self._emails: deque[Outgoing] = deque()
-        self._unsendable: dict[EmailId, Reason] = {}  # why their fields do not fit their template
+        self._unsendable: dict[EmailId, Reason] = {}  # why the recipient's fields do not fit the template
         self._low = 0  # when this many are left, more are claimed ahead; 0: never
-        self._may_hold_more = False  # because the answer to a claim was lost
+        self._may_hold_more = False  # e-mails unknown here, because the answer to a claim was lost
         self._giving_back: set[asyncio.Task[None]] = set()
-        self._missed: set[EmailId] = set()  # locked by another transaction when their turn came; they may still be ours
+        self._missed: set[EmailId] = set()  # locked when their turn came; may still be held
 
     @property
     def first(self) -> Outgoing | None:
@@ -95,7 +95,7 @@ class Batch:
                 assert_never(claim.verdict)
         if not claim.ids:
             return Rested(Idle.BUSY if claim.again else Idle.EMPTY, claim.next_at)
-        if not self._emails:  # taken away between claiming and loading: there may be others
+        if not self._emails:  # taken away between claiming and loading: others may be waiting
             return Rested(Idle.BUSY, claim.next_at)
         if not troubles.has_passed:
             await self._keep_one(other_than=troubles.last)
@@ -123,13 +123,15 @@ class Batch:
             task.add_done_callback(self._gave_back)
 
     def _gave_back(self, task: "asyncio.Task[None]") -> None:
-        """Handle the end of giving e-mails back. If that failed, the database is asked about them later."""
+        """Finish giving e-mails back. If this failed, the database is asked about the e-mails later."""
         self._giving_back.discard(task)
         if not task.cancelled():
             task.exception()
 
     async def end_ahead(self) -> None:
-        """Wait until nothing is being claimed ahead or given back: an account at rest keeps no e-mails from others."""
+        """Wait until nothing is being claimed ahead or given back: an account at rest must not hold e-mails that others
+        could send.
+        """
         await self._claims.await_supply(self._lease.now_held.account_id)
         if self._giving_back:
             await asyncio.wait(self._giving_back)
@@ -169,7 +171,7 @@ class Batch:
     # ── give back ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def fail_unsendable(self, email: Outgoing) -> bool:
-        """Fail an e-mail that cannot be rendered. Return False if it is no longer ours."""
+        """Fail an e-mail that cannot be rendered. Return False if the account no longer holds it."""
         return await self._store.fail_claimed(self._lease.now_held, email.id, self._unsendable.pop(email.id))
 
     async def _keep_one(self, *, other_than: EmailId | None) -> None:
@@ -183,7 +185,7 @@ class Batch:
         for id_ in gone:
             self._unsendable.pop(id_, None)
         self._emails = deque(email for email in self._emails if email.id not in gone)
-        self._missed |= gone  # they may still be ours until the database has confirmed this
+        self._missed |= gone  # until the database has confirmed this, the account may still hold them
         self._missed -= set(await self._store.give_back(self._lease.now_held, list(gone)))
         failpoint("after_give_back")
 
@@ -196,7 +198,7 @@ class Batch:
             await self.give_back(*self._emails)
 
     async def give_back_with(self, email: Outgoing, is_like_it: Callable[[Outgoing], bool]) -> None:
-        """Give back this e-mail, which is no longer in the batch, and all others to which this applies."""
+        """Give back this e-mail, which is no longer in the batch, and all others for which the same is true."""
         await self.give_back(email, *filter(is_like_it, self._emails))
 
     def drop(self) -> None:

@@ -1,9 +1,9 @@
-"""Claim once for all accounts of a process that need e-mails now or soon.
+"""Claim e-mails once for all accounts of a process that need some now or soon.
 
-A pool has one claim in progress at a time, and requests that arrive in the meantime share the next. Accounts at work
-that have few e-mails left get more from the same claim, so that they need not stop. An account that cannot share a
-claim (senders are blocked on it, mail is pinned to it …) claims alone. If the database is in trouble, every request
-fails.
+Each pool has one claim in progress at a time, and requests that arrive in the meantime share the next claim. Working
+accounts that have few e-mails left get more from the same claim, so that they need not stop. An account that cannot
+share a claim (because senders are blocked on it, mail is pinned to it, and so on) claims alone. If the database is in
+trouble, every request fails.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class Asked:
 
 
 class Member(Protocol):
-    """An account that a claim may supply before it asks."""
+    """An account that may get e-mails from a claim before it asks for them."""
 
     @property
     def lease(self) -> Lease: ...
@@ -43,7 +43,7 @@ class Member(Protocol):
         """Accept e-mails claimed for this lease."""
 
     def lose_ahead(self) -> None:
-        """Expect e-mails that the account does not know of, because the response to a claim was lost."""
+        """Record that the account may hold unknown e-mails, because the response to a claim was lost."""
 
 
 Ahead = tuple[Member, Lease, int]
@@ -53,17 +53,17 @@ Ahead = tuple[Member, Lease, int]
 class ClaimGroup:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._asked: dict[str, list[Asked]] = {}  # by pool; present while a claim of the pool is in progress
+        self._asked: dict[str, list[Asked]] = {}  # by pool; an entry exists while a claim of the pool is in progress
         self._tasks: set[asyncio.Task[None]] = set()
         self._members: dict[str, WeakValueDictionary[AccountId, Member]] = {}  # by pool
         self._supplying: dict[AccountId, asyncio.Future[None]] = {}  # accounts for which a claim ahead is in progress
-        self._left_out: set[AccountId] = set()  # got nothing ahead: they ask when they have none left
+        self._left_out: set[AccountId] = set()  # a claim ahead had nothing for them: they wait until they run out
 
     def join(self, pool: str, member: Member) -> None:
         self._members.setdefault(pool, WeakValueDictionary())[member.lease.account_id] = member
 
     async def claim(self, lease: Lease, *, pool: str, limit: int) -> Claimed:
-        """Return the e-mails that the account now holds, loaded."""
+        """Return the e-mails that the account now holds, with their content loaded."""
         self._left_out.discard(lease.account_id)
         answer: asyncio.Future[Claimed] = asyncio.get_running_loop().create_future()
         asked = Asked(lease, limit, answer)
@@ -150,5 +150,5 @@ class ClaimGroup:
             member.take_ahead(lease, await self._loaded(claim))
 
     async def _loaded(self, claim: Claim) -> list[Outgoing]:
-        """Load each account's e-mails on their own: hundreds at once would hold up the event loop."""
+        """Load the e-mails of each account separately: hundreds at once would block the event loop."""
         return await self._store.load(claim.ids) if claim.ids else []

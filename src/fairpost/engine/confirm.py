@@ -1,7 +1,8 @@
-"""Check that the responding server has everything this machine knows to be committed.
+"""Check that the responding server has every commit that this machine knows of.
 
-The engines agree on this together (sql/release/server.sql), for a new server and again after any trouble with it. Until
-they have, nothing is claimed or begun. If commits are missing, all mail is paused until it is resumed manually.
+The engines agree on this together (sql/release/server.sql) for each new server, and again after any trouble with the
+server. Until they have agreed, nothing is claimed or begun. If commits are missing, all mail is paused until it is
+resumed manually.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,10 +28,10 @@ class KnownServer:
         self._log = log
         self._outage = Outage(log)
         self._is_away = False
-        self._back_s = float("-inf")  # when it started to answer again
-        self._said: Reason | None = None  # the last thing logged about it
-        self._is_fresh = False  # just confirmed, and its accounts not checked yet
-        self.is_confirmed = False  # by this engine, since the last trouble
+        self._back_s = float("-inf")  # when the server started to respond again
+        self._said: Reason | None = None  # the last message logged about the server
+        self._is_fresh = False  # the server is confirmed, but its accounts are not checked yet
+        self.is_confirmed = False  # confirmed by this engine since the last trouble
 
     def met(self, error: BaseException) -> None:
         """Record that the server is not responding."""
@@ -48,7 +49,7 @@ class KnownServer:
         return self._is_away or clock.monotonic() < self._back_s + AFTER_TROUBLE_S
 
     async def confirm(self) -> bool:
-        """Return True if all engines agree that nothing is missing, so that mail may go out."""
+        """Return True if all engines agree that nothing is missing, so that e-mails may be sent."""
         self._steps.follow(await self._store.current_life())
         known = {each.account_id: each for each in self._steps.known()}
         steps = {id_: each.step for id_, each in known.items()}

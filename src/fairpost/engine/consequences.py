@@ -1,4 +1,4 @@
-"""Apply the consequences of an outcome to the account: pause, suspend, record trouble, ask again.
+"""Apply the consequences of an outcome to the account: pause or suspend it, record trouble, or ask again.
 
 This module keeps no state; policy/consequences.py decides. The e-mail has already been settled.
 """

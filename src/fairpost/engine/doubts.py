@@ -1,6 +1,6 @@
 """Resolve e-mails in doubt automatically: ask the provider, or apply the e-mail's own policy.
 
-This happens once, no matter which worker notices first.
+Each e-mail is resolved once, no matter which worker notices it first.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ class Doubts:
         self.ask_at: datetime | None = None
 
     def until_asked(self, until: datetime | None) -> datetime | None:
-        """Return the earlier of this moment and the next time to ask, or None if there is neither."""
+        """Return the given moment or the next time to ask, whichever is earlier, or None if there is neither."""
         return min((moment for moment in (until, self.ask_at) if moment is not None), default=None)
 
     async def resolve_if_due(self) -> None:
@@ -67,7 +67,8 @@ class Doubts:
 async def resolve_doubts(store: Store, account_id: AccountId | None = None) -> None:
     """Apply the policies of e-mails in doubt, unless the provider can be asked or the mailbox is yet to be searched.
 
-    `resend` waits as after any failed attempt; `hold`, or an e-mail with no attempt left, needs a manual decision.
+    With `resend`, the e-mail waits as after any failed attempt. With `hold`, or without attempts left, it needs a
+    manual decision.
     """
     waited = await store.doubts_to_resend(account_id)
     for email in await store.load(list(waited)):
@@ -79,7 +80,7 @@ async def resolve_doubts(store: Store, account_id: AccountId | None = None) -> N
 async def ask_about_doubts(
     store: Store, transport: DraftingTransport, account: Account, permission: Permission
 ) -> bool:
-    """Ask the provider about each e-mail in doubt. Return False if the outcome of some is still unknown.
+    """Ask the provider about each e-mail in doubt. Return False if the outcome of any is still unknown.
 
     Only the worker that holds the account's lease may call this.
     """
@@ -106,15 +107,13 @@ async def _send_after_all(
 ) -> bool:
     """Send the draft that was begun. Return False if the result is still unknown.
 
-    A provider sends a draft only once, no matter how often it is asked to.
+    A provider sends a draft only once, however often it is asked to send it.
     """
     assert email.evidence is not None
     checked = await store.recheck(email.id)
     if checked.verdict == "held":
         return False
-    if (
-        checked.verdict != "begun"
-    ):  # no recipient may receive it any longer: the next claim ends it and records the reason
+    if checked.verdict != "begun":  # no recipient is left: the next claim fails the e-mail and records the reason
         await transport.discard(account, email.evidence)
         await store.resolve(email.id, "resend", by="the provider", due_at=clock.now())
         return True
@@ -124,7 +123,7 @@ async def _send_after_all(
         return False
     if report.reply is not None and 200 <= report.reply.code < 300:
         await store.resolve(email.id, "sent", by="the provider", report=report)
-    else:  # refused: it was never sent and starts again
+    else:  # refused: the e-mail was never sent, and starts again
         due_at = report.retry_at or clock.now()
         await store.resolve(email.id, "resend", by="the provider", due_at=due_at, report=report)
     return True

@@ -1,7 +1,8 @@
-"""The worker processes of an engine: start them, give them accounts, handle their messages, and kill them if they hang.
+"""The worker processes of an engine: starting them, giving them accounts, handling their messages, and killing them if
+they hang.
 
-Tracks which accounts they drive, which of those are idle, and the dead workers that the database does not know of yet.
-It makes no decisions about accounts and never queries the database: the orchestrator does.
+Tracks which accounts they drive, which of those are idle, and the dead workers that are not recorded in the database
+yet. The orchestrator makes all decisions about accounts, and queries the database; this module does neither.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from fairpost.policy.packing import ALONE, MAILBOXES_ALONE_MAX, Place, place_of
 from fairpost.system import clock
 from fairpost.system.pause import Pause
 
-SUSPECT_EMAILS = 10  # an account whose shared process died may share one again after sending this many e-mails alone
+SUSPECT_EMAILS = 10  # e-mails sent alone before an account whose shared process died may share a process again
 BEAT_S_MAX = 30.0  # a worker that is silent for this long is considered hung
 STUCK_S_MAX = 900.0  # busy without finishing an e-mail: five minutes more than the longest wait for a server
 # Exit codes that are no account's fault: a normal end, an end on request, or the loss of its orchestrator.
@@ -69,8 +70,8 @@ class Fleet:
     ) -> None:
         """Create the fleet.
 
-        `on_news` is called when the orchestrator should check. `is_excused` tells whether a death at this moment is not
-        to be blamed on an account.
+        `on_news` is called when the orchestrator should check. `is_excused` returns whether no account is to blame for
+        a death at this moment.
         """
         self._supervisor = supervisor
         self._options = options
@@ -83,15 +84,15 @@ class Fleet:
         self._workers: dict[int, WorkerHandle] = {}  # by pid
         self._asked: list[tuple[Place, set[AccountId]]] = []  # accounts for processes that are being forked
         self._suspects: set[AccountId] = set()  # accounts whose shared process has died
-        self._at_rest: set[AccountId] = set()  # idle, and free to send at once
-        self._epochs: dict[AccountId, Epoch] = {}  # of the leases that our workers hold
+        self._at_rest: set[AccountId] = set()  # accounts that are idle and can send at once
+        self._epochs: dict[AccountId, Epoch] = {}  # epochs of the leases that this engine's workers hold
         self._put_off_until_s: dict[AccountId, tuple[Pause, float]] = {}
         self._held_up: set[AccountId] = set()  # accounts whose workers are gone but not yet proven dead
         self._lost: dict[int, list[Dead]] = {}  # by pid: gone, but not yet proven dead
         self._is_finishing = False
-        self.ours: dict[AccountId, bool] = {}  # whether it is idle
+        self.ours: dict[AccountId, bool] = {}  # whether the account is idle
         self.dead: list[Dead] = []  # not yet reported to the database
-        self.names: Mapping[AccountId, str] = {}  # of accounts, for the log
+        self.names: Mapping[AccountId, str] = {}  # names of accounts, for the log
 
     @property
     def pids(self) -> list[int]:
@@ -103,7 +104,7 @@ class Fleet:
         return not (self._workers or self._asked)
 
     def barred(self) -> set[AccountId]:
-        """Return accounts that must not be started at this moment."""
+        """Return the accounts that must not be started at this moment."""
         now_s = clock.monotonic()
         return self._held_up | {id_ for id_, (_, until_s) in self._put_off_until_s.items() if now_s < until_s}
 
@@ -194,7 +195,7 @@ class Fleet:
         except BlockingIOError:
             return
         if not data:
-            os._exit(1)  # the parent process is gone, so we end as well
+            os._exit(1)  # the parent process is gone, so this one exits as well
         self._fds += fds
         for message in self._lines.feed(data):
             if "forked" in message:
@@ -227,7 +228,7 @@ class Fleet:
             case {"account": int(id_), "idle": bool(is_idle), "until": until}:
                 was_idle, self.ours[AccountId(id_)] = self.ours.get(AccountId(id_)), is_idle
                 (self._at_rest.add if is_idle and until is None else self._at_rest.discard)(AccountId(id_))
-                if is_idle and not was_idle:  # otherwise, waking a worker for nothing would make us check forever
+                if is_idle and not was_idle:  # otherwise, a worker that is woken for nothing would cause checks forever
                     self._on_news()
             case {"holds": int(id_), "epoch": int(epoch)}:
                 self._epochs[AccountId(id_)] = Epoch(epoch)
@@ -263,7 +264,7 @@ class Fleet:
         """Handle the end of a process and the accounts that it had not given back."""
         worker = self._workers.pop(pid, None)
         if worker is not None:
-            is_alone = len(worker.accounts) == 1  # with several, it is unknown which one caused it
+            is_alone = len(worker.accounts) == 1  # if it had several accounts, it is unknown which one caused the death
             self._lost[pid] = [Dead(id_, self._epochs.get(id_), is_alone) for id_ in worker.accounts]
             for account_id in worker.accounts:
                 self._forget(account_id)

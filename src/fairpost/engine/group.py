@@ -1,8 +1,8 @@
 """One commit for all accounts of a process that are ready: each settles its last e-mail and begins its next.
 
-A step waits a moment for half of the accounts at work, and for a commit in progress. A step that cannot share a commit
-(not ordinary, locked, poisoned) is taken alone, with the same number. If the database is in trouble, every request
-fails, and each account resumes its lease.
+A step waits briefly until half of the working accounts have asked, and until a commit in progress is done. A step that
+cannot share a commit (because it is not ordinary, locked or poisoned) is taken alone, with the same number. If the
+database is in trouble, every request fails, and each account resumes its lease.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ STREAMS = 2  # concurrent commits; the second only for two accounts or more
 TOGETHER_MAX = 64  # steps per commit
 GATHER_S = 0.002  # how long to wait for half of the accounts at work
 AT_WORK_S = 1.0  # an account that took a step within this time is at work
-ALONE_MAX = 4  # run concurrently: each may have to wait for a lock, and other work also needs connections
+ALONE_MAX = 4  # concurrent steps taken alone: each may wait for a lock, and other work also needs connections
 
 
 class StepGroup:
@@ -36,7 +36,7 @@ class StepGroup:
         self._places_alone = asyncio.Semaphore(ALONE_MAX)
         self._is_called = False
         self._alarm: asyncio.TimerHandle | None = None  # set while some steps wait for others
-        self._at_work: dict[AccountId, float] = {}  # when each last asked, latest at the end
+        self._at_work: dict[AccountId, float] = {}  # when each account last asked, the most recent at the end
 
     @classmethod
     def of(cls, store: Store) -> "StepGroup":
@@ -108,7 +108,7 @@ class StepGroup:
                 for _, answer in asked:
                     _fail(answer, error)
                 return
-            answers = [None] * len(asked)  # one of them is poisoned: when each is taken alone, only that one fails
+            answers = [None] * len(asked)  # one step is poisoned: when each is taken alone, only the poisoned one fails
         for (request, answer), taken in zip(asked, answers, strict=True):
             if taken is not None:
                 _give(answer, taken)

@@ -1,15 +1,16 @@
 """Notes of what each worker is handing over, for the successor of a worker that was killed.
 
 A worker that dies between `begin` and `settle` leaves an e-mail for which the database cannot tell whether it was sent.
-The worker knows: either it had written the final dot, or it had not. So it notes the e-mail, attempt and epoch in a
-file mapped into its memory before `begin` is committed, and takes the note back right before the dot. A note that is
-still there therefore means that this attempt was not completed. Everything else (no note, a torn one, another attempt)
-means nothing, and the e-mail stays in doubt.
+Only the worker itself knows whether it wrote the final dot. It therefore notes the e-mail, attempt and epoch in a file
+mapped into its memory before `begin` is committed, and removes the note right before the dot. A note that is still
+there proves that this attempt was not completed. In every other case (no note, a torn note, another attempt) nothing is
+proven, and the e-mail stays in doubt.
 
 A note is trusted only if the kernel proves that its writer is dead. The worker locks its file after the fork and holds
 the lock for its whole life; a worker that is merely frozen, slow or without its lease still holds it. A process that
-gets the lock knows that no dot will follow. The boot must be the same, too: after a crash of the machine, the disk may
-have an older page than memory had. And the database must be the same, because another one uses the same numbers.
+gets the lock can be sure that no dot will follow. The boot must be the same, too: after a crash of the machine, the
+disk may have an older page than memory had. The database must be the same as well, because another database uses the
+same numbers.
 
 The order of stores is sufficient, without waiting for the disk: SIGKILL stops a process between two instructions. What
 it stored before is in the page cache, which outlives it; what comes later in the program was never stored, on x86 and
@@ -49,7 +50,7 @@ FILES_MAX = 20_000  # read at once
 ACCOUNTS_MAX = 10_000  # per file
 
 MAGIC = b"fairpost handover 1\n".ljust(24, b"\0")
-HEADER = Struct("<24s16s16sI4x")  # ends at a cache line: magic, boot, database, accounts
+HEADER = Struct("<24s16s16sI4x")  # the header, which fills a cache line: magic, boot, database, accounts
 FIELDS = Struct("<QQQI")  # account, epoch, e-mail, attempt
 CHECKSUM = Struct("<I")
 FIELDS_AT = 8  # within a record; its first byte is its mark
@@ -76,7 +77,7 @@ class Unwritten:
 
 
 Memory = mmap.mmap | bytearray
-"""The memory of a file, which outlives the process, or of a test."""
+"""Memory of a file, which outlives the process, or memory of a test."""
 
 
 class Note:
@@ -106,9 +107,9 @@ class Note:
         self.stands = True
 
     def complete(self) -> None:
-        """Take the notes back. Call this right before the first byte that could complete the message.
+        """Remove the notes. Call this right before the first byte that could complete the message.
 
-        The previous e-mail is settled by now, so its note is taken back as well.
+        The previous e-mail is settled by now, so its note is removed as well.
         """
         memory = self._memory
         for at in self._at:
@@ -118,7 +119,7 @@ class Note:
 
 
 class NoNote(Note):
-    """Used if notes cannot be written. An interrupted e-mail is then in doubt."""
+    """A substitute for notes that cannot be written. An interrupted e-mail is then in doubt."""
 
     def __init__(self) -> None:
         self.stands = False
@@ -181,12 +182,12 @@ class Handover:
                 self._forget(account_id)
 
     async def believe(self, store: Store, account_id: AccountId) -> None:
-        """Resolve what the account's last worker left in doubt, as far as that can be known."""
+        """Resolve the e-mails that the account's last worker left in doubt, as far as notes prove what happened."""
         if self._folders and await store.has_doubts(account_id):
             await clear_doubts(store, self._folders)
 
     def close(self) -> None:
-        """Remove the file, unless it contains notes that others have to read."""
+        """Remove the file, unless it contains notes that other workers have to read."""
         if self._memory is None or self._place is None:
             return
         if not any(note.stands for note, _ in self._notes.values()):
@@ -213,7 +214,7 @@ class Handover:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.fstat(fd).st_nlink:
                 raise FileNotFoundError("a search for dead workers has removed it")
-            os.posix_fallocate(fd, 0, size)  # storing to a page with no room on the disk would kill us
+            os.posix_fallocate(fd, 0, size)  # storing to a page without space on the disk would kill this process
             memory = mmap.mmap(fd, size)
         except BaseException:
             with suppress(OSError):
@@ -229,9 +230,9 @@ NOWHERE = Handover()
 
 
 def folders(home: Path, region: str, kind: str = FOLDER) -> tuple[Path, ...]:
-    """Return the folders for the notes of this home's and region's workers, which use the first suitable one.
+    """Return the folders for the notes of the workers of this home and region. They use the first suitable folder.
 
-    Files in the home survive a container restart; shared memory is for homes that are on a network or not writable.
+    Files in the home survive a container restart. Shared memory is for homes that are on a network or not writable.
     """
     mark = hashlib.sha256(f"{home.absolute()}\0{region}".encode()).hexdigest()[:16]
     name = f"fairpost-{os.geteuid()}-{mark}" if kind == FOLDER else f"fairpost-{os.geteuid()}-{mark}-{kind}"
@@ -239,10 +240,10 @@ def folders(home: Path, region: str, kind: str = FOLDER) -> tuple[Path, ...]:
 
 
 async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
-    """Read what dead workers of this database left behind, and return how many e-mails were put back.
+    """Read the notes that dead workers of this database left behind, and return how many e-mails were put back.
 
-    These are e-mails that provably were never completed. Files are removed once they are read, and so are files from
-    another boot.
+    Only e-mails that were provably never completed are put back. Files are removed once they are read, and so are files
+    from another boot.
     """
     boot, database, cut = boot_id(), None, 0
     for folder in folders if boot is not None else ():

@@ -1,9 +1,9 @@
 """The account's lease, which keeps all other workers out.
 
-Tracks the epoch and the number of the last step, the deadline on our own clock, and how far the database's clock is
-ahead of it. No message is completed unless the lease, counted from before the last request for it, has its margin left.
-Steps are numbered: each has the number after the last acknowledged one, which this machine remembers. A lease that was stopped
-is never renewed.
+Tracks the epoch and the number of the last step, the deadline on this machine's clock, and how far the database's clock
+is ahead of this one. The deadline counts from just before the last request for the lease. A message is completed only
+if the safety margin before this deadline is not reached yet. Steps are numbered: each has the number after the last
+acknowledged step, which this machine remembers. A lease that was stopped is never renewed.
 """
 
 from dataclasses import replace
@@ -87,8 +87,8 @@ class HeldLease:
         self._deadline_s = STOPPED
 
     async def take_up(self) -> TakenUp | None:
-        """Return what the lease holds after database trouble, or None if another worker has it. Raises while this is
-        unknown.
+        """Resume the lease after database trouble, and return its state, or None if another worker has it. Raises while
+        this is unknown.
         """
         asked_at_s = clock.monotonic()
         taken = await self._store.take_up(self.now_held, seconds=self.lease_s, life=self._all_steps.life)

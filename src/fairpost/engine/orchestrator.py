@@ -1,10 +1,12 @@
-"""Ensure that every account with work has a worker, and that the database learns of workers that died.
+"""Ensure that every account with work has a worker, and that deaths of workers are recorded in the database.
 
-The orchestrator has its own process. It decides and communicates, but never forks (supervisor.py does). Each `step` is
-one check of the database; in between, it sleeps until a NOTIFY, a message from a worker, or the next relevant moment.
+The orchestrator has its own process. It decides and communicates, but never forks processes (supervisor.py does). Each
+`step` is one check of the database. Between two steps, it sleeps until a NOTIFY, a message from a worker, or the next
+relevant moment.
 
-When the database goes away, the workers wait, each with what it knows. When it is back, the engines first agree that
-nothing is missing (confirm.py), and then continue; deaths in the meantime are reported to the database at that point.
+When the database is unavailable, the workers wait and keep their state. When the database is back, the engines first
+agree that nothing is missing (confirm.py), and then continue. Deaths in the meantime are reported to the database at
+that point.
 """
 
 import asyncio
@@ -43,14 +45,14 @@ if TYPE_CHECKING:
     from fairpost.model.ids import AccountId
 
 AFTER_WAKING_S = 0.05
-LOOK_S = 1.0  # default; catches anything that should have woken us but did not
-LOOK_S_MAX = 2.0  # other engines count on an engine that reported within the last five seconds
+LOOK_S = 1.0  # default; finds work for which no notification arrived
+LOOK_S_MAX = 2.0  # other engines consider an engine alive if it reported in the last five seconds
 REAP_S = 5.0
-FAULTS_MAX = 10  # in a row, across all engines, without an e-mail sent in between
+FAULTS_MAX = 10  # deaths in a row, across all engines, without an e-mail sent in between
 FAULT_REST_S_MAX = 60.0
 END_S_MAX = 25.0
 LISTENER_S = 15.0
-TRY_AGAIN_S = 0.25  # if the database is not responding, or is not confirmed
+TRY_AGAIN_S = 0.25  # time between checks if the database is not responding or is not confirmed
 
 
 class Orchestrator:
@@ -123,7 +125,7 @@ class Orchestrator:
                 await asyncio.wait_for(self._news.wait(), left_s)
 
     async def _say_goodbye(self) -> bool:
-        """Deregister this engine. Return whether the database has freed what its workers could not give back.
+        """Deregister this engine. Return whether the database has released what its workers could not give back.
 
         If the engine was asked about the server and has not responded, it leaves the answer to the next engine on this
         machine.
@@ -162,7 +164,8 @@ class Orchestrator:
         if clock.monotonic() > self._reaped_s + REAP_S:
             self._reaped_s = clock.monotonic()
             await self._reap()
-        # Announce sleep before checking: an e-mail that is enqueued in between either wakes us or is seen.
+        # Announce sleep before checking: an e-mail that is enqueued in between either wakes this process or is seen by
+        # the check.
         engines = await self._store.engine_here(self._options.owner, asleep=self._has_time())
         routes = await self._store.routes_with_work()
         accounts = await self._look_at_accounts()
@@ -187,7 +190,7 @@ class Orchestrator:
         return True
 
     async def _reclaim_dead(self) -> None:
-        """Count the deaths of workers that are certainly dead, and release their leases at once."""
+        """Count the workers that are certainly dead, and release their leases at once."""
         waiting = self._fleet.dead
         if not waiting:
             return
@@ -267,7 +270,7 @@ class Orchestrator:
             await asyncio.sleep(LOOK_S)
 
     async def _hear_notifications(self, conn: "asyncpg.Connection") -> None:
-        """Check now and then that the connection still works, because it is silent for long periods."""
+        """Check now and then that the connection still works, because no notification may arrive for a long time."""
         try:
             lost = asyncio.Event()
             conn.add_termination_listener(lambda _: lost.set())
@@ -282,7 +285,8 @@ class Orchestrator:
     def notified(self, route: str) -> None:
         """Handle the arrival of mail by waking one sleeping worker of this route directly.
 
-        More than one would wait for each other. The check a moment later wakes or starts others if there is still work.
+        Several workers would wait for each other. The check a moment later wakes or starts others if there is still
+        work.
         """
         if self._fleet.wake_one(id_ for id_, routes in self._routes.items() if route in routes):
             asyncio.get_running_loop().call_later(AFTER_WAKING_S, self._news.set)

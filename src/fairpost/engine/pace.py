@@ -1,8 +1,8 @@
-"""Decide when the account may begin its next e-mail, and how many it may claim for that.
+"""Decide when the account may begin its next e-mail, and how many e-mails it may claim ahead.
 
-Tracks what the account has used of its limits, its troubles, the pause that the last e-mail asked for, and how long an
-e-mail currently takes. It only decides. A send is charged before it begins, and refunded only if the transport was
-never touched. Only urgent mail interrupts a pause that an e-mail asked for.
+Tracks how much of its limits the account has used, its troubles, the pause that the last e-mail asked for, and how long
+an e-mail currently takes. It only decides. A send is charged before it begins, and refunded only if the transport was
+never used. Only urgent mail interrupts a pause that an e-mail asked for.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ class Pace:
         self._gap: Gap | None = None
         self._each_s: float | None = None
         self._since_s = 0.0  # when the work on the current e-mail began
-        self._urgent_at: datetime | None = None  # when urgent mail falls due within a pause that an e-mail asked for
+        self._urgent_at: datetime | None = None  # when urgent mail becomes due during a pause that an e-mail asked for
         self._may_be_urgent = False
 
     # ── admission ─────────────────────────────────────────────────────────────────────────────────────────
@@ -56,7 +56,7 @@ class Pace:
         return Paced(until) if until is not None and not self._may_be_urgent else admitted
 
     def ask_for(self, email: Outgoing, now: datetime) -> Paced | None:
-        """Check whether the next e-mail itself may begin, once the account may. Return None if it may."""
+        """Check whether the next e-mail may begin, given that its account may send. Return None if it may."""
         self._gap = email.gap
         until = self._paced_until(email.gap, now)
         return Paced(until) if until is not None else None
@@ -70,12 +70,14 @@ class Pace:
         return admit(self._limits, self.usage, now=now, roll=chance.roll())
 
     def _paced_until(self, gap: Gap | None, now: datetime) -> datetime | None:
-        """Return the end of the pause that an e-mail asks for in addition to the account's own, or None if it is over."""
+        """Return the end of the pause that an e-mail asks for in addition to the account's own, or None if the pause is
+        over.
+        """
         free = free_at(widened(self._limits, gap), self.usage) if gap is not None else None
         return free if free is not None and free > now else None
 
     def barred(self, why: NotBefore, now: datetime) -> NotBefore | Rest | Exhausted:
-        """Return how the account waits.
+        """Return why the account must wait.
 
         A reached daily limit ends the work, so that the account's status shows it. If its end is near (the oldest send
         is about to leave the sliding day), the account merely rests.
@@ -106,7 +108,7 @@ class Pace:
 
     def batch_size(self, now: datetime) -> int:
         if not self.troubles.has_passed:
-            return 2 if self.troubles.last is not None else 1  # it begins one, preferably another than before
+            return 2 if self.troubles.last is not None else 1  # one begins, preferably not the last
         if self._gap is not None:  # nothing else can be sent before the pause is over
             return 1
         return batch_size(self._limits, self.usage, now=now, each_s=self._each_s)

@@ -8,7 +8,7 @@ from fairpost.templates.rendering import Template, compile_template
 
 
 def personal(email: Outgoing) -> Outgoing:
-    """Return the content as sent. Raises Unrenderable if the recipient's fields do not fit the template."""
+    """Return the content as it is sent. Raises Unrenderable if the recipient's fields do not fit the template."""
     content, bulk = email.content, email.bulk
     url = bulk.unsubscribe_url if bulk else None
     has_footer = bulk is not None and url is not None and not bulk.is_one_to_one

@@ -1,4 +1,4 @@
-"""A worker process: drives the accounts it is given, each in a separate task, and ends with its orchestrator.
+"""A worker process: drives the accounts it is given, each in a separate task, and exits when its orchestrator is gone.
 
 Receives {"drive": id}, {"wake": id}, {"finish": id | null}. Sends {"holds": id, "epoch": …}, {"account": id, "idle":
 …}, {"ended": id, "why": …}, and every few seconds {"beat": [[id, e-mails handled], …]}. The first SIGTERM or SIGINT
@@ -29,9 +29,9 @@ from fairpost.store.trouble import is_trouble
 from fairpost.transports.port import ClosableTransport
 
 BEAT_S = 5.0
-LOOK_AGAIN_S = 20.0  # the orchestrator checks every second or two, and wakes us
+LOOK_AGAIN_S = 20.0  # the orchestrator checks every second or two, and wakes this process
 END_S_MAX = 5.0  # how long it keeps trying to inform the database when ending at once
-CONNECTIONS_MAX = 8  # to the database, regardless of the number of accounts
+CONNECTIONS_MAX = 8  # connections to the database, regardless of the number of accounts
 AT_ONCE = 70  # exit code: ended at once; e-mails being sent are in doubt
 
 
@@ -68,8 +68,8 @@ class WorkerProcess:
     ) -> None:
         """Create the worker process.
 
-        `exit_with` ends the process immediately. A simulation, whose workers share one process, passes a function that does
-        not.
+        `exit_with` ends the process immediately. A simulation, whose workers share one process, passes a function that
+        only ends this worker.
         """
         self._store = store
         self._options = options
@@ -89,7 +89,7 @@ class WorkerProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
-        loop.add_reader(lifeline, self._end_at_once)  # nothing is ever written to it, so readable means gone
+        loop.add_reader(lifeline, self._end_at_once)  # it is only readable when the parent is gone
         self._channel = await Channel.over(sock, self._on_message, self._end_at_once)
         beat = asyncio.create_task(self._beat())
         await self._over.wait()
@@ -135,7 +135,7 @@ class WorkerProcess:
         """Open the notes, with the first account and once the database answers."""
         if self._steps is None:
             key, life = await self._store.handover_key(), await self._store.current_life()
-            if self._steps is None:  # another account may have been first
+            if self._steps is None:  # another account may have opened them first
                 options = self._options
                 self._handover = Handover.open(options.notes, database=key, accounts_max=options.room)
                 self._steps = Steps(options.steps, life)
@@ -185,7 +185,7 @@ class WorkerProcess:
         self._over.set()
 
     def _end_at_once(self) -> None:
-        """End at once. No final dot is written from now on, and unfinished work is left to the account's next worker."""
+        """End at once. No final dot is written from now on. The account's next worker finishes the rest."""
         for worker in self._workers.values():
             worker.stop_sending()
         for task in self._tasks.values():

@@ -13,14 +13,14 @@ class Idle(StrEnum):
     INACTIVE = "the account is not active"
     CHANGED = "the account's settings were changed"
     PAUSED = "all sending is paused"
-    NOT_YET = "it may not send yet"
-    EXHAUSTED = "its daily limit is reached"
+    NOT_YET = "the account may not send yet"
+    EXHAUSTED = "the account's daily limit is reached"
     LOST = "the lease is lost"
 
 
 @dataclass(frozen=True, slots=True)
 class Rested:
-    """Nothing was sent. Says why, and when to check again (None means when something new arrives)."""
+    """Nothing was sent: the reason, and when to check again (None: when something new arrives)."""
 
     why: Idle
     until: datetime | None = None

@@ -1,10 +1,10 @@
 """One account, one e-mail at a time: lease, pace, claim, send, settle, as bounded steps.
 
-Each part has its own file, which says what it keeps and guarantees. This file defines the order in which they act, and
-what follows from their answers. Processes, signals and waiting belong to the worker.
+Each part has its own file, which documents its state and guarantees. This file defines the order in which the parts
+act, and what follows from their answers. The worker handles processes, signals and waiting.
 
-If the database is in trouble, a step raises. The parts keep what they know, and `take_up` continues from there: what
-was sent but not yet settled is settled; what was begun but never handed over waits again.
+If the database is in trouble, a step raises. The parts keep their state, and `take_up` continues from it. An e-mail
+that was sent but not yet settled is settled. An e-mail that was begun but never handed over waits again.
 """
 
 from collections import deque
@@ -92,11 +92,11 @@ class Runner:
         together: Together | None = None,
         again: bool = False,
     ) -> "Runner | None":
-        """Take the account's lease, and settle what its last holder left in doubt. Return None if another worker drives
-        it.
+        """Take the account's lease, and settle the e-mails that its last holder left in doubt. Return None if another
+        worker drives it.
 
         `together` has the claims and commits shared with other accounts. `again` means that this worker has tried
-        before and got no answer.
+        before but got no answer.
         """
         lease = await HeldLease.take(store, account_id, owner=owner, lease_s=lease_s, steps=steps, again=again)
         if lease is None:
@@ -273,7 +273,7 @@ class Runner:
         return self._batch.room_within(self._pace.batch_size(self.now())) if is_steady else 0
 
     def take_ahead(self, lease: Lease, emails: list[Outgoing]) -> None:
-        if not self._is_stopping and lease.epoch == self.epoch:  # otherwise they go back with the lease
+        if not self._is_stopping and lease.epoch == self.epoch:  # otherwise, releasing the lease returns them
             self._batch.take_ahead(emails, keep=self._is_at_work and not self._sender.is_slow)
 
     def lose_ahead(self) -> None:
@@ -333,7 +333,7 @@ class Runner:
     def _weigh(self, intent: Intent, report: Report) -> Weighed:
         now, roll, troubles = self.now(), chance.roll(), self._pace.troubles
         verdict = judge(intent.email, report, attempts=intent.attempt, now=now, roll=roll)
-        if isinstance(verdict, Untouched) and self._sender.is_granted is False:  # because our lease ran out
+        if isinstance(verdict, Untouched) and self._sender.is_granted is False:  # because this worker's lease expired
             return Weighed(verdict=verdict, troubles=troubles)
         return weigh(troubles, intent.email, verdict, report, attempts=intent.attempt, now=now, roll=roll)
 
@@ -371,11 +371,11 @@ class Runner:
             return None
         if self._batch.why_unsendable(follower) is not None:
             return None
-        if self._sender.drafting is not None:  # the next one is drafted first, and this one need not wait for that
+        if self._sender.drafting is not None:  # the next e-mail needs a draft, and this one need not wait
             return None
         if self._books.is_due(has_bounced=False):
             return None
-        if self._lease.is_renewal_due():  # a begun e-mail must be sent, and must not wait for a renewal that may fail
+        if self._lease.is_renewal_due():  # after begin, a failed renewal would delay the e-mail
             return None
         return self._pace.ask_for_follower(follower, self.now())
 
@@ -393,7 +393,7 @@ class Runner:
 
     @property
     def has_outcome(self) -> bool:
-        """Whether an e-mail was sent or refused and the database does not know it yet."""
+        """Whether an e-mail was sent or refused, but its outcome is not in the database yet."""
         return self._under_way.outcome is not None
 
     async def take_up(self) -> bool:
@@ -411,10 +411,10 @@ class Runner:
         return True
 
     async def _clear_up(self, taken: TakenUp) -> None:
-        """Clear up what was in progress when the database went away.
+        """Resolve the e-mails that were in progress when the database became unavailable.
 
-        An outcome is settled, unless only the answer was lost. What was begun but never handed over waits again. An
-        e-mail that only the database considers in progress is in doubt: the database has forgotten its outcome.
+        An outcome is settled, unless only the answer was lost. An e-mail that was begun but never handed over waits
+        again. An e-mail that only the database considers in progress is in doubt: the database has lost its outcome.
         """
         outcome, intent = self._under_way.outcome, self._under_way.last_intent
         known = {each.email.id for each in (outcome, intent) if each is not None}

@@ -1,8 +1,8 @@
-"""Hand one e-mail to the transport, and draft it first if the provider keeps drafts.
+"""Hand one e-mail to the transport, after storing it as a draft if the provider supports drafts.
 
-Holds the transport, and whether it may complete the message in progress. Right before the first byte that could
-complete the message, the lease is checked and the handover note is taken back. A long send neither holds up other mail
-nor loses the lease. Any exception raised by a transport is the transport's fault, not the database's.
+Holds the transport, and whether the transport may complete the message in progress. Right before the first byte that
+could complete the message, the lease is checked and the handover note is removed. A long send neither delays other mail
+nor loses the lease. An exception that a transport raises never counts as database trouble.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Sender:
         self._batch = batch
         self._books = books
         self._long = LongSend(lease, batch)
-        self.is_granted: bool | None = None  # whether the message in progress may be completed, if already asked
+        self.is_granted: bool | None = None  # may the message be completed? None: not asked yet
 
     def may_complete(self) -> bool:
         failpoint("before_dot")
@@ -59,8 +59,8 @@ class Sender:
             self._composing.compose_ahead(self._account, email)
 
     async def draft(self, email: Outgoing) -> Draft:
-        """Store a draft with the provider before sending, so that the provider can be asked about it whatever happens
-        to us.
+        """Store a draft with the provider before sending, so that the provider can be asked about it even after a
+        crash.
         """
         if self.drafting is None:
             return None
@@ -137,7 +137,7 @@ class LongSend:
             self._renewing = None
 
     async def over(self) -> None:
-        """Finish giving e-mails back. If the database refuses, this is repeated later."""
+        """Wait until the e-mails are given back. If this fails, they are given back later."""
         if self._giving_back is not None:
             giving_back, self._giving_back = self._giving_back, None
             await asyncio.wait([giving_back])
@@ -160,9 +160,9 @@ class LongSend:
             await asyncio.sleep(self._lease.lease_s / 3)
 
     async def _is_ours(self) -> bool:
-        """Return whether the lease is still ours.
+        """Return whether this worker still has the lease.
 
-        If the database is not responding, nothing is known: the deadline stays the same, and we ask again.
+        If the database is not responding, this is unknown: the deadline stays the same, and the next call asks again.
         """
         try:
             return await self._lease.renew()

@@ -1,7 +1,7 @@
-"""What has begun but is not yet settled, and the numbered steps that report it to the database.
+"""E-mails that have begun but are not yet settled, and the numbered steps that report them to the database.
 
 Tracks at most three things: an e-mail whose begin was requested, one that has begun but is not handed over, and an
-outcome that is not acknowledged. Each is kept until the database has answered for it. The handover note is written
+outcome that is not acknowledged. Each is kept until the database has acknowledged it. The handover note is written
 before the begin is requested. The outcome of one e-mail and the begin of the next are one request, so that `TakeStep`
 may put the steps of many accounts into one commit.
 """
@@ -33,7 +33,7 @@ Raises if the database is in trouble: the outcome is unknown until it is looked 
 """
 
 Draft = Evidence | Report | None
-"""What the provider stores about an e-mail, or why it refused to store it."""
+"""The draft that the provider stored, or why it refused to store one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class UnderWay:
     ) -> StepAnswer:
         """Settle one e-mail and begin the next in one commit.
 
-        If the begin is unconfirmed, the consequences of the outcome are applied before the lease is resumed.
+        If the begin is not confirmed, the consequences of the outcome are applied before the lease is resumed.
         """
         begins = self._announce(follower, admitted, None)
         answer = await self._take(settles=outcome.settles, begins=begins, meanwhile=meanwhile)
@@ -172,7 +172,7 @@ class UnderWay:
         self._must_take_up = False
 
     async def offer_proof(self) -> None:
-        """Settle or put back what we had begun, which is in doubt for the account's next holder."""
+        """Settle or put back the e-mail that this worker had begun, which is in doubt for the account's next holder."""
         outcome, intent = self.outcome, self.last_intent
         self.outcome = None
         self.forget_intent()

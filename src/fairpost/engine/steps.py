@@ -1,13 +1,14 @@
-"""What the engines of this machine know to be committed: the last steps of each account, and the e-mails they began.
+"""Commits that the engines of this machine know of: the last steps of each account, and the e-mails that they began.
 
 Every durable begin and settle of an account has a number, its step. A worker records the number once the database has
-acknowledged it. A server that only knows a lower number has lost commits: it is a standby that lagged behind, or a
-restored copy. So the first thing to do with another server is to compare (confirm.py, release/server.sql).
+acknowledged it. A server whose last number is lower has lost commits: it is a standby that lagged behind, or a restored
+copy. The numbers are therefore compared before anything else is done with another server (confirm.py,
+release/server.sql).
 
-There is one file per life of the database and home, shared by all engines of the home. It outlives workers and engines.
+Each life of the database has one file per home, shared by all engines of this home. It outlives workers and engines.
 Each account has a block in it: its ID, and a ring of its last steps. A step is one write of one record into the page
-cache, which takes about 2 µs and does not wait for a disk. It therefore does not cover e-mails sent by a machine that
-is lost together with the server.
+cache, which takes about 2 µs and does not wait for a disk. If this machine is lost together with the server, the steps
+are lost as well.
 """
 
 import fcntl
@@ -54,12 +55,12 @@ class AccountSteps:
         self._at = at + RECORD.size
 
     def acknowledge(self, step: int, begun: EmailId | None = None) -> None:
-        with suppress(OSError):  # mail does not wait for this machine's disk
+        with suppress(OSError):  # sending does not wait for this machine's disk
             os.pwrite(self._fd, _record(step, begun or 0), self._at + step % RING * RECORD.size)
 
 
 class NoSteps(AccountSteps):
-    """Used if nothing can be remembered."""
+    """A substitute for steps that cannot be remembered."""
 
     def __init__(self) -> None:
         pass
@@ -154,7 +155,7 @@ class Steps:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def _owners(self) -> list[AccountId | None]:
-        """Return the account of each block, or None if the block is free."""
+        """Return the account of each block, or None for a free block."""
         blocks = os.fstat(self._fd).st_size // BLOCK_BYTES
         return [_account_of(os.pread(self._fd, ACCOUNT.size, at * BLOCK_BYTES)) for at in range(blocks)]
 

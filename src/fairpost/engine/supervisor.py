@@ -1,11 +1,12 @@
-"""The parent of all processes of an engine. It forks them, and none of them outlives it.
+"""The parent of all processes of an engine. It forks them, and they all exit when it does.
 
 It is single-threaded, with everything imported and nothing opened: no loop, thread or connection exists when it forks,
 so a child starts in milliseconds and shares the parent's memory. It holds the lifeline, a pipe whose other end every
 child watches. When this process is gone, for whatever reason, all of them notice.
 
-The orchestrator asks for workers. The supervisor forks them, passes it the socket to each, and reports which ended and
-how. It also requests the reader of mailboxes repeatedly while there are any; at most one is running.
+The orchestrator asks for workers. The supervisor forks them, passes the socket of each to the orchestrator, and reports
+which ones ended and how. It also starts the process that reads mailboxes, when asked to. At most one such process is
+running.
 """
 
 import gc
@@ -40,7 +41,9 @@ class Supervisor:
     def __init__(
         self, *, orchestrator: Child, worker: Child, log: Log, reader: Child | None = None, ends_with: int | None = None
     ) -> None:
-        """Create the supervisor. `ends_with` is a file whose end means that the parent is gone, which makes it finish."""
+        """Create the supervisor. `ends_with` is a file that reaches its end when the parent is gone. The supervisor
+        then finishes.
+        """
         self._orchestrator = orchestrator
         self._worker = worker
         self._reader = reader
@@ -51,7 +54,7 @@ class Supervisor:
         self._lines = Lines()
         self._pause = Pause()
         self._orchestrator_began_s = 0.0
-        self._orchestrator_due_s = 0.0  # not before this time on the monotonic clock
+        self._orchestrator_due_s = 0.0  # earliest restart, on the monotonic clock
         self._signals = 0
         self._is_ending = False
         self._has_given_up = False
@@ -60,7 +63,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> bool:
-        """Run until a signal says to end; a second signal ends everything at once.
+        """Run until the first signal to stop. A second signal ends everything at once.
 
         Returns False if the orchestrator found that it cannot continue.
         """
@@ -203,7 +206,7 @@ class Supervisor:
             os._exit(code)
 
     def _tell_of(self, error: BaseException) -> int:
-        """Log the error in one line, unless it is a bug. Return the exit code."""
+        """Log an expected error in one line. Return the exit code. A bug is logged in full."""
         trouble = trouble_of(error)
         known = trouble.as_error() if trouble else error
         if not isinstance(known, FairpostError):

@@ -1,7 +1,7 @@
 """Drive one account for as long as there is work: take steps, and wait between them as each step asks.
 
-A worker knows nothing of processes. Its owner receives its state, and may wake it, let it finish, or end it immediately. If
-the database is in trouble, the worker waits with what it knows, and continues when the database is back.
+A worker is independent of processes. Its owner receives its state, and may wake it, let it finish, or end it
+immediately. If the database is in trouble, the worker waits, keeps its state, and continues when the database is back.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from fairpost.store.trouble import is_trouble
 from fairpost.system import chance, clock
 from fairpost.transports.port import ClosableTransport
 
-IDLE_S_MAX = 60.0  # after being idle for this long, it gives up its place
+IDLE_S_MAX = 60.0  # after being idle for this long, the worker gives up its place
 SHORT_PAUSE = timedelta(seconds=1)  # between two sends: a worker in such a pause is busy and is not woken
 LOOK_AGAIN_S = 1.0  # e-mails enqueued without a wake-up are found within this time
-TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # growing pauses between tries while the database is in trouble
+TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # increasing pauses between attempts while the database is in trouble
 
 
 class Ending(StrEnum):
@@ -81,10 +81,10 @@ class AccountWorker:
         self._is_stopping = False
         self._must_end = False
         self._is_idle = False
-        self._was_woken = False  # the caller that woke it gets the result
+        self._was_woken = False  # the result goes to the caller that woke the worker
         self._runner: Runner | None = None
-        self.handled = 0  # e-mails since it began, to tell whether it makes progress
-        self.unreleased: Epoch | None = None  # set if it ended without the database learning that the lease is free
+        self.handled = 0  # e-mails since the start, to see whether the worker makes progress
+        self.unreleased: Epoch | None = None  # set if the database does not know that the lease is free
 
     def wake(self) -> None:
         """Wake the worker because something may have arrived for it."""
@@ -119,9 +119,9 @@ class AccountWorker:
             await self._transport.close()
 
     async def _start(self) -> Runner | None:
-        """Start the runner. Asks again if the answer was lost, because that answer may have given us the lease.
+        """Start the runner. If the answer was lost, ask again, because the lost answer may have granted the lease.
 
-        Only this worker may do that.
+        Only this worker may ask again.
         """
         tries = 0
         while True:
@@ -172,7 +172,7 @@ class AccountWorker:
         return Rested(Idle.LOST)
 
     async def _await_database(self, tries: int) -> None:
-        """Wait until another try makes sense, or until the owner reports that the database answers again."""
+        """Wait until another attempt makes sense, or until the owner reports that the database responds again."""
         if not self._is_idle:
             self._is_idle = True
             self._say(until=None)

@@ -26,15 +26,15 @@ from fairpost.smtp.auth import Login, without_secret
 from fairpost.smtp.connecting import Unready, connected, must_be_checked, tls_complaint
 from fairpost.smtp.server import Security, Server, tls_context
 
-COMMAND_S_MAX = 120.0  # a search in a large mailbox takes its time
+COMMAND_S_MAX = 120.0  # a search in a large mailbox takes long
 LOGOUT_S_MAX = 5.0
-RESPONSES_MAX = 100_000  # to one command: a list of all folders is the longest
+RESPONSES_MAX = 100_000  # responses to one command; a list of all folders is the longest
 _UID = re.compile(rb"[0-9]{1,10}")
-_LATER = ("UNAVAILABLE", "INUSE", "LIMIT", "SERVERBUG", "OVERQUOTA")  # RFC 5530: not about the password
+_LATER = ("UNAVAILABLE", "INUSE", "LIMIT", "SERVERBUG", "OVERQUOTA")  # RFC 5530: the password is not to blame
 
 
 class LoginRefused(Unready):
-    """The server rejects this user or password, and will do so until one of them changes."""
+    """The server rejects this user or password, and will continue to do so until one of them changes."""
 
     def __init__(self, error: str) -> None:
         super().__init__(Step.AUTH, error)
@@ -56,7 +56,9 @@ class Folder:
 
 
 class Connection:
-    """An IMAP connection, logged in after `open`. Methods raise Broken or Garbage if the connection has ended, and Refused if it continues."""
+    """An IMAP connection, logged in after `open`. Methods raise Broken or Garbage if the connection has ended, and
+    Refused if it is still usable.
+    """
 
     def __init__(self, server: Server, wire: Wire, pipe: Pipe) -> None:
         self._server = server
@@ -65,7 +67,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._step = Step.GREETING
         self._has_news = False  # the server has reported a message since the folder was opened
-        self._challenge = ""  # the last challenge, which may say why a login was refused
+        self._challenge = ""  # the last challenge, which may contain the reason for a refused login
 
     @classmethod
     async def open(cls, server: Server, login: Login | None) -> Self:
@@ -108,12 +110,14 @@ class Connection:
         return Folder(uid_validity=validity, uid_next=following, messages=messages)
 
     async def uids(self, first: int, last: int | None = None) -> list[int]:
-        """Returns the messages with these UIDs, both included, in order. If `last` is None, up to the newest."""
+        """Returns the UIDs from `first` to `last` that exist, in order. If `last` is None, up to the newest."""
         most = say.UID_MAX if last is None else last
         return [uid for uid in await self._search(say.search_uids(first, last)) if first <= uid <= most]
 
     async def newest(self, folder: Folder) -> int:
-        """Returns the UID of the newest message, or 0 if there is none. For servers that do not report the next UID."""
+        """Returns the UID of the newest message, or 0 if there is none. This is for servers that do not report the next
+        UID.
+        """
         if not folder.messages:
             return 0
         for each in await self._ask(say.fetch_uid(folder.messages)):
@@ -137,7 +141,7 @@ class Connection:
             if isinstance(each, Data) and each.kind == "FETCH":
                 fields = _pairs(each.values)
                 if fields.get("UID") == str(uid).encode():
-                    body = fields.get("BODY[]<0>", fields.get("BODY[]"))  # some leave out where it begins
+                    body = fields.get("BODY[]<0>", fields.get("BODY[]"))  # some servers leave out the offset
                     found = body[:bytes_max] if isinstance(body, bytes) else found
         return found
 
@@ -173,7 +177,7 @@ class Connection:
         return self._take_news()
 
     async def logout(self) -> None:
-        """Says goodbye if possible, and closes the connection."""
+        """Sends LOGOUT if possible, and closes the connection."""
         if self._pipe.lost is None and self._wire.state in (State.LOGGED_IN, State.EXAMINED) and self._wire.is_quiet:
             with suppress(Broken, Garbage, Refused):
                 await self._ask(say.LOGOUT, wait_s=LOGOUT_S_MAX)
@@ -201,7 +205,7 @@ class Connection:
         return sorted(uid for uid in found if 0 < uid <= say.UID_MAX)
 
     async def _ask(self, command: Command, *, wait_s: float = COMMAND_S_MAX) -> list[Status | Data]:
-        """Returns the responses to a command. Raises Refused if the server did not carry it out."""
+        """Returns the responses to a command. Raises Refused if the server did not execute it."""
         responses = await self._until(
             self._begin(command), self._loop.time() + wait_s, lambda: self._wire.is_answered, name=command.name
         )
@@ -220,7 +224,9 @@ class Connection:
     async def _until(
         self, data: bytes | None, until: float, done: Callable[[], bool], *, name: str = "IDLE"
     ) -> list[Status | Data]:
-        """Writes, and reads until `done` or the end of the connection. Sends the rest of a command when the server asks for it."""
+        """Writes the data, and reads until `done` or the end of the connection. Sends the rest of a command when the
+        server asks for it.
+        """
         if data is not None:
             self._pipe.write(data)
         responses: list[Status | Data] = []
@@ -238,7 +244,7 @@ class Connection:
             self._note_news(response)
             responses.append(response)
             if len(responses) > RESPONSES_MAX:
-                raise Garbage("the server's response does not end")
+                raise Garbage("the server's response is too long")
         return responses
 
     def _on_continuation(self, response: Continuation) -> None:
@@ -309,7 +315,7 @@ class Connection:
         offered = await self._know_capabilities()
         self._step = Step.AUTH
         if self._wire.state is not State.CONNECTED:
-            raise Broken("the server logged us in before we asked")
+            raise Broken("the server logged in the connection without being asked")
         command = say.log_in(login, offered)
         if command is None:
             ways = " ".join(sorted(each for each in offered if each.startswith("AUTH=")))
@@ -325,7 +331,9 @@ class Connection:
 
 @lru_cache(maxsize=100)
 def _context(ca_file: str | None, *, checked: bool) -> ssl.SSLContext:
-    """Returns one context for all connections, because each holds the certificates of all authorities, about 1 MB."""
+    """Returns one context for all connections, because each context holds the certificates of all authorities, about 1
+    MB.
+    """
     return tls_context(Server(host="", port=0, ca_file=ca_file), checked=checked)
 
 
@@ -335,7 +343,7 @@ def _number_after(name: str, code: str) -> int | None:
 
 
 def _pairs(values: tuple[Value, ...]) -> dict[str, Value]:
-    """The fields of a FETCH response, by name in upper case."""
+    """Returns the fields of a FETCH response, by name in upper case."""
     given = values[0] if values and isinstance(values[0], tuple) else ()
     names = [name.decode("ascii", "replace").upper() if isinstance(name, bytes) else "" for name in given[::2]]
     return dict(zip(names, given[1::2], strict=False))
@@ -347,7 +355,7 @@ def _goodbye(responses: list[Status | Data]) -> str:
 
 
 def _explained(challenge: str) -> str:
-    """Microsoft and Google put the reason for a refused token into the challenge before the refusal."""
+    """Returns the reason from a challenge. Microsoft and Google send it there before they refuse a token."""
     with suppress(NotBase64, UnicodeDecodeError):
         words = b64decode(challenge, validate=True).decode()
         return f" ({words})" if words.isprintable() and words else ""

@@ -98,7 +98,7 @@ class Pipe(asyncio.Protocol):
             self._transport.abort()
 
     def _decrypt(self) -> None:
-        """Bytes that arrived before TLS was established wait in its buffer."""
+        """Decrypts bytes. Those that arrived before TLS was established are in its buffer."""
         assert self._tls is not None
         if not self._tls.is_up:
             return

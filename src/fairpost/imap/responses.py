@@ -1,17 +1,18 @@
-"""Parses an IMAP server's responses: bounded in size and depth, whatever the server sends. No I/O.
+"""Parses an IMAP server's responses: bounded in size and depth, regardless of what the server sends. No I/O.
 
-A response is a line. It may contain literals, `{5}` at the end of a line followed by that many bytes, and then continues.
+A response is a line. It may contain literals: `{5}` at the end of a line is followed by that many bytes, after which
+the response continues.
 """
 
 import re
 from dataclasses import dataclass
 
-LINE_BYTES_MAX = 1_048_576  # the longest expected response: a search among a hundred thousand messages
+LINE_BYTES_MAX = 1_048_576  # enough for the longest expected response, to a search in a hundred thousand messages
 LITERAL_BYTES_MAX = 2_097_152  # twice the size of any request
 LITERALS_MAX = 64
-DEPTH_MAX = 20  # of parentheses; the structure of nested messages has a few levels
+DEPTH_MAX = 20  # levels of parentheses; the structure of nested messages has a few
 UNREAD_BYTES_MAX = 8_388_608
-TEXT_CHARS_MAX = 4_000  # of a status or a code; capabilities are the longest
+TEXT_CHARS_MAX = 4_000  # characters of a status or a code; capabilities are the longest
 
 Value = bytes | None | tuple["Value", ...]
 """An atom or a string; NIL; a list."""
@@ -69,8 +70,8 @@ class ResponseReader:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._scanned = 0  # no line ends before this position
-        self._parts: list[bytes] = []  # of the incomplete response: text, literal, text, …
+        self._scanned = 0  # before this position, there is no end of a line
+        self._parts: list[bytes] = []  # parts of the incomplete response: text, literal, text, …
         self._literal: int | None = None  # bytes of the current literal so far
 
     @property
@@ -78,7 +79,7 @@ class ResponseReader:
         return not self._buffer and not self._parts
 
     def feed(self, data: bytes) -> None:
-        """Raises Garbage if the server sends more than is ever read."""
+        """Adds received bytes. Raises Garbage if the server sends more than is ever read."""
         if len(self._buffer) + len(data) > UNREAD_BYTES_MAX:
             raise Garbage(f"the server sent more than {UNREAD_BYTES_MAX:,} unexpected bytes")
         self._buffer += data
@@ -136,7 +137,7 @@ def _is_text(line: bytes) -> bool:
 
 
 def read_response(parts: list[bytes]) -> Response:
-    """`parts`: text, literal, text, … Raises Garbage."""
+    """Parses a response. The `parts` are text, literal, text, … Raises Garbage."""
     line = parts[0]
     if line.startswith(b"+"):
         return Continuation(shown(line[1:].strip()))
@@ -208,7 +209,7 @@ class _Values:
         return (self._atom(text),)
 
     def _atom(self, text: bytes) -> bytes | None:
-        """Brackets and everything in them belong to the name: BODY[HEADER.FIELDS (DATE)]<0>."""
+        """Reads an atom. Brackets and their content belong to it, as in BODY[HEADER.FIELDS (DATE)]<0>."""
         begin = self._at
         while self._at < len(text) and (found := _ATOM.match(text, self._at) or _bracketed(text, self._at)):
             self._at = found.end()

@@ -1,9 +1,10 @@
-"""IMAP without I/O, the client side of one connection: commands become bytes, and bytes become responses to commands.
+"""IMAP without I/O, the client side of one connection: turns commands into bytes, and bytes into responses to commands.
 
 The rules of the file:
 - MAY_SAY alone defines which commands are allowed in which state. Sending any other command is a bug.
 - No command changes a mailbox. A folder is opened with EXAMINE, and bodies are read with PEEK.
-- One command at a time. Its responses are those up to the tagged one; the server may mix in news of its own.
+- Only one command is in progress at a time. All responses up to the tagged one belong to it; the server may add
+  unsolicited ones.
 - After STARTTLS, nothing the server sent unencrypted is trusted: neither its capabilities nor bytes sent ahead.
 """
 
@@ -23,12 +24,12 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 class State(Enum):
-    GREETING = "the server has not greeted yet"
+    GREETING = "the server has not sent its greeting yet"
     CONNECTED = "not logged in"
-    UPGRADE = "it waits for TLS"
+    UPGRADE = "the server waits for TLS"
     LOGGED_IN = "no folder is open"
     EXAMINED = "a folder is open for reading"
-    IDLE = "it reports what is new"
+    IDLE = "the server reports changes"
     CLOSED = "over"
 
 
@@ -45,7 +46,7 @@ MAY_SAY: Mapping[State, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Of the `pieces`, the first is sent immediately, and each other one when the server asks for it."""
+    """A command. The first of the `pieces` is sent immediately, and each other piece when the server asks for it."""
 
     name: str
     pieces: tuple[bytes, ...] = field(repr=False)  # they may contain a password
@@ -54,11 +55,11 @@ class Command:
 class Wire:
     def __init__(self) -> None:
         self.state = State.GREETING
-        self.capabilities: frozenset[str] | None = None  # None: ask for them
+        self.capabilities: frozenset[str] | None = None  # None: the client must ask for them
         self._reader = ResponseReader()
         self._tag = 0
         self._asked: Command | None = None
-        self._pieces: list[bytes] = []  # of the command, not sent yet
+        self._pieces: list[bytes] = []  # pieces of the command that are not sent yet
         self._flooded: Garbage | None = None
 
     @property
@@ -106,7 +107,7 @@ class Wire:
     def receive(self, data: bytes) -> None:
         try:
             self._reader.feed(data)
-        except Garbage as garbage:  # raised for the next read
+        except Garbage as garbage:  # raised at the next read
             self._flooded = garbage
 
     def next(self) -> Response | None:
@@ -165,7 +166,7 @@ class Wire:
                 self.state = State.UPGRADE
             case "EXAMINE":
                 self.state = State.EXAMINED if status.is_ok else State.LOGGED_IN
-            case "IDLE" if self.state is State.IDLE:  # the server ended it
+            case "IDLE" if self.state is State.IDLE:  # the server ended IDLE
                 self.state = State.EXAMINED
             case "LOGOUT":
                 self.state = State.CLOSED
@@ -186,7 +187,7 @@ LIST = Command("LIST", (b'LIST "" "*"',))
 
 
 def log_in(login: Login, capabilities: frozenset[str]) -> Command | None:
-    """Returns None if the server offers no supported login method."""
+    """Returns the commands to log in, or None if the server offers no supported login method."""
     user, secret = login.user.encode(), login.secret.encode()
     if isinstance(login, Token):
         if "AUTH=XOAUTH2" not in capabilities:
@@ -206,7 +207,9 @@ def examine(folder: str) -> Command:
 
 
 def search_uids(first: int, last: int | None) -> Command:
-    """If `last` is None, up to the newest. The server then returns the newest even if it is before `first`."""
+    """Finds UIDs from `first` to `last`, or to the newest if `last` is None. The server then returns the newest even if
+    it is before `first`.
+    """
     end = b"*" if last is None else b"%d" % last
     return Command("UID SEARCH", (b"UID SEARCH UID %d:%b" % (first, end),))
 
@@ -239,7 +242,9 @@ _QUOTABLE = re.compile(rb"[\x20-\x7e]{0,1000}")
 
 
 def _with_strings(name: str, begin: bytes, *strings: bytes) -> Command:
-    """Strings that cannot be quoted are sent as literals, each when the server asks for it."""
+    """Returns a command with strings. Strings that cannot be quoted are sent as literals, each when the server asks for
+    it.
+    """
     pieces = [begin]
     for string in strings:
         if _QUOTABLE.fullmatch(string):

@@ -1,8 +1,8 @@
 """Maintain campaigns: finish interrupted launches; start, complete and clear campaigns; and extend their calendars.
 
 Runs in every engine's orchestrator process. At worst, several engines do the same work; each step is a separate commit,
-and mail keeps its hours without any of them: a closed window opens automatically at the precomputed time. An error in
-one workspace or campaign does not affect the others.
+and sending hours are kept even without these steps: a closed window opens automatically at the precomputed time. An
+error in one workspace or campaign does not affect the others.
 """
 
 from datetime import datetime, timedelta
@@ -76,7 +76,7 @@ class CampaignWatch:
             failpoint("after_batch")
             return not planned.done
         except Exception as error:
-            if is_trouble(error):  # not the campaign's fault; the next step tries again
+            if is_trouble(error):  # the campaign is not to blame; the next step tries again
                 raise
             self._complain(f"planning campaign {campaign_id}", error)
             await campaigns.fail_planning(self._store, campaign_id, str(error))

@@ -1,7 +1,8 @@
-"""Check DNS once a day for every domain whose health was checked before: records get lost, and keys get published.
+"""Check DNS once a day for every domain that was checked before: records may disappear, and keys may be published.
 
 Runs in every engine's orchestrator process. A domain is reserved before its check, so that no other engine checks it.
-Some are checked at once, each within a limit, so that one slow DNS does not delay the others.
+Several domains are checked concurrently, each within a time limit, so that one slow DNS server does not delay the
+others.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ class DomainWatch:
         checks = [self._check_in_turn(turns, workspace, domain) for workspace, domain in due]
         for result in await asyncio.gather(*checks, return_exceptions=True):
             if isinstance(result, BaseException):
-                raise result  # after all others were checked
+                raise result  # pause after all domains were checked
         return len(due) == TAKEN_MAX
 
     async def _check_in_turn(self, turns: asyncio.Semaphore, workspace: str, domain: str) -> None:

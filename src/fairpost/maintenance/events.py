@@ -1,4 +1,6 @@
-"""Gives events their positions, so that they can be read. Runs in every engine's orchestrator process; one does it at a time."""
+"""Gives events their positions, so that they can be read. Runs in every engine's orchestrator process; only one does
+this at a time.
+"""
 
 from functools import partial
 

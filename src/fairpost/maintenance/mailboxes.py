@@ -1,7 +1,9 @@
-"""Reads the mailboxes of accounts that have this switched on, with one connection each, which waits until the server reports changes.
+"""Reads the mailboxes of accounts that have reading switched on. Each mailbox has one connection, which waits until the
+server reports changes.
 
 A message's findings and the position after it are committed together. A reader that is killed at any moment therefore
-misses nothing, and messages that it reads again count once. A mailbox that cannot be read is a condition of its account and never stops its sending.
+misses nothing, and messages that are read again are counted once. A mailbox that cannot be read is a condition of its
+account and never stops its sending.
 """
 
 import asyncio
@@ -33,11 +35,11 @@ if TYPE_CHECKING:
     from fairpost.model.ids import AccountId, EmailId
 
 TAKE_S = 5.0
-LOOK_AGAIN = timedelta(minutes=30)  # even if the server reports no changes
-TURN = timedelta(seconds=30)  # of a mailbox that has more to read, while others wait
-TROUBLE_S = 5.0  # a database that is not responding
+LOOK_AGAIN = timedelta(minutes=30)  # a mailbox is read at least this often, even if the server reports no changes
+TURN = timedelta(seconds=30)  # longest turn of a mailbox that has more to read, while others wait
+TROUBLE_S = 5.0  # pause while the database is not responding
 FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # between attempts after failures
-TIMES_STUCK_MAX = 8  # two hours or so
+TIMES_STUCK_MAX = 8  # attempts, over about two hours
 ASK_AFTER = (10, 60, 300, 1_800)  # seconds after a doubt was noticed: servers may file sent mail late
 
 MakeReader = Callable[[Account], MailboxReader | None]
@@ -53,7 +55,9 @@ class ReaderOptions:
 
 
 class MailboxCall:
-    """Repeatedly requests a reader while there are mailboxes to read. A request has no effect if a reader is already running."""
+    """Repeatedly requests a reader while there are mailboxes to read. A request has no effect while a reader is
+    running.
+    """
 
     def __init__(self, store: Store, call: Callable[[], None], log: Log) -> None:
         self._store, self._call, self._log = store, call, log
@@ -75,7 +79,7 @@ class MailboxWatch:
         self._readings: dict[AccountId, tuple[HeldMailbox, asyncio.Task[None]]] = {}
         self._asked: dict[
             EmailId, tuple[datetime, int]
-        ] = {}  # since when in doubt, and how often its mailbox was searched
+        ] = {}  # when the doubt was noticed, and how often the mailbox was searched
 
     async def run(self) -> None:
         complain = partial(task_failed, "mailboxes", log=self._log)
@@ -84,7 +88,7 @@ class MailboxWatch:
         )
 
     async def step(self) -> None:
-        """Takes over free mailboxes, and releases those that are no longer ours."""
+        """Takes over free mailboxes, and releases those that this engine no longer holds."""
         held = {
             each.account_id: each
             for each in await mailbox_reads.take(self._store, self._options.owner, most=self._options.mailboxes_max)
@@ -110,7 +114,7 @@ class MailboxWatch:
         try:
             await reading.run()
         except (NoLongerOurs, NotFound):
-            pass  # the next step finds out which engine has it
+            pass  # the next step finds out which engine holds it
         except Exception as error:
             if not is_trouble(error):
                 task_failed("mailboxes", error, self._log)
@@ -182,7 +186,7 @@ class Reading:
                 await self._rest(account, lasting)
 
     async def _read(self, account: Account) -> None:
-        """Returns when the mailbox is no longer to be read. Raises Unreadable."""
+        """Returns when the mailbox should no longer be read. Raises Unreadable."""
         reader = self._make_reader(account)
         if reader is None:
             return
@@ -196,7 +200,7 @@ class Reading:
             await reader.close()
 
     async def _look(self, account: Account, reader: MailboxReader) -> bool:
-        """Returns False if its turn was over before all was read. The next look goes on from there."""
+        """Returns False if the turn was over before everything was read. The next turn continues from there."""
         begun_at = clock.now()
         mailbox = Mailbox(account_id=account.id, address=account.address)
         async with aclosing(reader.look(self._position, since=self._looked_at or begun_at)) as found:
@@ -213,7 +217,7 @@ class Reading:
         return True
 
     async def _take_in(self, raw: bytes, mailbox: Mailbox, position: Position) -> None:
-        """A message that cannot be stored is left out: it must not end the reading of all that follow."""
+        """Skips a message that cannot be stored, so that the messages after it are still read."""
         try:
             await take_in(
                 self._store,
@@ -229,7 +233,7 @@ class Reading:
             task_failed("mailboxes", error, self._log)
 
     def _pass_over(self, error: Unreadable) -> None:
-        """Leaves out a message that the server has failed to deliver for hours, so that those after it are read."""
+        """Skips a message that the server has failed to deliver for hours, so that the messages after it are read."""
         self._times_stuck = self._times_stuck + 1 if error.beyond == self._stuck_before else 1
         self._stuck_before = error.beyond
         if error.beyond is not None and self._times_stuck >= TIMES_STUCK_MAX:

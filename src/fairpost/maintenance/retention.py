@@ -1,7 +1,7 @@
-"""Maintain the partitions of history: create those for coming months, and drop those past retention.
+"""Maintain the partitions of history: create partitions for the coming months, and drop expired ones.
 
 Runs in every engine's orchestrator process. Several engines may do this without harm. If the tables are in use for a
-long time, it gives way and tries again soon.
+long time, an attempt is abandoned and soon repeated.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from fairpost.store.trouble import is_trouble
 
 EVERY_S = 86_400.0
 AGAIN_S = 300.0
-MENDED_S = 3600.0  # an error stays until it is fixed manually
+MENDED_S = 3600.0  # pause after an error, which persists until it is fixed manually
 
 
 class HistoryWatch:
     """Maintains the history.
 
-    If `keep` is None, it is kept forever. `keep_events` is how long programs can read events.
+    If `keep` is None, it is kept forever. Programs can read events for the time `keep_events`.
     """
 
     def __init__(self, store: Store, keep: timedelta | None, log: Log, *, keep_events: timedelta) -> None:

@@ -1,6 +1,7 @@
 """Process returned mail: classify it, find the e-mail it is about, and have the database apply it.
 
-Every route ends here: the bounce address, a pipe, a mailbox. Nothing is ever answered, so no loop can start.
+All returned mail is processed here, whether it arrives at the bounce address, through a pipe, or in a mailbox. No
+message is ever answered, so no mail loop can start.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,7 +28,7 @@ from fairpost.store.returned import Taken
 from fairpost.store.store import Store
 from fairpost.system.failpoints import failpoint
 
-KEPT = frozenset({Kind.REPLY, Kind.AUTO_REPLY, Kind.UNSUBSCRIBE})  # in the conversation with the person
+KEPT = frozenset({Kind.REPLY, Kind.AUTO_REPLY, Kind.UNSUBSCRIBE})  # stored in the conversation
 _OF_PEOPLE = frozenset({Effect.REPLIED, Effect.AWAY, Effect.UNSUBSCRIBED})
 LOOK_S = 5.0
 AT_ONCE = 100
@@ -57,7 +58,7 @@ async def take_in(
     reply_stops: ReplyStops = ReplyStops.PERSON,
     also: Callable[[Store], Awaitable[None]] | None = None,
 ) -> TakenIn:
-    """Process one message. `recipients` are the envelope recipients. `also` is committed together with findings,
+    """Process one message. `recipients` are the envelope recipients. `also` is executed in the commit of the findings,
     if there are any.
 
     Without a mailbox, a message only has an effect if it carries a token, or names both the e-mail and the recipient.
@@ -105,7 +106,9 @@ def _named(found: Returned, public_ids: PublicIds) -> list[EmailId]:
 
 
 def _mail(raw: bytes, kind: Kind) -> dict[str, Any]:
-    """Return the message to store. It may arrive by several routes with different headers; its Message-ID identifies it."""
+    """Return the message to store, identified by its Message-ID, because it may arrive by several routes with different
+    headers.
+    """
     answer = read_answer(raw)
     named = (answer.message_id or "").encode() or raw[:BYTES_MAX]
     return {
@@ -140,7 +143,7 @@ def _told(each: Consequence, reply_stops: ReplyStops) -> dict[str, object]:
 
 
 def _is_of_another_company(each: Consequence, mailbox: Mailbox) -> bool:
-    """Return whether a person outside the account's company wrote this, and not a colleague on the same thread."""
+    """Return whether a person outside the account's company wrote this, rather than a colleague in the same thread."""
     company = company_of(mailbox.address)
     return each.effect in _OF_PEOPLE and (company is None or company_of(each.address) != company)
 

@@ -1,4 +1,4 @@
-"""Maintain senders: score active ones, end expired throttles, and move mail to their assigned homes.
+"""Maintain senders: score active ones, end expired throttles, and move their mail to its assigned place in the queue.
 
 Also notifies operators and measures the health of the queue. Runs in every engine's orchestrator process. At worst,
 several engines do the same work: a decision on outdated data is not written.
@@ -19,13 +19,13 @@ from fairpost.store import senders
 from fairpost.store.store import Store
 from fairpost.system.failpoints import failpoint
 
-LOOK_S = 0.5  # a burst is noticed within this time, plus the time until its accounts write their outcomes
+LOOK_S = 0.5  # a burst is noticed within this time, plus the time until the accounts that send it write their outcomes
 WORKSPACE_EVERY = timedelta(seconds=5)
 TELL_EVERY = timedelta(minutes=1)  # many throttles at once cause one e-mail per minute
 HEALTH_EVERY = timedelta(seconds=10)
 FOLD_EVERY = timedelta(minutes=10)
 SWEEP_EVERY = timedelta(minutes=1)
-COMMITTED_WITHIN = timedelta(seconds=5)  # enough for nearly every claim and booking
+COMMITTED_WITHIN = timedelta(seconds=5)  # enough for nearly every claim and write of outcomes
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -46,9 +46,9 @@ class SenderWatch:
         self._hour: datetime | None = None
         self._later: dict[SenderId, datetime | None] = {}  # locked by another process
         self._dirty: set[str] = set()  # workspaces to check
-        self._looked_at: dict[str, datetime] = {}  # when each was last checked
+        self._looked_at: dict[str, datetime] = {}  # when each workspace was last checked
         self._told_at = self._health_at = self._folded_at = self._swept_at = LONG_AGO
-        self._settled = [(LONG_AGO, 0)]  # marks: when, and up to which number
+        self._settled = [(LONG_AGO, 0)]  # marks, as times and highest numbers
 
     async def start(self) -> None:
         """Apply the settings, and check all throttled senders: the settings may free them."""
@@ -88,10 +88,10 @@ class SenderWatch:
             failpoint("after_fold")
 
     def _settled_before(self, now: datetime) -> int:
-        """Return the number of the mark to start behind, which skips those that are settled.
+        """Return the number of the mark after which to start. This skips marks that are settled.
 
-        A mark gets its number when it is made but becomes visible when it commits, so this starts some seconds back,
-        and at the beginning now and then. While a transaction stays open, all settled marks still have to be skipped.
+        A mark gets its number when it is made but becomes visible when it commits, so this starts a few seconds back,
+        and now and then at the beginning. While a transaction stays open, all settled marks still have to be skipped.
         """
         if now >= self._swept_at + SWEEP_EVERY:
             self._swept_at = now
@@ -101,7 +101,9 @@ class SenderWatch:
         return self._settled[0][1]
 
     def _workspaces(self, workspaces: Collection[str], now: datetime) -> list[SenderId]:
-        """Return the workspaces that are due: reading the activity of all their users costs more than that of one user."""
+        """Return the workspaces that are due: reading the activity of all users of a workspace costs more than reading
+        that of one user.
+        """
         self._looked_at = {name: at for name, at in self._looked_at.items() if at > now - WORKSPACE_EVERY}
         self._dirty |= set(workspaces)
         due = self._dirty - self._looked_at.keys()
@@ -112,7 +114,7 @@ class SenderWatch:
     async def _begin_hour(self, now: datetime) -> None:
         """Count e-mails planned for this hour as volume from now on."""
         hour = now.replace(minute=0, second=0, microsecond=0)
-        if self._hour is None:  # also for the hours in which no engine checked
+        if self._hour is None:  # including the hours in which no engine checked
             last = await senders.last_look(self._store)
             self._hour = max(hour - DAY, last.replace(minute=0, second=0, microsecond=0) - HOUR if last else hour - DAY)
         while self._hour < hour:
@@ -121,7 +123,7 @@ class SenderWatch:
             failpoint("after_hour")
 
     async def _look_at(self, ids: Mapping[SenderId, datetime | None], now: datetime) -> None:
-        """Check these senders, each given with the time of the event that caused the check, if known."""
+        """Check these senders. Each is given with the time of the event that caused the check, if known."""
         while ids:
             changed: dict[SenderId, datetime | None] = {}  # changed by another process meanwhile: check again
             for active in await senders.with_activity(self._store, list(ids)):

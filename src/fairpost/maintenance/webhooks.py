@@ -1,8 +1,8 @@
 """Deliver webhooks. Runs in every engine's orchestrator process.
 
-An endpoint is leased by one engine, which posts its events and commits the outcomes turn by turn. Endpoints run in
-parallel: a slow or dead one only occupies its own slot. Each workspace has a few slots, and failing endpoints have
-separate ones, so healthy endpoints never wait for them.
+One engine leases an endpoint, posts its events in turns, and commits the outcomes of each turn. Endpoints are served in
+parallel: a slow or dead endpoint only occupies its own slot. Each workspace has a few slots. Failing endpoints have
+separate slots, so healthy endpoints never wait for them.
 """
 
 import asyncio
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.25
 LEASE_S = 60.0
-RUN_S_MAX = 10.0  # then others get a turn, if slots are short
+RUN_S_MAX = 10.0  # after this, other endpoints get a turn if all slots are taken
 PLACES = 128
 FAILING_MAX = 16  # number of slots for failing endpoints
 EACH_MAX = 4  # slots per workspace
 PAGE = 500
-PENDING_MAX = 1000  # with more pending, an endpoint reads no new events
+PENDING_MAX = 1000  # an endpoint with more pending events reads no new ones
 FULL_PAUSE = timedelta(seconds=5)
 LOG_KEPT = timedelta(days=7)
 SWEEP_EVERY_S = 600.0
@@ -51,7 +51,9 @@ ENDPOINTS_KEPT = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookOptions:
-    """Options. `open_secret` is the vault's function. `operators` are notified about the operator's endpoints."""
+    """Options. `open_secret` is the vault's function that opens a secret. The addresses in `operators` are notified
+    about the operator's endpoints.
+    """
 
     engine: str
     open_secret: Callable[[SealedSecret], str]
@@ -78,7 +80,7 @@ class WebhookWatch:
             await self.stop()
 
     async def stop(self) -> None:
-        """Give up all requests. Their events are posted again when the lease ends."""
+        """Abort all requests. Their events are posted again after the lease ends."""
         running = [task for _, task in self._running.values()]
         for task in running:
             task.cancel()
@@ -127,15 +129,15 @@ class WebhookWatch:
         if task.cancelled():
             return
         error = task.exception()
-        if isinstance(error, Exception) and not is_trouble(error):  # its lease expires, then it is tried again
+        if isinstance(error, Exception) and not is_trouble(error):  # the endpoint is tried again when its lease expires
             failed(f"webhook {webhook_id}", error, self._log)
 
     # ── one endpoint ──
 
     async def _serve(self, hook: Webhook) -> None:
-        """Serve an endpoint turn after turn, until nothing is left, it fails, or others are waiting.
+        """Serve an endpoint turn after turn, until it has no events left, it fails, or other endpoints are waiting.
 
-        The first turn is short: then many endpoints that hang take little memory.
+        The first turn is short, so that many hanging endpoints take little memory.
         """
         failpoint("after_lease")
         until_s = clock.steady() + RUN_S_MAX
@@ -163,7 +165,7 @@ class WebhookWatch:
         booking = book(hook, turn, cursor=cursor, is_end=is_end, now=await self._store.now(), behind=behind)
         goes_on = not is_last and not booking.is_disabled and booking.next_at is None
         goes_on = goes_on and (not is_end or hook.failing_since is not None)
-        if not is_end and not due and cursor == hook.cursor:  # too much is pending, and none of it is due
+        if not is_end and not due and cursor == hook.cursor:  # too many events are pending, and none of them is due
             goes_on = False
             booking = replace(booking, next_at=now + FULL_PAUSE)
         booking = replace(booking, done=(*booking.done, *dropped), kept_s=LEASE_S if goes_on else None)
@@ -175,10 +177,11 @@ class WebhookWatch:
     async def _read(
         self, hook: Webhook, most: int
     ) -> tuple[list[Due], list[tuple[Due, datetime]], list[tuple[int, int]], str, bool]:
-        """Return what to try, new events behind pending ones of their lanes, and places of dropped events.
+        """Return the events to try, the new events behind pending events of their lanes, and the positions of dropped
+        events.
 
-        Also returns the cursor afterwards, and whether it is at the end. A failing endpoint is tried with one event, and
-        if possible with one that has not failed yet: the endpoint may work, and refuse an event.
+        Also returns the new cursor, and whether it has reached the end. A failing endpoint is tried with one event, if
+        possible with an event that has not failed yet, because a working endpoint may refuse a particular event.
         """
         is_probe = hook.failing_since is not None
         most = 1 if is_probe else most
@@ -224,13 +227,13 @@ class WebhookWatch:
             if known is not None:
                 known.close()
             known = Endpoint(hook.url, self._options.guard, is_operators=hook.workspace is None, tls=self._options.tls)
-        self._endpoints[hook.id] = known  # in order of use, the most recent last
+        self._endpoints[hook.id] = known  # in order of use, most recent last
         return known
 
     # ── beside ──
 
     async def _tell(self) -> None:
-        """Send an e-mail to the people who manage the endpoint, in the commit that records it."""
+        """Send an e-mail to the managers of the endpoint, in the commit that records the notice."""
         for hook in await webhooks.untold(self._store):
             addresses, name = await self._owners(hook), await self._name(hook)
             async with self._store.together() as one:

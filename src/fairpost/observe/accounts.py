@@ -1,6 +1,6 @@
-"""Reads accounts for people, those with problems first, and the latest replies of an account's server.
+"""Reads accounts for display, those with problems first, and the latest replies of an account's server.
 
-The cost depends on the number of accounts, not of e-mails.
+The cost depends on the number of accounts, not on the number of e-mails.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ class Situation(StrEnum):
 
     SUSPENDED = "suspended"
     NO_SERVER = "no_server"
-    RESTING = "resting"  # its server asked for a pause, or is unreachable
+    RESTING = "resting"  # the server asked for a pause, or is unreachable
     PAUSED = "paused"
     LIMIT_REACHED = "limit_reached"
     ACTIVE = "active"
@@ -57,7 +57,7 @@ _RANK = {situation: n for n, situation in enumerate(Situation)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingNow:
-    """Whether the account's mailbox is read. `unknown` is what it does not learn."""
+    """Whether the account's mailbox is read. `unknown` lists the facts that therefore stay unknown."""
 
     state: ReadingState
     condition: Shown
@@ -67,9 +67,9 @@ class ReadingNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountNow:
-    """The state of an account. `may_send_at` is None if it may send now, or if a person must act first.
+    """The state of an account. `may_send_at` is None if the account may send now, or if a person must act first.
 
-    `driven_by` is the engine, if the viewer may know it.
+    `driven_by` is the engine that drives it, if the viewer may see this.
     """
 
     name: str
@@ -100,7 +100,7 @@ class AccountNow:
 class Accounts:
     """A selection of accounts. `all` counts every account, `found` those that match.
 
-    `listed` has at most a hundred of these, those with problems first, then by name.
+    `listed` has at most a hundred of the matches, those with problems first, then by name.
     """
 
     all: int
@@ -111,7 +111,7 @@ class Accounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A failed attempt. `why` explains the reply."""
+    """A failed attempt. `why` explains the server's reply."""
 
     at: datetime
     email_id: EmailId
@@ -123,7 +123,7 @@ class Failure:
 
 async def read_accounts(store: Store, *, workspace: str | None = None, shown: Show = shown) -> list[AccountNow]:
     """Returns accounts, those with problems first, then by name. `shown` renders the conditions that the viewer may
-    know.
+    see.
     """
     facts = await read_account_facts(store, workspace=workspace)
     found = [account_now(each, facts, shown) for each in facts.accounts]
@@ -151,7 +151,7 @@ async def read_account_facts(store: Store, *, workspace: str | None, name: str |
 def chosen(
     everyone: Sequence[AccountNow], *, having: str | None = None, situation: Situation | None = None
 ) -> Accounts:
-    """Selects accounts. `having` is searched for in name, address and pool."""
+    """Selects accounts. The text `having` is searched for in name, address and pool."""
     fitting = [each for each in everyone if _fits(each, (having or "").casefold())]
     found = [each for each in fitting if situation in (None, each.situation)]
     return Accounts(

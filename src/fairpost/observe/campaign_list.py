@@ -1,6 +1,6 @@
 """Watches the newest campaigns: their progress, and what they are waiting for.
 
-The cost depends on the number of campaigns, not of e-mails.
+The cost depends on the number of campaigns, not on the number of e-mails.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from fairpost.store import campaigns
 from fairpost.store.store import Store
 
 SHOWN_MAX = 100
-ASKED_MAX = 5  # running campaigns per look: finding out why one waits takes some milliseconds
+ASKED_MAX = 5  # running campaigns per look: to find out why one waits takes a few milliseconds
 WHY_AGE_MAX = timedelta(seconds=3)  # older answers are looked up as well
 STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 
@@ -28,7 +28,7 @@ STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 class Line:
     """A campaign in the list. `emails` counts all of its e-mails, and is 0 if none are planned yet.
 
-    `ends_at` is when it ended, or is expected to end.
+    `ends_at` is the actual or expected end.
     """
 
     campaign: Campaign
@@ -52,7 +52,7 @@ class _Asked(NamedTuple):
 
 
 class CampaignsWatch:
-    """Watches one workspace's campaigns, or all campaigns. `called` gives accounts the names that the viewer knows."""
+    """Watches one workspace's campaigns, or all campaigns. `called` maps accounts to the names that the viewer knows."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class CampaignsWatch:
         self._store = store
         self._workspace = workspace
         self._called = called
-        self._waiting: dict[int, _Asked] = {}  # of running campaigns, least recently asked first
+        self._waiting: dict[int, _Asked] = {}  # reasons of running campaigns, least recently read first
 
     async def look(self) -> tuple[list[Line], bool]:
         """Returns the newest campaigns, and whether there are older ones."""
@@ -90,7 +90,7 @@ class CampaignsWatch:
     async def _counted(self, shown: Sequence[Campaign]) -> dict[int, _Counted]:
         """Returns the counts of the last snapshot.
 
-        Small running campaigns are counted now, as many as takes some milliseconds.
+        Small running campaigns are counted now, but only as many as can be counted in a few milliseconds.
         """
         rows = await self._store.fetch(
             """SELECT c.id, c.scheduled, coalesce(s.sent, 0) AS sent, coalesce(s.missed, 0) AS missed, (s.revised_forecast ->> 'ends_at')::timestamptz AS expected_at
@@ -122,7 +122,7 @@ class CampaignsWatch:
 
 
 def _at_rest(campaign: Campaign, counted: _Counted, routes: Mapping[str, Condition]) -> Condition:
-    """Returns what a campaign that is not running is waiting for. It only matters whether e-mails are left."""
+    """Returns what a campaign that is not running is waiting for. This only depends on whether e-mails are left."""
     left = counted.emails - counted.sent - counted.missed
     own = [routes[campaign.route]] if campaign.route in routes else []
     return of_campaign(CampaignFacts(campaign=campaign, ready=left, routes=own))

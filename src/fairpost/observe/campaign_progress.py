@@ -18,13 +18,13 @@ from fairpost.store.store import Store
 
 UNDER_WAY = (CampaignState.SCHEDULED, CampaignState.RUNNING)
 CUT_SHORT = (CampaignState.FAILED, CampaignState.CANCELLED)
-AT_ONCE_MAX = 20_000  # e-mails, which takes some milliseconds to count
-ROUTES_FROM = 1000  # first due e-mails that show which accounts it waits for
+AT_ONCE_MAX = 20_000  # e-mails that can be counted in a few milliseconds
+ROUTES_FROM = 1000  # number of due e-mails, oldest first, that show which accounts the campaign waits for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountShare:
-    """The share of one account. `account` is None for e-mails that no account has or ever had."""
+    """The share of one account. `account` is None for e-mails that were never assigned to an account."""
 
     account: str | None
     sent: int
@@ -38,12 +38,10 @@ class ProgressView:
     now: datetime
     timezone: str
     snapshot: Snapshot | None  # None: not counted yet
-    points: list[ProgressPoint]  # the last is the snapshot
+    points: list[ProgressPoint]  # the last point is the snapshot
     by_account: list[AccountShare]
     foretold: KeptForecast | NoKeptForecast | None  # the forecast at launch
-    revised_forecast: (
-        KeptForecast | NoKeptForecast | None
-    )  # for the rest; None: nothing is running, or no engine has computed it yet
+    revised_forecast: KeptForecast | NoKeptForecast | None  # for the rest; None: not running, or not computed yet
     waiting: Condition
 
     @property
@@ -55,14 +53,14 @@ class ProgressView:
 
     @property
     def ends_at(self) -> datetime | None:
-        """When it ended, or is now expected to end."""
+        """The actual end, or the end that is now expected."""
         if self.campaign.finished_at is not None:
             return self.campaign.finished_at
         return self.revised_forecast.ends_at if isinstance(self.revised_forecast, KeptForecast) else None
 
     @property
     def drift_s(self) -> float | None:
-        """How much later it ended, or is expected to end, than forecast at launch. Negative if earlier."""
+        """How much later than forecast at launch the campaign ended, or is expected to end. Negative if earlier."""
         if self.ends_at is None or self.campaign.state in CUT_SHORT or not isinstance(self.foretold, KeptForecast):
             return None
         return (self.ends_at - self.foretold.ends_at).total_seconds()
@@ -76,9 +74,9 @@ async def view_progress(
     called: Callable[[Account], Account] = lambda account: account,
     at_once: bool = False,
 ) -> ProgressView:
-    """Reads the progress. `called` gives accounts the names that the viewer knows.
+    """Reads the progress. `called` maps accounts to the names that the viewer knows.
 
-    `at_once` counts a small campaign now, instead of using the last snapshot.
+    With `at_once`, a small campaign is counted now, instead of using the last snapshot.
     """
     now = now or await store.now()
     snapshot = await campaign_progress.snapshot_now(store, campaign, emails_max=AT_ONCE_MAX) if at_once else None
@@ -137,7 +135,7 @@ async def _shares(store: Store, snapshot: Snapshot) -> list[AccountShare]:
 
 
 async def _counts(store: Store, campaign: Campaign, now: datetime) -> Counts:
-    """Checks whether e-mails are due, without counting them, because the sentence needs no number."""
+    """Checks whether e-mails are due, without counting them, because the reason that is shown contains no number."""
     row = await store.row(
         """SELECT EXISTS (SELECT FROM (SELECT q.campaign_id, q.state FROM fairpost.queue q WHERE NOT q.waiting OFFSET 0) h
                           WHERE h.campaign_id = $1 AND h.state IN ('claimed', 'sending')) AS claimed,

@@ -19,7 +19,7 @@ from fairpost.store.campaigns import Progress
 from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
 
-LEFT_MAX = 20_000  # counted at most
+LEFT_MAX = 20_000  # maximum number that is counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ async def view_campaign(
     now: datetime | None = None,
     called: Callable[[Account], Account] = lambda account: account,
 ) -> CampaignView:
-    """Reads a campaign. `called` gives accounts the names that the viewer knows."""
+    """Reads a campaign. `called` maps accounts to the names that the viewer knows."""
     now = now or await store.value("SELECT clock_timestamp()")
     progress = await campaigns.progress(store, campaign)
     schedule = await schedules.schedule_of(store, campaign.workspace)
@@ -109,8 +109,8 @@ async def why_it_waits(
     return of_campaign(found)
 
 
-# E-mails left when nothing is or will be due: e-mails in doubt, for paused recipients, and their follow-ups. There are
-# few.
+# The e-mails that are left when nothing is or will be due: those in doubt, those for paused recipients, and their
+# follow-ups. There are only a few.
 _LEFT = """
     SELECT count(*) FILTER (WHERE q.state = 'in_doubt') AS in_doubt, count(*) FILTER (WHERE q.waiting AND q.parked_due IS NOT NULL) AS parked
     FROM (SELECT q.state, q.waiting, q.parked_due FROM fairpost.queue q WHERE q.campaign_id = $1 LIMIT $2) q"""
@@ -147,7 +147,7 @@ async def _facts(
 
 
 async def _held(store: Store, campaign: Campaign, facts: Facts, streams: list[Any]) -> Condition | None:
-    """Returns what holds the campaign: a person, a throttle, or a block on every account.
+    """Returns what stops the campaign: a manual hold, a throttle, or a block on every account.
 
     Closed gates of its streams are reported separately.
     """

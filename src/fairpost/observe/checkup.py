@@ -1,7 +1,7 @@
 """Checks for common problems. Each result is fine, a note, or a problem with its next step.
 
 The facts are defined in findings.py, and observe/doctor.py reads them. diagnosis.py explains why single e-mails are
-waiting; this module only grades that.
+waiting; this module only grades the reasons.
 """
 
 import shlex
@@ -24,7 +24,7 @@ from fairpost.reasons.rendering import brief, sentence, shown
 
 OLDEST_SERVER = 14
 SKEW_S_NOTE, SKEW_S_PROBLEM = 2.0, 30.0
-OPEN_S_NOTE, OPEN_S_PROBLEM = 300.0, 3_600.0  # vacuum waits as long as a transaction is open
+OPEN_S_NOTE, OPEN_S_PROBLEM = 300.0, 3_600.0  # an open transaction blocks vacuum
 FREE_BYTES_NOTE, FREE_BYTES_PROBLEM = 1_000_000_000, 200_000_000
 KEPT_BYTES_NOTE, KEPT_BYTES_PROBLEM = 1_000_000_000, 20_000_000_000
 NAMED_MAX = 5
@@ -116,9 +116,12 @@ def _disk(disk: Disk) -> Check:
 
 def _key(machine: Machine) -> Check:
     if machine.key_trouble:
-        return _problem("master key", machine.key_trouble, "fix this: accounts with a password cannot send")
+        return _problem(
+            "master key", machine.key_trouble, "correct the master key: accounts with a password cannot send"
+        )
     return _ok(
-        "master key", f"from {machine.key_from}" if machine.key_from else "none yet; created with the first password"
+        "master key",
+        f"from {machine.key_from}" if machine.key_from else "none yet: it is created with the first password",
     )
 
 
@@ -151,7 +154,7 @@ def _server(server: Server) -> Iterable[Check]:
     yield _clock(server)
     yield _vacuum(server)
     yield _open_transactions(server)
-    yield from _holdbacks("prepared transactions", server.prepared, "none left open")
+    yield from _holdbacks("prepared transactions", server.prepared, "none is left open")
     yield from _holdbacks("replication slots", server.slots, "none blocks cleanup")
     yield _pooler(server)
 
@@ -209,10 +212,10 @@ def _isolation(server: Server) -> Check:
 
 
 def _clock(server: Server) -> Check:
-    text = f"the clocks of this machine and the database differ by {abs(server.skew_s):.1f} s"
+    text = f"the clocks of this machine and the database server differ by {abs(server.skew_s):.1f} s"
     grade = _grade(abs(server.skew_s), note=SKEW_S_NOTE, problem=SKEW_S_PROBLEM)
     return Check(
-        name="clock", grade=grade, text=text, then="synchronise both with NTP" if grade is not Grade.OK else None
+        name="clock", grade=grade, text=text, then="synchronise both clocks with NTP" if grade is not Grade.OK else None
     )
 
 
@@ -234,7 +237,7 @@ def _open_transactions(server: Server) -> Check:
             text="transactions of other roles are not visible",
             then="GRANT pg_read_all_stats TO the role that Fairpost uses",
         )
-    return _ok("open transactions", "none for long")
+    return _ok("open transactions", "none is open for long")
 
 
 def _holdbacks(name: str, found: Sequence[Holdback], fine: str) -> Iterable[Check]:
@@ -338,7 +341,7 @@ def _restored(engine: Engine) -> Check:
                 then="if possible, GRANT EXECUTE ON FUNCTION pg_control_system() TO the role that Fairpost uses",
             )
         case First():
-            return _ok("identity", "no engine has used it yet")
+            return _ok("identity", "no engine has used this database yet")
         case Sound() | FailedOver():
             return _ok("identity", "unchanged")
         case _:
@@ -389,7 +392,9 @@ def _stuck(facts: Facts) -> list[Condition]:
 
 
 def _mailboxes(facts: Facts) -> Iterable[Check]:
-    """Returns one row for all mailboxes that cannot be read for the same reason, or a row with their number."""
+    """Returns one row for all mailboxes that cannot be read for the same reason, or one row with the number of such
+    mailboxes.
+    """
     readings = [one for each in facts.accounts if (one := reading_of(each, facts.now))]
     found: dict[str, list[Condition]] = {}
     for each in readings:
@@ -411,7 +416,8 @@ def _subject(condition: Condition) -> tuple[str, Value]:
 
 
 def _alike(accounts: Sequence[Condition], facts: Facts) -> Check:
-    """Returns one row for all accounts in the same condition: a sentence for the first, names for the others.
+    """Returns one row for all accounts in the same condition: a sentence about the first account, and the names of the
+    others.
 
     It is a problem if e-mails are waiting for one of them.
     """
@@ -431,7 +437,7 @@ def _alike(accounts: Sequence[Condition], facts: Facts) -> Check:
 def _given(found: Environment) -> Check:
     name = found.account
     if found.trouble:
-        return _problem("environment", found.trouble, "fix this, and restart the engine")
+        return _problem("environment", found.trouble, "correct the variables, and restart the engine")
     if not found.is_there:
         then = "restart it with the variables that are set here: fairpost work"
         return _note("environment", f"no engine has created the account {name} from FAIRPOST_SMTP_HOST yet", then)
@@ -448,7 +454,7 @@ def _given(found: Environment) -> Check:
 
 
 def _left_behind(engine: Engine) -> Iterable[Check]:
-    """Reports accounts created from variables that are not set here. The engine may still have these variables."""
+    """Reports accounts created from variables that are not set here. They may still be set for the engine."""
     given = engine.environment.account if engine.environment else None
     servers = {each.account.name: each.account.transport for each in engine.facts.accounts}
     names = [
@@ -459,7 +465,7 @@ def _left_behind(engine: Engine) -> Iterable[Check]:
     if names:
         text = f"created from variables that are not set here, and still sending: {_some(names)}"
         yield _note(
-            "environment", text, f"if no engine uses those variables any more: fairpost account remove {names[0]}"
+            "environment", text, f"if no engine uses these variables any more: fairpost account remove {names[0]}"
         )
 
 

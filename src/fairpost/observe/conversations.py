@@ -1,4 +1,4 @@
-"""A conversation as people read it: what was sent to the person, and what came back, in order."""
+"""A conversation for display: the e-mails sent to a person and the person's messages, in order."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from fairpost.store.store import Store
 
 EMAILS_MAX = 50
 
-Rendered = tuple[str | None, str | None]  # subject and text
+Rendered = tuple[str | None, str | None]  # (subject, text)
 
 
 async def messages_of(

@@ -1,6 +1,6 @@
 """Reads the facts for `fairpost doctor` about the machine, the server, the schema and the engines.
 
-It changes nothing. A failed query (missing privileges, missing schema) does not affect the others.
+It changes nothing. A query that fails (because of missing privileges or a missing schema) does not affect the others.
 """
 
 import shutil
@@ -45,7 +45,7 @@ SELECT s.name, s.setting, CASE s.source
     ELSE format('ALTER SYSTEM RESET %I; then: SELECT pg_reload_conf()', s.name) END AS reset
 FROM pg_settings s WHERE s.name = ANY ($1)
 """
-LOOKS_AT_THE_CLOCK = 3  # measurements; the fastest is the most precise
+LOOKS_AT_THE_CLOCK = 3  # number of measurements; the fastest one is the most precise
 OPEN_S_MIN = 60  # younger transactions are normal work
 
 _REFUSED = (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError)
@@ -98,7 +98,7 @@ async def _skew_s(conn: "asyncpg.Connection") -> float:
 
 
 async def _transactions(conn: "asyncpg.Connection") -> list[Holdback]:
-    """Returns this database's transactions. Transactions in other databases hold nothing back here."""
+    """Returns this database's transactions. Transactions in other databases do not block cleanup here."""
     rows = await conn.fetch(
         """SELECT a.pid, a.usename, a.application_name, a.state, extract(epoch FROM clock_timestamp() - a.xact_start)::float AS age_s
            FROM pg_stat_activity a

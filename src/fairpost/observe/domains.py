@@ -1,4 +1,4 @@
-"""The health of sending domains as it was last found: one answer for commands, the doctor, the page and the API."""
+"""The health of sending domains at their last check, shared by the commands, the doctor, the page and the API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ async def read_health(store: Store, *, workspace: str | None = None) -> list[Dom
 
 
 def _finding(stored: Mapping[str, Any]) -> Finding:
-    """Parse stored findings. Those of older versions have no record."""
+    """Parse stored findings. Findings stored by older versions have no record."""
     record = stored.get("record")
     return Finding(
         what=stored["what"],

@@ -1,4 +1,4 @@
-"""Reads e-mails for people: a page of a list, or everything about one."""
+"""Reads e-mails for display: a page of a list, or everything about one e-mail."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ from fairpost.policy.facts import Hold
 from fairpost.store.reasons import stored_reason, with_reason
 from fairpost.store.store import Store
 
-FIELDS_CHARS_MAX = 4_000  # per e-mail in a list: long fields take long to render
+FIELDS_CHARS_MAX = 4_000  # maximum for an e-mail in a list, because long fields take a long time to render
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +63,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownEmail:
-    """One e-mail with all details. `remaining` are the recipients it has not reached, now or when it ended.
+    """One e-mail with all details. `remaining` are the recipients that it has not reached, or had not reached when it
+    ended.
 
-    `has_places` means that its content is a campaign's, with placeholders for the recipient's fields.
+    `has_places` means that its content comes from a campaign, with placeholders for the recipient's fields.
     """
 
     id: EmailId
@@ -110,7 +111,7 @@ class ShownEmail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """A stop. No e-mail of this name is sent before `until`, or until it is released if that is None."""
+    """A stop. No e-mail of this name is sent before `until`. If `until` is None, the stop lasts until it is released."""
 
     workspace: str
     level: str
@@ -137,7 +138,7 @@ async def list_emails(
     most: int = 50,
     now: datetime | None = None,
 ) -> list[ListedEmail]:
-    """Returns the newest e-mails of queue and history together. For the next page, `before` is the last ID."""
+    """Returns the newest e-mails of queue and history together. To get the next page, pass the last ID as `before`."""
     rows = await store.fetch(
         "SELECT * FROM fairpost.list_emails($1, $2, $3, $4, $5)",
         *(workspace, wanted_states(states) if states else None, before, most, now),
@@ -187,7 +188,7 @@ async def show_email(
 
 
 async def planned_by_campaigns(store: Store, ids: Sequence[EmailId]) -> set[EmailId]:
-    """Returns those e-mails that belong to campaigns. Their keys consist of numbers."""
+    """Returns which of these e-mails belong to campaigns. Their keys consist of numbers."""
     rows = await store.fetch(
         """SELECT q.id FROM unnest($1::bigint[]) n(id) JOIN fairpost.queue q USING (id) WHERE q.campaign_id IS NOT NULL
            UNION ALL
@@ -259,7 +260,7 @@ def _common(row: Any) -> dict[str, Any]:
 
 
 def _mailbox(text: str | None) -> Mailbox | None:
-    """Parses a sender. Returns None also for a name alone, which is combined with the account's address."""
+    """Parses a sender. Also returns None for a name alone, which is combined with the account's address."""
     given = json.loads(text) if text else {}
     return Mailbox(**given) if "address" in given else None
 

@@ -26,7 +26,7 @@ from fairpost.policy.conditions import Condition
 from fairpost.policy.inequality import BUCKET_ENDS_US, Waits
 from fairpost.policy.ledger import Measure
 
-BOUNDS = range(0, 225, 8)  # the exported ones of 301 buckets: each ends at twice the last, from 1 ms to 22 days
+BOUNDS = range(0, 225, 8)  # exported bounds, out of 301: each is twice the previous one, from 1 ms to 22 days
 
 Values = Mapping[tuple[str, ...], float]
 
@@ -40,7 +40,7 @@ def exposition(figures: Figures, *, by_account: bool = False) -> bytes:
 
 
 def exposition_of_regions(figures: Mapping[str, Figures | None], *, by_account: bool = False) -> bytes:
-    """Returns the metrics of all regions, with the label `region`. The value is None if a region does not respond."""
+    """Returns the metrics of all regions, with the label `region`. The value of a region that does not respond is None."""
     return _written(_RegionsCollector(figures, by_account=by_account))
 
 
@@ -98,7 +98,7 @@ class _Collector(Collector):
 
 
 def _conditions(conditions: Iterable[Condition]) -> Iterator[Metric]:
-    """Yields the reasons why mail is not being sent. The codes are the few dozen in docs/conditions.md."""
+    """Yields the reasons why mail is not being sent. All codes, a few dozen, are in docs/conditions.md."""
     times: Counter[tuple[str, ...]] = Counter()
     emails: Counter[tuple[str, ...]] = Counter()
     for each in conditions:
@@ -138,17 +138,23 @@ def _queue(report: FairnessReport) -> Iterator[Metric]:
         "One user's largest share of waiting e-mails.",
         report.waiting.users.largest_share,
     )
-    yield _plain("fairpost_senders_throttled", "Throttled for abuse.", report.throttling.throttled)
-    yield _plain("fairpost_senders_stopped", "Throttled for abuse, and stopped now.", report.throttling.stopped)
+    yield _plain("fairpost_senders_throttled", "Senders throttled for abuse.", report.throttling.throttled)
+    yield _plain(
+        "fairpost_senders_stopped", "Senders throttled for abuse that are stopped now.", report.throttling.stopped
+    )
     yield _plain(
         "fairpost_workspaces_urgent_suspect",
-        "Workspaces with a user who sent 1,000 or more urgent e-mails in 24 hours, probably bulk.",
+        "Workspaces with a user who sent 1,000 or more urgent e-mails in 24 hours, which are probably bulk mail.",
         sum(each.is_suspect for each in report.urgent),
     )
     yield _plain(
-        "fairpost_senders_observed", "Would be throttled if abuse detection were on.", report.throttling.observed
+        "fairpost_senders_observed",
+        "Senders that would be throttled if abuse detection were on.",
+        report.throttling.observed,
     )
-    yield _plain("fairpost_names_held", "Workspaces, domains, users and streams held manually.", report.throttling.held)
+    yield _plain(
+        "fairpost_names_held", "Workspaces, domains, users and streams that are held manually.", report.throttling.held
+    )
 
 
 def _served(report: FairnessReport) -> Iterator[Metric]:

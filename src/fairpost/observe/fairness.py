@@ -1,7 +1,7 @@
-"""Reads waiting and served senders, and how evenly they are served.
+"""Reads which senders wait and which are served, and how evenly they are served.
 
-The cost depends on the number of senders, not of e-mails. Hourly counters are read as a whole: a window of a day
-includes the 25 hours that it touches.
+The cost depends on the number of senders, not on the number of e-mails. Hourly counters are read as a whole: a window
+of a day includes all 25 hours that it overlaps.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ from fairpost.system import clock
 HOUR = timedelta(hours=1)
 WINDOW_MIN, WINDOW_MAX = HOUR, timedelta(hours=24)  # hourly counters are kept for a day
 LISTED_MAX = 20
-URGENT_SUSPECT_MIN = 1_000  # urgent e-mails of one user in the window
-HEALTH_AGE_MAX = timedelta(minutes=1)  # engines update it far more often; older values are stale
+URGENT_SUSPECT_MIN = 1_000  # urgent e-mails of one user in the window that make the use suspect
+HEALTH_AGE_MAX = timedelta(minutes=1)  # older values are outdated, because engines update them far more often
 ENGINE_AGE_MAX = timedelta(minutes=1)
 LIMITS_OF = 100  # limits are stated for a claim of this size
 
@@ -58,14 +58,14 @@ class Mode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """The queue. `limits` are the most that each tier gets of a claim of 100 while other tiers have e-mails.
+    """The queue. `limits` has the most e-mails that each tier gets in a claim of 100 while other tiers have e-mails.
 
-    They apply with lanes.
+    They only apply if lanes are on.
     """
 
     queued: int
     queue_max: int
-    oldest_wait_s: float | None  # of e-mails that are due and not held
+    oldest_wait_s: float | None  # age of the oldest e-mail that is due and not held
     health: float  # 0.1 is bad, 2.0 is very good
     limits: Mapping[str, int]
 
@@ -89,7 +89,7 @@ class EvenHour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
-    """One sender's share of the list's total. `name` is the domain or user, and empty for a workspace."""
+    """One sender's share of the list's total. `name` is the domain or user; for a workspace, it is empty."""
 
     workspace: str
     name: str
@@ -117,7 +117,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """E-mails sent, bounced or rejected in the window. `hours` runs from the oldest to the current hour."""
+    """E-mails sent, bounced or rejected in the window. `hours` is sorted from the oldest to the current hour."""
 
     emails: int
     sent: int
@@ -157,8 +157,8 @@ class ThrottledSender:
 class Throttling:
     """Throttled and held senders.
 
-    `stopped` senders are throttled, so nothing of theirs is sent now. `observed` ones would be throttled if throttling
-    were on. `held` ones are held manually.
+    `stopped` senders are throttled, and none of their e-mails are sent now. `observed` senders would be throttled if
+    throttling were on. `held` senders are held manually.
     """
 
     throttled: int
@@ -170,9 +170,10 @@ class Throttling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrgentUse:
-    """How much of a workspace's mail was urgent, which is sent before all bulk mail, and its top user.
+    """How much of a workspace's mail was urgent, and which user sent the most urgent mail. Urgent mail is sent before
+    all bulk mail.
 
-    `is_suspect` means that there is so much of it that it may be bulk mail.
+    `is_suspect` means that there is so much urgent mail that it may be bulk mail.
     """
 
     workspace: str
@@ -195,7 +196,9 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairnessReport:
-    """Mode, queue, durations, engines and accounts describe the installation. The rest may be for one workspace."""
+    """Mode, queue, durations, engines and accounts describe the installation. The other values may describe one
+    workspace.
+    """
 
     now: datetime
     window_s: float
@@ -204,16 +207,16 @@ class FairnessReport:
     queue: Queue
     waiting: Waiting
     served: Served
-    served_by: Mapping[str, Served]  # by queue: fair or not
+    served_by: Mapping[str, Served]  # by queue, fair or not
     top_workspaces: Sequence[Portion]  # by e-mails served
     top_users: Sequence[Portion]
-    waits: Mapping[str, Mapping[str, Took]]  # from due to begun, by queue and tier
-    durations: Mapping[str, Took]  # send, claim, commit
+    waits: Mapping[str, Mapping[str, Took]]  # time from due to begun, by queue and tier
+    durations: Mapping[str, Took]  # durations of sends, claims and commits
     throttling: Throttling
     urgent: Sequence[UrgentUse]  # workspaces with the most urgent e-mails that became due in the window
     engines: Sequence[Engine]
-    sent_total: Mapping[str, int]  # by account, since it was added
-    histograms: Mapping[tuple[Measure, Tier], Waits]  # the source of waits and durations
+    sent_total: Mapping[str, int]  # e-mails sent by each account since it was added
+    histograms: Mapping[tuple[Measure, Tier], Waits]  # the histograms behind waits and durations
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -225,8 +228,8 @@ class FairnessReport:
 class Share:
     """The share of one workspace.
 
-    `waits` measure the time from when an e-mail is due until it begins, through its own accounts. It is None if they
-    sent nothing.
+    `waits` measures the time from when an e-mail is due until it begins, for the workspace's own accounts. It is None
+    if they sent nothing.
     """
 
     now: datetime
@@ -246,9 +249,9 @@ def require_window(window: timedelta) -> None:
 async def read_fairness(
     store: Store, *, now: datetime | None = None, window: timedelta = WINDOW_MAX, workspace: str | None = None
 ) -> FairnessReport:
-    """Reads the report with several queries, in parallel if there are connections for it.
+    """Reads the report with several queries, in parallel if connections are available.
 
-    It is not a consistent snapshot: show it to people, but do not base decisions on it.
+    The report is not a consistent snapshot: show it to people, but do not base decisions on it.
     """
     require_window(window)
     row = await store.row(_FAIRNESS, now or clock.stated())
@@ -295,7 +298,7 @@ async def read_health(store: Store, *, now: datetime) -> QueueHealth:
 
 
 async def read_share(store: Store, workspace: str, *, window: timedelta = WINDOW_MAX) -> Share:
-    """Returns what a workspace may know. It reveals nothing about others."""
+    """Returns the share that a workspace may see. It reveals nothing about other workspaces."""
     require_window(window)
     now = await store.value("SELECT coalesce($1, clock_timestamp())", clock.stated())
     since = now - window
@@ -362,7 +365,7 @@ def _mode(row: Any) -> Mode:
 
 
 async def _queue(store: Store, row: Any, *, queued: int | None, now: datetime) -> Queue:
-    """Returns the queue as last seen by engines, or as read now if that is too old."""
+    """Returns the queue as last measured by engines, or reads it now if the last measurement is too old."""
     looked_at, known, oldest_at, multiplier = row["looked_at"], row["queued"], row["oldest_at"], row["multiplier"]
     is_fresh = looked_at is not None and abs(now - looked_at) < HEALTH_AGE_MAX
     if not is_fresh:
@@ -398,9 +401,9 @@ def _tier_waiting(rows: Iterable[Any]) -> TierWaiting:
 
 
 def _served(rows: Sequence[Any], queue: str | None, *, since: datetime, now: datetime) -> Served:
-    """Returns what this queue served, or both queues if it is None.
+    """Returns the e-mails served from this queue, or from both queues if `queue` is None.
 
-    E-mails count for the queue they were in at the time.
+    E-mails are counted for the queue that they were sent from.
     """
     ours = [row for row in rows if queue is None or _queue_of(row) == queue]
     by_hour = Counter[datetime]()
@@ -410,7 +413,7 @@ def _served(rows: Sequence[Any], queue: str | None, *, since: datetime, now: dat
     are_both = any(row["of"] == "users" and row["is_fair"] is None for row in rows)
     spread = [row for row in ours if queue is not None or not are_both or row["is_fair"] is None]
     first, last = _hour_of(since), _hour_of(now)
-    left = 1 - (now - last) / HOUR  # of the current hour; the same fraction of the previous hour still counts
+    left = 1 - (now - last) / HOUR  # of the current hour; the same part of the previous hour still counts
     return Served(
         emails=by_hour.total(),
         sent=sum(row["sent"] for row in counted),
@@ -436,7 +439,7 @@ def _total(rows: Iterable[Any]) -> int:
 
 
 def _evenness(rows: Iterable[Any]) -> Evenness:
-    """Computes the evenness from how often each number of e-mails occurs."""
+    """Computes the evenness from the frequency of each number of e-mails."""
     spread = Counter[float]()
     for row in rows:
         spread[row["n"]] += row["times"]
@@ -461,7 +464,7 @@ def _portions(rows: Iterable[Any], of: str, *, total: int) -> list[Portion]:
 async def read_histograms(
     store: Store, since: datetime, workspace: str | None = None
 ) -> dict[tuple[Measure, Tier], Waits]:
-    """Returns the histograms of all accounts, or of a workspace's own."""
+    """Returns the histograms of all accounts, or of a workspace's own accounts."""
     rows = await store.fetch("SELECT * FROM fairpost.measured_since($1, $2)", since, workspace)
     return {
         (Measure(row["kind"]), Tier(row["tier"])): Waits.from_json(

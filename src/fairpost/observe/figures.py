@@ -14,7 +14,7 @@ from fairpost.policy.ledger import Measure
 from fairpost.store.store import Store
 from fairpost.transports.registry import KINDS
 
-ANCHOR_AGE_MAX = timedelta(hours=2)  # limits what is read at each look; the database keeps days of it
+ANCHOR_AGE_MAX = timedelta(hours=2)  # limits how much is read each time; the database keeps several days
 
 Histograms = Mapping[tuple[Measure, Tier], Waits]
 
@@ -24,14 +24,14 @@ class Figures:
     report: FairnessReport
     conditions: Sequence[Condition]
     grown: Histograms
-    sent: Mapping[str, int]  # by kind of transport
+    sent: Mapping[str, int]  # sent e-mails by kind of transport
     http: Sequence[HttpSeries]
 
 
 class FiguresReader:
     """Reads one database's figures. The histograms start with the window before the first read.
 
-    Histograms and counters are only reset when the process restarts: e-mails of a removed account remain counted.
+    Histograms and counters are only reset when the process restarts. E-mails of a removed account remain counted.
     """
 
     def __init__(self, window: timedelta) -> None:
@@ -69,7 +69,8 @@ class FiguresReader:
         found = await read_histograms(store, self._since)
         told = _greatest(self._told, _sum(self._before, found))
         if now - self._since > ANCHOR_AGE_MAX:
-            # Everything read from here on is either in `newer` or newer still, so nothing is lost or counted twice.
+            # Everything that is recorded after this point is in `newer` or in a later read, so nothing is lost or
+            # counted twice.
             newer = await read_histograms(store, now)
             self._before, self._since = _difference(told, newer), now
         self._told = told
@@ -99,7 +100,7 @@ def _difference(whole: Histograms, part: Histograms) -> dict[tuple[Measure, Tier
 
 
 def _greatest(one: Histograms, other: Histograms) -> dict[tuple[Measure, Tier], Waits]:
-    """Returns the maximum of both. Removing an account deletes its measures, but counters must not fall."""
+    """Returns the maximum of both. Removing an account deletes its measurements, but counters must not decrease."""
     return {
         key: Waits(
             {

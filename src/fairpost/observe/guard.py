@@ -1,7 +1,7 @@
 """Keeps a restored or copied database from sending e-mails twice by pausing it, with the reason.
 
-An engine calls `guard` before it drives anything, and `remember` every few seconds. Its memory is a file in
-home/engines for each life of a database. policy/restored.py judges; this module reads and acts.
+An engine calls `guard` before it drives anything, and `remember` every few seconds. What it remembers is in
+home/engines, in one file for each life of a database. policy/restored.py judges; this module reads and acts.
 """
 
 import asyncio
@@ -30,13 +30,15 @@ from fairpost.reasons.rendering import command, sentence
 from fairpost.store.store import Store
 from fairpost.system import memory as notes
 
-# PostgreSQL creates these in a data directory once, and never again.
+# Files that PostgreSQL creates once in each data directory, and never again.
 _LASTING = ("PG_VERSION", "base", "global", "pg_wal", "pg_xact")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """The result. `text` is for people, or None if there is nothing to report. `trouble` is why it cannot remember."""
+    """The result. `text` is the message to show, or None if there is nothing to report. `trouble` is the reason why the
+    file cannot be written.
+    """
 
     lineage: Lineage
     text: str | None = None
@@ -49,7 +51,9 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """What this machine remembers, what the database remembers about itself, and what the database is now."""
+    """Three states to compare: the one in this machine's file, the one that the database recorded about itself, and the
+    current one.
+    """
 
     memories: dict[str, Memory]
     known: Identity | None
@@ -63,7 +67,7 @@ class _Look:
 async def guard(store: Store, home: Path) -> Guarded:
     """Pauses everything if this is no longer the same database.
 
-    Otherwise, this only updates what the database knows about itself.
+    Otherwise, this only updates the record of the database about itself.
     """
     look = await _look(store, home)
     lineage = await _judge(store, look)
@@ -74,7 +78,7 @@ async def guard(store: Store, home: Path) -> Guarded:
             life = UUID(look.known.life) if look.known and look.known.life else None
             await store.pause_restored(why_paused(signs), GUARD, life=life)
         case FailedOver():
-            pass  # it keeps its old identity until the engines have confirmed the new one
+            pass  # the database keeps its old identity until the engines have confirmed the new one
         case Sound():
             await _update(store, look)
         case _:
@@ -83,7 +87,9 @@ async def guard(store: Store, home: Path) -> Guarded:
 
 
 async def remember(store: Store, home: Path) -> Guarded:
-    """Guards, then records in the file and in the database that this engine is at work, unless something is wrong."""
+    """Calls `guard`. Unless something is wrong, then records in the file and in the database that this engine is
+    running.
+    """
     guarded = await guard(store, home)
     look = await _look(store, home)
     if not guarded.is_sound or look.known is None or look.known.life is None:
@@ -91,7 +97,7 @@ async def remember(store: Store, home: Path) -> Guarded:
     life, engine = look.known.life, look.memory.engine if look.memory else str(uuid4())
     row = await store.row("SELECT * FROM fairpost.witness($1, $2, $3)", UUID(life), UUID(engine), socket.gethostname())
     if row is None:
-        return guarded  # sending was just resumed, and the database starts a new life
+        return guarded  # sending was resumed just now, which starts a new life of the database
     memory = Memory(
         life=life,
         engine=engine,
@@ -104,13 +110,15 @@ async def remember(store: Store, home: Path) -> Guarded:
 
 
 async def lineage_of(store: Store, home: Path) -> tuple[Lineage, bool]:
-    """Returns what became of the database, and whether this role may see which server it is on. Changes nothing."""
+    """Returns whether the database was restored or copied, and whether this role may identify its server. Changes
+    nothing.
+    """
     look = await _look(store, home)
     return await _judge(store, look), look.seen.system_identifier is not None
 
 
 async def _look(store: Store, home: Path) -> _Look:
-    # Read the memory first: if another process then writes to both, only the database can be newer.
+    # The file is read first: if another process writes to both in between, only the state of the database can be newer.
     memories = await asyncio.to_thread(_memories, home)
     row = await store.row("SELECT i.*, i.life::text AS life_text FROM fairpost.identity i")
     known = Identity(**{**{name: row[name] for name in Identity.__slots__}, "life": row["life_text"]}) if row else None
@@ -138,7 +146,7 @@ async def _update(store: Store, look: _Look) -> None:
 
 
 async def _folder(store: Store, home: Path) -> str | None:
-    """Identifies the data directory of the embedded server. Returns None for others, whose files are on another
+    """Identifies the data directory of the embedded server. Returns None for other servers, whose files are on another
     machine.
     """
     data = home / "postgres" / "data"
@@ -154,7 +162,7 @@ def _memories(home: Path) -> dict[str, Memory]:
         try:
             found[life] = Memory(**{**note, "life": life, "at": datetime.fromisoformat(note["at"])})
         except (KeyError, TypeError, ValueError):
-            continue  # from another version, or damaged: treat it as no memory
+            continue  # from another version, or damaged: treated as missing
     return found
 
 

@@ -1,6 +1,6 @@
 """Durations of HTTP requests for Prometheus, counted in each process and summed in the database.
 
-Every label is bounded: routes are templates, and unknown ones are `other`.
+The number of values of each label is limited: routes are templates, and unknown paths become `other`.
 """
 
 import json
@@ -19,18 +19,18 @@ OTHER = "other"
 class HttpSeries:
     """The durations of one series.
 
-    `counts` has the number of requests in each bucket. The last bucket is for those above the highest bound.
+    `counts` has the number of requests in each bucket. The last bucket is for durations above the highest bound.
     """
 
     route: str
     method: str
-    status: str  # such as 2xx
+    status: str  # class of status codes, such as 2xx
     counts: Sequence[int]
     total_s: float
 
 
 class HttpDurations:
-    """The durations that this process has seen but not stored yet."""
+    """Durations that this process has measured but not stored yet."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str, str, int], tuple[int, int]] = {}

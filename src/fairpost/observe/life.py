@@ -1,7 +1,7 @@
 """The timeline of one e-mail: each event as a sentence, what blocks it now, and the evidence if it is in doubt.
 
-`tell` is pure; `life_of` reads what it needs. Moments only name accounts in `account`, so that viewers who may not know
-a name can see the rest.
+`tell` is pure; `life_of` reads the data for it. Moments name accounts only in the field `account`, so that viewers who
+may not see the name can see the rest.
 """
 
 import json
@@ -43,7 +43,8 @@ class Answered:
 class Moment:
     """One event.
 
-    `kind` is accepted, due, claimed, begun, ended, decided or retried; for the last moment, the e-mail's state.
+    `kind` is accepted, due, claimed, begun, ended, decided or retried. The `kind` of the last moment is the e-mail's
+    state.
 
     `at` is None if unknown. `meaning` is the explanation from `fairpost explain`.
     """
@@ -62,7 +63,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """What a waiting e-mail is waiting for. `until` is None if unknown."""
+    """One thing that a waiting e-mail is waiting for. `until` is None if unknown."""
 
     kind: str  # due, before, prospect, hold, throttle, window, pause, engine, block, account, patience or turn
     words: str
@@ -84,7 +85,7 @@ class Doubt:
     account: str | None
     reached: str
     said: str | None
-    message_id_begins: str  # of the copy in the recipient's mailbox, or in the sent folder
+    message_id_begins: str  # for finding the copy in the recipient's mailbox or sent folder
     asked: str
     policy: str
     choices: tuple[Choice, ...]
@@ -102,7 +103,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CameBack:
-    """A message that a recipient, or a server on the way, sent back."""
+    """A message that the recipient or a mail server sent back."""
 
     at: datetime
     address: str
@@ -111,7 +112,7 @@ class CameBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
-    """Parts of the story that are not stored in the e-mail. `paused` is why everything is paused."""
+    """Facts for the timeline that are not stored in the e-mail. `paused` is the reason why everything is paused."""
 
     campaign: str | None = None
     step: int | None = None
@@ -124,7 +125,7 @@ class Background:
     paused: Reason | None = None
     paused_until: datetime | None = None
     accounts: tuple[Account, ...] = ()
-    route: Condition | None = None  # of its accounts, while the e-mail is ready
+    route: Condition | None = None  # conditions of the e-mail's accounts, while the e-mail is ready
     name_in_headers: str = ""
 
 
@@ -147,7 +148,7 @@ async def life_of(
 ) -> Life:
     """Reads the timeline.
 
-    `called`, `told` and `known` limit accounts, conditions and reasons to what the caller may know.
+    `called`, `told` and `known` limit accounts, conditions and reasons to those that the caller may see.
     """
     now = now or await store.value("SELECT clock_timestamp()")
     behind = await _background(store, email, now, called)
@@ -169,11 +170,11 @@ def tell(email: ShownEmail, behind: Background, *, told: Callable[[Condition], s
 
 
 def _moments(email: ShownEmail, behind: Background) -> list[Moment]:
-    """Returns moments by time. Those at the same time are in logical order."""
+    """Returns moments sorted by time. Moments at the same time are in logical order."""
     past = sorted(_past(email, behind), key=lambda moment: moment.at or email.created_at)
     last = _last(email)
     latest = past[-1].at
-    if last.at is not None and latest is not None and last.at < latest:  # it has been waiting again since then
+    if last.at is not None and latest is not None and last.at < latest:  # since then, the e-mail has been waiting again
         last = replace(last, at=latest)
     return [*past, last]
 
@@ -314,7 +315,7 @@ _STOPS = {"held": "hold", "throttled": "throttle", "closed": "window"}
 
 
 def _of_accounts(behind: Background, told: Callable[[Condition], str]) -> Iterator[Obstacle]:
-    """Yields why the accounts of its route cannot send it, in the same words as everywhere else."""
+    """Yields the reasons why the accounts of the e-mail's route cannot send it, in the same words as everywhere else."""
     if behind.route is None or not behind.route.keeps_mail_back:
         return
     kind = {"engine.none": "engine", "account.blocks_workspace": "block"}.get(behind.route.code, "account")

@@ -1,6 +1,6 @@
-"""What is happening now, in the whole installation or one workspace.
+"""The current activity of the whole installation or of one workspace.
 
-The cost depends on the number of senders and accounts, not of e-mails.
+The cost depends on the number of senders and accounts, not on the number of e-mails.
 """
 
 import asyncio
@@ -58,9 +58,9 @@ class AtWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Now:
-    """What is happening now. `health` is the installation's, and None for a workspace.
+    """The current activity. `health` describes the installation, and is None for a workspace.
 
-    `oldest_wait_s` is that of the installation or workspace.
+    `oldest_wait_s` describes the installation or the workspace.
     """
 
     now: datetime
@@ -83,7 +83,7 @@ class Now:
 
 
 class NowWatch:
-    """Looks repeatedly, and remembers what it needs to compute the rate."""
+    """Reads the activity repeatedly, and keeps the values that are needed to compute the rate."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class NowWatch:
         *,
         called: Callable[[Account], Account] = lambda account: account,
     ) -> None:
-        """Watches one workspace, or everything. `called` gives accounts the names that the viewer knows."""
+        """Watches one workspace, or everything. `called` maps accounts to the names that the viewer knows."""
         self._store = store
         self._workspace = workspace
         self._called = called
@@ -137,7 +137,7 @@ class NowWatch:
         )
 
     async def _sent_by(self, workspace: str, now: datetime) -> int:
-        """Returns the number of e-mails sent so far. It never falls: e-mails remain counted when their hour is no
+        """Returns the number of e-mails sent so far. It never decreases: e-mails remain counted when their hour is no
         longer read.
         """
         hours = {row["hour"]: row["sent"] for row in await self._store.fetch(_OWN_SENT, workspace, now)}
@@ -172,12 +172,12 @@ class NowWatch:
         return QueueHealth(oldest_wait_s=wait_s, health=None)
 
     async def _noted(self, now: datetime) -> float | None:
-        """Returns how long e-mails that no engine has picked up yet have been due."""
+        """Returns for how long the oldest e-mail that no engine has picked up yet has been due."""
         due_at = await self._store.value(_NOTED, now)
         return (now - due_at).total_seconds() if due_at is not None else None
 
     async def _own_facts(self, workspace: str) -> Facts:
-        """Returns the facts that the workspace may know. It uses the operator's accounts without seeing their names."""
+        """Returns the facts that the workspace may see. It uses the operator's accounts without seeing their names."""
         store = self._store
         now = await store.now()
         routes = [
@@ -204,13 +204,14 @@ class NowWatch:
         )
 
 
-# What was sent: in the installation, since the counters of its accounts began; in a workspace, in the current and
+# Sent e-mails: for the installation, since the counters of its accounts began; for a workspace, in the current and
 # previous hour.
 _SENT = "SELECT coalesce(sum(l.sent_total), 0)::bigint FROM fairpost.leases_now() l"
 _OWN_SENT = """
     SELECT a.hour, sum(a.sent)::bigint AS sent FROM fairpost.activity a
     WHERE a.workspace = $1 AND a.hour >= fairpost.hour_of($2) - interval '1 hour' GROUP BY 1"""
-# An unread arrival stays even if its e-mail was cancelled, so the oldest ones are checked for e-mails that still wait.
+# An arrival that was not read yet stays even if its e-mail is cancelled, so the oldest arrivals are checked for e-mails
+# that are still waiting.
 _NOTED = """
     SELECT min(q.due_at)
     FROM (SELECT a.flow FROM fairpost.arrivals a WHERE a.due_at <= $1 GROUP BY a.flow ORDER BY min(a.due_at) LIMIT 1000) a
@@ -227,7 +228,7 @@ _HOURS = """
 
 
 def _by_account(rows: Sequence[Any]) -> dict[AccountId, InHand]:
-    """Groups the rows by account. One may have claimed e-mails of several routes: its pool's, and its own."""
+    """Groups the rows by account. An account may have claimed e-mails of two routes: its pool's, and its own."""
     found: dict[AccountId, InHand] = {}
     for row in rows:
         id_ = AccountId(row["account_id"] or 0)

@@ -1,4 +1,6 @@
-"""Reads one workspace's queue, as it may see it. The cost depends on its senders, not on its e-mails."""
+"""Reads the part of the queue that one workspace may see. The cost depends on the number of its senders, not on the
+number of its e-mails.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,7 +10,7 @@ from fairpost.model.states import EmailClass
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-READY_MAX = 10_000  # per class: they are counted one by one
+READY_MAX = 10_000  # maximum per class, because e-mails are counted one by one
 FAILED_MAX = 10_000
 
 
@@ -16,7 +18,7 @@ FAILED_MAX = 10_000
 class ClassQueue:
     """The queue of one class. `waiting` counts all e-mails that are scheduled or ready.
 
-    `ready` stops at 10,000. `oldest_at` is when the oldest became due.
+    `ready` is counted up to 10,000. `oldest_at` is when the oldest e-mail became due.
     """
 
     email_class: EmailClass
@@ -30,11 +32,11 @@ class ClassQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
-    """Results from `since` on, which is the start of an hour.
+    """Results since `since`, which is the start of an hour.
 
     `bounced` and `rejected` are permanent replies of servers.
 
-    `failed` counts e-mails that were given up, among the 10,000 newest of them.
+    `failed` counts e-mails that were given up, and only looks at the 10,000 newest of them.
     """
 
     since: datetime

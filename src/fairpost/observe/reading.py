@@ -1,6 +1,6 @@
-"""Whether an account's mailbox is read, why not, and what is therefore not detected.
+"""Whether an account's mailbox is read, the reason if it is not, and what therefore goes undetected.
 
-Computed here once. Commands, pages, the API and doctor render it.
+This is the only place that computes it. Commands, pages, the API and the doctor render the result.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ OVERDUE = timedelta(hours=1)  # a mailbox is read every half hour, even if the s
 
 class ReadingState(StrEnum):
     OFF = "off"
-    WAITING = "waiting"  # for an engine
+    WAITING = "waiting"  # for an engine that begins to read
     READING = "reading"
     FAILING = "failing"
 
 
 class Unknown(StrEnum):
-    """What an account does not learn about the mail it has sent."""
+    """Facts about an account's sent mail that stay unknown."""
 
     BOUNCES = "late_bounces"
     COMPLAINTS = "complaints"
@@ -43,7 +43,7 @@ _TONES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """`read_at` is the last look that succeeded. `unknown` applies to everything that came back after it."""
+    """`read_at` is the time of the last successful read. `unknown` applies to all mail that came back later."""
 
     state: ReadingState
     condition: Condition
@@ -52,7 +52,7 @@ class Reading:
 
     @property
     def is_troubled(self) -> bool:
-        """Whether reading is on, was tried, and does not work."""
+        """Whether reading is on, but fails or is overdue."""
         return self.state is ReadingState.FAILING or self.condition.code == "account.read_overdue"
 
 
@@ -82,7 +82,7 @@ def reading_of(runtime: AccountRuntime, now: datetime) -> Reading | None:
 
 
 def reading_facts(reading: Reading | None) -> dict[str, Any]:
-    """Return it as fields of a response."""
+    """Return the reading as fields of a response."""
     return {
         "reading_state": reading.state if reading else None,
         **coded(reading.condition.reason if reading else None, "reading"),

@@ -9,11 +9,11 @@ from fairpost.system import clock
 
 T = TypeVar("T")
 
-KEPT_S_MAX = 4.0  # a viewer that polls every second sees changes within five
+KEPT_S_MAX = 4.0  # a viewer that polls every second sees changes within five seconds
 
 
 class Recent(Generic[T]):
-    """Caches one result. `cost_max` is the share of the time that reads may take.
+    """Caches one result. `cost_max` is the maximum share of time that is spent on reads.
 
     Slow results are kept longer, up to KEPT_S_MAX.
     """
@@ -36,7 +36,9 @@ class Recent(Generic[T]):
 
 
 class Recents:
-    """One cache per name, for the most recently used names, so that an endless supply of names cannot fill the memory."""
+    """One cache per name, for the most recently used names, so that an unlimited number of names cannot fill the
+    memory.
+    """
 
     def __init__(self, *, kept_s: float, kept_max: int) -> None:
         self._kept_s = kept_s

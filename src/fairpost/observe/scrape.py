@@ -19,9 +19,9 @@ from fairpost.system.listening import listening
 
 KEPT_S = 1.0  # one read per second, however many clients ask
 BACKLOG = 128
-STOP_S_MAX = 5  # for a response in progress, if the database is slow
+STOP_S_MAX = 5  # time to finish a response if the database is slow
 
-# Clients get an answer to their mistakes. Without a handler, these would also appear on stderr.
+# Clients get an error response for invalid requests. Without a handler, these errors would also appear on stderr.
 logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
 
 
@@ -49,7 +49,7 @@ async def served(look: Callable[[], Awaitable[bytes]], *, host: str, port: int) 
     listener = _listener(host, port)
     config = uvicorn.Config(
         Starlette(routes=[Route("/metrics", Scrapes(look).answer)]),
-        http="h11",  # limits the size of a request's head by itself
+        http="h11",  # already limits the size of a request's head
         log_config=None,
         access_log=False,
         lifespan="off",

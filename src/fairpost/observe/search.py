@@ -15,14 +15,16 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Search criteria; None matches anything. Key, campaign, user, stream, type and tags belong to one workspace."""
+    """Search criteria; None matches anything. Key, campaign, user, stream, type and tags are only unique within a
+    workspace.
+    """
 
     to: str | None = None  # one of its recipients
     key: str | None = None
     campaign: str | None = None
     user: str | None = None
     stream: str | None = None
-    account: str | None = None  # that has it, or had it last
+    account: str | None = None  # the account that has the e-mail, or had it last
     type: str | None = None
     tags: Mapping[str, str] | None = None  # all must match
     since: datetime | None = None  # accepted at or after this time
@@ -34,7 +36,7 @@ class Wanted:
 
     @property
     def is_anything(self) -> bool:
-        """Whether all e-mails match, so that a page needs no search."""
+        """Whether all e-mails match. A page of results then needs no search."""
         return not self._given()
 
     def as_json(self) -> str:
@@ -47,7 +49,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """The e-mails found. `looked_to` is set if the search stopped there before it found enough; older ones may follow."""
+    """The e-mails found. If the search stopped before it found enough, `looked_to` is the ID at which it stopped, and
+    older e-mails may also match.
+    """
 
     emails: list[ListedEmail]
     looked_to: EmailId | None = None
@@ -101,7 +105,7 @@ async def find_emails(
     most: int = 50,
     now: datetime | None = None,
 ) -> Found:
-    """Tries the text as an ID, address, key and campaign, in this order. The first match counts.
+    """Tries the text as an ID, address, key and campaign, in this order. Uses the first kind that matches.
 
     `id_` is the text as an ID, if it can be one. `home` is the workspace of keys and campaigns if none is given.
     """

@@ -1,4 +1,4 @@
-"""Reads one sender for people: its attributes, activity, score, and what blocks its mail."""
+"""Reads one sender for display: its attributes, activity and score, and what blocks its mail."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,9 @@ from fairpost.store.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSender:
-    """A sender with its current `score`, which is None if scoring is off. The sender's own is from the last decision."""
+    """A sender with its current `score`, which is None if scoring is off. The score in `sender` is from the last
+    decision.
+    """
 
     sender: Sender
     score: Score | None
@@ -27,7 +29,7 @@ class ShownSender:
 
 
 async def show_sender(store: Store, id_: SenderId, policy: SenderPolicy) -> ShownSender:
-    """Returns one sender. It need not be registered if it has sent mail."""
+    """Returns one sender. A sender that has sent mail need not be registered."""
     now = await store.value("SELECT clock_timestamp()")
     (active,) = await senders.with_activity(store, [id_])
     activity = activity_of(active.sender, active.hours, active.days, now=now)
@@ -48,9 +50,9 @@ async def show_sender(store: Store, id_: SenderId, policy: SenderPolicy) -> Show
 
 
 async def waiting_behind(store: Store, id_: SenderId) -> int:
-    """Returns the number of its waiting e-mails, scheduled or ready.
+    """Returns the number of the sender's waiting e-mails, scheduled or ready.
 
-    They are counted in the tree and the arrivals, never in the queue.
+    The number comes from the tree and the arrivals, so the queue is never counted.
     """
     return int(await store.value("SELECT fairpost.waiting_behind($1, $2)", id_.workspace, _user(id_)))
 

@@ -25,9 +25,9 @@ HOLDS_SEEN_MAX = 1_000  # including throttles and gates
 async def read_facts(store: Store, *, now: datetime | None = None, with_finished: bool = True) -> Facts:
     """Reads all parts one after another.
 
-    It is not a consistent snapshot: show it to people, but do not base decisions on it.
+    The result is not a consistent snapshot: show it to people, but do not base decisions on it.
 
-    Finished e-mails are counted one by one, so frequent viewers leave them out.
+    Finished e-mails are counted one by one, so frequent callers omit them.
     """
     engines = await read_engines(store, now=now)
     now = now or await store.value("SELECT clock_timestamp()")
@@ -58,7 +58,7 @@ async def read_pause(store: Store, *, now: datetime) -> Pause | None:
 async def read_holds(store: Store, *, now: datetime, workspace: str | None = None, by_hand: bool = False) -> list[Hold]:
     """Returns the holds with the most e-mails waiting behind them, in all workspaces or one.
 
-    `by_hand` excludes throttles and gates.
+    With `by_hand`, throttles and gates are left out.
     """
     looked_at = HOLDS_SEEN_MAX if by_hand else HOLDS_MAX
     rows = await store.fetch(_HOLDS, looked_at, now, workspace)
@@ -96,7 +96,7 @@ async def read_account(store: Store, name: str) -> AccountRuntime:
 
 
 async def _observed(store: Store, runtimes: list[AccountRuntime]) -> list[AccountRuntime]:
-    """Adds sends in progress, single sends for limits with a sliding window, and the state of mailboxes."""
+    """Adds the sends in progress, the single sends that limits with a sliding window need, and the state of mailboxes."""
     ids = [each.account.id for each in runtimes]
     rows = await store.fetch("SELECT * FROM fairpost.on_the_wire($1)", ids)
     begun_at = {row["account_id"]: row["begun_at"] for row in rows}

@@ -1,7 +1,7 @@
 """Checks the addresses of prospects.
 
-The rule is the same as in `fairpost.parse_address` in SQL, which has the final say on every e-mail. This module finds bad
-lines before anything is written. The database decides whether two addresses are the same.
+The rule is the same as in `fairpost.parse_address` in SQL, which makes the final decision for every e-mail. This module
+finds invalid lines before anything is written. The database decides whether two addresses are the same.
 """
 
 import re
@@ -14,15 +14,15 @@ ADDRESS_BYTES_MAX = 254
 LOCAL_BYTES_MAX = 64
 LABEL_CHARS_MAX = 63
 NAME_CHARS_MAX = 256
-USUAL_CHARS_MAX = 64  # no part can be too long in a shorter address
+USUAL_CHARS_MAX = 64  # in a shorter address, no part can be too long
 
-# Definitely an address: nearly all are of this form and only need this expression.
+# A text that matches is certainly an address. Nearly all addresses match, and need no other check.
 _USUAL = re.compile(r"[A-Za-z0-9_+-]++(?:\.[A-Za-z0-9_+-]++)*+@(?:[A-Za-z0-9]++(?:-++[A-Za-z0-9]++)*+\.)+[A-Za-z0-9]++")
 _MAILTO = re.compile(r"(?:^|(?<=<))mailto:([^?>]*)(?:\?[^>]*)?", re.IGNORECASE)
 _NAMED = re.compile(r'(?:"((?:[^"\\]|\\["\\])*)" *|([^"<>]*))<([^<>]*)>')
 _ESCAPED = re.compile(r"\\(.)")
 
-# As in SQL, plus characters that the database cannot store as text: zero bytes and lone surrogates.
+# The same characters as in SQL, plus those that the database cannot store as text: zero bytes and lone surrogates.
 _WRONG_LOCAL = re.compile(r'[\x00- "(),:;<>\[\]\\\x7f-\xa0]|^\.|\.\.|\.\Z')
 _WRONG_DOMAIN = re.compile(r"[\x00-,/:-@\[-`{-\xa0]|(?:^|\.)-|-(?:\.|\Z)|^\.|\.\.|\.\Z")
 _UNSEEN = re.compile(r"[\u00ad\u1680\u2000-\u200b\u200e\u200f\u2028-\u202f\u205f-\u206f\u3000\ud800-\udfff\ufeff]")
@@ -42,7 +42,7 @@ def parse(text: str) -> Mailbox | None:
 
 
 def parse_exactly(text: str) -> Mailbox | None:
-    """Returns the result of `fairpost.parse_address` for any text, in a database with the C locale."""
+    """Returns the same result for any text as `fairpost.parse_address` in a database with the C locale."""
     address, name = text, None
     if "<" in text:
         parts = _NAMED.fullmatch(text.strip(" "))

@@ -21,24 +21,26 @@ from fairpost.model.prospect import BadProspectLine, ProspectLine
 from fairpost.prospects.addresses import parse
 
 DELIMITERS = ",;\t|"
-SAMPLE_BYTES = 1_048_576  # used to guess the encoding; also the maximum size of a header
+SAMPLE_BYTES = 1_048_576  # bytes that are used to guess the encoding; also the maximum size of a header
 COLUMNS_MAX = 1_000
 COLUMN_NAME_CHARS_MAX = 100
 FIELD_CHARS_MAX = 100_000
 RECORD_CHARS_MAX = 1_000_000
-REREAD_CHARS_MAX = 100_000_000  # takes a second or two, whatever the file
-EXTERNAL_ID_CHARS_MAX = 200  # it is part of a key of 500 characters
+REREAD_CHARS_MAX = 100_000_000  # reading this much again takes a second or two
+EXTERNAL_ID_CHARS_MAX = 200  # the ID is part of a key of 500 characters
 TEXT_CHARS_SHOWN = 100
 COLUMNS_SHOWN = 20
 
 
 class UnreadableFile(FairpostError):
-    """This is not a file of prospects. Raised before the first line, unless a given encoding turns out to be wrong."""
+    """The file does not contain prospects. Raised before the first line, unless a given encoding turns out to be wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """How to read the file. `columns` has the name of each column and the field it fills; an empty field is skipped."""
+    """How to read the file. `columns` has the name of each column and its field. A column with an empty field is
+    skipped.
+    """
 
     encoding: str
     delimiter: str
@@ -52,7 +54,9 @@ def read_header(
     encoding: str | None = None,
     delimiter: str | None = None,
 ) -> Header:
-    """Returns how `read_prospects` would read the file, for a preview. Seek back before reading on."""
+    """Returns how `read_prospects` would read the file, for a preview. Before you call `read_prospects`, return to the
+    start of the file.
+    """
     return _header(file.read(SAMPLE_BYTES), mapping or {}, encoding, delimiter)[0]
 
 
@@ -63,7 +67,8 @@ def read_prospects(
     encoding: str | None = None,
     delimiter: str | None = None,
 ) -> Iterator[ProspectLine | BadProspectLine]:
-    """Yields the lines of a file, which may be a pipe. Raises UnreadableFile at once, not at the first line.
+    """Yields the lines of a file, which may be a pipe. Raises UnreadableFile immediately when called, rather than at
+    the first line.
 
     `mapping` gives the field of a column if it differs from the column's name, or "" to skip it.
     """
@@ -80,7 +85,9 @@ _MARKED = "fairpost.broken"
 
 
 def _marked(error: UnicodeError) -> tuple[str, int]:
-    """Converts an undecodable byte to U+DC00 plus its value, which no file can contain, so that we can name its line."""
+    """Converts an undecodable byte to U+DC00 plus its value, which no file can contain, so that the line can be named
+    later.
+    """
     assert isinstance(error, UnicodeDecodeError)
     return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
 
@@ -89,7 +96,7 @@ codecs.register_error(_MARKED, _marked)
 
 
 class _Rejoined(io.RawIOBase):
-    """The whole file, including the head that was already read."""
+    """The whole file, including the beginning that was already read."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head = io.BytesIO(head)
@@ -105,13 +112,15 @@ class _Rejoined(io.RawIOBase):
 
 
 def _decoded(file: io.BufferedReader | io.BytesIO, encoding: str) -> io.TextIOWrapper:
-    if encoding == "utf-8":  # its own handler leaves the same marks, and is faster
+    if encoding == "utf-8":  # the built-in handler leaves the same marks, and is faster
         return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
     return io.TextIOWrapper(file, encoding=encoding, errors=_MARKED, newline="")
 
 
 def _guessed(head: bytes) -> str:
-    """Guesses the encoding. Text that is not UTF-8 is Windows-1252, but a few invalid bytes may simply be broken."""
+    """Guesses the encoding. Text that is not UTF-8 is Windows-1252, but a few invalid bytes may simply be damaged
+    UTF-8.
+    """
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(head)
@@ -122,7 +131,7 @@ def _guessed(head: bytes) -> str:
 
 # ── header ────────────────────────────────────────────────────────────────────────────────────────────────
 
-# Only letters and digits, without accents.
+# Names are compared by letters and digits only, without accents.
 _SPELLINGS = {
     "email": "email emailaddress emailadresse emailadres mail mailaddress mailadresse adressemail adresseemail courriel correo correoelectronico recipient",
     "first_name": "firstname first givenname forename vorname prenom",
@@ -165,7 +174,7 @@ def _first_row(text: io.TextIOWrapper, delimiter: str) -> tuple[list[str], int]:
         for row in rows:
             if any(cell.strip() for cell in row) and not row[0].startswith("sep="):
                 return row, rows.line_num
-    except csv.Error:  # with this delimiter; another may work
+    except csv.Error:  # unreadable with this delimiter; another may work
         return [], 0
     raise UnreadableFile('the file is empty. Its first line must name the columns, one of them "email".')
 
@@ -245,7 +254,9 @@ def _listed(names: list[str]) -> str:
 
 
 class _Lines:
-    """The lines of a file, for csv to turn into records. Keeps those of the current record, to give them back."""
+    """The lines of a file, from which csv builds records. Keeps the lines of the current record, so that they can be
+    given back.
+    """
 
     def __init__(self, text: io.TextIOWrapper, *, skip: int) -> None:
         self._text = text
@@ -253,7 +264,7 @@ class _Lines:
         self._reread_chars = 0
         self.record: list[str] = []
         self.last = skip  # the number of the record's last line
-        self.doubtful = 0  # up to this line, lines may be inside a field: a line of notes is not a prospect
+        self.doubtful = 0  # up to this line, lines may be inside a field, such as notes, and need not be prospects
         for _ in range(skip):
             self._fresh()
 
@@ -269,14 +280,14 @@ class _Lines:
             yield line
 
     def _fresh(self) -> str:
-        """Returns the next line, or only the beginning of one that is too long."""
+        """Returns the next line. If it is too long, returns only its beginning."""
         line = rest = self._text.readline(RECORD_CHARS_MAX)
         while len(rest) == RECORD_CHARS_MAX and rest[-1] not in "\r\n":
             rest = self._text.readline(RECORD_CHARS_MAX)
         return line
 
     def give_back(self, *, doubtful: int) -> None:
-        """Gives back all lines of the record but the first, unless too much was given back before."""
+        """Gives back all lines of the record except the first, unless too many were given back before."""
         self.doubtful = max(self.doubtful, doubtful)
         others = self.record[1:]
         self._reread_chars += sum(map(len, others))
@@ -288,8 +299,8 @@ class _Lines:
 def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadProspectLine]:
     """Yields the prospects. A malformed record that spans several lines most likely has an unclosed quote.
 
-    Then its first line is bad, and the others are read separately. Where the field ends is unknown, so from there on,
-    rows must be complete.
+    Its first line is then invalid, and the others are read separately. Because the end of the field is unknown, all
+    rows from there on must be complete.
     """
     plan = _Plan.of(header)
     rows = csv.reader(lines, delimiter=header.delimiter, strict=True)
@@ -307,7 +318,7 @@ def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadPros
         text = "".join(lines.record)
         if row is None:
             found: ProspectLine | str = _unparsed(text)
-            rows = csv.reader(lines, delimiter=header.delimiter, strict=True)  # the old reader treats this as the end
+            rows = csv.reader(lines, delimiter=header.delimiter, strict=True)  # the old reader has ended
             lines.give_back(doubtful=sys.maxsize)
         elif not any(map(str.strip, row)):
             continue
@@ -340,7 +351,7 @@ def _unstorable(text: str, row: list[str], encoding: str) -> str | None:
         return "has a zero byte"
     if not text.isascii():
         try:
-            text.encode()  # the fastest way to find a mark
+            text.encode()  # the fastest way to find a mark of an invalid byte
         except UnicodeEncodeError as error:
             byte = ord(text[error.start]) & 0xFF
             before = _shown(text[max(0, error.start - 20) : error.start])
@@ -360,7 +371,9 @@ def _shown(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """The position of each field in a row. A field without a column points after the last one, to an empty cell."""
+    """The position of each field in a row. A field without a column has the position after the last column, where there
+    is an empty cell.
+    """
 
     width: int
     email: int

@@ -1,6 +1,7 @@
 """Reads prospects from JSON: a list of objects, or one object per line. Returns the content or error of each entry.
 
-An object has `address`, and may have `id`, `timezone` and `fields`: names for templates, with texts or numbers.
+An object has `address`, and may have `id`, `timezone` and `fields`: `fields` has names for templates, with texts or
+numbers as values.
 """
 
 import json
@@ -21,9 +22,9 @@ from fairpost.prospects.csv_reader import (
 
 LINE_BYTES_MAX = 1_048_576
 LIST_MAX = 100_000  # maximum entries of a list, which is read as a whole
-LIST_BYTES_MAX = 4_194_304  # a list is read as a whole; send longer data as lines
+LIST_BYTES_MAX = 4_194_304  # maximum size of a list, which is read as a whole; longer data must be sent as lines
 KEYS = {"address", "id", "timezone", "fields"}
-MEANT_OTHERWISE = {"email", "timezone", "external_id"}  # not allowed as names of fields
+MEANT_OTHERWISE = {"email", "timezone", "external_id"}  # names that are not allowed for fields
 
 
 def read_json_lines(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
@@ -45,7 +46,7 @@ def read_json_lines(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
 
 
 def read_json_list(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
-    """Yields the entries of a list, numbered from 1. Raises UnreadableFile at once."""
+    """Yields the entries of a list, numbered from 1. Raises UnreadableFile immediately when called."""
     data = file.read(LIST_BYTES_MAX + 1)
     if len(data) > LIST_BYTES_MAX:
         raise UnreadableFile(f"a list can have at most {LIST_BYTES_MAX:,} bytes. Send one object per line, or CSV.")
@@ -117,7 +118,7 @@ def _wrong_id(external_id: Any) -> str | None:
 
 
 def wrong_fields(fields: Any) -> str | None:
-    """Returns what is wrong with the fields, or None if nothing is. Null means no value."""
+    """Returns the problem with the fields, or None if they are valid. Null means no value."""
     if fields is None:
         return None
     if not isinstance(fields, dict) or len(fields) > COLUMNS_MAX:

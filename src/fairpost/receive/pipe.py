@@ -1,4 +1,4 @@
-"""Receives one message at a time, as passed to a program by a mail server."""
+"""Receives a single message that a mail server passes to a program."""
 
 from collections.abc import Sequence
 

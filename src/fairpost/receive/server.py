@@ -1,4 +1,4 @@
-"""A server for the bounce address. It accepts reports on our e-mails over SMTP or LMTP, and relays nothing.
+"""A server for the bounce address. It accepts reports on Fairpost's e-mails over SMTP or LMTP, and relays nothing.
 
 A 250 after the dot guarantees that the message's content is committed. Otherwise the sender gets 451 and tries again.
 """
@@ -19,7 +19,7 @@ from fairpost.smtp.listening import Listening, Served
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-MESSAGE_BYTES_MAX = 26_214_400  # reports may include the whole message; only the beginning is read
+MESSAGE_BYTES_MAX = 26_214_400  # reports may include the whole message, but only the beginning is read
 COMMAND_BYTES_MAX = 4_096
 RECIPIENTS_MAX = 100
 CONNECTIONS_MAX = 100
@@ -34,7 +34,7 @@ class ReceiverOptions:
     port: int = 2525  # 0: any free port
     is_lmtp: bool = False
     reply_stops: ReplyStops = ReplyStops.PERSON
-    also: frozenset[str] = frozenset()  # addresses, in lower case, accepted without a token
+    also: frozenset[str] = frozenset()  # addresses in lower case that are accepted without a token
 
 
 class Receiver(Listening):
@@ -83,7 +83,9 @@ class _LmtpConnection(_Connection, LMTP):
 
 
 class _Handler:
-    """The hooks that aiosmtpd calls, in one object for all connections. MISSING continues with the default."""
+    """The hooks that aiosmtpd calls, in one object for all connections. After MISSING, aiosmtpd continues with its
+    default.
+    """
 
     def __init__(self, store: Store, options: ReceiverOptions, log: Log) -> None:
         self.connections = set[Served]()
@@ -96,7 +98,7 @@ class _Handler:
             return "452 4.5.3 Too many recipients"
         try:
             public_ids = await self._store.public_ids()
-        except Exception:  # whatever the error, the sender must try again
+        except Exception:  # after any error, the sender must try again
             return "451 4.3.0 Try again later"
         is_ours = address.lower() in self._options.also or email_of(address, public_ids) is not None
         return MISSING if is_ours else "550 5.1.1 No such address"
@@ -111,7 +113,7 @@ class _Handler:
             async with asyncio.timeout(TAKE_S_MAX):
                 stops = self._options.reply_stops
                 await take_in(self._store, raw, now=clock.now(), recipients=recipients, reply_stops=stops)
-        except Exception as error:  # whatever the error, the sender must learn that the mail was not stored
+        except Exception as error:  # after any error, the sender must be told that the mail was not stored
             self._log(Reason("task.failed", task="receive", error=f"{type(error).__name__}: {error}"))
             return "451 4.3.0 Not stored, try again later"
         return "250 2.0.0 Ok"

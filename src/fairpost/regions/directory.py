@@ -1,6 +1,6 @@
 """The regions and their database URLs. This module opens no connection.
 
-They are written as `eu=postgresql://…,us=postgresql://…`, or as a table `[regions]` in a TOML file.
+They are given as `eu=postgresql://…,us=postgresql://…`, or as a table `[regions]` in a TOML file.
 """
 
 import re
@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from fairpost.model.errors import NotFound
 
 MAIN = "main"  # the only region, if none are set
-HOME = "home"  # the database of regions and admins; no region may have this name
+HOME = "home"  # the database with the directory of regions and the admins; no region may have this name
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 REGIONS_MAX = 100
 
@@ -24,13 +24,13 @@ _BETWEEN = re.compile(r",\s*(?=[^,=/@]*=postgres(?:ql)?://)")
 @dataclass(frozen=True, slots=True)
 class Region:
     name: str
-    url: str = field(repr=False)  # includes its password
+    url: str = field(repr=False)  # includes the password
 
     @property
     def place(self) -> str:
         """The host and database for display, without the password or anything else that might contain one."""
         try:
-            parts = urlsplit(re.sub("//.*@", "//", self.url))  # up to the last @: a password may contain other @ and /
+            parts = urlsplit(re.sub("//.*@", "//", self.url))  # up to the last @: a password may contain @ and /
             options = dict(parse_qsl(parts.query))
             host = parts.netloc or options.get("host", "localhost")
             database = parts.path.strip("/") or options.get("dbname") or options.get("database") or ""
@@ -40,7 +40,7 @@ class Region:
 
 
 class Directory:
-    """The regions in the order they are written."""
+    """The regions in the order in which they are given."""
 
     def __init__(self, regions: Iterable[Region]) -> None:
         self._regions = {region.name: region for region in regions}
@@ -89,7 +89,7 @@ def regions_of_table(table: Mapping[str, Any]) -> Directory | None:
 
 
 def hidden(text: str) -> str:
-    """Returns the setting for error messages: the names if valid, and only the places of the URLs."""
+    """Returns the setting for error messages: the names if they are valid, and only host and database of the URLs."""
     if not set("=@") & set(text):
         return text  # the path of a file
     found = parse_regions(text)

@@ -1,7 +1,7 @@
 """One account used in several regions: a row in each, with a share of its limits.
 
-Regions do not communicate while sending. To keep the total within the account's limits, shares that shrink are
-written before shares that grow.
+Regions do not communicate while sending. To keep the total within the account's limits, shares that become smaller are
+written before shares that become larger.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """What a region should have, compared with its current row."""
+    """The share that a region should have, compared with its current row."""
 
     region: str
     percent: int
@@ -50,7 +50,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Slices in the order they are written."""
+    """Slices in the order in which they are written."""
 
     name: str
     whole: Limits
@@ -64,7 +64,9 @@ Record = Callable[[Store, Slice], Awaitable[None]]
 async def plan(
     stores: RegionStores, name: str, percents: Mapping[str, int], *, here: str, current_limits: bool = False
 ) -> Plan:
-    """Reads every region and writes nothing. `current_limits` treats the account's current limits here as the total."""
+    """Reads every region and writes nothing. With `current_limits`, the account's current limits in this region are the
+    total.
+    """
     _require_percents(percents, here, stores)
     rows = await _rows(stores, name)
     mine = rows[here]
@@ -83,7 +85,7 @@ async def plan(
 
 
 async def carry_out(stores: RegionStores, shared: Plan, vault: Vault, *, record: Record | None = None) -> None:
-    """Commits each region separately. If it stops midway, run it again.
+    """Commits each region separately. If it is interrupted, run it again.
 
     `record` is called in the commit of each region that is written.
     """
@@ -165,7 +167,7 @@ def _slice(region: str, percent: int, limits: Limits, row: _Row | None, mine: _R
 
 
 def _facts(account: Account) -> dict[str, Any]:
-    """Returns what all rows have in common."""
+    """Returns the values that all rows have in common."""
     return {
         "address": account.address,
         "display_name": account.display_name,
@@ -203,7 +205,7 @@ async def _write(
         return
     id_ = there.id if there else await store.next_account_id()
     changes: dict[str, Any] = {**_facts(shared.source), **asdict(each.limits)}
-    if there is None:  # later, each region manages its own row
+    if there is None:  # afterwards, each region manages its own row
         changes |= {"status": shared.source.status, "status_reason": shared.source.status_reason}
 
     async def write(sealed: str | None, keys: Sequence[str] | None) -> None:

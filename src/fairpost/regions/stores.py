@@ -21,7 +21,7 @@ from fairpost.store.trouble import DRIVER_ERRORS, in_a_line, is_away
 from fairpost.system import clock
 
 ANSWER_S_MAX = 3.0
-COOL_DOWN_S = 1.0  # no request retries for this long, because requests would pile up
+COOL_DOWN_S = 1.0  # during this time, no request tries again, because requests would pile up
 CONNECTIONS_MAX = 2  # per region
 
 
@@ -35,7 +35,7 @@ class RegionStores:
         is_for_tenants: bool = False,
         log: Log = lambda _: None,
     ) -> None:
-        """Creates the stores. `log` gets a line when a region fails and when it recovers.
+        """Creates the stores. `log` receives a line when a region fails, and when it recovers.
 
         With `is_for_tenants`, a region without the tenants' role is not ready.
         """
@@ -51,7 +51,7 @@ class RegionStores:
 
     @asynccontextmanager
     async def at(self, name: str, *, answer_s_max: float | None = None) -> AsyncIterator[Store]:
-        """Yields a region's store, for work that finishes within this time.
+        """Yields a region's store, for work that must finish within this time.
 
         Raises RegionUnavailable if the region is not responding, MigrationError if it is not ready. A later call tries
         again.
@@ -70,7 +70,7 @@ class _Door:
         self._store: Store | None = None
         self._is_closed = False
         self._opening = asyncio.Lock()
-        self._shut_until_s = 0.0  # by the monotonic clock
+        self._shut_until_s = 0.0  # on the monotonic clock
         self._refusal: Callable[[], FairpostError] | None = None  # None: no known problem
 
     @asynccontextmanager
@@ -85,7 +85,7 @@ class _Door:
             raise
         except TimeoutError as error:  # also an OSError
             if not limit.expired() and error.errno is None:
-                raise  # the caller's own time-out
+                raise  # the caller's own timeout
             raise self._away(f"no response for {answer_s_max:g} s") from error
         except DatabaseUnavailable as error:
             raise self._away(in_a_line(error.__cause__ or error)) from error
@@ -95,7 +95,7 @@ class _Door:
             raise self._away(in_a_line(error)) from error
 
     async def _ready(self) -> Store:
-        async with self._opening:  # one caller connects, the others wait for the result
+        async with self._opening:  # one caller connects, and the others wait for the result
             self._refuse_while_shut()
             if self._store is None:
                 try:
@@ -110,12 +110,12 @@ class _Door:
         try:
             async with connections.acquire() as conn:
                 await self._require_ready(conn)
-        except ValueError:  # its text may contain a password
+        except ValueError:  # the error's text may contain a password
             raise DatabaseUnavailable("its URL is not valid") from None
         except BaseException:
             await connections.close()
             raise
-        if self._is_closed:  # closed in the meantime
+        if self._is_closed:  # the stores were closed in the meantime
             await connections.close()
             raise asyncpg.InterfaceError("the connections are closed")
         return Store(connections)
@@ -159,6 +159,6 @@ class _Door:
     async def close(self) -> None:
         self._is_closed = True
         if self._store is not None:
-            with suppress(*DRIVER_ERRORS):  # the database is gone, and so are its connections
+            with suppress(*DRIVER_ERRORS):  # the database is gone, and all connections to it
                 async with asyncio.timeout(ANSWER_S_MAX):
                     await self._store.close()

@@ -10,7 +10,7 @@ from fairpost.model.report import Step
 from fairpost.model.secrets import MASK, masked
 from fairpost.smtp.wire import Command
 
-ECHO_CHARS = 8  # this many characters of an encoded secret reveal it
+ECHO_CHARS = 8  # a secret counts as repeated if this many of its encoded characters are found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ Login = Password | Token
 
 
 class LoginSource(Protocol):
-    """A source of logins that expire, such as tokens. It is called for each connection."""
+    """A source of logins that expire, such as tokens. It is asked once for each connection."""
 
     async def login(self) -> Login:
         """Returns a login. Raises Unready at the step AUTH if none is available."""
@@ -45,7 +45,7 @@ async def current(login: Login | LoginSource | None) -> Login | None:
 
 
 def mechanism(login: Login, offered: frozenset[str]) -> str | None:
-    """Returns the best mechanism that the server offers, or None if it offers none that we support."""
+    """Returns the best mechanism that the server offers, or None if it offers no supported mechanism."""
     spoken = ("XOAUTH2",) if isinstance(login, Token) else ("PLAIN", "LOGIN")
     return next((name for name in spoken if name in offered), None)
 

@@ -1,4 +1,4 @@
-"""An SMTP connection over asyncio that sends messages one after the other and reports exactly how far each got.
+"""An SMTP connection over asyncio that sends messages one after the other and reports exactly how far each message got.
 
 wire.py and transaction.py choose the commands and interpret the replies without I/O. This module moves bytes and waits
 for them, with a timeout for each phase.
@@ -25,7 +25,7 @@ from fairpost.smtp.wire import QUIT, STARTTLS, Answer, Command, State, Wire, hel
 if TYPE_CHECKING:
     import ssl
 
-CHUNK_BYTES = 65_536  # a message up to this size goes out in one write, including the final dot
+CHUNK_BYTES = 65_536  # a message of up to this size is sent in one write, including the final dot
 
 
 def patience(timeouts: Timeouts) -> dict[Step, float]:
@@ -50,17 +50,17 @@ class Broken(Exception):
 
 
 class Silent(Broken):
-    """The connection is open, but the server did not read or answer in time."""
+    """The connection is open, but the server did not read or reply in time."""
 
 
 class Pipe(asyncio.Protocol):
-    """Moves bytes to and from the socket. One task at a time waits, for data to read or for room to write."""
+    """Moves bytes to and from the socket. Only one task at a time can wait for data to read or room to write."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._transport: asyncio.Transport | None = None
         self._lost: str | None = None
-        self.is_full = False  # written data waits until the server continues reading
+        self.is_full = False  # written data is buffered until the server continues reading
         self._waiter: asyncio.Future[bool] | None = None
         self._loop = asyncio.get_running_loop()
         self._until = 0.0
@@ -79,7 +79,7 @@ class Pipe(asyncio.Protocol):
         self.take_over(cast("asyncio.Transport", transport))
 
     def take_over(self, transport: asyncio.Transport) -> None:
-        transport.set_write_buffer_limits(high=1)  # room to write then means that everything written before has left
+        transport.set_write_buffer_limits(high=1)  # room to write then means that all earlier data was sent
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
@@ -101,13 +101,13 @@ class Pipe(asyncio.Protocol):
         self._wake()
 
     def write(self, data: bytes) -> None:
-        """Writes data. Raises Broken if none of it can have left."""
+        """Writes data. Raises Broken if it is certain that none of it was sent."""
         if self._lost is not None or self.transport.is_closing():
             raise Broken(self._lost or "the connection was closed")
         self.transport.write(data)
 
     async def moved(self, until: float, step: Step) -> None:
-        """Waits until data has arrived, or everything written has left. Raises Broken."""
+        """Waits until data has arrived, or everything that was written has been sent. Raises Broken."""
         if self._lost is not None:
             raise Broken(self._lost)
         self._waiter = self._loop.create_future()
@@ -124,7 +124,7 @@ class Pipe(asyncio.Protocol):
             )
 
     def _set_alarm(self) -> None:
-        """Uses one timer for many waits, because setting and cancelling a timer for each costs more than checking late."""
+        """Uses one timer for many waits, because a timer for each wait would cost more than a late check."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = self._loop.call_at(self._until, self._ring)
@@ -156,7 +156,7 @@ class Pipe(asyncio.Protocol):
 
 
 class Connection:
-    """A connection that is ready for mail after `open`, for as long as `is_usable` is true."""
+    """A connection. After `open`, it is ready for mail as long as `is_usable` is true."""
 
     def __init__(self, server: Server, wire: Wire, pipe: Pipe) -> None:
         self._server = server
@@ -166,8 +166,8 @@ class Connection:
         self._patience = patience(server.timeouts)
         self._is_in_step = True
         self._must_reset = False
-        self._step = Step.GREETING  # the last step waited for
-        self.messages = 0  # sent so far
+        self._step = Step.GREETING  # the last step for which this client waited
+        self.messages = 0  # messages sent so far
 
     @classmethod
     async def open(cls, server: Server, login: auth.Login | None = None) -> Self:
@@ -184,7 +184,9 @@ class Connection:
 
     @property
     def is_usable(self) -> bool:
-        """Whether another message can be sent, as far as we know. The server may have hung up unnoticed."""
+        """Whether another message can be sent, as far as this client knows. The server may have closed the connection
+        unnoticed.
+        """
         is_open = self._pipe.lost is None and self._wire.state is State.READY
         return is_open and self._is_in_step and self._wire.is_quiet
 
@@ -195,9 +197,9 @@ class Connection:
         return secured.version() if secured is not None else None
 
     async def send(self, message: Message, *, permission: Callable[[], bool]) -> tuple[Report, bool]:
-        """Returns how far the message got, and whether the server hung up before it saw the message.
+        """Returns how far the message got, and whether the server closed the connection before it saw the message.
 
-        The latter happens on an old connection and calls for a new one.
+        This may happen on an old connection; the message can then be sent over a new one.
         """
         talk = Transaction(message, self._wire.features, reset_first=self._must_reset)
         if not self.is_usable:
@@ -272,9 +274,9 @@ class Connection:
         return (await self._answer(command.step)).reply
 
     async def _answer(self, step: Step) -> Answer:
-        """Returns the next answer. Answers that arrived before the connection was lost still count."""
+        """Returns the next answer. Answers that arrived before the connection was lost are still used."""
         self._step = step
-        until = self._deadline(step)  # for the whole answer: sending a byte now and then does not extend it
+        until = self._deadline(step)  # limit for the whole reply: a byte sent now and then does not extend it
         while (answer := self._wire.next_answer()) is None:
             await self._pipe.moved(until, step)
         return answer
@@ -371,7 +373,7 @@ def _address_literal(transport: asyncio.Transport) -> str:
 
 
 def _explained(question: str) -> str:
-    """Returns the reason in a challenge. Microsoft and Google put it there before they refuse a token."""
+    """Returns the reason from a challenge. Microsoft and Google send it in a challenge before they refuse a token."""
     with suppress(NotBase64, UnicodeDecodeError):
         words = b64decode(question, validate=True).decode()
         return f" ({words})" if words.isprintable() and words else ""

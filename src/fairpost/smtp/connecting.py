@@ -1,5 +1,5 @@
-"""Connects to a server: at the addresses that a guard allows, within the time it has. What is spoken there does not
-belong here; the IMAP client uses it too.
+"""Connects to a server: at the addresses that a guard allows, within a time limit. This module contains no mail
+protocol, because the IMAP client uses it too.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
 class Unready(Exception):
-    """The connection never became ready for mail: the step that failed, and the server's reply."""
+    """The connection never became ready for mail. Contains the step that failed, and the server's reply."""
 
     def __init__(self, step: Step, error: str, reply: Reply | None = None) -> None:
         super().__init__(error)
@@ -60,8 +60,8 @@ async def connected(server: Server, protocol: Callable[[], P]) -> P:
 
 
 async def _connected_as_judged(server: Server, guard: NetworkGuard, protocol: Callable[[], P]) -> P:
-    """Connects to the addresses that the guard approved, one after the other, each with its share of the time. Does not
-    look the name up again. TLS still checks the host name.
+    """Tries the addresses that the guard approved, one after the other, each with an equal share of the time. Does not
+    resolve the name again. TLS still checks the host name.
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + server.timeouts.connect_s
@@ -79,7 +79,9 @@ async def _connected_as_judged(server: Server, guard: NetworkGuard, protocol: Ca
 
 
 def must_be_checked(server: Server, login: Login | None) -> bool:
-    """A password goes only to a server that has proven its identity, or never leaves this machine."""
+    """Returns whether the certificate must be checked. A password is only sent to a server that has proven its
+    identity, or to a server on this machine.
+    """
     return login is not None and not server.is_local
 
 

@@ -41,7 +41,7 @@ class Courier:
         try:
             connection = await self._ready()
             report, hung_up = await connection.send(message, permission=permission)
-            if hung_up and connection.messages > 1:  # the server had merely closed an idle connection
+            if hung_up and connection.messages > 1:  # the server only closed an idle connection
                 connection = await self._ready()
                 report, _ = await connection.send(message, permission=permission)
         except Unready as unready:
@@ -73,7 +73,7 @@ class Courier:
     async def _opened(self) -> Connection:
         """Opens a connection. Raises Unready.
 
-        A token may be revoked before it expires, so a refused login is tried once more with a new one.
+        A token may be revoked before it expires, so a refused login is tried once more with a new token.
         """
         login = await current(self._login)
         try:
@@ -94,7 +94,7 @@ class Courier:
             await connection.quit()
 
     def _look(self) -> None:
-        """Closes the connection if it has been idle for too long. One timer serves many messages."""
+        """Closes the connection if it has been idle for too long. One timer is used for many messages."""
         self._rest = None
         rested_s = self._loop.time() - self._rested_at
         if self._is_busy:

@@ -1,7 +1,7 @@
 """Keeps servers chosen by workspaces out of the operator's networks.
 
-A name is resolved once, all of its addresses are checked, and connections are only made to checked addresses. A name
-that resolves differently the next time gains nothing. policy/networks.py decides what is forbidden.
+A name is resolved once, all of its addresses are checked, and connections are only made to checked addresses. If the
+name resolves to different addresses later, they are not used. policy/networks.py decides what is forbidden.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns a host's addresses as text. Raises OSError or ValueError if there are none."""
 
 
-_look_ups = ThreadPoolExecutor(128, thread_name_prefix="look-up")  # slow lookups only delay each other
+_look_ups = ThreadPoolExecutor(128, thread_name_prefix="look-up")  # slow lookups only delay other lookups
 
 
 async def look_up(host: str, port: int) -> list[str]:
@@ -31,12 +31,12 @@ async def look_up(host: str, port: int) -> list[str]:
 
 
 class NotAllowed(Exception):
-    """The operator does not allow workspaces' accounts to connect there."""
+    """The operator does not allow workspaces' accounts to connect to this server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkGuard:
-    allowed: tuple[Network, ...] = ()  # in addition to the public internet
+    allowed: tuple[Network, ...] = ()  # allowed in addition to the public internet
     ports: frozenset[int] = SMTP_PORTS
     resolve: Resolve = look_up
 
@@ -51,7 +51,9 @@ class NetworkGuard:
         return _some(host, found)
 
     async def unchecked(self, host: str, port: int) -> list[Address]:
-        """Returns the addresses of a host that the operator has chosen. Raises OSError or ValueError if it is unknown."""
+        """Returns the addresses of a host that the operator has chosen. Raises OSError or ValueError if the host is
+        unknown.
+        """
         return _some(host, [ip_address(text) for text in await self.resolve(host, port)])
 
     async def refusal(self, host: str, port: int) -> str | None:
@@ -68,7 +70,7 @@ class NetworkGuard:
         return None
 
     def _judge(self, host: str, ip: Address) -> None:
-        """Raises an error that does not name the address, which would reveal what the operator's own DNS knows."""
+        """Raises an error without the address, because the address would reveal content of the operator's own DNS."""
         kind = objection(ip, self.allowed)
         if kind is None:
             return

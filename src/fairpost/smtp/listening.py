@@ -1,6 +1,6 @@
-"""What the SMTP servers share: the listener, and connections that it can end. aiosmtpd implements the protocol.
+"""The common part of the SMTP servers: the listener, and connections that it can end. aiosmtpd implements the protocol.
 
-What a server does with a message is in its handler, the object whose hooks aiosmtpd calls.
+Each server processes messages in its handler, the object whose hooks aiosmtpd calls.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from aiosmtpd.smtp import SMTP, Session
 
 from fairpost.model.errors import FairpostError
 
-# The library logs client errors as warnings; without a handler, they would land on stderr.
+# The library logs client errors as warnings; without a handler, they would be written to stderr.
 logging.getLogger("mail.log").addHandler(logging.NullHandler())
 
 
 class _Session(Session):
-    login_data: Any = None  # the library's attribute warns whenever the library itself sets it
+    login_data: Any = None  # avoids a warning that the library emits whenever it sets this attribute itself
 
 
 class Served(SMTP):
@@ -28,13 +28,13 @@ class Served(SMTP):
     command_bytes_max = 4_096
 
     def __init__(self, handler: object, connections: "set[Served]", **more: Any) -> None:
-        """`connections` are those of the server. The options are the library's."""
-        # One per connection: the library shares one among all, and grows it with every EHLO.
+        """`connections` are the server's open connections. The options are passed to the library."""
+        # One for each connection: the library shares one between all connections, and extends it with every EHLO.
         self.command_size_limits = defaultdict(lambda: self.command_bytes_max)
         super().__init__(
             handler,
             enable_SMTPUTF8=True,
-            hostname="localhost",  # otherwise it is looked up for every connection
+            hostname="localhost",  # otherwise, the library looks it up for every connection
             loop=asyncio.get_running_loop(),
             **more,
         )
@@ -42,7 +42,7 @@ class Served(SMTP):
         self._greeted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)  # called twice with STARTTLS
+        super().connection_made(transport)  # with STARTTLS, this is called twice
         if self not in self._connections:
             self._connections.add(self)
             self.conversation().add_done_callback(self._conversed)
@@ -54,13 +54,13 @@ class Served(SMTP):
     def _conversed(self, task: "asyncio.Task[None]") -> None:
         self._connections.discard(self)
         if not task.cancelled():
-            task.exception()  # retrieve the exception of a reset connection, which needs no report
+            task.exception()  # retrieves the exception of a reset connection, which need not be reported
 
     def _create_session(self) -> Session:
         return _Session(self.loop)
 
     def abort(self) -> "asyncio.Task[None]":
-        """End the connection without a reply. The returned task is done when nothing more happens on it."""
+        """End the connection without a reply. The returned task is done when the connection is finished."""
         if isinstance(self.transport, asyncio.WriteTransport):
             self.transport.abort()
         return self.conversation()
@@ -93,7 +93,7 @@ class Listening:
         self._listener: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int, *, tls: ssl.SSLContext | None = None, advice: str = "") -> None:
-        """Raise FairpostError, with the advice, if the port cannot be used."""
+        """Listen. Raise FairpostError with advice if the port cannot be used."""
         try:
             self._listener = await asyncio.get_running_loop().create_server(self._connect, host, port, ssl=tls)
         except OSError as error:

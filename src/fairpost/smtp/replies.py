@@ -5,7 +5,7 @@ from collections import deque
 
 from fairpost.model.report import Reply
 
-LINE_BYTES_MAX = 2_048  # RFC 5321 guarantees 512; some servers send more
+LINE_BYTES_MAX = 2_048  # RFC 5321 requires 512; some servers send more
 REPLY_BYTES_MAX = 32_768  # an EHLO reply is a few KB at most
 UNREAD_BYTES_MAX = 65_536  # twice the replies to a pipelined group of 50 recipients
 
@@ -18,14 +18,14 @@ class Garbage(Exception):
 
 
 class ReplyReader:
-    """Takes bytes as they arrive and returns complete replies. Replies before garbage still count."""
+    """Takes bytes as they arrive and returns complete replies. Replies that arrived before garbage are still returned."""
 
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()  # complete lines, not parsed yet
         self._rest = b""  # the incomplete last line
         self._unread = 0  # bytes in both
         self._is_flooded = False
-        self._code = b""  # of the incomplete reply
+        self._code = b""  # lines of the incomplete reply
         self._texts: list[bytes] = []
 
     @property

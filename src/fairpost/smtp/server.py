@@ -30,10 +30,10 @@ class Server:
     host: str
     port: int
     security: Security = Security.STARTTLS
-    ca_file: str | None = None  # trusted instead of the system's certificate authorities
+    ca_file: str | None = None  # certificates that are trusted instead of the system's certificate authorities
     hello_name: str | None = None  # None: the local address as a literal, as in RFC 5321 (4.1.3)
     timeouts: Timeouts = field(default_factory=Timeouts)
-    guard: NetworkGuard | None = None  # None: chosen by the operator, so it may be anywhere
+    guard: NetworkGuard | None = None  # None: the operator has chosen the server, so any address is allowed
 
     @property
     def is_local(self) -> bool:
@@ -46,9 +46,9 @@ class Server:
 
 
 def tls_context(server: Server, *, checked: bool) -> ssl.SSLContext:
-    """Returns a TLS context. `checked` means that the certificate must be valid, trusted and the server's own.
+    """Returns a TLS context. With `checked`, the certificate must be valid and trusted, and must match the host.
 
-    An unchecked connection only protects the mail from passive listeners, and never carries a password.
+    An unchecked connection only protects the mail from passive listeners, and is never used for a password.
     """
     context = ssl.create_default_context(cafile=server.ca_file)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

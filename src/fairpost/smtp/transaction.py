@@ -1,8 +1,8 @@
-"""One message over a ready connection, without I/O: what to do next and, at any moment, how far it got.
+"""One message over a ready connection, without I/O: what to do next and, at any moment, how far the message got.
 
-The server may have the message from the moment the final dot is handed to the network, not before. Until then, it is
-safe to repeat after any break; from then on, only an answer tells. If the answers already decide the outcome (the
-sender or every recipient was refused), a dropped connection changes nothing.
+The server can only have accepted the message after the final dot is handed to the network. Before that, the message can
+safely be repeated after any interruption. After that, only an answer shows the outcome. If the answers already decide
+the outcome (the sender or every recipient was refused), a lost connection does not change it.
 """
 
 from collections import deque
@@ -14,13 +14,13 @@ from fairpost.model.report import Reached, Reply, Report, Step
 from fairpost.smtp.replies import Garbage
 from fairpost.smtp.wire import CLOSING, DATA, RESET, Answer, Command, Features, mail_from, rcpt_to
 
-# Looked up once, because each access to an enum member costs as much as a call in Python 3.11.
+# These are looked up once, because in Python 3.11 each access to an enum member costs as much as a call.
 MAIL, RCPT, BODY, DOT = Step.MAIL, Step.RCPT, Step.BODY, Step.DOT
 DATA_SENT = Step.DATA
 
 
 class Say(NamedTuple):
-    """Write these commands, and pass in an answer for each."""
+    """Write these commands, and pass in the answer to each."""
 
     commands: tuple[Command, ...]
 
@@ -32,13 +32,13 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class EndEmpty:
-    """No recipient is left, but the server waits for a message: end it with a lone dot."""
+    """No recipient is left, but the server waits for a message: write only a dot to end it."""
 
 
 class Done(NamedTuple):
     report: Report
     usable: bool = True  # whether the connection can carry another message
-    must_reset: bool = False  # before the next message
+    must_reset: bool = False  # send RSET before the next message
 
 
 Next = Say | Deliver | EndEmpty | Done
@@ -57,14 +57,14 @@ class Transaction:
         self._rcpt: list[Reply] = []
         self._accepted = 0  # number of accepted recipients
         self._data: Reply | None = None
-        self._end: Answer | None = None  # the final answer: to the dot, during the message, or a goodbye
-        self._pending: deque[Step] = deque()  # commands without an answer yet
+        self._end: Answer | None = None  # the final answer: to the dot, during the message, or before closing
+        self._pending: deque[Step] = deque()  # commands that are not answered yet
         self._said = False
         self._dot_written = False
 
     @property
     def is_unheard(self) -> bool:
-        """Whether there is no answer yet, or only a goodbye. On an old connection, the server had then already hung up."""
+        """Whether no answer has arrived, or only a 421. The server may then have closed an old connection earlier."""
         return self._said and self._mail is None
 
     @property
@@ -109,7 +109,7 @@ class Transaction:
         self._dot_written = True
 
     def end_written(self) -> None:
-        """Records the lone dot of EndEmpty, which sends nothing."""
+        """Records the dot of EndEmpty, which sends no message."""
         self._pending.append(DOT)
 
     def denied(self) -> Report:
@@ -117,7 +117,7 @@ class Transaction:
         return self._report(Reached.UNTOUCHED, BODY, error="the lease ran out before the message was complete")
 
     def broken(self, error: str) -> Report:
-        """Reports the certain outcome when the connection is lost, or nothing sensible arrived in time."""
+        """Reports the outcome that is certain when the connection is lost, or when no valid answer arrived in time."""
         refusal = self._refusal()
         if refusal is not None:
             return self._report(Reached.REPLIED, refusal.step, refusal.reply)
@@ -150,7 +150,7 @@ class Transaction:
         report = self._report(Reached.REPLIED, refusal.step, refusal.reply)
         if self._data is None or self._data.code >= 400:
             return Done(report, must_reset=True)
-        if self._accepted:  # sender refused, a recipient accepted: a dot would send an empty message
+        if self._accepted:  # the sender was refused, but a recipient was accepted: a dot would send an empty message
             return Done(report, usable=False)
         return END_EMPTY
 
@@ -166,7 +166,7 @@ class Transaction:
             reached=reached,
             step=step,
             reply=reply,
-            # if the sender was refused, replies about the recipients mean nothing
+            # if the sender was refused, replies about the recipients are meaningless
             recipients={} if step is MAIL else dict(zip(self._message.recipients, self._rcpt, strict=False)),
             error=error,
             message_id=self._message.message_id,

@@ -1,4 +1,4 @@
-"""SMTP without I/O, the client side of one connection: commands become bytes, and bytes become answers to commands.
+"""SMTP without I/O, the client side of one connection: turns commands into bytes, and bytes into answers to commands.
 
 The rules of the file:
 - MAY_SAY alone defines which commands are allowed in which state. Sending any other command is a bug.
@@ -21,12 +21,12 @@ CLOSING = 421
 
 
 class State(Enum):
-    GREETING = "the server has not greeted yet"
-    GREETED = "it waits for our name"
+    GREETING = "the server has not sent its greeting yet"
+    GREETED = "the server waits for EHLO"
     READY = "between commands"
     AUTH = "logging in"
-    UPGRADE = "it waits for TLS"
-    BODY = "it waits for the message"
+    UPGRADE = "the server waits for TLS"
+    BODY = "the server waits for the message"
     CLOSED = "over"
 
 
@@ -40,8 +40,8 @@ MAY_SAY: Mapping[State, tuple[Step, ...]] = {
     State.CLOSED: (),
 }
 
-CHANGES_NOTHING = (Step.RCPT, Step.MAIL, Step.DOT)  # whatever the reply
-TOGETHER = (Step.MAIL, Step.RCPT, Step.DATA, Step.RESET)  # RFC 2920: these may be pipelined
+CHANGES_NOTHING = (Step.RCPT, Step.MAIL, Step.DOT)  # regardless of the reply
+TOGETHER = (Step.MAIL, Step.RCPT, Step.DATA, Step.RESET)  # these may be pipelined (RFC 2920)
 
 
 class Command(NamedTuple):
@@ -59,7 +59,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """What the server says it supports."""
+    """The features that the server offers."""
 
     pipelining: bool = False
     eight_bit: bool = False
@@ -88,9 +88,9 @@ class Wire:
         return self._reader.unread_bytes
 
     def say(self, *commands: Command) -> bytes:
-        """Returns the bytes of these commands. There may be several only if the server offers PIPELINING.
+        """Returns the bytes of these commands. Several commands are allowed only if the server offers PIPELINING.
 
-        Raises Garbage if the server has already sent something, which would be mistaken for the answer to these
+        Raises Garbage if the server has already sent something, because this would be mistaken for the answer to these
         commands.
         """
         steps = [command.step for command in commands]
@@ -179,7 +179,7 @@ def read_features(text: str) -> Features:
     """Parses the answer to EHLO: its first line is a greeting, and each other line is a keyword with its parameters."""
     offered: dict[str, list[str]] = {}
     for line in text.split("\n")[1:]:
-        keyword, *parameters = line.replace("=", " ", 1).upper().split() or [""]  # AUTH=LOGIN is old, but used
+        keyword, *parameters = line.replace("=", " ", 1).upper().split() or [""]  # AUTH=LOGIN is old, but in use
         offered.setdefault(keyword, []).extend(parameters)
     size = offered.get("SIZE", ["0"])
     limit = int(size[0]) if size and re.fullmatch(r"[0-9]{1,20}", size[0], re.ASCII) else 0
@@ -209,7 +209,7 @@ ENVID_CHARS_MAX = 100  # RFC 3461, 4.4
 def mail_from(
     address: str, *, size: int | None, eight_bit: bool, smtputf8: bool, envelope_id: str | None = None
 ) -> Command:
-    """`envelope_id` comes back in a report, which then has only the headers of the message (RFC 3461)."""
+    """A report repeats the `envelope_id`, and then has only the headers of the message (RFC 3461)."""
     line = b"MAIL FROM:<" + _word(address) + b">"
     if size is not None:
         line += b" SIZE=%d" % size
@@ -224,7 +224,7 @@ def mail_from(
 
 
 def rcpt_to(address: str, *, only_failures: bool = False) -> Command:
-    """`only_failures`: the server is to report if it cannot deliver, and not if it takes longer."""
+    """With `only_failures`, the server should report failed deliveries, but not delayed ones."""
     notify = b" NOTIFY=FAILURE" if only_failures else b""
     return Command(Step.RCPT, b"RCPT TO:<" + _word(address) + b">" + notify)
 
@@ -252,7 +252,7 @@ def _word(text: str) -> bytes:
 def stuffed(data: bytes) -> bytes:
     """Doubles the dots at the start of lines. Every line must end with CRLF.
 
-    A server that accepts a lone LF as a line ending could otherwise see a second message (smuggling).
+    Otherwise, a server that accepts a single LF as a line ending could see a second message (smuggling).
     """
     ends = data.count(b"\r\n")
     if not data.endswith(b"\r\n") or ends != data.count(b"\n") or ends != data.count(b"\r"):

@@ -1,4 +1,4 @@
-"""The only place that rolls dice. All other code receives the roll."""
+"""The only module that generates random numbers. All other code receives them as arguments."""
 
 import random
 import secrets
@@ -19,13 +19,13 @@ def roll() -> float:
 
 
 def dice(seed: str) -> Dice:
-    """Return rolls from 0 to 1 that are the same for the same seed, for simulations that must be repeatable."""
+    """Return random numbers from 0 to 1. The same seed gives the same numbers, so that simulations can be repeated."""
     return random.Random(seed).random  # noqa: S311
 
 
 @contextmanager
 def loaded(seed: str) -> Iterator[None]:
-    """Make all rolls of this process come from the seed, inside this context."""
+    """Inside this context, derive all random numbers of this process from the seed."""
     global _loaded
     before, _loaded = _loaded, dice(seed)
     try:
@@ -44,7 +44,7 @@ def secret_bytes(count: int) -> bytes:
 
 
 def mark() -> str:
-    """Return twenty unique hexadecimal digits, drawn in one call. They are not secret."""
+    """Return twenty unique hexadecimal digits, generated in one call. They are not secret."""
     return secrets.token_hex(10)
 
 

@@ -1,4 +1,4 @@
-"""The only place that reads clocks. All other code receives the time.
+"""The only module that reads clocks. All other code receives the time as an argument.
 
 Waiting and scheduling do not belong here. A simulation stops the clock and moves it manually.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-# On Linux, CLOCK_MONOTONIC stands still while a laptop sleeps; leases and deadlines must not.
+# On Linux, CLOCK_MONOTONIC stops while a laptop sleeps, but leases and deadlines must continue.
 _STEADY_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -31,12 +31,16 @@ _manual: ManualClock | None = None
 
 
 def monotonic() -> float:
-    """Return the seconds since some fixed moment. They never go back, and include time spent suspended."""
+    """Return the seconds since some fixed moment. They never decrease, and include the time while the machine is
+    suspended.
+    """
     return _manual.now.timestamp() if _manual else steady()
 
 
 def steady() -> float:
-    """Return the same as `monotonic`, but always by the machine's own clock, even if a simulation has stopped the time."""
+    """Return the same as `monotonic`, but always from the machine's own clock, even if a simulation has stopped the
+    time.
+    """
     return time.clock_gettime(_STEADY_CLOCK)
 
 

@@ -1,10 +1,11 @@
-"""Points where a process can be told to die, so that tests can kill it exactly there. Off unless the environment asks.
+"""Points at which a process can be made to die, so that tests can kill it exactly there. They are only active if an
+environment variable is set.
 
 With FAIRPOST_FAILPOINT=name or name:nth, the process sends itself SIGKILL at the nth pass. With
-FAIRPOST_FAILPOINT_FILE=path, only the process that takes this file away (atomically: it is renamed to path.fired) dies,
-so its replacement does not. With only the file and no name, a process dies at the point that the file names, so that it
-can be told while it runs. The variables are read once, when the process starts; its forks inherit the setting and count
-their own passes. A fork made by a test calls `arm` instead.
+FAIRPOST_FAILPOINT_FILE=path, a process must first rename this file to path.fired, which is atomic. So only one process
+dies, and its replacement does not. With only the file and no name, a process dies at the point that the file names, so
+that the point can be chosen while the process runs. The variables are read once, when the process starts; its forks
+inherit the setting and count their own passes. A fork made by a test calls `arm` instead.
 """
 
 import os

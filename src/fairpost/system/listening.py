@@ -1,4 +1,4 @@
-"""A listening socket, created before anything that serves it."""
+"""A listening socket, created before the server that uses it."""
 
 import socket
 

@@ -15,14 +15,14 @@ from pathlib import Path
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 MOUNTS = Path("/proc/self/mountinfo")
 
-# File systems managed by this kernel, with locks and mapped pages shared by all of its processes. A block that was
+# File systems that this kernel manages, with locks and mapped pages shared by all of its processes. A block that was
 # allocated once can be written again, so a store into mapped memory cannot fail because the disk is full.
 LOCAL = frozenset({"tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "overlay"})
 
 
 @cache
 def full_name() -> str:
-    """Return the host name, with its domain if it has one. This may ask the DNS."""
+    """Return the host name, with its domain if it has one. This may query DNS."""
     name = socket.gethostname()
     return name if "." in name else socket.getfqdn(name)
 
@@ -57,7 +57,7 @@ def private_folder(path: Path, *, make: bool = False) -> Iterator[int | None]:
 
 
 def is_private(seen: os.stat_result) -> bool:
-    """Return whether the file belongs to us and others have no access to it."""
+    """Return whether the file belongs to this user, and others have no access to it."""
     return seen.st_uid == os.geteuid() and not seen.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 

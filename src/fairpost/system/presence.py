@@ -1,7 +1,7 @@
 """Proof that every process of a program is gone: a lock on a file that all of them hold.
 
-The lock belongs to the open file, which forks share: the system releases it with the last process that has it, whether
-that one was killed, crashed, or frozen and then killed. A process that gets the lock knows that none of them is alive.
+The lock belongs to the open file, which forks share: the system releases it when the last process that has it is gone,
+no matter how this process ended. A process that gets the lock can be sure that none of them is alive.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ _UNBORN = ".new"
 
 
 class Presence:
-    """A presence that is announced before the first fork and withdrawn at an orderly end."""
+    """A presence. It is announced before the first fork, and withdrawn at an orderly end."""
 
     def __init__(self, file: Path, fd: int) -> None:
         self._file = file
@@ -46,7 +46,7 @@ def announced(folder: Path) -> list[str]:
 def if_gone(folder: Path, name: str) -> Iterator[bool]:
     """Yield whether all processes of this name are gone.
 
-    While the context is open, no other process can run the cleanup; then the name is forgotten.
+    While the context is open, no other process can run the cleanup. When it closes, the name is removed.
     """
     try:
         fd = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC)

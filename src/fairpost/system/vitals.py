@@ -12,8 +12,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
     processes: int
-    cpu_s: float  # since each of them started
-    rss_bytes: int  # shared pages count for each process
+    cpu_s: float  # CPU time since the start of each process
+    rss_bytes: int  # shared pages are counted for each process
 
 
 def vitals_of(pids: Iterable[int], *, proc: Path = Path("/proc")) -> Vitals | None:

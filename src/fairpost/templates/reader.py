@@ -8,11 +8,11 @@ from typing import NamedTuple, NoReturn
 from fairpost.model.errors import FairpostError
 
 TEMPLATE_CHARS_MAX = 1_048_576
-CHARS_MAX = {"subject": 1_000, "text": 1_048_576, "html": 10_485_760}  # of the rendered result
+CHARS_MAX = {"subject": 1_000, "text": 1_048_576, "html": 10_485_760}  # maximum characters of the rendered result
 FIELD_DEPTH_MAX = 8
-TOKENS_MAX = 100  # in one tag
-DEPTH_MAX = 16  # of nested if and for
-ARMS_MAX = 50  # elif branches of one if
+TOKENS_MAX = 100  # maximum tokens in one tag
+DEPTH_MAX = 16  # maximum depth of nested if and for
+ARMS_MAX = 50  # maximum elif branches of one if
 
 OPENING = re.compile(r"\{\{-?|\{%[-+]?|\{#")
 TOKEN = re.compile(
@@ -26,9 +26,9 @@ TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 INDEX = re.compile("[0-9]{1,4}")
-PROCESSED = re.compile("[“”„‘’«»\xa0]")  # what word processors turn quotes and spaces into
+PROCESSED = re.compile("[“”„‘’«»\xa0]")  # characters that word processors use instead of quotes and spaces
 
-FILTERS = {  # name: the number of values it takes in parentheses
+FILTERS = {  # number of values that each filter takes in parentheses
     "default": {1}, "d": {1}, "join": {0, 1}, "round": {0, 1}, "capitalize": {0}, "float": {0}, "int": {0},
     "length": {0}, "lower": {0}, "title": {0}, "trim": {0}, "upper": {0}, "urlencode": {0},
 }  # fmt: skip
@@ -42,7 +42,7 @@ RESERVED = LITERALS | {"and", "or", "not", "in", "is", "if", "else", "for", "non
 
 
 class TemplateError(FairpostError):
-    """The template must be changed; `message` says how. `line` and `column` count from 1."""
+    """The template must be changed, as described in `message`. `line` and `column` count from 1."""
 
     def __init__(self, part: str, line: int, column: int, message: str) -> None:
         super().__init__(f"{part}, line {line}: {message}")
@@ -61,15 +61,15 @@ class _Block:
     at: int
     name: str = ""  # the loop variable
     entries: str = ""  # the field that is looped over, if known
-    guards: frozenset[str] = frozenset()  # fields that are not empty here, because an if has checked them
+    guards: frozenset[str] = frozenset()  # fields that are not empty here, because an `if` has checked them
     arms: int = 0
 
 
 class Reader:
-    """Reads one part of a template. Each method of the grammar returns the fields that its piece needs to print.
+    """Reads one part of a template. Each method of the grammar returns the fields that are needed to print its piece.
 
-    A missing field reaches the engine as empty text; inside another field it is undefined. Both are false, but
-    undefined supports no comparison and no filter except a fallback.
+    A missing field is passed to the engine as empty text; inside another field, it is undefined. Both are false, but
+    undefined supports no comparison, and no filter except a fallback.
     """
 
     def __init__(self, part: str, source: str) -> None:
@@ -175,7 +175,7 @@ class Reader:
         return _Block("for", at, name=name, entries=entries)
 
     def _condition(self) -> frozenset[str]:
-        """Returns the fields that are not empty if the condition holds. The fields it checks may be missing."""
+        """Returns the fields that are not empty if the condition holds. The fields that it checks may be missing."""
         start = self.place
         self._either()
         words = ["and", *(token.text for token in self.tokens[start : self.place]), "and"]
@@ -194,7 +194,7 @@ class Reader:
 
     def _either(self) -> set[str]:
         needs = self._both()
-        while self._take("or"):  # the value before it may be empty
+        while self._take("or"):  # the value on the left may be empty
             needs = self._both()
         return needs
 

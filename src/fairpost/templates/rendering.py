@@ -2,7 +2,7 @@
 
 The language is a small part of Jinja, for authors who do not program: fields, fallbacks, if and for. reader.py reads
 each template first, finds its fields, and refuses anything outside that language; minijinja then only runs it. A field
-that is absent, null or blank is missing, and a missing field is never printed as nothing.
+that is absent, null or blank is missing. A missing field is never printed as empty text.
 """
 
 import re
@@ -29,9 +29,9 @@ from fairpost.templates.reader import (
 
 VALUE_CHARS_MAX = 100_000
 FIELDS_CHARS_MAX = 1_000_000
-STEPS_MAX = 20_000  # of the engine; a field takes two or three, so a list of a thousand with three fields each fits
-LOOPED_CHARS_MAX = 268_435_456  # of plain text, if a loop prints it until the steps run out
-LIGHT_TAGS_MAX = 100  # with more, or a loop, prints are counted and values are shorter: it could take gigabytes
+STEPS_MAX = 20_000  # a field takes two or three steps: enough for a thousand entries with three fields each
+LOOPED_CHARS_MAX = 268_435_456  # characters of plain text, in case a loop prints it until the steps run out
+LIGHT_TAGS_MAX = 100  # with more, or with a loop, output is counted and values are shorter, to save memory
 HEAVY_VALUE_CHARS_MAX = 20_000
 COMPILED_KEPT_MAX = 64
 
@@ -39,7 +39,7 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class Unrenderable(FairpostError):
-    """The template cannot be rendered with this recipient's fields. It works with others."""
+    """The template cannot be rendered with this recipient's fields, but works with others."""
 
 
 class UnfitValue(Unrenderable):
@@ -51,7 +51,7 @@ class UnfitValue(Unrenderable):
 
 
 class MissingFields(Unrenderable):
-    """Fields are missing: those that missing_of returns."""
+    """Fields are missing. `missing_of` returns the same fields."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         fallback = f'{{{{ {names[0]} or "something else" }}}}'
@@ -77,7 +77,7 @@ class Rendered:
 def compile_template(template: Template) -> "Compiled":
     """Compiles a template. Raises TemplateError.
 
-    Recent templates are cached by content, so compiling one again only costs its hash.
+    Recent templates are cached by content, so compiling one again only takes the time for its hash.
     """
     given = {"subject": template.subject, "text": template.text, "html": template.html}
     sources = {part: source for part, source in given.items() if source is not None}
@@ -85,7 +85,7 @@ def compile_template(template: Template) -> "Compiled":
 
 
 class Compiled:
-    """A template ready to render, by any number of threads. It stays in its process: others compile their own.
+    """A template that any number of threads can render. It stays in its process; other processes compile their own.
 
     `required` are the fields that every recipient needs. `optional` are those with a fallback, or checked with `if`. A
     nested field is named with a dot: order.total.
@@ -115,7 +115,7 @@ class Compiled:
 
     @property
     def chars(self) -> int:
-        """The length of its sources, which is about what caching it takes."""
+        """The length of its sources, which is about the memory that caching it takes."""
         return sum(map(len, self._sources.values()))
 
     def render(self, fields: Mapping[str, Any]) -> Rendered:
@@ -143,7 +143,7 @@ class Compiled:
             raise Unrenderable(too_long(part)) from None
         if _run.printed:
             raise Unrenderable(f"{part}: {_run.printed} is a list or an object: print its entries instead")
-        # The engine escapes slashes too. This is not needed, and links would look disguised to mail scanners.
+        # The engine escapes slashes too. This is not needed, and links would look suspicious to mail scanners.
         filled = filled.replace("&#x2f;", "/") if part == "html" else filled
         if len(filled) > CHARS_MAX[part]:
             raise Unrenderable(too_long(part))
@@ -151,7 +151,9 @@ class Compiled:
 
 
 def missing_of(compiled: Compiled, fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the missing fields of this recipient, in order. Nothing is rendered: a million take a second or two."""
+    """Returns the missing fields of this recipient, in order. Nothing is rendered, so a million recipients take a
+    second or two.
+    """
     return tuple(path for path in compiled._needs if not _is_filled(_at(fields, path)))
 
 
@@ -161,7 +163,7 @@ def missing_of(compiled: Compiled, fields: Mapping[str, Any]) -> tuple[str, ...]
 class _Run(threading.local):
     """The state of the current rendering. Thread-local, because all threads share the engine's callbacks."""
 
-    room = 0  # characters it may still print
+    room = 0  # characters that may still be printed
     printed = ""  # the field whose list or object was printed as a whole
 
 
@@ -202,7 +204,7 @@ Sequence.register(_List)
 
 
 class _Intake:
-    """Accepts only JSON values, within limits. Other objects may have methods, or claim to be safe HTML."""
+    """Accepts only JSON values, within limits. Other objects may have methods, or pretend to be safe HTML."""
 
     __slots__ = ("chars_max", "room")
 
@@ -255,7 +257,7 @@ def _engine(*, steps_max: int, is_metered: bool) -> minijinja.Environment:
         pycompat=False,
         filters={"default": _default, "d": _default, "join": _join, "urlencode": _urlencode},
     )
-    # Undefined may be tested but never printed. The engine's type hints do not know this value yet.
+    # Undefined may be tested but never printed. The engine's type hints do not include this value yet.
     engine.undefined_behavior = "semi_strict"  # type: ignore[assignment]
     if is_metered:
         engine.finalizer = _meter
@@ -280,7 +282,7 @@ def _urlencode(value: Any) -> str:
 
 
 def _defined(value: Any) -> Any:
-    if value is None:  # undefined arrives as None and would be printed so
+    if value is None:  # undefined is passed as None, and would be printed as such
         raise Unrenderable("a list entry lacks a value that the template prints: write a fallback")
     return value
 

@@ -15,7 +15,7 @@ SAMPLES = (
     ("title", "Head of Research"), ("role", "Head of Research"), ("name", "Ada Lovelace"),
 )  # fmt: skip
 
-_Tree = dict[str, "_Tree"]  # steps of paths, each with the steps below it
+_Tree = dict[str, "_Tree"]  # each step of a path, with the steps below it
 
 
 def sample_of(compiled: Compiled) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def _sample(at: tuple[str, ...], tree: "_Tree", numbers: set[tuple[str, ...]]) -
         return 3
     if tree and all(step == "*" or INDEX.fullmatch(step) for step in tree):
         entries = max(2, *(int(step) + 1 for step in tree if step != "*"), 0)
-        # The same entry twice, even in nested lists.
+        # Lists have the same entry twice, even nested lists.
         return [_sample((*at, min(tree)), tree[min(tree)], numbers)] * min(entries, 20)
     if tree or not at:
         return {step: _sample((*at, step), tree[step], numbers) for step in sorted(tree)}

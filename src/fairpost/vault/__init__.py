@@ -1,1 +1,1 @@
-"""Secrets at rest: the master key, what it seals, and its rotation. This package does not know where they are stored."""
+"""Secrets at rest: the master key, the secrets that it seals, and its rotation. Storing them is up to the caller."""

@@ -34,7 +34,7 @@ def write_private_key(key: PrivateKey) -> str:
 def read_private_key(text: str) -> PrivateKey:
     """Parse a private key. Raises VaultError."""
     try:
-        # To validate an RSA key takes 40 ms. This one is ours, and its seal shows that it is unchanged.
+        # Validating an RSA key takes 40 ms. This key was created here, and its seal proves that it is unchanged.
         key = load_pem_private_key(text.encode("ascii"), password=None, unsafe_skip_rsa_key_validation=True)
     except ValueError:
         raise VaultError("The stored DKIM key cannot be read.") from None

@@ -1,4 +1,4 @@
-"""A key in its own file: created once, completely or not at all, and readable by its owner alone."""
+"""A key in its own file: created once, completely or not at all, and only readable by its owner."""
 
 import os
 import stat
@@ -9,7 +9,7 @@ from secrets import token_hex
 from fairpost.model.errors import VaultError
 from fairpost.vault.keys import Key, new_key, read_key, write_key
 
-FILE_BYTES_MAX = 1_000  # a key has 44
+FILE_BYTES_MAX = 1_000  # a key has 44 characters
 
 
 def read_key_file(path: Path) -> Key | None:
@@ -55,7 +55,7 @@ def keep_as(path: Path, other: Path) -> None:
     spare = _spare(path)
     os.link(path, spare)
     os.replace(spare, other)
-    spare.unlink(missing_ok=True)  # a rename between two names of the same file does nothing
+    spare.unlink(missing_ok=True)  # renaming a file to another name of the same file does nothing
     _sync(path.parent)
 
 
@@ -65,7 +65,9 @@ def move(path: Path, to: Path) -> None:
 
 
 def _put(path: Path, text: str) -> None:
-    """Write to a temporary file and then link it, so that no process sees half a key, and no other key is replaced."""
+    """Write to a temporary file and then link it, so that no process sees an incomplete key, and no other key is
+    replaced.
+    """
     spare = _spare(path)
     file = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -87,7 +89,7 @@ def _spare(path: Path) -> Path:
 
 
 def _hand_to_owner(file: int, folder: Path) -> None:
-    """Give the file to the folder's owner: if root creates it in a user's folder, that user must keep access."""
+    """Give the file to the folder's owner: if root creates it in a user's folder, the user must have access."""
     if os.geteuid() == 0:
         owner = folder.stat()
         os.fchown(file, owner.st_uid, owner.st_gid)

@@ -19,7 +19,7 @@ from fairpost.vault.keys import Key
 
 
 class Keyring:
-    """The available keys. `given` and `given_old` come from the environment, and take precedence over any file."""
+    """The available keys. `given` and `given_old` are from the environment, and take precedence over files."""
 
     def __init__(self, home: Path, *, given: Key | None = None, given_old: Key | None = None) -> None:
         self._given = given
@@ -56,9 +56,9 @@ class Keyring:
 
     @contextmanager
     def rotating(self) -> Iterator[None]:
-        """Allow one rotation per home. The lock ends with the process, however it ends.
+        """Allow one rotation per home. The lock is released when the process ends, no matter how.
 
-        A given key needs no lock, because no file moves.
+        A key from the environment needs no lock, because no file is moved.
         """
         if self.is_given:
             yield
@@ -80,13 +80,13 @@ class Keyring:
             ) from None
 
     def next_key(self) -> Key:
-        """Return the key to seal with from now on: that of the environment, or a new one, which is saved before it is
-        used.
+        """Return the key to seal with from now on: the key from the environment, or a new key, which is saved before it
+        is used.
         """
         return self._given or create_key_file(self.file_new)
 
     def promote(self) -> None:
-        """Make the next key current, once nothing in the database needs the old one.
+        """Make the next key current. Call this when nothing in the database needs the old key any more.
 
         If the process is killed at any point, this can be called again.
         """

@@ -1,4 +1,4 @@
-"""A master key and its text form. Its ID may be shown to anyone; the key itself never is."""
+"""A master key and its text form. Its ID may be shown to anyone, but the key itself is never shown."""
 
 import re
 import secrets
@@ -28,7 +28,7 @@ def new_key() -> Key:
 
 
 def read_key(text: str) -> Key | None:
-    """Parse base64 (including the URL-safe form) or hex. Return None unless that gives 32 bytes."""
+    """Parse base64 (including the URL-safe form) or hex. Return None if the result is not 32 bytes."""
     text = text.strip()
     if _HEX.fullmatch(text):
         return Key(bytes.fromhex(text))

@@ -1,6 +1,6 @@
 """Write sealed secrets, and reseal all of them with another key.
 
-Both follow one rule: if the keys have changed between reading and writing, start again.
+Both follow one rule: if the keys change between reading and writing, start again.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,14 +18,14 @@ TRIES_MAX = 20
 
 class SecretStore(Protocol):
     async def keys_in_use(self, account_id: AccountId | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the IDs of the keys that seal all secrets, and of those that seal any but this account's."""
+        """Return the IDs of the keys of all secrets, and the IDs of the keys of all secrets except this account's."""
         ...
 
     async def secrets(self) -> Sequence[SealedSecret]: ...
 
     async def replace_secrets(self, before: Sequence[SealedSecret], after: Mapping[str, str | None]) -> bool:
-        """Replace secrets in one commit; None removes one. If they no longer match `before`, write nothing and return
-        False.
+        """Replace secrets in one commit; None removes one. If the stored secrets no longer match `before`, write
+        nothing and return False.
         """
         ...
 
@@ -34,10 +34,10 @@ class SecretStore(Protocol):
 class Rotation:
     key_id: str
     resealed: int
-    already: int  # already sealed with that key
-    dropped: tuple[str, ...]  # names of the accounts that have no password now
+    already: int  # secrets that are already sealed with the next key
+    dropped: tuple[str, ...]  # names of the accounts that now have no password
     dropped_keys: tuple[str, ...] = ()  # DKIM keys that no longer sign mail
-    dropped_webhooks: tuple[str, ...] = ()  # URLs of webhooks that have no secret now
+    dropped_webhooks: tuple[str, ...] = ()  # URLs of webhooks that now have no secret
     is_resumed: bool
 
 
@@ -52,7 +52,8 @@ async def write_sealed(
 ) -> None:
     """Write an account's secret, or the secret of another `owner`.
 
-    `write` receives the sealed secret and the keys that were in use; it raises KeysChanged if others are now in use.
+    `write` receives the sealed secret and the keys that were in use; it raises KeysChanged if other keys are now in
+    use.
     """
     if owner is None:
         assert account_id is not None
@@ -69,7 +70,7 @@ async def write_sealed(
 
 
 async def rotate(store: SecretStore, vault: Vault, *, drop_unreadable: bool = False) -> Rotation | None:
-    """Seal everything with the next key in one commit; only then does that key replace the old one.
+    """Seal everything with the next key in one commit. The key replaces the old one only after this commit.
 
     Returns None if there is no key and no secret yet.
     """
@@ -79,7 +80,7 @@ async def rotate(store: SecretStore, vault: Vault, *, drop_unreadable: bool = Fa
         if not secrets and ring.current() is None and not ring.is_rotating:
             return None
         if not drop_unreadable:
-            _open(vault, secrets)  # report what is impossible before changing anything
+            _open(vault, secrets)  # report problems before anything is changed
         is_resumed = ring.is_rotating
         key = ring.next_key()
         before, after = await _reseal(store, vault, key, drop_unreadable=drop_unreadable)
@@ -119,9 +120,9 @@ def _open(vault: Vault, secrets: Sequence[SealedSecret]) -> dict[str, str | None
 
 
 def _open_readable(vault: Vault, secrets: Sequence[SealedSecret]) -> dict[str, str | None]:
-    """Open the secrets, giving None for one that no key opens.
+    """Open the secrets. The result is None for a secret that no key opens.
 
-    A key that exists but cannot be read is a different problem, and stops everything.
+    A key that exists but cannot be read is a different problem, which stops the rotation.
     """
     opened: dict[str, str | None] = {}
     for each in secrets:

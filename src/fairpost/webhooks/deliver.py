@@ -1,7 +1,9 @@
-"""One turn of an endpoint: posts what is due, in order for each e-mail, and decides what is booked. Uses no database.
+"""One turn of an endpoint: posts the events that are due, in order for each e-mail, and decides what to write. Uses no
+database.
 
-Lanes run in parallel; the events of one lane are posted one after the other. If an event fails, those behind it in its lane
-wait for it. If the first requests of a turn all fail, the endpoint is considered dead, and the rest is not tried.
+Lanes run in parallel; the events of one lane are posted one after the other. If an event fails, the events behind it in
+its lane wait for it. If the first requests of a turn all fail, the endpoint is considered dead, and the other events
+are not tried.
 """
 
 import asyncio
@@ -25,7 +27,7 @@ TURN_S_MAX = 10.0  # after this, no further request begins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """The result of a turn. `tried` is in the order of completion; `untried` was not begun."""
+    """The result of a turn. `tried` is in the order of completion; `untried` has the events that were not begun."""
 
     tried: tuple[Tried, ...]
     untried: tuple[Due, ...]
@@ -35,9 +37,11 @@ class Turn:
         return any(each.answered.is_delivered for each in self.tried)
 
     def is_failure_of(self, hook: Webhook) -> bool:
-        """Return whether the endpoint is to blame: nothing was delivered, now or since one of these events failed first.
+        """Return whether the endpoint is to blame: nothing was delivered in this turn, or since one of these events
+        first failed.
 
-        An event that is retried alone and fails again says nothing about an endpoint that has taken others since.
+        If an event fails again when it is retried alone, the endpoint is not to blame if it has accepted other events
+        since then.
         """
         failed = [each.due for each in self.tried if not each.answered.is_delivered]
         is_news = hook.failing_since is not None or not all(_is_outlived(each, hook) for each in failed)
@@ -53,7 +57,7 @@ class Turn:
 
 
 async def deliver(endpoint: Endpoint, keys: Sequence[bytes], due: Iterable[Due], ids: PublicIds) -> Turn:
-    """Post these events, signed with all of the keys."""
+    """Post these events, each signed with all of the keys."""
     return await _Delivering(endpoint, keys, due, ids).run()
 
 
@@ -110,15 +114,17 @@ class _Delivering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booking:
-    """The data that one commit writes after a turn. `url` and `failed_before` are those of the endpoint when it began."""
+    """The data that one commit writes after a turn. `url` and `failed_before` are the endpoint's values at the start of
+    the turn.
+    """
 
     url: str
     failed_before: int
     cursor: str
     is_end: bool
     tried: tuple[Tried, ...] = ()
-    done: tuple[tuple[int, int], ...] = ()  # no longer pending
-    pending: tuple[tuple[Due, datetime], ...] = ()  # each with its next attempt
+    done: tuple[tuple[int, int], ...] = ()  # events that are no longer pending
+    pending: tuple[tuple[Due, datetime], ...] = ()  # events, each with its next attempt
     is_delivered: bool = False
     is_disabled: bool = False
     failing_since: datetime | None = None
@@ -131,7 +137,9 @@ class Booking:
 def book(
     hook: Webhook, turn: Turn, *, cursor: str, is_end: bool, now: datetime, behind: Sequence[tuple[Due, datetime]] = ()
 ) -> Booking:
-    """Return what to write. `behind` are new events not tried, because events of their lanes are pending until then."""
+    """Return what to write. `behind` are new events that were not tried, because earlier events of their lanes were
+    pending.
+    """
     done = [each.due.place for each in turn.tried if each.answered.is_delivered and each.due.since is not None]
     pending: list[tuple[Due, datetime]] = []
     lanes: dict[str, datetime] = {}
@@ -147,7 +155,7 @@ def book(
         pending.append((replace(each.due, attempts=each.due.attempts + 1), again))
         lanes[each.due.lane] = again
     waiting = [*((each, now) for each in turn.untried), *behind]
-    pending += [(each, lanes.get(each.lane, again)) for each, again in waiting]  # each behind the others of its lane
+    pending += [(each, lanes.get(each.lane, again)) for each, again in waiting]  # each behind its lane's other events
     failure = turn.last_failure
     booking = replace(
         _of(hook), cursor=cursor, is_end=is_end, tried=turn.tried, done=tuple(done), pending=tuple(pending)
@@ -172,12 +180,12 @@ def book(
 
 
 def _is_outlived(due: Due, hook: Webhook) -> bool:
-    """Return whether the endpoint has taken another event since this one failed first."""
+    """Return whether the endpoint has accepted another event since this one first failed."""
     return due.since is not None and hook.delivered_at is not None and hook.delivered_at >= due.since
 
 
 def unsignable(hook: Webhook, *, now: datetime) -> Booking:
-    """Return what to write if there is no secret: nothing is posted without a signature."""
+    """Return what to write if there is no secret: events are never posted without a signature."""
     why = Reason("webhook.no_secret")
     return replace(_of(hook), is_disabled=True, failing_since=hook.failing_since or now, why=why)
 

@@ -1,8 +1,8 @@
-"""Posts a message to an endpoint and reports the result. Never raises for anything that the endpoint does.
+"""Posts a message to an endpoint and reports the result. Never raises an error because of the endpoint.
 
-Connections are kept between messages. A host is resolved for each new connection, and only the addresses that the guard
-allows are connected to. Redirects are not followed. A response is read up to a size limit, within one time limit for
-the whole request, so a slow server cannot extend it by sending a byte now and then.
+Connections are kept between messages. A host is resolved for each new connection, and connections are only made to
+addresses that the guard allows. Redirects are not followed. A response is read up to a size limit, within one time
+limit for the whole request, so a slow server cannot extend the limit by sending a byte now and then.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ CONNECT_S_MAX = 5.0
 RESPONSE_BYTES_MAX = 65_536
 ANSWER_CHARS_MAX = 500
 IDLE_S_MAX = 20.0
-KEPT_MAX = 16  # connections of one endpoint
+KEPT_MAX = 16  # connections to one endpoint
 
 Tls = Callable[[], ssl.SSLContext]
 
@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._waiter.set_exception(error)
 
-    # ── called by the parser, also for 103 Early Hints and the like before the response, and for what a server says after it ──
+    # ── called by the parser, also for interim responses such as 103 Early Hints, and for data after the response ──
 
     def on_header(self, name: bytes, value: bytes) -> None:
         match name.lower():
@@ -164,7 +164,7 @@ class Connection(asyncio.Protocol):
 
 
 class Endpoint:
-    """The connections to one URL. With `is_operators`, it may be in any network, and is told all account names."""
+    """The connections to one URL. With `is_operators`, it may be in any network, and receives all account names."""
 
     def __init__(self, url: str, guard: NetworkGuard, *, is_operators: bool, tls: Tls = system_tls) -> None:
         self.url = url
@@ -213,7 +213,9 @@ class Endpoint:
         return connection.status, judged(connection.status), connection
 
     async def _exchanged(self, raw: bytes) -> Connection:
-        """Send a request. A server may close an idle connection at any moment; then a new one is tried, once."""
+        """Send a request. A server may close an idle connection at any moment; in this case, one new connection is
+        tried.
+        """
         connection = self._taken() or await self._connected()
         is_old = connection.is_used
         try:
@@ -269,7 +271,9 @@ class Endpoint:
         raise OSError("no address")
 
     async def _found(self) -> list[Address]:
-        """Look up the host, once for all connections that need it now: a DNS server that hangs occupies a thread for each lookup, even after we gave up."""
+        """Look up the host once for all connections that need it now: each lookup at a hanging DNS server occupies a
+        thread, even after the time limit.
+        """
         if self._look_up is None or self._look_up.done():
             looking = addresses(self._target, self._guard, is_operators=self.is_operators)
             self._look_up = asyncio.create_task(looking)
@@ -278,7 +282,9 @@ class Endpoint:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it should be closed because it has been idle for long: the server has closed it, or will."""
+        """Whether the connection should be closed because it has been idle for long: the server has closed it, or will
+        close it.
+        """
         return all(clock.steady() - each.idle_since_s >= IDLE_S_MAX or not each.is_open for each in self._free)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A receiver on 127.0.0.1 for development: verifies each request and hands it over."""
+"""A receiver on 127.0.0.1 for development: verifies each request and passes it on."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ class Received:
 async def serve(
     port: int, *, key: bytes | None, status: int, show: Callable[[Received], None], ready: Callable[[str], None]
 ) -> None:
-    """Runs until it is cancelled. A wrong signature is answered with 401."""
+    """Runs until it is cancelled. A request with a wrong signature gets a 401."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):

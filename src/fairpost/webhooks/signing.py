@@ -9,7 +9,7 @@ from hashlib import sha256
 from fairpost.model.webhook import SECRET_PREFIX
 
 SECRET_BYTES = 32
-TOLERANCE_S = 300  # between the clocks of sender and receiver
+TOLERANCE_S = 300  # maximum difference between the clocks of sender and receiver
 
 
 def written(secret: bytes) -> str:
@@ -21,9 +21,9 @@ def key_of(secret: str) -> bytes:
     try:
         key = b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except NotBase64:
-        raise ValueError("a secret is whsec_ and base64") from None
+        raise ValueError("a secret consists of whsec_ and base64") from None
     if not key:
-        raise ValueError("a secret is not empty")
+        raise ValueError("a secret must not be empty")
     return key
 
 

@@ -1,4 +1,4 @@
-"""Where a webhook may lead: https to a public host; http only inside networks that are not public."""
+"""The URLs that webhooks may have: https to a public host, or http to a host in a network that is not public."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -7,19 +7,19 @@ from fairpost.policy.networks import Address, objection
 from fairpost.smtp.guard import NetworkGuard, NotAllowed
 
 URL_CHARS_MAX = 2000
-PORTS = frozenset({80, 443})  # and all from 1024 on
+PORTS = frozenset({80, 443})  # and all ports from 1024 on
 PORT_MIN = 1024
 
 
 class WrongUrl(ValueError):
-    """The URL is invalid. The sentence continues after the name of the field."""
+    """The URL is invalid. The message continues a sentence that begins with the name of the field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     host: str
     port: int
-    path: str  # with the query
+    path: str  # path and query
     is_tls: bool
 
     @property
