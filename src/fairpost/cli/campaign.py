@@ -79,7 +79,7 @@ def new(
 ) -> None:
     """Create a campaign as a draft.
 
-    Nothing is sent until you launch it. Run the command again to change a draft.
+    Nothing is sent until you launch the campaign. To change a draft, run the command again.
 
     \b
     Example: fairpost campaign new spring --list customers --template hello

@@ -47,7 +47,7 @@ class DatabaseStatus:
 def start(as_json: AsJson = False) -> None:
     """Start the embedded PostgreSQL.
 
-    Also migrates its schema. Does nothing if it is already running.
+    Also migrates the schema. Does nothing if PostgreSQL is already running.
 
     \b
     Example: fairpost db start
@@ -153,7 +153,7 @@ def revoke(
 ) -> None:
     """Revoke an application's access.
 
-    E-mails that it enqueued stay in the queue.
+    E-mails that the application enqueued stay in the queue.
 
     \b
     Example: fairpost db revoke partner
@@ -318,7 +318,7 @@ def status(as_json: AsJson = False) -> None:
 def retain(
     days: Annotated[
         int | None,
-        typer.Option(min=1, max=DAYS_MAX, help="Days of history to keep. [default: FAIRPOST_RETENTION_DAYS]"),
+        typer.Option(min=1, max=DAYS_MAX, help="Number of days of history to keep. [default: FAIRPOST_RETENTION_DAYS]"),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be dropped, without dropping anything.")

@@ -95,7 +95,7 @@ def add_key(
         str,
         typer.Option(
             metavar="ALGORITHM",
-            help="Algorithm: rsa (2048 bits), or ed25519 as an additional key. Few receivers check ed25519 yet.",
+            help="Algorithm: rsa (2048 bits), or ed25519 as an additional key. So far, few receivers check ed25519.",
         ),
     ] = "rsa",
     as_json: AsJson = False,

@@ -31,7 +31,9 @@ def _user(text: str) -> str:
 
 @app.command()
 def gmail(
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")] = 8025,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port to listen on. With 0, a free port is used.")
+    ] = 8025,
     user: Annotated[
         list[Any] | None,
         typer.Option(parser=_user, metavar="ADDRESS", help="Mailbox address. Repeatable. [default: me@example.com]"),

@@ -116,7 +116,7 @@ def explain(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Explain a returned message instead of a reply: a file, a folder of messages, or - for standard input.",
+            help="Explain a returned message instead of a reply: a file, a folder of messages, or `-` for standard input.",
         ),
     ] = None,
     as_json: AsJson = False,

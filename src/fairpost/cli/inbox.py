@@ -80,7 +80,9 @@ def _provider(name: str) -> Any:
 @app.command()
 def serve(
     host: Host = None,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")] = 1025,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port to listen on. With 0, a free port is used.")
+    ] = 1025,
     fault: Annotated[
         list[Any] | None,
         typer.Option(

@@ -39,7 +39,7 @@ def add(
 ) -> None:
     """Add a key to a workspace, and show it once.
 
-    Only its hash is stored. If you lose the key, add another one.
+    Only the key's hash is stored. If you lose the key, add another one.
 
     \b
     Example: fairpost key add --workspace acme --name shop --scope send

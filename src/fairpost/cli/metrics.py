@@ -27,7 +27,9 @@ def metrics(
     window: Annotated[str, typer.Option(metavar="SPAN", help="Time window for the counts: 1h to 24h.")] = "1h",
     by_account: Annotated[
         bool,
-        typer.Option("--by-account", help="Add counts per account. Use only with a limited number of accounts."),
+        typer.Option(
+            "--by-account", help="Add counts per account. Use this only if the number of accounts is limited."
+        ),
     ] = False,
     log_format: LogFormatOption = None,
 ) -> None:
@@ -55,7 +57,7 @@ async def _look(store: "Store", reader: "FiguresReader", *, by_account: bool) ->
 
 
 async def _look_at_all(stores: "RegionStores", readers: "Mapping[str, FiguresReader]", *, by_account: bool) -> bytes:
-    """Read all regions, each with the label `region`. A region that does not respond has only the figure that says so."""
+    """Read all regions, each with the label `region`. For a region that does not respond, only this fact is shown."""
     import asyncio
 
     from fairpost.model.errors import FairpostError

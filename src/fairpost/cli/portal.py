@@ -157,16 +157,16 @@ def override(
     mail_type: TypeName,
     subject: Annotated[str | None, typer.Option(metavar="TEXT", help="Subject line.")] = None,
     subject_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the subject line, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the subject line, or `-` for standard input.")
     ] = None,
     preheader: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Preview text that mail programs show after the subject.")
     ] = None,
     text_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the plain text, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the plain text, or `-` for standard input.")
     ] = None,
     html_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the HTML, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the HTML, or `-` for standard input.")
     ] = None,
     workspace: Workspace = "",
     as_json: AsJson = False,

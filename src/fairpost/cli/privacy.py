@@ -104,7 +104,7 @@ def export(
     workspace: Workspace = None,
     all_workspaces: AllWorkspaces = False,
     output: Annotated[
-        str, typer.Option(metavar="FILE", help="JSON file to write, or - for standard output.")
+        str, typer.Option(metavar="FILE", help="JSON file to write, or `-` for standard output.")
     ] = STANDARD,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:

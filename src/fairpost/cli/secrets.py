@@ -21,12 +21,12 @@ def rotate_(
     drop_unreadable: Annotated[
         bool,
         typer.Option(
-            "--drop-unreadable", help="Delete passwords that no key can decrypt. Use this after losing a key."
+            "--drop-unreadable", help="Delete passwords that no key can decrypt. Use this option after you lose a key."
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Seal every password with a new key.
+    """Encrypt every password with a new key.
 
     Creates a new key, unless FAIRPOST_SECRET_KEY is set. If it is set, FAIRPOST_SECRET_KEY_OLD must be the previous key. If the command is interrupted, no password is lost. Run the command again.
 

@@ -49,13 +49,13 @@ def set_(
     subject: Annotated[str | None, typer.Option(metavar="TEXT", help="Subject line.")] = None,
     text: Annotated[str | None, typer.Option(metavar="TEXT", help="Plain text.")] = None,
     text_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the plain text, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the plain text, or `-` for standard input.")
     ] = None,
     html: Annotated[
         str | None, typer.Option(metavar="HTML", help="HTML, in addition to the plain text or instead of it.")
     ] = None,
     html_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the HTML, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the HTML, or `-` for standard input.")
     ] = None,
     no_text: Annotated[bool, typer.Option("--no-text", help="Remove the plain text, and keep the HTML.")] = False,
     no_html: Annotated[bool, typer.Option("--no-html", help="Remove the HTML, and keep the plain text.")] = False,
@@ -169,7 +169,8 @@ def show(name: Name, workspace: Workspace = "", as_json: AsJson = False) -> None
 def preview(
     name: Name,
     prospect: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Preview for this prospect. [default: sample values]")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Prospect for whom to render the template. [default: sample values]"),
     ] = None,
     field: Annotated[
         list[str] | None,

@@ -105,7 +105,7 @@ def up(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to start. `demo_emails` is 0 for no demonstration. If a port is None, the default port is used, or a free one if it is in use."""
+    """What to start. `demo_emails` is 0 for no demonstration. A port of None means the default or a free one."""
 
     demo_emails: int
     browser: bool
@@ -114,7 +114,7 @@ class Wanted:
 
 
 def is_demo_wanted(settings: Settings, asked: bool | None) -> bool:
-    """Return whether to run the demonstration: by default only on the embedded database, because it leaves data behind."""
+    """Return whether to run the demonstration. By default, it runs only on the embedded database."""
     if asked and not settings.engine:
         raise FairpostError(
             "The demonstration needs the engine, but FAIRPOST_ENGINE is off. Set it to on, or add --no-demo"

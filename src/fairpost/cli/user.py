@@ -36,7 +36,10 @@ NAME_MAX = 200
 PLAN_MAX = 100
 
 User = Annotated[
-    str | None, typer.Argument(metavar="[USER]", help="User in the workspace. If omitted, the workspace itself.")
+    str | None,
+    typer.Argument(
+        metavar="[USER]", help="User in the workspace. If omitted, the command applies to the workspace itself."
+    ),
 ]
 
 

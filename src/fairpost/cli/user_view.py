@@ -140,7 +140,7 @@ def _weight(tier: Tier, fairness: "Fairness") -> float:
 
 
 def _limits_in_words(sender: "Sender", settings: "Settings") -> str:
-    """Describe the limits. The sender's own limits apply everywhere; those from the settings apply only over SMTP and HTTP."""
+    """Describe the limits. Limits from the settings apply only over SMTP and HTTP."""
     is_user = sender.id.level is SenderLevel.USER
     return "; ".join(
         (

@@ -36,7 +36,11 @@ def work(
         float, typer.Option(min=0.1, max=86_400, help="Seconds without work after which a worker exits.")
     ] = 60.0,
     ends_with_stdin: Annotated[
-        bool, typer.Option("--ends-with-stdin", help="Stop when standard input closes. For use by a parent process.")
+        bool,
+        typer.Option(
+            "--ends-with-stdin",
+            help="Stop when standard input is closed. A parent process can use this to stop the engine.",
+        ),
     ] = False,
     log_format: LogFormatOption = None,
 ) -> None:
