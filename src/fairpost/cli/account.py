@@ -405,7 +405,7 @@ async def _change(
     if server is not None:
         changes["transport"] = write_transport(replace(server, secret=None))
         if server.secret is None:
-            changes["secret"] = None  # unless a new one is sealed
+            changes["secret"] = None  # unless a new secret is sealed
     await _write_secret(store, settings, account, changes, server, given.secret if given else None)
     return server is None and is_of_environment(account)
 
@@ -443,7 +443,7 @@ async def _parsed(store: "Store", address: str) -> str:
 
 
 async def _resume(store: "Store", name: str) -> int:
-    """Resume an account. Return the number of workspaces that are blocked on it."""
+    """Resume an account. Return the number of workspaces that are blocked on the account."""
     from fairpost.actions import accounts as actions
     from fairpost.store.blocks import read_blocks
 

@@ -193,7 +193,7 @@ def send_test(
         return int(row["id"])
 
     email_id = with_campaign(name, workspace, work)
-    typer.echo(f"e-mail {email_id} is on its way to {address}")
+    typer.echo(f"queued e-mail {email_id} to {address}")
     tell_next(f"fairpost email show {email_id}")
 
 

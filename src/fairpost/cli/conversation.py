@@ -1,4 +1,4 @@
-"""`fairpost conversation`: replies from people, by person."""
+"""`fairpost conversation`: replies, grouped by person."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 

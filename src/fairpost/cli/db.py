@@ -31,7 +31,7 @@ ELSEWHERE = "The database is managed elsewhere (FAIRPOST_DATABASE_URL is set): {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseStatus:
-    managed: str  # embedded or elsewhere
+    managed: str  # "embedded", or "elsewhere" for a different server
     running: bool
     url: str
     version: str | None = None
@@ -54,7 +54,7 @@ def start(as_json: AsJson = False) -> None:
     """
     from fairpost.startup.parts import embedded, home_database_url
 
-    settings = read_settings().at_home()  # it belongs to no region
+    settings = read_settings().at_home()  # the embedded server belongs to no region
     if settings.database_url:
         typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
         return
@@ -77,7 +77,7 @@ def stop() -> None:
     """
     from fairpost.startup.parts import embedded
 
-    settings = read_settings().at_home()  # it belongs to no region
+    settings = read_settings().at_home()  # the embedded server belongs to no region
     if settings.database_url:
         typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
         return
@@ -213,7 +213,7 @@ def shell(
 
     program = _psql()
     where, environment = _without_secret(asyncio.run(server_url(read_settings())))
-    os.execve(program, [program, *(arguments or ()), where], {**os.environ, **environment})  # noqa: S606 - psql takes over
+    os.execve(program, [program, *(arguments or ()), where], {**os.environ, **environment})  # noqa: S606 - runs psql in this process
 
 
 @app.command()

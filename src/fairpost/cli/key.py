@@ -37,7 +37,7 @@ def add(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Add a key to a workspace, and show it once.
+    """Add a key to a workspace, and show the key once.
 
     Only the key's hash is stored. If you lose the key, add another one.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairpost.regions.stores import RegionStores
     from fairpost.store.store import Store
 
-FIGURES_S_MAX = 8.0  # per region: Prometheus waits ten seconds
+FIGURES_S_MAX = 8.0  # maximum wait per region, because Prometheus waits ten seconds
 
 
 def metrics(
@@ -114,7 +114,7 @@ async def _serve(host: str, port: int, *, window: timedelta, by_account: bool, l
         asyncio.get_running_loop().add_signal_handler(signum, over.set)
     settings = read_settings()
     async with _opened(settings, window, by_account=by_account) as look:
-        await look()  # errors are shown here, not to Prometheus
+        await look()  # errors are printed here, and not sent to Prometheus
         async with served(look, host=host, port=port) as bound:
             shown = f"[{host}]" if ":" in host else host
             typer.echo(f"ready: metrics for Prometheus at http://{shown}:{bound}/metrics")

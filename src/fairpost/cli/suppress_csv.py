@@ -52,7 +52,7 @@ class Defaults:
 
 # ── cells ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-# At the start of a cell, spreadsheets read = + - @ as a formula. They may split a line at other separators than ours,
+# At the start of a cell, spreadsheets read = + - @ as a formula. They may split a line at different separators,
 # so this applies after any separator. An apostrophe is doubled, so that reading removes exactly what writing added.
 _FORMULA = re.compile(r"(^|[,;\t\r\n|])(?=['=+\-@＝＋－＠])")
 _DEFUSED = re.compile(r"(^|[,;\t\r\n|])'(?=['=+\-@＝＋－＠])")

@@ -63,7 +63,7 @@ def work(
     if not settings.engine:
         _send_nothing(start_logging(settings, log_format=log_format), ends_with_stdin=ends_with_stdin)
         return
-    from fairpost.startup.engine import EngineOptions, run_engine  # saves memory if the engine is disabled
+    from fairpost.startup.engine import EngineOptions, run_engine  # saves memory if the engine is off
 
     options = EngineOptions(
         accounts_per_process=accounts_per_process,
