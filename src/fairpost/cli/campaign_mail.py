@@ -32,7 +32,7 @@ def recipients(
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of recipients. [default: 100; all with --json]")
+        int | None, typer.Option(min=1, help="Maximum number of recipients. [default: 100, or all with --json]")
     ] = None,
     workspace: Workspace = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all recipients as JSON, one per line.")] = False,

@@ -170,7 +170,7 @@ def remove_key(
     if as_json:
         print_json(_key_as_dict(removed))
     else:
-        typer.echo(f"removed {removed.selector}; keep its record {removed.record_name} for another week")
+        typer.echo(f"removed {removed.selector}; keep the DNS record {removed.record_name} for another week")
 
 
 def _finding_as_dict(finding: "Finding") -> dict[str, object]:

@@ -509,7 +509,7 @@ def _print_found(found: "Matches", ids: "PublicIds", limit: int, *, as_json: boo
 def _row(email: "ListedEmail") -> tuple[object, ...]:
     first, *others = [recipient.address for recipient in email.recipients]
     to = f"{first} +{len(others)}" if others else first
-    subject = email.subject if email.subject is not None else "(content gone)"
+    subject = email.subject if email.subject is not None else "(content deleted)"
     tried = f"{email.attempts}/{email.attempts_max}"
     return (
         email.id,

@@ -115,7 +115,7 @@ async def _play(options: "EmulatorOptions", *, users: list[str], script: "list[F
         await over.wait()
         count = len(emulator.sent())
     typer.echo(
-        f"stopped: {count} {'message was' if count == 1 else 'messages were'} accepted; nothing left this machine"
+        f"stopped: {count} {'message was' if count == 1 else 'messages were'} accepted; no e-mail left this machine"
     )
 
 

@@ -215,7 +215,7 @@ def attachments(
 ) -> None:
     """List or save a message's attachments.
 
-    Attachments are saved under safe names. These contain no directories and do not start with a dot. Existing files are kept unless you add --force.
+    Attachments are saved under safe names that contain no directories and do not start with a dot. Existing files are kept unless you add --force.
 
     \b
     Example: fairpost inbox attachments latest --save downloads

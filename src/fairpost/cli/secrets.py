@@ -71,9 +71,11 @@ def _print(done: "Rotation", ring: "Keyring") -> None:
     for url in done.dropped_webhooks:
         typer.echo(f"the webhook {url} has no secret now. Create one: fairpost webhook rotate --help")
     if not ring.is_given:
-        typer.echo(f"the key is in {ring.file}; copy it to all machines that send from this database")
+        typer.echo(f"the key is in {ring.file}; copy the file to all machines that send from this database")
         if ring.file_old.exists():
-            typer.echo(f"the previous key is in {ring.file_old}; keep it for as long as you keep backups made with it")
+            typer.echo(
+                f"the previous key is in {ring.file_old}; keep this file as long as you keep backups that need it"
+            )
     elif done.resealed:
         typer.echo("FAIRPOST_SECRET_KEY_OLD is now only needed for earlier backups")
     else:

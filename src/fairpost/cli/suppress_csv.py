@@ -117,7 +117,7 @@ def _in_order() -> dict[str, int]:
 def _layout(first: str, name: str) -> tuple[str, dict[str, int] | None]:
     """Return the separator and the columns of the header.
 
-    If there is no header, the columns are None: they are in our order.
+    If there is no header, the columns are None, which means the default order.
     """
     for delimiter in sorted(DELIMITERS, key=first.count, reverse=True):
         row = next(csv.reader([first], delimiter=delimiter), [])

@@ -67,7 +67,7 @@ def set_(
     """Write a template, or change parts of it.
 
     A new template needs a subject, and text or HTML. Parts that you omit are not changed. A template with an error is not stored.
-    Launched campaigns keep the content they were launched with.
+    Campaigns that were launched before keep their content.
 
     \b
     Write the recipient's fields in braces:
@@ -174,7 +174,7 @@ def preview(
     ] = None,
     field: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Field value; other fields are empty. Repeatable."),
+        typer.Option(metavar="NAME=VALUE", help="Field value. All other fields are empty. Repeatable."),
     ] = None,
     html: Annotated[bool, typer.Option("--html", help="Print only the HTML, to save in a file.")] = False,
     workspace: Workspace = "",

@@ -383,7 +383,7 @@ def _say_ready(inbox: "InboxServer", url: str, api_url: str, links: Links, *, wi
         typer.echo("FAIRPOST_ENGINE is off: no engine is running here")
     typer.echo(
         f"ready: {'engine, ' if with_engine else ''}inbox and HTTP API run on {without_password(url)}; send to smtp://127.0.0.1:{inbox.port}, or: "
-        "fairpost email send --to you@example.com --subject Hello --text Hi — Ctrl-C ends everything"
+        "fairpost email send --to you@example.com --subject Hello --text Hi — Ctrl-C stops all parts"
     )
     if links.here is not None:
         typer.secho(
@@ -430,7 +430,7 @@ async def _demonstrate(store: "Store", inbox: "InboxServer", api_url: str, over:
         with _spared_by_trouble():
             await clear(store)
         typer.echo(
-            "The demonstration is over, and its queued e-mails have been cancelled. Everything else keeps running."
+            "The demonstration is over, and its queued e-mails have been cancelled. All other parts keep running."
         )
 
 

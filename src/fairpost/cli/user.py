@@ -201,7 +201,9 @@ def throttle(
 
     found, waiting = with_store(work, settings=settings)
     assert found.throttle is not None
-    typer.echo(plain(f"throttled {id_} until {clock_time(found.throttle.until)}; waiting behind it: {emails(waiting)}"))
+    typer.echo(
+        plain(f"throttled {id_} until {clock_time(found.throttle.until)}; held back by the throttle: {emails(waiting)}")
+    )
 
 
 @app.command()

@@ -108,7 +108,7 @@ def _deeds(shown: "ShownSender", settings: "Settings", policy: "SenderPolicy") -
     if not is_user and shown.sender.id.workspace in policy.trusted:
         scored = "none: your own workspace is not scored (FAIRPOST_WORKSPACE)"
     if score is not None:
-        scored = f"{score.value} of 100, confidence {score.confidence:.2f}; throttled above {policy.abuse.threshold}"
+        scored = f"{score.value} of 100, confidence {score.confidence:.2f}; throttled with a score above {policy.abuse.threshold}"
     return [
         (
             "home",

@@ -1,4 +1,4 @@
-"""`fairpost work`: the engine, for production. `fairpost up` runs it together with everything else."""
+"""`fairpost work`: the engine, for production. `fairpost up` runs it together with all other parts."""
 
 from typing import Annotated
 
@@ -47,7 +47,7 @@ def work(
     """Run the engine, which sends queued e-mails.
 
     Starts processes for the accounts that have work. You can run it on any number of machines with one database. With regions, it
-    sends for one region. With FAIRPOST_ENGINE=off, it sends nothing and waits until it is stopped. On the first SIGTERM or Ctrl-C, it finishes the sends in progress and returns the other e-mails to the queue; on the second, it stops immediately.
+    sends for one region. With FAIRPOST_ENGINE=off, it sends nothing and waits until it is stopped. On the first SIGTERM or Ctrl-C, it finishes the sends in progress and returns the other e-mails to the queue. On the second, it stops immediately.
 
     \b
     Example: fairpost work --accounts-per-process 50

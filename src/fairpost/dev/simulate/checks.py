@@ -293,7 +293,7 @@ class Watch:
         for watched in self._watched.values():
             seen = [visit for visit in self._visits.all if visit.account == watched.account]
             if watched.behaviour.is_gmail and not self._is_exact:
-                continue  # over HTTP, a server does not know which of its answers belong to one attempt
+                continue  # over HTTP, a server cannot detect which of its answers belong to one attempt
             cut, in_log = sum(visit.was_cut for visit in seen), logged.get(ids[watched.account], 0)
             # A conversation that was cut off may or may not be an attempt.
             if not len(seen) - cut <= in_log <= len(seen):

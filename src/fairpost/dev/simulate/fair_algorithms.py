@@ -57,8 +57,9 @@ class Fifo:
 
 
 class WholeShares:
-    """Fairpost's original plan: domains by backlog, smallest first, each with max(1, ⌊slots / domains⌋) slots; users
-    within a domain likewise.
+    """Fairpost's original plan: domains by backlog, smallest first, each with max(1, ⌊slots / domains⌋) slots.
+
+    The same rule applies to the users within a domain.
 
     Implemented as written: shares are whole numbers, unused shares are lost, and priority only sorts the e-mails of one
     user, so weights have no effect.

@@ -53,7 +53,7 @@ class Scenario:
     about: str
     minutes: int
     slots_per_minute: int
-    arrivals: tuple[Arrival, ...]  # by minute; within a minute, in the order of arrival
+    arrivals: tuple[Arrival, ...]  # sorted by minute, and within a minute in the order of arrival
     throttles: tuple[Throttle, ...] = ()
 
     @property
