@@ -22,7 +22,7 @@ TIERS = (Tier.HIGH, Tier.NORMAL, Tier.LOW, Tier.THROTTLED)  # the order of the w
 WEIGHT_MAX = 1000.0
 DURATION_MAX = timedelta(days=30)
 INTERVAL_MIN, INTERVAL_MAX = timedelta(milliseconds=100), timedelta(minutes=10)
-PASSWORD_BYTES_MAX = 10_000  # tokens can be long
+PASSWORD_BYTES_MAX = 10_000  # some passwords are tokens, which can be long
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +199,12 @@ def _public_url(text: str) -> str | None:
 DIRECTORY = Kind("a directory, which is created if it does not exist", _directory)
 POSTGRES_URL = Kind("a URL that begins with postgresql://", _postgres_url, without_password)
 REGIONS = Kind(
-    "eu=postgresql://…,us=postgresql://…, or a TOML file with [regions]; names consist of a-z, 0-9 and -, have at most 31 characters, must not be home, and each must have its own URL",
+    "eu=postgresql://…,us=postgresql://…, or the path of a TOML file with [regions]; a name has 1..31 characters (a-z, 0-9 and -) and is not home, and each region has its own URL",
     _regions,
     hidden,
 )
 REGION = Kind("a region name", _region)
-WORKSPACE = Kind("1..200 characters on one line, not *", _workspace)
+WORKSPACE = Kind("1..200 characters on one line, but not *", _workspace)
 KEY = Kind("32 bytes as base64 or hex", read_key, _hidden)
 ADDRESS = Kind("one e-mail address in ASCII", _address)
 ADDRESSES = Kind("e-mail addresses in ASCII, separated by commas", _addresses)

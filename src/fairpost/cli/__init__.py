@@ -1,6 +1,6 @@
 """The command line, with one file per group of commands, listed in commands.py. This module prints errors.
 
-Nothing heavy is imported before a command runs, so that `fairpost --help` is fast.
+Large modules are imported only when a command runs, so that `fairpost --help` is fast.
 """
 
 import io
@@ -74,7 +74,7 @@ app = typer.Typer(
     epilog="New here? Run: fairpost up",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help is quick, and can be searched and copied
+    rich_markup_mode=None,  # plain help is displayed quickly, and can be searched and copied
 )
 
 
@@ -95,5 +95,5 @@ def options(
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # the terminal may not support all characters of a subject
+            stream.reconfigure(errors="backslashreplace")  # the terminal may not support all characters in the output
     app()

@@ -23,7 +23,7 @@ def show(figures: Mapping[Way, AbuseFigures]) -> None:
     ours = figures[Way.EVENTS].kinds
     for title, is_abuse in (("honest senders: throttled", False), ("abusers: throttled", True)):
         kinds = [name for name, each in ours.items() if each.is_abuse is is_abuse]
-        more = ", time to detect (median, 90th percentile), e-mails sent before" if is_abuse else ""
+        more = ", time to detect (median, 90th percentile), e-mails sent until then" if is_abuse else ""
         print_table(
             ["senders", ">e-mails", *(f">{way.value}" for way in figures)],
             (

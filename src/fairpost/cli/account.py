@@ -55,7 +55,7 @@ def add(
     workspace: Annotated[
         str | None,
         typer.Option(
-            help="Workspace that owns the account. Its full name is WORKSPACE/NAME, and its pool belongs to that workspace."
+            help="Workspace that owns the account. The account's full name is WORKSPACE/NAME, and its pool belongs to the same workspace."
         ),
     ] = None,
     display_name: DisplayName = None,
@@ -65,7 +65,7 @@ def add(
 ) -> None:
     """Add a sender account.
 
-    An account without a server cannot send. This command does not connect to the server; to test it, run: fairpost account verify NAME.
+    An account without a server cannot send. This command does not connect to the server. To test the server, run: fairpost account verify NAME.
     The account starts with its provider's limits. Each limit that you set replaces one of them.
 
     \b
@@ -405,7 +405,7 @@ async def _change(
     if server is not None:
         changes["transport"] = write_transport(replace(server, secret=None))
         if server.secret is None:
-            changes["secret"] = None  # unless a new one is sealed
+            changes["secret"] = None  # unless a new secret is sealed
     await _write_secret(store, settings, account, changes, server, given.secret if given else None)
     return server is None and is_of_environment(account)
 
@@ -443,7 +443,7 @@ async def _parsed(store: "Store", address: str) -> str:
 
 
 async def _resume(store: "Store", name: str) -> int:
-    """Resume an account. Return the number of workspaces that are blocked on it."""
+    """Resume an account. Return the number of workspaces that are blocked on the account."""
     from fairpost.actions import accounts as actions
     from fairpost.store.blocks import read_blocks
 
@@ -474,7 +474,7 @@ async def _require_workspace(store: "Store", name: str) -> None:
 
 
 def _pool_of(name: str, pool: str) -> str:
-    """Return the full name of the pool of a workspace's account. It belongs to the same workspace, and its prefix is optional."""
+    """Return the full name of a pool of the same workspace. The prefix in `pool` is optional."""
     workspace, slash, _ = name.partition("/")
     return f"{workspace}/{pool.removeprefix(f'{workspace}/')}" if slash else pool
 

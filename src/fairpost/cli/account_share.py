@@ -35,7 +35,7 @@ def share(
 ) -> None:
     """Share an account and its limits among several regions.
 
-    Stores the account in each region, with its password sealed separately. After you change the account, run this command again. In each region, one worker at a time uses the account. Workers in different regions can use it at the same time.
+    Stores the account in each region, with its password encrypted separately. After you change the account, run this command again. In each region, one worker at a time uses the account. Workers in different regions can use it at the same time.
 
     \b
     Example: fairpost account share sales --slice eu=60 --slice us=40

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 MISTAKES_SHOWN = 20
-Fields = Mapping[str, str]  # options for fields of a request; for other fields, the option has the same name
+Fields = Mapping[str, str]  # options for fields of a request; for all other fields, the option is named like the field
 AS_OPTIONS: Fields = {}
 
 

@@ -79,7 +79,7 @@ def new(
 ) -> None:
     """Create a campaign as a draft.
 
-    Nothing is sent until you launch it. Run the command again to change a draft.
+    Nothing is sent until you launch the campaign. To change a draft, run the command again.
 
     \b
     Example: fairpost campaign new spring --list customers --template hello
@@ -294,7 +294,7 @@ def cancel(
 
     moved = act(actions.cancel, actions.Because(workspace=_where(workspace), name=name, reason=reason))
     typer.echo(
-        f"cancelled {name}; an engine removes its waiting e-mails from the queue"
+        f"cancelled {name}; an engine removes the campaign's waiting e-mails from the queue"
         if moved.changed
         else f"{name} was already cancelled"
     )
@@ -442,7 +442,9 @@ def _tell_scheduled(result: "SchedulingResult") -> None:
     for warning in result.warnings:
         typer.echo(f"warning: {sentence(warning)}")
     if not result.is_done:
-        typer.echo("the campaign is paused or cancelled; the rest is scheduled when it resumes")
+        typer.echo(
+            "the campaign is paused or cancelled; the remaining e-mails are scheduled when the campaign is resumed"
+        )
 
 
 def _numbered(steps: list[int]) -> str:

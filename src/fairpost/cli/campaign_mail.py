@@ -32,7 +32,7 @@ def recipients(
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of recipients. [default: 100; all with --json]")
+        int | None, typer.Option(min=1, help="Maximum number of recipients. [default: 100, or all with --json]")
     ] = None,
     workspace: Workspace = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all recipients as JSON, one per line.")] = False,
@@ -193,7 +193,7 @@ def send_test(
         return int(row["id"])
 
     email_id = with_campaign(name, workspace, work)
-    typer.echo(f"e-mail {email_id} is on its way to {address}")
+    typer.echo(f"queued e-mail {email_id} to {address}")
     tell_next(f"fairpost email show {email_id}")
 
 

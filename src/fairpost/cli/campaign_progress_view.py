@@ -61,7 +61,7 @@ def print_progress(view: "ProgressView") -> None:
 
 
 def progress_in_words(view: "ProgressView") -> "Iterator[str]":
-    """Yield the progress in words, such as: Sent 420 of 1,000; forecast at launch: 500 by then."""
+    """Yield the progress in words, such as "sent 420 of 1,000; forecast at launch: 500 by then"."""
     from fairpost.policy.forecast import NoKeptForecast
     from fairpost.reasons.rendering import local, sentence
 
@@ -71,7 +71,7 @@ def progress_in_words(view: "ProgressView") -> "Iterator[str]":
         yield (
             "not counted yet"
             if view.campaign.launched_at is None
-            else "not counted yet: this needs a running engine (fairpost work)"
+            else "not counted yet: counting needs a running engine (fairpost work)"
         )
         return
     emails = snapshot.sent + snapshot.missed + snapshot.waiting

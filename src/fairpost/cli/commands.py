@@ -1,6 +1,6 @@
 """Every command by group, with its location in the code and its line in the help.
 
-A command's file is imported when the command is used, so that each starts quickly.
+A command's file is imported only when the command is used, so that each command starts quickly.
 """
 
 from collections.abc import Iterator, Mapping
@@ -92,7 +92,7 @@ def command(name: str) -> Any:
 
 
 def _name_values(found: Any) -> None:
-    """Name values in the help by their meaning (`--limit N`, `--label LABEL`) instead of their Python type."""
+    """Show values in the help by their meaning (`--limit N`, `--label LABEL`) instead of their Python type."""
     for child in getattr(found, "commands", {}).values():
         _name_values(child)
     context = typer.Context(found)
@@ -102,7 +102,7 @@ def _name_values(found: Any) -> None:
             if param.metavar is None:
                 param.metavar = "N" if shown in NUMBERS else param.opts[-1].rpartition("-")[2].upper()
             if param.param_type_name == "argument":
-                param.display_type_rich = lambda ctx: None  # the name says it already
+                param.display_type_rich = lambda ctx: None  # the option's name already describes the value
 
 
 class WhenAsked(Mapping[str, Any]):

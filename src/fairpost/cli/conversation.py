@@ -1,4 +1,4 @@
-"""`fairpost conversation`: replies from people, by person."""
+"""`fairpost conversation`: replies, grouped by person."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +29,7 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of conversations.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List conversations. Those with the latest replies come first.
+    """List conversations, sorted by their latest reply, newest first.
 
     \b
     Example: fairpost conversation list --label interested

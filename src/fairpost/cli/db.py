@@ -31,7 +31,7 @@ ELSEWHERE = "The database is managed elsewhere (FAIRPOST_DATABASE_URL is set): {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseStatus:
-    managed: str  # embedded or elsewhere
+    managed: str  # "embedded", or "elsewhere" for a different server
     running: bool
     url: str
     version: str | None = None
@@ -47,14 +47,14 @@ class DatabaseStatus:
 def start(as_json: AsJson = False) -> None:
     """Start the embedded PostgreSQL.
 
-    Also migrates its schema. Does nothing if it is already running.
+    Also migrates the schema. Does nothing if PostgreSQL is already running.
 
     \b
     Example: fairpost db start
     """
     from fairpost.startup.parts import embedded, home_database_url
 
-    settings = read_settings().at_home()  # it belongs to no region
+    settings = read_settings().at_home()  # the embedded server belongs to no region
     if settings.database_url:
         typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
         return
@@ -77,7 +77,7 @@ def stop() -> None:
     """
     from fairpost.startup.parts import embedded
 
-    settings = read_settings().at_home()  # it belongs to no region
+    settings = read_settings().at_home()  # the embedded server belongs to no region
     if settings.database_url:
         typer.echo(ELSEWHERE.format(without_password(settings.database_url)))
         return
@@ -153,7 +153,7 @@ def revoke(
 ) -> None:
     """Revoke an application's access.
 
-    E-mails that it enqueued stay in the queue.
+    E-mails that the application enqueued stay in the queue.
 
     \b
     Example: fairpost db revoke partner
@@ -213,7 +213,7 @@ def shell(
 
     program = _psql()
     where, environment = _without_secret(asyncio.run(server_url(read_settings())))
-    os.execve(program, [program, *(arguments or ()), where], {**os.environ, **environment})  # noqa: S606 - psql takes over
+    os.execve(program, [program, *(arguments or ()), where], {**os.environ, **environment})  # noqa: S606 - runs psql in this process
 
 
 @app.command()
@@ -318,7 +318,7 @@ def status(as_json: AsJson = False) -> None:
 def retain(
     days: Annotated[
         int | None,
-        typer.Option(min=1, max=DAYS_MAX, help="Days of history to keep. [default: FAIRPOST_RETENTION_DAYS]"),
+        typer.Option(min=1, max=DAYS_MAX, help="Number of days of history to keep. [default: FAIRPOST_RETENTION_DAYS]"),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be dropped, without dropping anything.")

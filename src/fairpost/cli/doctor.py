@@ -147,5 +147,5 @@ async def _unopenable(store: "Store", vault: "Vault") -> list[str]:
     try:
         here = {key.id for key in vault.keyring.at_hand()}
     except VaultError:
-        return []  # already reported
+        return []  # this problem is already reported
     return [secret.name for secret in await store.secrets() if secret.key_id not in here]

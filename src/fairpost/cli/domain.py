@@ -95,7 +95,7 @@ def add_key(
         str,
         typer.Option(
             metavar="ALGORITHM",
-            help="Algorithm: rsa (2048 bits), or ed25519 as an additional key. Few receivers check ed25519 yet.",
+            help="Algorithm: rsa (2048 bits), or ed25519 as an additional key. So far, few receivers check ed25519.",
         ),
     ] = "rsa",
     as_json: AsJson = False,
@@ -170,7 +170,7 @@ def remove_key(
     if as_json:
         print_json(_key_as_dict(removed))
     else:
-        typer.echo(f"removed {removed.selector}; keep its record {removed.record_name} for another week")
+        typer.echo(f"removed {removed.selector}; keep the DNS record {removed.record_name} for another week")
 
 
 def _finding_as_dict(finding: "Finding") -> dict[str, object]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Send, list, find, retry, cancel and resolve e-mails.")
 
-ATTACHMENT_BYTES_MAX = 26_214_400  # per file; the database checks the sum
+ATTACHMENT_BYTES_MAX = 26_214_400  # limit per file; the database checks the total size
 BODY_LINES_SHOWN_MAX = 20
 
 Id = Annotated[str, typer.Argument(parser=email_id, metavar="ID", help="E-mail ID: the number or the public ID.")]
@@ -509,7 +509,7 @@ def _print_found(found: "Matches", ids: "PublicIds", limit: int, *, as_json: boo
 def _row(email: "ListedEmail") -> tuple[object, ...]:
     first, *others = [recipient.address for recipient in email.recipients]
     to = f"{first} +{len(others)}" if others else first
-    subject = email.subject if email.subject is not None else "(content gone)"
+    subject = email.subject if email.subject is not None else "(content deleted)"
     tried = f"{email.attempts}/{email.attempts_max}"
     return (
         email.id,
@@ -549,7 +549,7 @@ def _print_email(email: "ShownEmail", ids: "PublicIds", stops: "Sequence[Stop]",
             ("type", email.type),
             ("tags", ", ".join(f"{name}={value}" for name, value in email.tags.items())),
             ("metadata", json.dumps(email.metadata, ensure_ascii=False) if email.metadata else None),
-            ("goes through", _route(email.route)),
+            ("sent through", _route(email.route)),
             ("account", email.account),
             *_times(email),
             ("attempts", f"{email.attempts} of {email.attempts_max}"),
@@ -601,7 +601,7 @@ def _people(email: "ShownEmail") -> list[tuple[str, object]]:
     )
     everybody = {recipient.address for recipient in email.recipients}
     still = ", ".join(email.remaining) if set(email.remaining) != everybody else None
-    return [("from", sender or "the account's own address"), *named, ("still to get it", still)]
+    return [("from", sender or "the account's own address"), *named, ("not yet sent to", still)]
 
 
 def _times(email: "ShownEmail") -> list[tuple[str, object]]:

@@ -31,7 +31,9 @@ def _user(text: str) -> str:
 
 @app.command()
 def gmail(
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")] = 8025,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port to listen on. With 0, a free port is used.")
+    ] = 8025,
     user: Annotated[
         list[Any] | None,
         typer.Option(parser=_user, metavar="ADDRESS", help="Mailbox address. Repeatable. [default: me@example.com]"),
@@ -113,7 +115,7 @@ async def _play(options: "EmulatorOptions", *, users: list[str], script: "list[F
         await over.wait()
         count = len(emulator.sent())
     typer.echo(
-        f"stopped: {count} {'message was' if count == 1 else 'messages were'} accepted; nothing left this machine"
+        f"stopped: {count} {'message was' if count == 1 else 'messages were'} accepted; no e-mail left this machine"
     )
 
 

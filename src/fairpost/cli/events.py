@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 POLL_S = 1.0
-SEARCHED = 10_000  # newest events, for those of a type or workspace
+SEARCHED = 10_000  # number of newest events to search for events of a type or workspace
 
 
 def events(
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Start after this cursor.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Only events after this cursor.")] = None,
     since: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Start with the first event after this time.")
+        datetime | None, typer.Option(parser=moment, metavar="TIME", help="Only events after this time.")
     ] = None,
     types: Annotated[
         list[EventKind] | None,

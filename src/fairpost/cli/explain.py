@@ -116,7 +116,7 @@ def explain(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Explain a returned message instead of a reply: a file, a folder of messages, or - for standard input.",
+            help="Explain a returned message instead of a reply: a file, a folder of messages, or `-` for standard input.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -352,7 +352,7 @@ def _of_the_email(email: str) -> str:
             return "has failed and is not retried"
         case "deferred":
             return (
-                "returns to the queue without using up an attempt; another account in its pool can send it immediately"
+                "returns to the queue without using up an attempt; another account in the pool can send it immediately"
             )
         case _:
             plans = (
@@ -374,7 +374,7 @@ def _of_the_account(account: str, explained: Explained) -> str:
         case "rests_minutes":
             return "pauses until the time given by the server, or otherwise for 1, 2, 4, … minutes, up to an hour"
         case _ if found.class_ is ReplyClass.POLICY_SENDER:
-            return "continues; several such replies in a row suspend it. Check its address, DNS records and reputation"
+            return "continues; several such replies in a row suspend the account. Check its address, DNS records and reputation"
         case _ if found.retry:
             return "continues; after three such replies in a row, it pauses"
         case _:

@@ -196,7 +196,7 @@ def _print_throttled(report: "FairnessReport") -> None:
     throttling = report.throttling
     typer.echo(
         f"\n{_many(throttling.throttled, 'sender')} throttled ({throttling.stopped:,} stopped now), "
-        f"{throttling.observed:,} only observed; {_many(throttling.held, 'name')} held manually."
+        f"{throttling.observed:,} with an observed throttle; {_many(throttling.held, 'name')} held manually."
     )
     if throttling.latest:
         print_table(

@@ -22,7 +22,7 @@ T = TypeVar("T")
 STANDARD = "-"  # standard input or output, instead of a file
 BAD_LINES_SHOWN = 20
 TOLD_EVERY = 1_000  # lines between progress updates
-TEXT_BYTES_MAX = 4_194_304  # a template's maximum of characters, at four bytes each
+TEXT_BYTES_MAX = 4_194_304  # the maximum length of a template, with four bytes per character
 
 
 class BadLine(Protocol):
@@ -87,7 +87,7 @@ def watched(lines: Iterable[T], source: BinaryIO) -> Iterator[T]:
 def _size(source: BinaryIO) -> int | None:
     try:
         return os.fstat(source.fileno()).st_size or None
-    except OSError:  # no file descriptor, as in tests
+    except OSError:  # there is no file descriptor, for example in tests
         return None
 
 

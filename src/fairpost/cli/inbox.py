@@ -80,7 +80,9 @@ def _provider(name: str) -> Any:
 @app.command()
 def serve(
     host: Host = None,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")] = 1025,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port to listen on. With 0, a free port is used.")
+    ] = 1025,
     fault: Annotated[
         list[Any] | None,
         typer.Option(
@@ -213,7 +215,7 @@ def attachments(
 ) -> None:
     """List or save a message's attachments.
 
-    Attachments are saved under safe names. These contain no directories and do not start with a dot. Existing files are kept unless you add --force.
+    Attachments are saved under safe names that contain no directories and do not start with a dot. Existing files are kept unless you add --force.
 
     \b
     Example: fairpost inbox attachments latest --save downloads

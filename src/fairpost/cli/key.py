@@ -37,9 +37,9 @@ def add(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Add a key to a workspace, and show it once.
+    """Add a key to a workspace, and show the key once.
 
-    Only its hash is stored. If you lose the key, add another one.
+    Only the key's hash is stored. If you lose the key, add another one.
 
     \b
     Example: fairpost key add --workspace acme --name shop --scope send

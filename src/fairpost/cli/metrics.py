@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairpost.regions.stores import RegionStores
     from fairpost.store.store import Store
 
-FIGURES_S_MAX = 8.0  # per region: Prometheus waits ten seconds
+FIGURES_S_MAX = 8.0  # maximum wait per region, because Prometheus waits ten seconds
 
 
 def metrics(
@@ -27,7 +27,9 @@ def metrics(
     window: Annotated[str, typer.Option(metavar="SPAN", help="Time window for the counts: 1h to 24h.")] = "1h",
     by_account: Annotated[
         bool,
-        typer.Option("--by-account", help="Add counts per account. Use only with a limited number of accounts."),
+        typer.Option(
+            "--by-account", help="Add counts per account. Use this only if the number of accounts is limited."
+        ),
     ] = False,
     log_format: LogFormatOption = None,
 ) -> None:
@@ -55,7 +57,7 @@ async def _look(store: "Store", reader: "FiguresReader", *, by_account: bool) ->
 
 
 async def _look_at_all(stores: "RegionStores", readers: "Mapping[str, FiguresReader]", *, by_account: bool) -> bytes:
-    """Read all regions, each with the label `region`. A region that does not respond has only the figure that says so."""
+    """Read all regions, each with the label `region`. For a region that does not respond, only this fact is shown."""
     import asyncio
 
     from fairpost.model.errors import FairpostError
@@ -112,7 +114,7 @@ async def _serve(host: str, port: int, *, window: timedelta, by_account: bool, l
         asyncio.get_running_loop().add_signal_handler(signum, over.set)
     settings = read_settings()
     async with _opened(settings, window, by_account=by_account) as look:
-        await look()  # errors are shown here, not to Prometheus
+        await look()  # errors are printed here, and not sent to Prometheus
         async with served(look, host=host, port=port) as bound:
             shown = f"[{host}]" if ":" in host else host
             typer.echo(f"ready: metrics for Prometheus at http://{shown}:{bound}/metrics")

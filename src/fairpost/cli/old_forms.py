@@ -38,7 +38,7 @@ def _renamed(args: list[str]) -> list[str]:
 
 
 def _starts_with_workspace(leaf: Any, args: list[str]) -> bool:
-    """Return whether --workspace is missing, and there is an extra argument or one that could be a workspace or a user."""
+    """Return whether --workspace is missing, and an argument is left over or could be a workspace."""
     try:
         given, rest, _ = leaf.make_parser(typer.Context(leaf)).parse_args(list(args))
     except TyperException:

@@ -15,7 +15,7 @@ class Groups:
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace each parameter that is a dataclass, or `Groups` of them, with one option per field."""
+    """Replace each parameter that is a dataclass, or `Groups` of dataclasses, with one option per field."""
     groups: dict[str, type | Groups] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():

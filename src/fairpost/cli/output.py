@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON. IDs are strings; times are ISO 8601 in UTC.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON. IDs are strings, and times are in ISO 8601 format in UTC.")
+]
 
 WIDE = 10_000  # lines are not wrapped in a pipe
 

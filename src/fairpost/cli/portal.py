@@ -1,4 +1,4 @@
-"""`fairpost portal`: the product's own e-mails by portal and type, from files or with a workspace's own content."""
+"""`fairpost portal`: the product's own e-mails by portal and type, with content from files or from a workspace."""
 
 import sys
 from pathlib import Path
@@ -147,7 +147,7 @@ def send(
             workspace, portal, mail_type, values, to=to, pool=pool, tags=tags, metadata=metadata
         )
     )
-    typer.echo(f"e-mail {email_id} is on its way to {to}")
+    typer.echo(f"queued e-mail {email_id} to {to}")
     typer.echo(f"next: fairpost email show {email_id}")
 
 
@@ -157,16 +157,16 @@ def override(
     mail_type: TypeName,
     subject: Annotated[str | None, typer.Option(metavar="TEXT", help="Subject line.")] = None,
     subject_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the subject line, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the subject line, or `-` for standard input.")
     ] = None,
     preheader: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Preview text that mail programs show after the subject.")
     ] = None,
     text_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the plain text, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the plain text, or `-` for standard input.")
     ] = None,
     html_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the HTML, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the HTML, or `-` for standard input.")
     ] = None,
     workspace: Workspace = "",
     as_json: AsJson = False,
@@ -179,7 +179,7 @@ def override(
     Example: fairpost portal override hub welcome --subject 'Welcome to the shop' --text-file welcome.txt --html-file welcome.html
     """
     if (subject_file, text_file, html_file).count(STANDARD) > 1:
-        raise typer.BadParameter("standard input can be used only once; use files for the others")
+        raise typer.BadParameter("standard input can be used only once; use files for the other parts")
     if subject is not None and subject_file is not None:
         raise typer.BadParameter("give either --subject or --subject-file")
     files = {"subject": subject_file, "text": text_file, "html": html_file}

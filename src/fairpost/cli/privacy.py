@@ -86,7 +86,7 @@ def _tell(done: "Erasure", dry_run: bool) -> None:
             ("e-mails cancelled", f"{done.cancelled:,}"),
             ("e-mails with other recipients", f"{done.taken_out:,}"),
             ("prospects", f"{done.prospects:,}"),
-            ("suppressions, now hashes", f"{done.suppressions:,}"),
+            ("suppressions, replaced with hashes", f"{done.suppressions:,}"),
             ("events", f"{done.events:,}"),
             ("messages in the inbox", f"{done.inbox_mails:,}"),
         ]
@@ -104,7 +104,7 @@ def export(
     workspace: Workspace = None,
     all_workspaces: AllWorkspaces = False,
     output: Annotated[
-        str, typer.Option(metavar="FILE", help="JSON file to write, or - for standard output.")
+        str, typer.Option(metavar="FILE", help="JSON file to write, or `-` for standard output.")
     ] = STANDARD,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:

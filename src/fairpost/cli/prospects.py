@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Import, list, pause and remove recipients.")
 
 Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="E-mail address. Case is ignored.")]
-File = Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or - for standard input.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or `-` for standard input.")]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
@@ -78,7 +78,7 @@ def import_(
 def columns(
     file: File, column: Columns = None, encoding: Encoding = None, delimiter: Delimiter = None, as_json: AsJson = False
 ) -> None:
-    """Show how a CSV file would be read.
+    """Show how Fairpost would read a CSV file.
 
     Shows the encoding, the delimiter, and the field of each column. Changes nothing.
 
@@ -106,7 +106,7 @@ def list_(
         str | None, typer.Option(metavar="TEXT", help="Only prospects whose address or fields contain this text.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of prospects.")] = 50,
-    after: Annotated[int, typer.Option(metavar="ID", help="Continue after this prospect.")] = 0,
+    after: Annotated[int, typer.Option(metavar="ID", help="Only prospects after this one, for the next page.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """List prospects in the order they were added.
@@ -193,7 +193,7 @@ def resume(address: Address, workspace: Workspace = "") -> None:
 def remove(address: Address, workspace: Workspace = "") -> None:
     """Remove a prospect from all lists.
 
-    History is kept. A later import can add the address again; to prevent all further mail, suppress the address.
+    History is kept. A later import can add the address again. To prevent all further mail, suppress the address.
 
     \b
     Example: fairpost prospects remove ann@example.com

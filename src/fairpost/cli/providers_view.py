@@ -7,7 +7,7 @@ from fairpost.dev.simulate.providers import WHALES, Case, Result
 
 
 def show_results(results: Sequence[Result], *, again: str = "fairpost simulate providers --only '{}'") -> None:
-    """Print the results. `again` is the command that repeats one case."""
+    """Print the results. `again` is a command that repeats a single case."""
     print_table(
         ["provider", "account", "pool", ">worst wait", ">idle capacity", ">left for review", ">violations"],
         ([*_case(each.case), _wait(each), _idle(each), _left(each), len(each.violations) or "–"] for each in results),

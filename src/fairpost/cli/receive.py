@@ -1,4 +1,4 @@
-"""`fairpost receive`: receives mail at bounce addresses, as an SMTP or LMTP server, or one message at a time from a pipe."""
+"""`fairpost receive`: receives mail at bounce addresses, as an SMTP or LMTP server or from a pipe."""
 
 import sys
 from pathlib import Path
@@ -29,7 +29,10 @@ def receive(
     ] = None,
     message: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Read this message and exit instead of listening; - for standard input."),
+        typer.Option(
+            metavar="FILE",
+            help="Read the message in this file and exit, instead of listening. Use `-` for standard input.",
+        ),
     ] = None,
     to: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="With --message: envelope recipient.")] = None,
     as_json: AsJson = False,

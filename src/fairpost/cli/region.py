@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="List regions and assign workspaces to them.")
 
 Workspace = Annotated[
-    str, typer.Argument(metavar="WORKSPACE", help="Workspace name: 1 to 100 of a-z, 0-9 and ._-, for example acme.")
+    str,
+    typer.Argument(
+        metavar="WORKSPACE", help="Workspace name: 1 to 100 characters from a-z, 0-9 and ._-, for example acme."
+    ),
 ]
 
 
@@ -78,7 +81,7 @@ def of(workspace: Workspace) -> None:
 def workspaces(
     region: Annotated[str | None, typer.Option(metavar="NAME", help="Only workspaces in this region.")] = None,
     after: Annotated[
-        str, typer.Option(metavar="WORKSPACE", help="Only workspaces whose names sort after this one.")
+        str, typer.Option(metavar="WORKSPACE", help="Only workspaces after this name in alphabetical order.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:

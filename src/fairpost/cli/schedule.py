@@ -22,7 +22,7 @@ T = TypeVar("T")
 app = typer.Typer(no_args_is_help=True, help="Set a workspace's sending window and daily quota.")
 
 ZONES_NAMED = 3
-IN_OPTIONS = {  # the option for each field of the rules
+IN_OPTIONS = {  # the option for each field of the schedule
     "timezone": "--timezone",
     "days": "--days",
     "holidays": "--holiday",
@@ -162,7 +162,7 @@ def _read(option: str, parse: "Callable[[Any], T]", given: Any) -> T | None:
 
 
 def _timezone(text: str) -> str:
-    """Parse a time zone. The name must be exact: a spelling that works on this machine may fail on another."""
+    """Parse a time zone. The name must be exact, because a spelling that works on this machine may fail on another."""
     from zoneinfo import available_timezones
 
     from fairpost.campaigns.parsers import shown

@@ -42,7 +42,7 @@ def parse_ramp_up(text: str) -> parsers.RampUp:
 
 
 def parse_timezone(text: str) -> str:
-    """Parse a time zone. The name must be exact: a spelling that works on this machine may fail on another."""
+    """Parse a time zone. The name must be exact, because a spelling that works on this machine may fail on another."""
     if text not in available_timezones():
         raise typer.BadParameter(f"must be a name such as Europe/Berlin, got {parsers.shown(text)}")
     return text

@@ -208,7 +208,7 @@ class ShownSchedule:
         if not days:
             return None
         if day is None:
-            return f"{days} days from the first launch; shown below as if that were today"
+            return f"{days} days from the first launch; shown below as if the first launch were today"
         return f"today is day {day} of {days}" if day <= days else f"finished after {days} days"
 
     def _holidays(self) -> str:

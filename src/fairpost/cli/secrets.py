@@ -21,12 +21,12 @@ def rotate_(
     drop_unreadable: Annotated[
         bool,
         typer.Option(
-            "--drop-unreadable", help="Delete passwords that no key can decrypt. Use this after losing a key."
+            "--drop-unreadable", help="Delete passwords that no key can decrypt. Use this option after you lose a key."
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Seal every password with a new key.
+    """Encrypt every password with a new key.
 
     Creates a new key, unless FAIRPOST_SECRET_KEY is set. If it is set, FAIRPOST_SECRET_KEY_OLD must be the previous key. If the command is interrupted, no password is lost. Run the command again.
 
@@ -71,9 +71,11 @@ def _print(done: "Rotation", ring: "Keyring") -> None:
     for url in done.dropped_webhooks:
         typer.echo(f"the webhook {url} has no secret now. Create one: fairpost webhook rotate --help")
     if not ring.is_given:
-        typer.echo(f"the key is in {ring.file}; copy it to all machines that send from this database")
+        typer.echo(f"the key is in {ring.file}; copy the file to all machines that send from this database")
         if ring.file_old.exists():
-            typer.echo(f"the previous key is in {ring.file_old}; keep it for as long as you keep backups made with it")
+            typer.echo(
+                f"the previous key is in {ring.file_old}; keep this file as long as you keep backups that need it"
+            )
     elif done.resealed:
         typer.echo("FAIRPOST_SECRET_KEY_OLD is now only needed for earlier backups")
     else:

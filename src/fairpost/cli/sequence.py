@@ -35,7 +35,7 @@ def set_(
         list[str],
         typer.Option(
             metavar="STEP",
-            help='Template, with a delay from the second step on, for example "reminder after 3d". Repeatable.',
+            help='Template of a step. From the second step on, add a delay, for example "reminder after 3d". Repeatable.',
         ),
     ],
     workspace: Workspace = "",
@@ -117,7 +117,7 @@ def show(name: Name, workspace: Workspace = "", as_json: AsJson = False) -> None
 def remove(name: Name, workspace: Workspace = "") -> None:
     """Remove a sequence that no campaign uses.
 
-    Its templates are kept.
+    The templates of the sequence are kept.
 
     \b
     Example: fairpost sequence remove spring

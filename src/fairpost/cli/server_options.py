@@ -17,7 +17,7 @@ ServerOptions = Annotated[Mapping[str, Any], Groups({kind.name: kind.options() f
 def given_server(
     name: str, options: Mapping[str, Any], *, is_new: bool
 ) -> "tuple[TransportKind[Any], Given] | tuple[None, None]":
-    """Return the kind and its options. `name` is the account name; `is_new` means that the account has no server yet."""
+    """Return the kind and its options. `is_new` means that the account `name` has no server yet."""
     given = {kind: kind_named(kind).given(name, each, is_new=is_new) for kind, each in options.items()}
     found = [(kind_named(kind), each) for kind, each in given.items() if each is not None]
     if len(found) > 1:

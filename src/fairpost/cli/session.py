@@ -15,7 +15,7 @@ T = TypeVar("T")
 def with_store(
     work: "Callable[[Store], Awaitable[T]]", *, settings: Settings | None = None, connections_max: int = 1
 ) -> T:
-    """Run the work and return its result. Print only afterwards."""
+    """Run the work and return its result. Callers print the result afterwards."""
     import asyncio
 
     from fairpost.startup.parts import open_store
@@ -47,6 +47,6 @@ def who() -> str:
 
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # the user has no name
+    except (KeyError, OSError):  # the user ID has no user name
         user = "unknown"
     return f"{user} on {socket.gethostname()}"

@@ -62,7 +62,7 @@ def _mailboxes(facts: "Facts") -> "list[Condition]":
 
 
 def _shout(facts: "Facts", *, redirect_all: str | None) -> None:
-    """Print pauses and redirection before everything else."""
+    """Print pauses and redirection at the top."""
     from fairpost.policy.conditions import of_pause
     from fairpost.reasons.rendering import shown
 

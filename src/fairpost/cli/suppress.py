@@ -77,7 +77,9 @@ def list_(
         str | None, typer.Option(metavar="TEXT", help="Only entries whose address or reason contains this text.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of addresses.")] = 50,
-    after: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Continue after this address.")] = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Only addresses after this one, for the next page.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List suppressed addresses in alphabetical order.
@@ -163,7 +165,7 @@ def soft_bounces(
 
 @app.command("import")
 def import_(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or - for standard input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or `-` for standard input.")],
     workspace: Workspace = None,
     everywhere: Everywhere = False,
     kind: Annotated[SuppressionKind, typer.Option(help="Kind for lines without a kind.")] = SuppressionKind.MANUAL,
@@ -200,7 +202,7 @@ def import_(
 
 @app.command()
 def export(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or - for standard output.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV file, or `-` for standard output.")],
     workspace: OnlyWorkspace = None,
     kind: OnlyKind = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,

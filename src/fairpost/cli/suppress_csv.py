@@ -52,7 +52,7 @@ class Defaults:
 
 # ── cells ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-# At the start of a cell, spreadsheets read = + - @ as a formula. They may split a line at other separators than ours,
+# At the start of a cell, spreadsheets read = + - @ as a formula. They may split a line at different separators,
 # so this applies after any separator. An apostrophe is doubled, so that reading removes exactly what writing added.
 _FORMULA = re.compile(r"(^|[,;\t\r\n|])(?=['=+\-@＝＋－＠])")
 _DEFUSED = re.compile(r"(^|[,;\t\r\n|])'(?=['=+\-@＝＋－＠])")
@@ -117,7 +117,7 @@ def _in_order() -> dict[str, int]:
 def _layout(first: str, name: str) -> tuple[str, dict[str, int] | None]:
     """Return the separator and the columns of the header.
 
-    If there is no header, the columns are None: they are in our order.
+    If there is no header, the columns are None, which means the default order.
     """
     for delimiter in sorted(DELIMITERS, key=first.count, reverse=True):
         row = next(csv.reader([first], delimiter=delimiter), [])

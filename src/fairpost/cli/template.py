@@ -49,13 +49,13 @@ def set_(
     subject: Annotated[str | None, typer.Option(metavar="TEXT", help="Subject line.")] = None,
     text: Annotated[str | None, typer.Option(metavar="TEXT", help="Plain text.")] = None,
     text_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the plain text, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the plain text, or `-` for standard input.")
     ] = None,
     html: Annotated[
         str | None, typer.Option(metavar="HTML", help="HTML, in addition to the plain text or instead of it.")
     ] = None,
     html_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="File with the HTML, or - for standard input.")
+        str | None, typer.Option(metavar="FILE", help="File with the HTML, or `-` for standard input.")
     ] = None,
     no_text: Annotated[bool, typer.Option("--no-text", help="Remove the plain text, and keep the HTML.")] = False,
     no_html: Annotated[bool, typer.Option("--no-html", help="Remove the HTML, and keep the plain text.")] = False,
@@ -67,7 +67,7 @@ def set_(
     """Write a template, or change parts of it.
 
     A new template needs a subject, and text or HTML. Parts that you omit are not changed. A template with an error is not stored.
-    Launched campaigns keep the content they were launched with.
+    Campaigns that were launched before keep their content.
 
     \b
     Write the recipient's fields in braces:
@@ -169,11 +169,12 @@ def show(name: Name, workspace: Workspace = "", as_json: AsJson = False) -> None
 def preview(
     name: Name,
     prospect: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Preview for this prospect. [default: sample values]")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Prospect for whom to render the template. [default: sample values]"),
     ] = None,
     field: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Field value; other fields are empty. Repeatable."),
+        typer.Option(metavar="NAME=VALUE", help="Field value. All other fields are empty. Repeatable."),
     ] = None,
     html: Annotated[bool, typer.Option("--html", help="Print only the HTML, to save in a file.")] = False,
     workspace: Workspace = "",

@@ -105,7 +105,7 @@ def up(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to start. `demo_emails` is 0 for no demonstration. If a port is None, the default port is used, or a free one if it is in use."""
+    """What to start. `demo_emails` is 0 for no demonstration. A port of None means the default or a free one."""
 
     demo_emails: int
     browser: bool
@@ -114,7 +114,7 @@ class Wanted:
 
 
 def is_demo_wanted(settings: Settings, asked: bool | None) -> bool:
-    """Return whether to run the demonstration: by default only on the embedded database, because it leaves data behind."""
+    """Return whether to run the demonstration. By default, it runs only on the embedded database."""
     if asked and not settings.engine:
         raise FairpostError(
             "The demonstration needs the engine, but FAIRPOST_ENGINE is off. Set it to on, or add --no-demo"
@@ -156,7 +156,7 @@ async def _database(settings: Settings, over: "asyncio.Event") -> str | None:
     from fairpost.store.outage import patiently
 
     opening = asyncio.create_task(patiently(lambda: prepare_database(settings), note_event))
-    if settings.database_url:  # do not leave the embedded server half started
+    if settings.database_url:  # do not leave the embedded server partly started
         await _first(opening, over.wait(), timeout_s=None)
         if not opening.done():
             opening.cancel()
@@ -200,7 +200,7 @@ async def _run(settings: Settings, url: str, wanted: Wanted, lock: TextIO, over:
 
 @contextmanager
 def _spared_by_trouble() -> Iterator[None]:
-    """End only the demonstration if the database fails."""
+    """Stop only the demonstration if the database fails."""
     from fairpost.store.trouble import DRIVER_ERRORS, is_trouble
 
     try:
@@ -270,7 +270,7 @@ def _server_of(inbox: "InboxServer") -> "SmtpSettings":
 
 @asynccontextmanager
 async def _cleared_stage(store: "Store") -> AsyncIterator[None]:
-    """Remove the demonstration after the engine has stopped, because its e-mails may be in flight until then."""
+    """Remove the demonstration after the engine has stopped, because its e-mails may be sent until then."""
     from fairpost.dev.demo import background
 
     try:
@@ -310,7 +310,7 @@ def _api_listener(port: int | None) -> "socket.socket":
     except FairpostError:
         if port is not None:
             raise
-        return listener_on("127.0.0.1", 0)  # a free port if the usual one is taken
+        return listener_on("127.0.0.1", 0)  # a free port, if the default port is in use
 
 
 @asynccontextmanager
@@ -327,7 +327,7 @@ async def _engine(settings: Settings, api_url: str, over: "asyncio.Event") -> As
     with log.open("a", encoding="utf-8") as file:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "fairpost", "work", "--ends-with-stdin"),
-            stdin=asyncio.subprocess.PIPE,  # closes when this process is killed, so that no engine is left behind
+            stdin=asyncio.subprocess.PIPE,  # closed when this process is killed, so that no engine keeps running
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
             env={**os.environ, "FAIRPOST_PUBLIC_URL": url},
@@ -338,7 +338,7 @@ async def _engine(settings: Settings, api_url: str, over: "asyncio.Event") -> As
             await _first(ready.wait(), reading, over.wait(), timeout_s=READY_S_MAX)
             if not ready.is_set() and not over.is_set():
                 raise FairpostError(f"The engine did not start. See its log: {log}")
-            reading.add_done_callback(lambda _: over.set())  # without an engine there is nothing to show
+            reading.add_done_callback(lambda _: over.set())  # without an engine, the demonstration has nothing to show
             yield
             if reading.done():
                 raise FairpostError(f"The engine has stopped unexpectedly. See its log: {log}")
@@ -383,7 +383,7 @@ def _say_ready(inbox: "InboxServer", url: str, api_url: str, links: Links, *, wi
         typer.echo("FAIRPOST_ENGINE is off: no engine is running here")
     typer.echo(
         f"ready: {'engine, ' if with_engine else ''}inbox and HTTP API run on {without_password(url)}; send to smtp://127.0.0.1:{inbox.port}, or: "
-        "fairpost email send --to you@example.com --subject Hello --text Hi — Ctrl-C ends everything"
+        "fairpost email send --to you@example.com --subject Hello --text Hi — Ctrl-C stops all parts"
     )
     if links.here is not None:
         typer.secho(
@@ -400,7 +400,7 @@ def _say_ready(inbox: "InboxServer", url: str, api_url: str, links: Links, *, wi
 
 
 def _open(link: str) -> None:
-    """Open the link in a browser. If that fails, the link is printed above."""
+    """Open the link in a browser. If this fails, the user can open the link that was printed before."""
     import webbrowser
     from contextlib import suppress
 
@@ -430,7 +430,7 @@ async def _demonstrate(store: "Store", inbox: "InboxServer", api_url: str, over:
         with _spared_by_trouble():
             await clear(store)
         typer.echo(
-            "The demonstration is over, and its queued e-mails have been cancelled. Everything else keeps running."
+            "The demonstration is over, and its queued e-mails have been cancelled. All other parts keep running."
         )
 
 

@@ -36,7 +36,10 @@ NAME_MAX = 200
 PLAN_MAX = 100
 
 User = Annotated[
-    str | None, typer.Argument(metavar="[USER]", help="User in the workspace. If omitted, the workspace itself.")
+    str | None,
+    typer.Argument(
+        metavar="[USER]", help="User in the workspace. If omitted, the command applies to the workspace itself."
+    ),
 ]
 
 
@@ -198,7 +201,9 @@ def throttle(
 
     found, waiting = with_store(work, settings=settings)
     assert found.throttle is not None
-    typer.echo(plain(f"throttled {id_} until {clock_time(found.throttle.until)}; waiting behind it: {emails(waiting)}"))
+    typer.echo(
+        plain(f"throttled {id_} until {clock_time(found.throttle.until)}; held back by the throttle: {emails(waiting)}")
+    )
 
 
 @app.command()

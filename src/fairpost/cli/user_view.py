@@ -108,7 +108,7 @@ def _deeds(shown: "ShownSender", settings: "Settings", policy: "SenderPolicy") -
     if not is_user and shown.sender.id.workspace in policy.trusted:
         scored = "none: your own workspace is not scored (FAIRPOST_WORKSPACE)"
     if score is not None:
-        scored = f"{score.value} of 100, confidence {score.confidence:.2f}; throttled above {policy.abuse.threshold}"
+        scored = f"{score.value} of 100, confidence {score.confidence:.2f}; throttled with a score above {policy.abuse.threshold}"
     return [
         (
             "home",
@@ -140,7 +140,7 @@ def _weight(tier: Tier, fairness: "Fairness") -> float:
 
 
 def _limits_in_words(sender: "Sender", settings: "Settings") -> str:
-    """Describe the limits. The sender's own limits apply everywhere; those from the settings apply only over SMTP and HTTP."""
+    """Describe the limits. Limits from the settings apply only over SMTP and HTTP."""
     is_user = sender.id.level is SenderLevel.USER
     return "; ".join(
         (

@@ -182,7 +182,7 @@ def edit(
 
 @app.command()
 def pause(webhook: Id, as_json: AsJson = False) -> None:
-    """Pause an endpoint. Its events are kept and delivered later.
+    """Pause an endpoint. The endpoint's events are kept and delivered later.
 
     \b
     Example: fairpost webhook pause wh_3k9x2m7qa1b2c
@@ -355,11 +355,11 @@ def log(
 
 @app.command()
 def listen(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 picks a free one.")] = 4100,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1. With 0, a free port is used.")] = 4100,
     secret: Annotated[str | None, typer.Option(help="Secret to verify signatures with, for example whsec_….")] = None,
     status: Annotated[int, typer.Option(min=200, max=599, help="HTTP status to respond with.")] = 200,
 ) -> None:
-    """Receive webhooks on this machine, verify them and print them. For development.
+    """Receive webhooks on this machine, verify them and print them. Use this for development.
 
     \b
     Example: fairpost webhook listen --secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw

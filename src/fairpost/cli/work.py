@@ -1,4 +1,4 @@
-"""`fairpost work`: the engine, for production. `fairpost up` runs it together with everything else."""
+"""`fairpost work`: the engine, for production. `fairpost up` runs it together with all other parts."""
 
 from typing import Annotated
 
@@ -36,14 +36,18 @@ def work(
         float, typer.Option(min=0.1, max=86_400, help="Seconds without work after which a worker exits.")
     ] = 60.0,
     ends_with_stdin: Annotated[
-        bool, typer.Option("--ends-with-stdin", help="Stop when standard input closes. For use by a parent process.")
+        bool,
+        typer.Option(
+            "--ends-with-stdin",
+            help="Stop when standard input is closed. A parent process can use this to stop the engine.",
+        ),
     ] = False,
     log_format: LogFormatOption = None,
 ) -> None:
     """Run the engine, which sends queued e-mails.
 
     Starts processes for the accounts that have work. You can run it on any number of machines with one database. With regions, it
-    sends for one region. With FAIRPOST_ENGINE=off, it sends nothing and waits until it is stopped. On the first SIGTERM or Ctrl-C, it finishes the sends in progress and returns the other e-mails to the queue; on the second, it stops immediately.
+    sends for one region. With FAIRPOST_ENGINE=off, it sends nothing and waits until it is stopped. On the first SIGTERM or Ctrl-C, it finishes the sends in progress and returns the other e-mails to the queue. On the second, it stops immediately.
 
     \b
     Example: fairpost work --accounts-per-process 50
@@ -59,7 +63,7 @@ def work(
     if not settings.engine:
         _send_nothing(start_logging(settings, log_format=log_format), ends_with_stdin=ends_with_stdin)
         return
-    from fairpost.startup.engine import EngineOptions, run_engine  # saves memory if the engine is disabled
+    from fairpost.startup.engine import EngineOptions, run_engine  # saves memory if the engine is off
 
     options = EngineOptions(
         accounts_per_process=accounts_per_process,

@@ -29,7 +29,7 @@ Pools = Annotated[
     typer.Option(
         "--pool",
         metavar="POOL[=FROM,…]",
-        help="Pool to lend, and the From addresses it allows: addresses, domains, `proven` (verified domains), "
+        help="Pool to lend, and the From addresses that are allowed with it: addresses, domains, `proven` (verified domains), "
         "`account` (the account's own address). Repeatable. [default: POOL=proven]",
     ),
 ]
@@ -68,7 +68,7 @@ def add(name: Name, pools: Pools = None, as_json: AsJson = False) -> None:
 @app.command("list")
 def list_workspaces(
     after: Annotated[
-        str, typer.Option(metavar="WORKSPACE", help="Only workspaces whose names sort after this one.")
+        str, typer.Option(metavar="WORKSPACE", help="Only workspaces after this name in alphabetical order.")
     ] = "",
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of workspaces.")] = 100,
     as_json: AsJson = False,
@@ -166,7 +166,7 @@ def rate(
 ) -> None:
     """Set a workspace's request limit per minute.
 
-    The limit applies to all its keys together. Each key also has its own limit. The default is 6,000.
+    The limit applies to all keys of the workspace together. Each key also has its own limit. The default is 6,000.
 
     \b
     Example: fairpost workspace rate acme 30000
@@ -184,7 +184,7 @@ def rate(
 def set_(
     name: Name,
     title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Name that recipients see; '' for the workspace's own name.")
+        str | None, typer.Option(metavar="TEXT", help="Name that recipients see. Use '' for the workspace's own name.")
     ] = None,
     accent: Annotated[str | None, typer.Option(metavar="COLOUR", help="Button colour, for example #1d5fd1.")] = None,
     logo_url: Annotated[str | None, typer.Option(metavar="URL", help="HTTPS URL of the logo.")] = None,
@@ -199,7 +199,7 @@ def set_(
 ) -> None:
     """Set a workspace's appearance and its rules for launches.
 
-    Title, colour and logo appear on the unsubscribe page. Settings that you omit are not changed; '' removes a setting.
+    Title, colour and logo appear on the unsubscribe page. Omitted settings keep their current values. Use '' to remove a setting.
 
     \b
     Example: fairpost workspace set acme --title 'Acme Ltd' --accent '#1d5fd1' --refuse-bad-domains
@@ -234,7 +234,7 @@ def suspend(
     reason: Annotated[str | None, typer.Option(help="Reason, shown with the workspace.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Suspend a workspace: its keys stop working.
+    """Suspend a workspace. Its keys stop working.
 
     Queued e-mails are still sent. To stop them as well, use: fairpost hold.
 

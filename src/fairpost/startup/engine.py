@@ -294,7 +294,7 @@ class Watch:
             self._log(Reason("email.put_back", emails=cut))
 
     async def run(self) -> None:
-        """Runs the checks. A failed check does not stop the loop, because nothing else would restart it."""
+        """Runs the checks. A failed check does not stop the loop, because no other code would restart it."""
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             try:

@@ -1,1 +1,1 @@
-"""Simulates days in minutes: the real database and the real workers, with a clock that is moved manually."""
+"""Simulates days of sending in minutes, with the real database and the real workers, on a simulated clock."""

@@ -1,7 +1,8 @@
-"""Simulates honest senders and abusers under the abuse policy: who is throttled, how soon, and who by mistake.
+"""Simulates honest senders and abusers under the abuse policy: who is throttled, how soon, and which throttles are
+mistakes.
 
-The policy is the engine's own code. Senders, clock and dice are simulated, and there is no queue, so every e-mail goes
-out at once unless its sender is throttled. `senders` defines who sends what.
+The policy is the engine's own code. Senders, clock and dice are simulated. There is no queue, so every e-mail is sent
+immediately unless its sender is throttled. `senders` defines the senders and their e-mails.
 """
 
 import heapq
@@ -37,7 +38,7 @@ class Way(Enum):
     """When a sender is scored."""
 
     EVENTS = "on events"  # on events that break or restore a rule, as the engine does
-    HOURLY = "hourly"  # by a timer
+    HOURLY = "hourly"  # by a timer, once an hour
 
 
 @dataclass(slots=True)
@@ -64,7 +65,7 @@ class Books:
         if len(self.volumes) <= number:
             self.volumes += [0] * (number + 1 - len(self.volumes))
             self.hours = {start: counts for start, counts in self.hours.items() if start > hour - DAY}
-            end = number - 23  # of the time before the last 24 hours
+            end = number - 23  # end of the time before the last 24 hours
             edges = [max(0, end - 24 * ago) for ago in range(HISTORY // DAY, -1, -1)]
             self.days = tuple(sum(self.volumes[a:b]) for a, b in pairwise(edges))
         return hour
@@ -72,12 +73,15 @@ class Books:
 
 @dataclass(slots=True)
 class Story:
-    """The outcome for one sender, counted from the start of the abuse, or for an honest sender from the very start."""
+    """The outcome for one sender, counted from the start of the abuse.
+
+    For an honest sender, it is counted from the beginning.
+    """
 
     sender: Sender
     throttled_at: datetime | None = None
     out_before: int = 0  # e-mails sent before it was throttled
-    scored: int = 0  # number of times
+    scored: int = 0  # number of times the sender was scored
 
     @property
     def begins_at(self) -> datetime:
@@ -99,9 +103,9 @@ class Watch:
         self._clock = ManualClock(ORIGIN)
         self.books = Books(sender.created_at)
         self._throttle: Throttle | None = None
-        self._scored = Day()  # the day as last scored
+        self._scored = Day()  # the figures of the day at the last score
         self._look_at: datetime | None = None
-        self._numbers = count()  # breaks ties between events at the same time: the first planned goes first
+        self._numbers = count()  # orders events at the same time by the order in which they were planned
         self._events: list[tuple[datetime, int, Callable[[], None]]] = []
         for batch in sender.batches:
             self._plan(batch.due, partial(self._book, Counts(volume=batch.emails)))
@@ -118,7 +122,7 @@ class Watch:
 
     def _let_out(self, batch: Batch) -> None:
         now, throttle = self._clock.now, self._throttle
-        if throttle is not None and throttle.holds(now):  # after the throttle ends, at its original pace
+        if throttle is not None and throttle.holds(now):  # after the throttle ends, at the original pace
             self._plan(throttle.until + (now - throttle.since), partial(self._let_out, batch))
             return
         if self._story.throttled_at is None and now >= self._story.begins_at:
@@ -136,7 +140,7 @@ class Watch:
                 self._score()
 
     def _look(self) -> None:
-        if self._clock.now == self._look_at:  # otherwise it was postponed
+        if self._clock.now == self._look_at:  # otherwise, the event was postponed
             self._score()
 
     def _score(self) -> None:
@@ -160,15 +164,15 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindFigures:
-    """The figures of one kind of sender. None means that none was detected, or there is nothing to detect."""
+    """The figures of one kind of sender. None means that no sender was detected, or that there is nothing to detect."""
 
     is_abuse: bool
     senders: int
     throttled: int
     detect_s_p50: float | None
     detect_s_p90: float | None
-    emails: int  # that they wanted to send
-    out_before: int | None  # of these, sent before throttling; all of them if never throttled
+    emails: int  # e-mails that the senders wanted to send
+    out_before: int | None  # e-mails sent before the throttle, or all e-mails if there was no throttle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +183,7 @@ class AbuseFigures:
     precision: float | None  # share of throttled senders that are abusers
     detect_s_p50: float | None
     detect_s_p90: float | None
-    scored: int  # times, for all senders
+    scored: int  # number of times that senders were scored
 
 
 def simulate_abuse(

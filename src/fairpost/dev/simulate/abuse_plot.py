@@ -1,4 +1,6 @@
-"""Draws how soon abusers are detected, and the share of each kind of sender throttled, for both ways of scoring."""
+"""Draws how soon abusers are detected, and the share of each kind of sender that is throttled, for both ways of
+scoring.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +27,7 @@ BARS: dict[Way, Tint] = {Way.EVENTS: 1, Way.HOURLY: "quiet"}
 
 
 def draw_abuse(stories: Mapping[Way, Sequence[Story]], figures: Mapping[Way, AbuseFigures]) -> str:
-    """Draws an SVG. The same stories give the same drawing."""
+    """Draws an SVG. The same stories always produce the same drawing."""
     panels = [_found(stories), _throttled(figures)]
     about = "Scored on each relevant event, as in the engine, and by a timer once an hour."
     return document(panels, title="How soon abuse is found, and who is throttled", about=about, columns=2)

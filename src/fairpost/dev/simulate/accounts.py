@@ -1,7 +1,8 @@
-"""Simulates accounts of many providers for days: does each keep its limits, and does everything else arrive?
+"""Simulates accounts of many providers for days, and checks that each stays within its limits and that the e-mails
+arrive.
 
-It uses the real database and the real workers, on a clock that is moved manually. The servers follow a script with
-realistic trouble: full mailboxes, dead addresses, requests to slow down, an outage of an hour. The dice are seeded.
+It uses the real database and the real workers, on a simulated clock. The servers follow a script with realistic
+problems: full mailboxes, dead addresses, requests to slow down, and an outage of an hour. The dice are seeded.
 """
 
 from collections import Counter
@@ -24,10 +25,10 @@ from fairpost.transports.port import Permission
 START = datetime(2030, 1, 7, 8, tzinfo=UTC)  # a Monday
 MIX = ("gmail", "outlook", "yahoo", "workspace", "microsoft365", "gmail", "custom", "hotmail", "gmail-api", "relay")
 ACCOUNTS_PER_POOL = 10
-ENQUEUED_OVER = 0.8  # of the total time
-COOL_DOWN_S = 6 * 3600  # an account paused for bounces resumes by itself, because there is no operator
+ENQUEUED_OVER = 0.8  # share of the total time
+COOL_DOWN_S = 6 * 3600  # time until an account that is paused for bounces is resumed, because there is no operator
 LOT_EVERY = timedelta(hours=6)
-OUTAGE = (timedelta(hours=5), timedelta(hours=6))  # of every fifth account's server
+OUTAGE = (timedelta(hours=5), timedelta(hours=6))  # outage of every fifth account's server
 
 OK = Report(reached=Reached.REPLIED, step=Step.DOT, reply=Reply(250, "2.0.0 taken"))
 TROUBLES = (  # probability and report
@@ -44,7 +45,7 @@ TROUBLES = (  # probability and report
 
 @dataclass(slots=True)
 class Server:
-    """One account's server. Records when each send that it saw began."""
+    """One account's server. It records the start of each send that it receives."""
 
     dice: Dice
     has_outage: bool
@@ -77,7 +78,7 @@ class Outcome:
     duplicates: int
     broken_limits: tuple[str, ...]
     simulated: timedelta
-    sent_by: Counter[str]  # by provider
+    sent_by: Counter[str]  # sent e-mails by provider
 
 
 async def simulate_accounts(
@@ -118,9 +119,9 @@ async def _accounts(store: Store, n: int, seed: int) -> dict[AccountId, Server]:
 
 
 async def _enqueue(store: Store, emails: int, *, pools: int, over: timedelta) -> None:
-    """Enqueues e-mails that are due in lots, every six hours.
+    """Enqueues e-mails in batches that are due every six hours.
 
-    A third of them go to the first pool, which gets more work than its limits allow.
+    The first pool gets a third of the e-mails, which is more than its limits allow.
     """
     lots = max(1, int(over / LOT_EVERY))
     for start in range(0, emails, 5000):

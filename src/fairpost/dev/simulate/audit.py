@@ -1,4 +1,7 @@
-"""Counts what was really sent, by brute force and without the engine's records: did every account keep its limits?"""
+"""Checks that every account stayed within its limits.
+
+Counts the actual sends by brute force, without the engine's records.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -12,7 +15,7 @@ DAY = timedelta(days=1)
 
 
 def violations(limits: Limits, sent: Sequence[datetime]) -> list[str]:
-    """Returns violations. `sent` is when each send of one account began, in order. Ignores the warm-up."""
+    """Returns violations. `sent` contains the start times of one account's sends, in order. Ignores the warm-up."""
     found = [
         *_too_close(sent, timedelta(milliseconds=limits.delay_ms)),
         *_anchored(sent, HOUR, limits.hourly_max, "hourly"),
@@ -32,11 +35,14 @@ def violations(limits: Limits, sent: Sequence[datetime]) -> list[str]:
 
 
 def _too_close(sent: Sequence[datetime], pause: timedelta) -> list[str]:
-    return [f"delay: {b} is only {b - a} after the one before" for a, b in pairwise(sent) if b - a < pause]
+    return [f"delay: {b} is only {b - a} after the previous send" for a, b in pairwise(sent) if b - a < pause]
 
 
 def _anchored(sent: Sequence[datetime], length: timedelta, most: int | None, name: str) -> list[str]:
-    """Checks windows that begin with their first send; the next one begins with the first send after its end."""
+    """Checks windows.
+
+    A window begins with its first send, and the next one begins with the first send after the window's end.
+    """
     found, started, used = list[str](), None, 0
     for at in sent:
         if started is None or at >= started + length:
@@ -48,11 +54,11 @@ def _anchored(sent: Sequence[datetime], length: timedelta, most: int | None, nam
 
 
 def _sliding(sent: Sequence[datetime], length: timedelta, most: int | None, name: str) -> list[str]:
-    """Checks that each send is at least `length` after the one `most` places before it."""
+    """Checks that each send is at least `length` later than the send `most` places before it."""
     if most is None:
         return []
     return [
-        f"{name}: {b} comes {b - a} after the {most}th before it"
+        f"{name}: {b} is {b - a} after the send {most} places before it"
         for a, b in zip(sent, sent[most:], strict=False)
         if b - a < length
     ]

@@ -1,11 +1,15 @@
-"""Checks what must hold with every provider, observed from outside: in the database, and in what the servers saw.
+"""Checks rules that must hold with every provider.
 
-Observations are made many times a second, in a simulation as in the real world. The engine is never asked about itself.
+They are observed from outside: in the database, and in the servers' records.
 
-The wait of a newcomer: each ready sender may go first once, so after as many sends as there are ready senders, the
-newcomer has been served. The number of sends that the pool could have begun since then is summed with each observation
-(`_Newcomer`): each account that may work adds the time passed, divided by its interval. If all accounts work, this is
-(ready senders × one interval ÷ accounts); if some rest for good reason, it takes as long as the others need.
+Observations are made many times a second, both in a simulation and in real time. They do not use the engine's own
+reports.
+
+The wait of a newcomer: each ready sender may be served once before the newcomer. The newcomer must therefore be served
+after as many sends as there are ready senders. Each observation adds the number of sends that the pool could have
+started since the previous one (`_Newcomer`): for each account that may work, the elapsed time divided by the account's
+interval. If all accounts work, the wait is (ready senders × one interval ÷ accounts). If some accounts pause for a
+valid reason, the wait is longer.
 """
 
 import math
@@ -25,13 +29,13 @@ from fairpost.policy.limits import Barrier, NotBefore, availability
 from fairpost.policy.retries import retry_delay
 from fairpost.store.store import Store
 
-STOCK_S = 0.25  # of work that an account may hold, besides the e-mail being sent
-LONG_SEND_S = 2.0  # of a send, after which nothing may be held
-LONG_PAUSE_S = 1.0  # during which nothing may be held
-GRACE_S = 1.0  # for things that must happen at once
+STOCK_S = 0.25  # seconds of work that an account may hold, in addition to the e-mail being sent
+LONG_SEND_S = 2.0  # duration of a send after which nothing may be held
+LONG_PAUSE_S = 1.0  # duration of a pause during which nothing may be held
+GRACE_S = 1.0  # tolerance for things that must happen immediately
 SLACK_S = 0.5  # tolerance beyond a limit, because observations come late
-BLIND_S = 1.0  # between two real-world observations: beyond this, they prove nothing together
-SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # of the sends, if there is mail of both classes
+BLIND_S = 1.0  # maximum time between two observations in real time, so that they can be compared
+SHARES = {EmailClass.URGENT: 0.9, EmailClass.BULK: 0.1}  # shares of the sends, if there is mail of both classes
 
 RESTING = (Barrier.BACK_OFF, Barrier.UNREACHABLE, Barrier.STATUS)
 
@@ -39,11 +43,11 @@ RESTING = (Barrier.BACK_OFF, Barrier.UNREACHABLE, Barrier.STATUS)
 class Check(StrEnum):
     STOCK = "stock"  # too much was held
     NEWCOMER = "newcomer"  # served too late
-    BLAME = "blame"  # an account rested or stopped because of one e-mail or sender
-    IDLE = "idle"  # an account that could send did not, although mail of its pool was due
+    BLAME = "blame"  # an account paused or stopped because of one e-mail or sender
+    IDLE = "idle"  # an account did not send although it could and mail of its pool was due
     LOG = "log"  # logged attempts and conversations at the server differ
     LIMITS = "limits"  # an account exceeded its limits
-    PLAN = "plan"  # an e-mail did not end when its retry plan says
+    PLAN = "plan"  # an e-mail was not finished at the end of its retry plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,7 @@ class Violation:
 
     check: Check
     whose: str
-    at_s: float  # since the start
+    at_s: float  # seconds since the start
     worst: float  # e-mails or seconds, depending on the check
     times: int
     about: str
@@ -73,7 +77,10 @@ class Watched:
 
     @property
     def stock_max(self) -> int:
-        """The number of e-mails it may hold besides the one being sent. A random pause may be zero."""
+        """The number of e-mails that the account may hold in addition to the one being sent.
+
+        A random pause may be zero.
+        """
         shortest_s = max(self.limits.delay_ms / 1000, self.behaviour.takes_s)
         return 0 if shortest_s > LONG_PAUSE_S else math.ceil(STOCK_S / shortest_s)
 
@@ -83,9 +90,9 @@ class _Newcomer:
     workspace: str
     email_class: EmailClass
     arrived_at: datetime
-    ready: int = 1  # sends that may go before it, including its own
-    offered: float = 0.0  # sends that the pool could have begun since then
-    late_s: float = 0.0  # time for which it is overdue while the pool could send
+    ready: int = 1  # sends until the newcomer must be served, including its own
+    offered: float = 0.0  # sends that the pool could have started since then
+    late_s: float = 0.0  # time for which the newcomer is overdue while the pool could send
 
 
 @dataclass(slots=True)
@@ -128,9 +135,11 @@ class Watch:
         guilty: Iterable[str] = (),
         slack_s: float | None = None,
     ) -> None:
-        """Creates the watch. `guilty` are workspaces that a provider refuses; no account has to send for them.
+        """Creates the watch.
 
-        `slack_s` is the delay of the real world, or None if time stands still during an observation.
+        `guilty` are workspaces that a provider refuses. No account has to send for these workspaces.
+
+        `slack_s` is the delay of observations in real time, or None if time stands still during an observation.
         """
         self._store = store
         self._watched = {each.account: each for each in watched}
@@ -168,7 +177,7 @@ class Watch:
         self._newcomers[workspace] = _Newcomer(workspace, email_class, at)
 
     async def begun(self, account: Account, now: datetime) -> None:
-        """Checks what else an account holds while it is sending an e-mail."""
+        """Checks which other e-mails an account holds while it is sending an e-mail."""
         row = await self._store.row(_LEASE, account.id)
         is_new = self._epochs.get(account.id) != row["epoch"]
         self._epochs[account.id] = row["epoch"]
@@ -202,7 +211,7 @@ class Watch:
         self._look_at_newcomers(due, offered, now, passed_s=passed_s)
 
     def _start_again(self) -> None:
-        """Discards earlier observations: a machine too busy to observe is also too busy to send."""
+        """Discards earlier observations, because a machine that is too busy to observe is also too busy to send."""
         for idleness in self._idleness.values():
             idleness.since = None
         for newcomer in self._newcomers.values():
@@ -226,7 +235,7 @@ class Watch:
     def _look_at_use(
         self, watched: Watched, account: Account, holds: _Held, now: datetime, *, passed_s: float, is_due: bool
     ) -> bool:
-        """Returns whether the account could work: neither its limits nor a justified rest prevent it."""
+        """Returns whether the account could work. It cannot work if its limits or a justified pause prevent this."""
         barrier = availability(account, now=now)
         reason = barrier.reason if isinstance(barrier, NotBefore) else None
         is_resting = reason in RESTING
@@ -272,21 +281,22 @@ class Watch:
                 newcomer.late_s += passed_s
                 if newcomer.late_s > GRACE_S + self._slack_s:
                     waited_s = self._waits_s[newcomer.workspace]
-                    about = f"waits for {waited_s:.1f} s; {newcomer.ready} turns were over {newcomer.late_s:.1f} s ago"
+                    about = f"waited for {waited_s:.1f} s; its turn ({newcomer.ready}) was {newcomer.late_s:.1f} s ago"
                     self._find(Check.NEWCOMER, newcomer.workspace, now, waited_s, about)
 
     # ── end ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def finish(self, now: datetime, *, drains: bool) -> None:
-        """Checks the end of all work. `drains` means that everything should have been sent by now."""
+        """Checks the state after all work. `drains` means that all e-mails should have been sent by now."""
         ids = {account.name: account.id for account in await self._store.accounts()}
         logged = await self._logged()
         for watched in self._watched.values():
             seen = [visit for visit in self._visits.all if visit.account == watched.account]
             if watched.behaviour.is_gmail and not self._is_exact:
-                continue  # over HTTP, a server does not know which of its answers belong to one attempt
+                continue  # over HTTP, a server cannot detect which of its answers belong to one attempt
             cut, in_log = sum(visit.was_cut for visit in seen), logged.get(ids[watched.account], 0)
-            if not len(seen) - cut <= in_log <= len(seen):  # a conversation that was cut off may or may not count
+            # A conversation that was cut off may or may not be an attempt.
+            if not len(seen) - cut <= in_log <= len(seen):
                 about = f"{in_log} attempts logged, {len(seen)} conversations at the server"
                 self._find(Check.LOG, watched.account, now, abs(len(seen) - in_log), about)
             for words in self._broken_limits(watched.limits, [visit.left_at or visit.began_at for visit in seen]):
@@ -337,7 +347,7 @@ class Watch:
 
 
 def _waits_s(account: Account, now: datetime) -> float:
-    """Returns the time until it may send, which is infinite if a person must act."""
+    """Returns the time until the account may send, which is infinite if a person must act."""
     barrier = availability(account, now=now)
     if not isinstance(barrier, NotBefore):
         return 0.0

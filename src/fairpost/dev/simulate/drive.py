@@ -1,4 +1,4 @@
-"""Drives accounts as engines do, on a clock that only advances when all of them are waiting."""
+"""Drives accounts as engines do, on a clock that advances only when all accounts are waiting."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from fairpost.store.store import Store
 from fairpost.system.clock import ManualClock
 from fairpost.transports.port import Transport
 
-LOOK_AGAIN = timedelta(seconds=1)  # if others took the work
-KEPT = timedelta(seconds=LEASE_S / 3)  # an account that rests longer returns its lease meanwhile
+LOOK_AGAIN = timedelta(seconds=1)  # if other accounts have claimed the work
+KEPT = timedelta(seconds=LEASE_S / 3)  # an account with a longer pause returns its lease
 
 
 @dataclass(slots=True)
 class _Driven:
     transport: Transport
     runner: Runner | None = None
-    wakes_at: datetime | None = None  # None: when something new arrives
+    wakes_at: datetime | None = None  # None: it waits until an e-mail arrives
 
 
 class Drive:
@@ -40,7 +40,7 @@ class Drive:
         self._accounts = {id_: _Driven(transport, wakes_at=clock.now) for id_, transport in transports.items()}
 
     async def run(self, *, until: datetime, after_each: Callable[[], None] = lambda: None) -> None:
-        """Advances to this time, or until nothing is waiting."""
+        """Advances to this time, or until no account is waiting."""
         while True:
             for account_id, driven in self._accounts.items():
                 if driven.wakes_at is not None and driven.wakes_at <= self._clock.now:
@@ -65,12 +65,12 @@ class Drive:
                     driven.wakes_at = self._clock.now
 
     def wake_all(self) -> None:
-        """Wakes all accounts because something has arrived."""
+        """Wakes all accounts because e-mails have arrived."""
         for driven in self._accounts.values():
             driven.wakes_at = self._clock.now
 
     def crash(self, account_id: AccountId) -> None:
-        """Makes a worker disappear without notice. Another takes over when the lease expires."""
+        """Makes a worker disappear without notice. Another worker takes over when the lease expires."""
         driven = self._accounts[account_id]
         driven.runner, driven.wakes_at = None, self._clock.now + timedelta(seconds=LEASE_S)
 

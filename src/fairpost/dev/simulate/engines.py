@@ -1,6 +1,7 @@
 """A whole engine inside one event loop: the real orchestrator and the real workers, without processes.
 
-Instead of the supervisor that forks, there is one that starts tasks. Everything else is what `fairpost work` runs.
+Instead of the supervisor that forks processes, there is one that starts tasks. All other parts are the same as in
+`fairpost work`.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ _pids = itertools.count(FIRST_PID)
 
 
 class _Tasks:
-    """The supervisor of an engine's processes, as its orchestrator sees it."""
+    """The supervisor of an engine's processes, with the interface that the orchestrator uses."""
 
     def __init__(self, store: Store, options: WorkerOptions, make_transport: MakeTransport) -> None:
         self._store = store
@@ -30,7 +31,7 @@ class _Tasks:
         self._make_transport = make_transport
         self._lines = Lines()
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._held: dict[int, int] = {}  # our ends of their lifelines
+        self._held: dict[int, int] = {}  # this side's ends of the processes' lifelines
         self._ours, self.orchestrators = socket.socketpair()
         self._ours.setblocking(False)
         self._loop = asyncio.get_running_loop()
@@ -61,7 +62,7 @@ class _Tasks:
             self._ours.send(encode({"exited": pid, "code": 0}))
 
     def _let_go(self, pid: int) -> None:
-        """Cuts the lifeline of a process, which ends it at once."""
+        """Cuts the lifeline of a process, which stops the process immediately."""
         held = self._held.pop(pid, None)
         if held is not None:
             os.close(held)
@@ -71,7 +72,7 @@ class _Tasks:
         for pid in list(self._held):
             self._let_go(pid)
         await asyncio.gather(*tasks)
-        await asyncio.sleep(0.001)  # lets the orchestrator see that their channels have closed
+        await asyncio.sleep(0.001)  # lets the orchestrator detect that the channels have closed
         self._loop.remove_reader(self._ours)
         for sock in (self._ours, self.orchestrators):
             sock.close()
@@ -86,7 +87,7 @@ async def engine(
     accounts_per_process: int = 1,
     log: Log = lambda _: None,
 ) -> AsyncIterator[Orchestrator]:
-    """Runs an engine until the end of the block, then finishes current work."""
+    """Runs an engine until the `with` block ends, and then finishes current work."""
     options = WorkerOptions(url="", owner=name, accounts_max=accounts_per_process, poll_only=True)
     tasks = _Tasks(store, options, make_transport)
     orchestrator = Orchestrator(store, options, tasks.orchestrators, processes_max=1000, log=log)

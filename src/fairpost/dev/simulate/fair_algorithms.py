@@ -1,6 +1,7 @@
-"""Three ways to choose who goes next, with one interface: by arrival, by the original plan, and ours on the real SQL.
+"""Three ways to choose the next sender, with one interface: by arrival, by the original plan, and with Fairpost's real
+SQL.
 
-They only accept and release e-mails; measuring them belongs elsewhere.
+They only accept and release e-mails. Measurements are made elsewhere.
 """
 
 from collections import defaultdict, deque
@@ -15,15 +16,15 @@ from fairpost.model.account import Lease, Limits
 from fairpost.model.ids import EmailId
 from fairpost.store.store import Store
 
-CLAIM_MAX = 50  # what an account's worker claims at a time
-ENQUEUE_MAX = 10_000  # what the database accepts at a time
+CLAIM_MAX = 50  # e-mails that an account's worker claims at a time
+ENQUEUE_MAX = 10_000  # e-mails that the database accepts at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Email:
     sender: Sender
     domain: str
-    minute: int  # of arrival
+    minute: int  # minute of arrival
     bounces: bool = False
 
 
@@ -56,8 +57,9 @@ class Fifo:
 
 
 class WholeShares:
-    """Fairpost's original plan: domains by backlog, smallest first, each with max(1, ⌊slots / domains⌋) slots; users
-    within a domain likewise.
+    """Fairpost's original plan: domains by backlog, smallest first, each with max(1, ⌊slots / domains⌋) slots.
+
+    The same rule applies to the users within a domain.
 
     Implemented as written: shares are whole numbers, unused shares are lost, and priority only sorts the e-mails of one
     user, so weights have no effect.
@@ -88,7 +90,7 @@ class WholeShares:
 
 
 def _shares(waiting: dict[str, int], n: int) -> list[tuple[str, int]]:
-    """Returns how many of `n` each gets. Among equals, the first to arrive goes first."""
+    """Returns the number of `n` slots for each sender. Among equal senders, the first to arrive is served first."""
     ascending = sorted((count, place, name) for place, (name, count) in enumerate(waiting.items()) if count)
     most = max(1, n // len(ascending)) if ascending else 0
     shares, left = [], n
@@ -101,7 +103,7 @@ def _shares(waiting: dict[str, int], n: int) -> list[tuple[str, int]]:
 
 
 class Fairpost:
-    """The real queue in a real database: `enqueue_many`, and `claim` in batches like a worker's."""
+    """The real queue in a real database: `enqueue_many`, and `claim` in batches as in a worker."""
 
     def __init__(self, store: Store, lease: Lease, *, content_id: int) -> None:
         self._store = store
@@ -124,8 +126,8 @@ class Fairpost:
     async def put(self, emails: Sequence[Email], now: datetime) -> None:
         """Adds e-mails, one transaction per sender.
 
-        Arrivals are absorbed at once, as a claim would do: among equals, the first absorbed goes first, and a seed must
-        always give the same result.
+        Arrivals are absorbed immediately, as in a claim. Among equal senders, the first to be absorbed is served first,
+        and a seed must always produce the same result.
         """
         for _, of_one in groupby(emails, key=lambda email: email.sender.name):
             lot = list(of_one)
@@ -166,7 +168,10 @@ class Fairpost:
         return taken
 
     async def _finish(self, ids: Sequence[EmailId], now: datetime) -> None:
-        """Moves e-mails to the history in batches. Begin and settle would move them one by one, in the same order."""
+        """Moves e-mails to the history in batches.
+
+        `begin` and `settle` would move them one by one, in the same order.
+        """
         states = ["bounced" if self._known.pop(id_).bounces else "sent" for id_ in ids]
         await self._store.fetch(
             """SELECT fairpost.finish(e.id, e.state::fairpost.email_state, NULL, $3)

@@ -1,7 +1,7 @@
-"""Runs one scenario with three ways of choosing who goes next, on the same arrivals and slots, and compares them.
+"""Runs one scenario with three ways of choosing the next sender, on the same arrivals and slots, and compares them.
 
 A round is a minute: arrivals are added, throttles take effect, then slots are taken. Measurements are taken from
-outside, by who arrived and who left; no algorithm is asked about itself.
+outside, by the e-mails that arrived and left. They do not use data from the algorithms.
 """
 
 from collections import Counter, defaultdict
@@ -19,7 +19,7 @@ from fairpost.system.chance import dice
 START = datetime(2030, 1, 7, 8, tzinfo=UTC)
 ROUND = timedelta(minutes=1)
 WINDOW_ROUNDS = 10
-# Whole e-mails cannot be shared more evenly than to within one: senders due fewer than this in a window are not
+# Shares of whole e-mails can differ by one. Senders with a smaller fair share than this in a window are therefore not
 # compared.
 FAIR_SHARE_MIN = 5.0
 
@@ -30,7 +30,11 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round. `eligible` is what each sender had waiting when the slots were assigned, without throttled senders."""
+    """One round.
+
+    `eligible` is the number of e-mails that each sender had waiting when the slots were assigned, without throttled
+    senders.
+    """
 
     eligible: Mapping[Sender, int]
     served: Mapping[Sender, int]
@@ -41,7 +45,7 @@ class GroupFigures:
     senders: int
     emails: int
     sent: int
-    share: float  # of everything sent
+    share: float  # share of all sent e-mails
     wait_s_p50: float | None
     wait_s_p99: float | None
 
@@ -64,16 +68,18 @@ class Figures:
 
 @dataclass(slots=True)
 class Record:
-    """What happened: each round, and the round in which each e-mail left (None if it was still waiting at the end)."""
+    """The record of a run: each round, and the round in which each e-mail left (None if it was still waiting at the
+    end).
+    """
 
     scenario: Scenario
     rounds: list[Round] = field(default_factory=list)
     left: dict[Email, int | None] = field(default_factory=dict)
 
     def wait_s(self, email: Email) -> float:
-        """Returns the wait in steps of a minute, or 0 if it left in the minute it arrived.
+        """Returns the wait of an e-mail in whole minutes, or 0 if it left in the minute in which it arrived.
 
-        E-mails that are still waiting count until the end.
+        For an e-mail that is still waiting, this is the time until the end.
         """
         left = self.left[email]
         return ((self.scenario.minutes if left is None else left) - email.minute) * ROUND.total_seconds()
@@ -86,7 +92,7 @@ class Record:
         ]
 
     def waits_by_sender(self) -> dict[Sender, list[float]]:
-        """Returns the waits without those of throttled senders, which are meant to wait."""
+        """Returns the waits, except those of throttled senders, which are intended to wait."""
         throttled = {throttle.sender for throttle in self.scenario.throttles}
         waits: dict[Sender, list[float]] = defaultdict(list)
         for email in self.left:
@@ -143,7 +149,9 @@ async def run(
         taken = await algorithm.take(scenario.slots_per_minute, now)
         served = Counter(email.sender for email in taken)
         assert len(taken) <= scenario.slots_per_minute
-        assert all(n <= eligible.get(sender, 0) for sender, n in served.items()), "sent what was not there, or held"
+        assert all(n <= eligible.get(sender, 0) for sender, n in served.items()), (
+            "sent e-mails that were not queued, or were held"
+        )
         waiting -= served
         record.left.update(dict.fromkeys(taken, minute))
         record.rounds.append(Round(eligible, served))
@@ -154,7 +162,7 @@ async def run(
 def fair_shares(slots: float, waiting: Mapping[K, float], weights: Mapping[K, float]) -> dict[K, float]:
     """Divides the slots by weight among all senders with waiting e-mails (max-min fairness).
 
-    What one cannot use goes to the others.
+    Slots that a sender cannot use are given to the others.
     """
     shares: dict[K, float] = {}
     weight_left = sum(weights[key] for key in waiting)
@@ -191,8 +199,8 @@ def figures(record: Record) -> Figures:
 def _windows(record: Record) -> Iterator[list[float]]:
     """Yields the part of its fair share that each sender got, for each window of ten rounds.
 
-    Only windows count in which at least two senders had enough waiting, which means that their fair share of the window
-    is at least `FAIR_SHARE_MIN` e-mails.
+    Windows are included only if at least two senders had enough e-mails waiting. This means that their fair share of
+    the window is at least `FAIR_SHARE_MIN` e-mails.
     """
     weights = {sender: sender.weight for sender in record.scenario.senders}
     fair = [fair_shares(record.scenario.slots_per_minute, r.eligible, weights) for r in record.rounds]
@@ -211,7 +219,7 @@ def _windows(record: Record) -> Iterator[list[float]]:
 def _largest_share(record: Record) -> float:
     """Returns the largest share of a window's slots that one sender got.
 
-    Only rounds count in which the others had enough waiting for all slots.
+    Rounds are included only if the other senders had enough e-mails waiting for all slots.
     """
     slots = record.scenario.slots_per_minute
     disputed = [

@@ -1,4 +1,4 @@
-"""Draws who got which slots, and how long each sender waited, with a row of panels for each algorithm."""
+"""Draws the slots that each group of senders got, and the wait of each sender, with a row of panels for each algorithm."""
 
 from collections.abc import Mapping
 from itertools import cycle
@@ -27,7 +27,7 @@ SMALL: tuple[Tint, ...] = (1, 3, 6, 8)
 
 
 def draw(records: Mapping[str, Record]) -> str:
-    """Draws an SVG. The same records give the same drawing."""
+    """Draws an SVG. The same records always produce the same drawing."""
     scenario = next(iter(records.values())).scenario
     tints = _tints(scenario)
     waits = {name: _waits_s(record) for name, record in records.items()}
@@ -40,7 +40,7 @@ def draw(records: Mapping[str, Record]) -> str:
 
 
 def _tints(scenario: Scenario) -> dict[str, Tint]:
-    """Returns a tint for each group. Small groups are drawn at the bottom, where a thin band is visible."""
+    """Returns a colour for each group. Small groups are drawn at the bottom, where a thin band is visible."""
     small = dict.fromkeys(sender.group for sender in scenario.senders if sender.is_small)
     large = dict.fromkeys(sender.group for sender in scenario.senders if not sender.is_small)
     return dict(zip(small, cycle(SMALL), strict=False)) | dict(zip(large, cycle(LARGE), strict=False))

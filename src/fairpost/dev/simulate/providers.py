@@ -1,7 +1,7 @@
-"""Runs whole engines against every provider of the zoo, on a clock that is moved manually, and checks what must hold.
+"""Runs whole engines against every provider of the zoo, on a simulated clock, and checks the rules in `checks.py`.
 
-A case is a provider, the form of an account, and the senders that share the pool. Not every combination is covered:
-each behaviour meets each form of account at least once, and problems that were seen together are combined.
+A case is a provider, a form of account, and the senders that share the pool. Not every combination is covered. Each
+behaviour is combined with each form of account at least once, and problems that occurred together are combined.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from fairpost.transports.smtp.settings import SmtpSettings
 
 START = datetime(2030, 1, 7, 8, tzinfo=UTC)  # a Monday
 LOOK_S = 0.25
-LOOK_S_LONG = 2.0  # once hours pass
+LOOK_S_LONG = 2.0  # in cases that last for hours
 LONG_S = 300.0
-ARRIVE_S = 26.0  # in a shorter case, everything arrives sooner
-NOTIFIED_MAX = 10  # larger arrivals send no notification: polling each second finds them
+ARRIVE_S = 26.0  # in a shorter case, all e-mails arrive sooner
+NOTIFIED_MAX = 10  # larger arrivals send no notification, and are found by polling every second
 POOL = "zoo"
 BESIDE = "healthy"
 
-WHALES = {EmailClass.URGENT: "urgent whale", None: "no whale"}  # other than a bulk whale
+WHALES = {EmailClass.URGENT: "urgent whale", None: "no whale"}  # by default, there is a bulk whale
 
 FORMS: dict[str, Limits] = {
     "no pause": Limits(),
@@ -54,7 +54,7 @@ FORMS: dict[str, Limits] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One case. `beside` are accounts of the same kind with a healthy provider, in the same pool."""
+    """One case. `beside` is the number of accounts of the same kind with a healthy provider in the same pool."""
 
     behaviour: str
     form: str = "no pause"
@@ -62,7 +62,7 @@ class Case:
     engines: int = 1
     is_packed: bool = False
     whale: EmailClass | None = EmailClass.BULK  # None: no whale
-    attempts_max: int = 3  # for each e-mail
+    attempts_max: int = 3  # maximum attempts for each e-mail
     lasts_s: float = 40.0
     drains: bool = False
 
@@ -150,13 +150,13 @@ CASES: tuple[Case, ...] = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     case: Case
-    worst_wait_s: float | None  # of a newcomer
-    idle_share: float  # of the time that accounts could have worked
+    worst_wait_s: float | None  # longest wait of a newcomer
+    idle_share: float  # share of the time in which accounts could have worked
     conversations: int
     doubts: int  # e-mails left for a person to resolve
     stopped: int  # accounts left for a person to resume
     violations: tuple[Violation, ...]
-    log: tuple[str, ...]  # of the engines
+    log: tuple[str, ...]  # log lines of the engines
 
 
 def as_facts(result: Result) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def as_facts(result: Result) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """E-mails that arrive together. `is_newcomer` means that their sender has sent nothing before."""
+    """E-mails that arrive together. `is_newcomer` means that the sender has not sent e-mails before."""
 
     at_s: float
     workspace: str
@@ -190,7 +190,9 @@ class Arrival:
 
 
 def arrivals(case: Case) -> list[Arrival]:
-    """Returns the arrivals of a whale, a sender with one deferred recipient, an abuser, and newcomers, urgent and bulk."""
+    """Returns the arrivals of a whale, a sender with one deferred recipient, an abuser, and newcomers with urgent and
+    bulk mail.
+    """
     interval_s = min(each.interval_s for each in case.accounts)
     whale = math.ceil(min(1_200, max(60, min(30, case.lasts_s) / interval_s * len(case.accounts))))
     poison = POISON_AT_GMAIL if case.behaviour == "gmail-503-for-one" else POISON
@@ -327,7 +329,10 @@ async def _arrive(store: Store, case: Case, watch: Watch, engines: Sequence[Orch
 
 
 def _transports(case: Case, visits: Visits, seed: int) -> Callable[[Account], ClosableTransport]:
-    """Returns a factory of transports. A provider outlives the workers that connect to it, and remembers them."""
+    """Returns a factory of transports.
+
+    A provider exists longer than the workers that connect to it, and keeps its state.
+    """
     watched = {each.account: each.behaviour for each in case.accounts}
     minds = {
         name: behaviour.smtp(chance.dice(f"{seed} {case.name} {name}"))

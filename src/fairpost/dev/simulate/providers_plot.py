@@ -7,7 +7,7 @@ from fairpost.dev.simulate.providers import Result
 
 
 def draw_providers(results: Sequence[Result]) -> str:
-    """Draws an SVG. The same results give the same drawing."""
+    """Draws an SVG. The same results always produce the same drawing."""
     panels = [
         bar_chart(
             [Bar(each.case.name, (each.worst_wait_s or 0.0,)) for each in results],

@@ -1,7 +1,7 @@
-"""The scenarios of `fairpost simulate fairness` as data: who wants to send what, minute by minute.
+"""The scenarios of `fairpost simulate fairness` as data: the e-mails of each sender, minute by minute.
 
 The senders of one scenario are siblings in the flow tree (workspaces, or the users of one domain), so that each fair
-share follows from the weight alone. How their e-mails are released belongs elsewhere.
+share follows from the weight alone. How the e-mails are released is implemented elsewhere.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class Sender:
     workspace: str
     domains: tuple[str, ...]
     user: str = "u"
-    level: Literal["workspace", "user"] = "workspace"  # the level of its weight and throttle
+    level: Literal["workspace", "user"] = "workspace"  # the level of the sender's weight and throttle
     weight: float = 1.0
     is_small: bool = False
     bounce_share: float = 0.0
@@ -41,7 +41,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """A throttle: nothing is sent for the sender from this minute on."""
+    """A throttle. From this minute on, nothing is sent for the sender."""
 
     minute: int
     sender: Sender
@@ -53,7 +53,7 @@ class Scenario:
     about: str
     minutes: int
     slots_per_minute: int
-    arrivals: tuple[Arrival, ...]  # by minute; within a minute, in the order of arrival
+    arrivals: tuple[Arrival, ...]  # sorted by minute, and within a minute in the order of arrival
     throttles: tuple[Throttle, ...] = ()
 
     @property
@@ -112,7 +112,7 @@ def _whale(d: _Dice) -> Scenario:
     late = _workspace("late", "newcomer", is_small=True)
     return Scenario(
         name="whale",
-        about="one sender with a large backlog; a minute later fifty with ten e-mails each; then one with a single e-mail",
+        about="one sender with a large backlog, a minute later fifty senders with ten e-mails each, and then one sender with a single e-mail",
         minutes=180,
         slots_per_minute=d.times(60),
         arrivals=d.in_order(
@@ -157,9 +157,9 @@ def _abuser(d: _Dice) -> Scenario:
     flood = [Arrival(minute, abuser, d.times(300)) for minute in range(5, 25)]
     return Scenario(
         name="abuser",
-        about="twenty honest senders with bursts; one floods from minute 5 on, with 30 % bounces, and is throttled from minute 20 on",
+        about="twenty honest senders with bursts, and one that floods from minute 5 on with 30 % bounces and is throttled from minute 20 on",
         minutes=70,
-        slots_per_minute=d.times(60),  # the honest senders alone need a little more than half
+        slots_per_minute=d.times(60),  # the honest senders need slightly more than half of the slots
         arrivals=d.in_order(bursts + flood),
         throttles=(Throttle(20, abuser),),
     )
@@ -183,7 +183,7 @@ def _tiers(d: _Dice) -> Scenario:
     occasional = [user(f"occasional{n}", "occasional", is_small=True) for n in range(6)]
     return Scenario(
         name="tiers",
-        about="users of one domain with the weights 2, 1, 0.5 and 0.1, two of each, all with more than enough waiting; six write one e-mail now and then",
+        about="users of one domain with the weights 2, 1, 0.5 and 0.1, two of each, all with more e-mails than slots; six others occasionally send one e-mail",
         minutes=30,
         slots_per_minute=d.times(72),
         arrivals=d.in_order(
@@ -206,7 +206,7 @@ def _churn(d: _Dice) -> Scenario:
             arrivals += [Arrival(each, guest, d.times(d.whole(1, 5))) for each in stays]
     return Scenario(
         name="churn",
-        about="four new senders each minute: one brings a lot at once, three bring a few each minute and are gone after some",
+        about="four new senders each minute: one queues many e-mails at once, and three queue a few each minute and stop after some minutes",
         minutes=60,
         slots_per_minute=d.times(100),
         arrivals=d.in_order(arrivals),

@@ -1,6 +1,6 @@
 """The senders of `fairpost simulate abuse`: honest ones and abusers, drawn with seeded dice, and labelled.
 
-Senders behave as they do in practice, not as the rules would best detect them; the rules do not belong here.
+Senders behave as they do in practice, not in the way that the rules detect best. The rules are implemented elsewhere.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from enum import StrEnum
 from fairpost.system.chance import Dice, dice
 
 START = datetime(2030, 1, 7, tzinfo=UTC)  # a Monday
-HISTORY = timedelta(days=28)  # not scored: establishes what is usual
+HISTORY = timedelta(days=28)  # in this time, senders are not scored; it determines the usual volume
 ORIGIN = START - HISTORY
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
 SATURDAY = 5
@@ -32,7 +32,7 @@ class Kind(StrEnum):
         return self in (Kind.BLASTER, Kind.ALL_AT_ONCE, Kind.HIJACKED, Kind.SLOW)
 
 
-# One in four is an abuser: far more than in reality, but fewer would be too few to draw conclusions.
+# One sender in four is an abuser. This is far more than in reality, but fewer abusers would be too few for conclusions.
 MIX = (
     *(Kind.STEADY, Kind.BLASTER, Kind.NEWSLETTER, Kind.STEADY, Kind.NEWCOMER),
     *(Kind.STEADY, Kind.HIJACKED, Kind.NEWSLETTER, Kind.STEADY, Kind.OLD_LIST),
@@ -44,11 +44,11 @@ MIX = (
 @dataclass(frozen=True, slots=True)
 class Batch:
     due: datetime
-    at: datetime  # when it goes out, unless held
+    at: datetime  # when the e-mails are sent, unless they are held
     emails: int
     bounced: int
     rejected: int
-    takes: timedelta  # until its outcome is known
+    takes: timedelta  # time until the outcome is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """The quality of a list: the shares of its e-mails that bounce and that are rejected."""
+    """The quality of a list: the share of its e-mails that bounce, and the share that is rejected."""
 
     bounced: float
     rejected: float
@@ -105,7 +105,7 @@ def _newcomer(roll: Dice, days: int) -> Sender:
 
 
 def _old_list(roll: Dice, days: int) -> Sender:
-    """Returns a steady sender that once writes to every address it ever had, of which 7 to 12 % are gone."""
+    """Returns a steady sender that once writes to all addresses it ever had. 7 to 12 % of these no longer exist."""
     usual, answers = _between(roll, 10, 40), _good_answers(roll)
     old = _Answers(_between(roll, 0.07, 0.12), _between(roll, 0.005, 0.02))
     burst = _spread(roll, _some_time(roll, days), round(usual * _between(roll, 20, 40)), 3 * HOUR, old, size=50)
@@ -113,14 +113,14 @@ def _old_list(roll: Dice, days: int) -> Sender:
 
 
 def _blaster(roll: Dice, days: int) -> Sender:
-    """Returns a fresh account with a bought list."""
+    """Returns a new account with a bought list."""
     begins_at = _some_time(roll, days)
     batches = (*_blast(roll, begins_at),)
     return Sender(Kind.BLASTER, begins_at - _between(roll, 0.1, 24) * HOUR, batches, abuses_from=begins_at)
 
 
 def _all_at_once(roll: Dice, days: int) -> Sender:
-    """Returns the same sender, but everything is queued at once, and then goes out at the same pace."""
+    """Returns the same sender, but all e-mails are queued at once, and then sent at the same pace."""
     begins_at = _some_time(roll, days)
     batches = (*_blast(roll, begins_at, due=begins_at),)
     return Sender(Kind.ALL_AT_ONCE, begins_at - _between(roll, 0.1, 24) * HOUR, batches, abuses_from=begins_at)
@@ -137,7 +137,7 @@ def _hijacked(roll: Dice, days: int) -> Sender:
 
 
 def _slow(roll: Dice, days: int) -> Sender:
-    """Returns an abuser that knows the rules and stays just below each of them, from a fresh account, every day."""
+    """Returns an abuser that knows the rules and stays just below each limit every day, from a new account."""
     created_at = START + _between(roll, 0, 0.5) * days * DAY
     answers = _Answers(_between(roll, 0.06, 0.095), _between(roll, 0.03, 0.045))
     batches: list[Batch] = []
@@ -169,7 +169,7 @@ def _blast(roll: Dice, begins_at: datetime, *, due: datetime | None = None) -> I
 
 
 def _everyday(roll: Dice, usual: float, answers: _Answers, days: int) -> Iterator[Batch]:
-    """Yields batches on working days, in working hours, since long before the start."""
+    """Yields batches on working days, in working hours, beginning long before the start."""
     for day in _days(days):
         if day.weekday() < SATURDAY:
             yield from _spread(roll, day + 8 * HOUR, round(usual * _between(roll, 0.6, 1.4)), 10 * HOUR, answers)
@@ -189,7 +189,7 @@ def _spread(
     size: int = 10,
     due: datetime | None = None,
 ) -> Iterator[Batch]:
-    """Yields batches evenly, with some randomness. With `due`, all of them are queued at this time."""
+    """Yields batches evenly, with some randomness. With `due`, all batches are queued at this time."""
     batches = -(-emails // size)
     for number in range(batches):
         at = start + over * ((number + roll()) / batches)
@@ -201,7 +201,7 @@ def _spread(
 
 
 def _some_time(roll: Dice, days: int) -> datetime:
-    """Returns a time that is not near the end, where abuse could no longer be detected."""
+    """Returns a time that is not near the end, because abuse near the end could no longer be detected."""
     return START + _between(roll, 0.1, 0.7) * days * DAY
 
 

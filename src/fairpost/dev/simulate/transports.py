@@ -1,7 +1,7 @@
-"""Transports to the zoo's providers without sockets: what a client would report of each conversation, in loop time.
+"""Transports to the zoo's providers without sockets. They return a client's report of each conversation, in loop time.
 
-For SMTP, the client is imitated, with the real timeouts; for the Gmail API, the real client talks to the emulator in
-the same process. Both record in a `Visits` what the server saw.
+For SMTP, the client is simulated with the real timeouts. For the Gmail API, the real client connects to the emulator in
+the same process. Both record the conversations in a `Visits` object.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ DENIED = "the lease ran out before the message was complete"
 @dataclass(frozen=True, slots=True)
 class _Lost:
     error: str
-    is_silent: bool  # the connection is open, but no answer came in time
+    is_silent: bool  # the connection is open, but there was no answer in time
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class SimulatedSmtp:
             return connection
         is_used = connection.messages > 0
         report, had_hung_up = await self._carry(connection, account, email, permission, left_at)
-        if had_hung_up and is_used:  # the server had closed an idle connection, nothing more
+        if had_hung_up and is_used:  # the server had only closed an idle connection
             connection = await self._ready()
             if isinstance(connection, Report):
                 return connection
@@ -98,7 +98,7 @@ class SimulatedSmtp:
     async def _carry(
         self, connection: _Connection, account: Account, email: Outgoing, permission: Permission, left_at: datetime
     ) -> tuple[Report, bool]:
-        """Returns the report, and whether the server had hung up before it saw the message."""
+        """Returns the report, and whether the server had closed the connection before it received the message."""
         heard = Heard(step=Met.MAIL, now=clock.now(), sender=sender_of(account, email).address)
         heard = replace(heard, messages=connection.messages)
         connection.messages += 1
@@ -146,7 +146,7 @@ class SimulatedSmtp:
         return Report(reached=Reached.REPLIED, step=step, reply=reply, recipients=replies)
 
     async def _meet(self, heard: Heard) -> Reply | _Lost | None:
-        """Returns what the provider does instead of its usual answer, after the time it takes."""
+        """Waits for the provider's response time. Returns the provider's reaction if it is not the usual answer."""
         waits_s = PATIENCE[STEPS[heard.step]]
         for action in self._decide(heard):
             match action:

@@ -1,8 +1,9 @@
-"""An event loop whose time only advances when everything in it is waiting: hours in seconds, with the engine's own
-code.
+"""An event loop in which time advances only when all tasks are waiting.
 
-While the database works, real time passes and the loop's time stands still. Everything else in the loop must be in this
-process: any other wait for the outside world would last forever, or no time at all.
+It runs hours in seconds, with the engine's own code.
+
+While the database works, real time passes and the loop's time stands still. All other work in the loop must be in this
+process. Any other wait for the outside world would take forever, or no time.
 """
 
 import asyncio
@@ -25,14 +26,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LEAST = timedelta(microseconds=1)
-STATEMENT_S = 0.001  # virtual time of a statement: with zero, no task would ever overtake another
-ROUNDS_MAX = 200  # of the loop at one moment: beyond this, spinning takes time too
+STATEMENT_S = 0.001  # virtual duration of a statement; with zero, no task would ever overtake another
+ROUNDS_MAX = 200  # maximum rounds of the loop at one moment; after that, each round takes virtual time
 ROUNDS_TAKE = timedelta(milliseconds=1)
-REAL_S_MAX = 1.0  # interval for checking whether the database has answered, in case nothing wakes us
+REAL_S_MAX = 1.0  # interval for checking whether the database has answered
 
 
 class CountedConnections(Connections):
-    """A pool of one connection, so that the same seed gives the same order. It counts its use."""
+    """A pool of one connection, so that the same seed produces the same order.
+
+    The pool counts its current uses.
+    """
 
     in_use = 0
 
@@ -74,7 +78,10 @@ class _Selector(selectors.DefaultSelector):
 
 
 class _Timer(asyncio.TimerHandle):
-    """A timer. Those for the same moment fire in the order they were set, which the loop's heap does not guarantee."""
+    """A timer.
+
+    Timers for the same moment fire in the order in which they were set, which the loop's heap does not guarantee.
+    """
 
     nth = 0
 
@@ -104,16 +111,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._manual.now.timestamp()
 
     def waits_for(self, is_busy: Callable[[], bool]) -> None:
-        """Lets real time pass, but no virtual time, while this is true."""
+        """Lets real time pass, but no virtual time, while the condition is true."""
         self._virtual.is_busy = is_busy
 
     def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
-        """Does nothing: signals are for the simulation as a whole, not for the engines in it."""
+        """Does nothing, because signals are for the simulation as a whole, not for the engines in it."""
 
 
 @asynccontextmanager
 async def virtual_store(url: str) -> "AsyncIterator[Store]":
-    """Yields a store whose work takes none of the loop's time."""
+    """Yields a store. Its work takes almost none of the loop's time."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     connections = await CountedConnections.open(url, most=1)

@@ -1,4 +1,7 @@
-"""Records what providers saw of us: who connected when, with whose e-mail. The servers record this, never the engine."""
+"""Records the connections that providers received: the time, the account and the sender.
+
+The servers record these, not the engine.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,13 +15,16 @@ from fairpost.system import clock
 
 @dataclass(slots=True, kw_only=True)
 class Visit:
-    """A conversation in which the server saw an e-mail. `was_cut` means that we left in the middle of it."""
+    """A conversation in which the server received an e-mail.
+
+    `was_cut` means that the client left in the middle of it.
+    """
 
     account: str
     workspace: str
     recipient: str = ""
     began_at: datetime
-    left_at: datetime | None = None  # when we started to connect, if known
+    left_at: datetime | None = None  # when the client started to connect, if known
     was_cut: bool = False
 
 

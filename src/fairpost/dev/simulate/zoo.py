@@ -1,7 +1,7 @@
 """Providers as met in practice. Each is described once, and behaves the same on a socket and in a simulation.
 
 An SMTP provider is a function that decides what happens at each step (`dev/inbox/faults.py`); a Gmail API provider is a
-list of the emulator's faults. How the engine reacts does not belong here.
+list of the emulator's faults. This module does not describe how the engine reacts.
 """
 
 from collections import Counter, deque
@@ -15,28 +15,31 @@ from fairpost.dev.emulate.faults import Fault, parse_all
 from fairpost.dev.inbox.faults import Action, Answer, Cut, Decide, Delay, Heard, Stall, Step
 from fairpost.system.chance import Dice
 
-POISON = "poison"  # a recipient that some providers defer, or never answer for
+POISON = "poison"  # a recipient for which some providers defer mail or never answer
 POISON_AT_GMAIL = f"{POISON}+send-error-503"  # the emulator reads the fault from the address
 ABUSER = "abuser.test"  # a sending domain that some providers refuse
 
-TAKES_S = 0.02  # for an e-mail without trouble
+TAKES_S = 0.02  # duration of an e-mail without problems
 SLOW_S = 3.0
-TARPIT_S = 5.0  # for each answer
+TARPIT_S = 5.0  # delay of each reply
 GREY_S = 45.0
 MESSAGES_PER_CONNECTION = 20
 PER_MINUTE = 30
 BROKEN_EVERY = 4
 RANDOM_SHARE = 0.05
-DOWN = (timedelta(seconds=30), timedelta(minutes=60, seconds=30))  # since the first request
+DOWN = (
+    timedelta(seconds=30),
+    timedelta(minutes=60, seconds=30),
+)  # start and end of the outage, since the first request
 
 
 class Matter(StrEnum):
-    """Who a provider's trouble concerns. All others must continue as if nothing had happened."""
+    """The scope of a provider's problem. E-mails outside this scope must be sent as if there were no problem."""
 
-    NEITHER = "neither"  # it accepts everything, however slowly
+    NEITHER = "neither"  # none, because the provider accepts all mail, even if slowly
     MESSAGE = "message"  # one recipient, one e-mail
     SENDER = "sender"  # one of the senders that share the account
-    ACCOUNT = "account"  # the account may rest, or wait for a person
+    ACCOUNT = "account"  # the account may pause, or wait for a person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +49,8 @@ class Behaviour:
     matter: Matter = Matter.NEITHER
     smtp: Callable[[Dice], Decide] | None = None
     gmail: tuple[Mapping[str, Any], ...] | None = None
-    takes_s: float = TAKES_S  # for an e-mail without trouble
-    is_closing: bool = False  # nothing passes, or not for long: its capacity cannot be counted on
+    takes_s: float = TAKES_S  # duration of an e-mail without problems
+    is_closing: bool = False  # no mail is accepted, or only for a short time, so the capacity is unreliable
 
     @property
     def is_gmail(self) -> bool:
@@ -149,7 +152,7 @@ def _refusing_at_random(roll: Dice) -> Decide:
 
 
 def _down(_: Dice) -> Decide:
-    """Accepts mail for half a minute, and then no connection for an hour."""
+    """Accepts mail for half a minute, and then accepts no connection for an hour."""
     asked: list[datetime] = []
 
     def decide(heard: Heard) -> Sequence[Action]:
@@ -257,7 +260,7 @@ ZOO: dict[str, Behaviour] = {
         ),
         Behaviour(
             name="down",
-            about="after half a minute, gone for an hour",
+            about="accepts mail for half a minute, and is then unavailable for an hour",
             smtp=_down,
             matter=_A,
             is_closing=True,
@@ -276,7 +279,8 @@ ZOO: dict[str, Behaviour] = {
             | {"retry_after_s": 20},
             matter=_A,
         ),
-        # A 503 counts as Google's trouble until it proves to be this message's alone: a few short rests are justified.
+        # A 503 is treated as Google's problem until it is clear that only this message causes it. A few short pauses
+        # are justified.
         _gmail("gmail-503-for-one", "503 for one message, always", matter=_A),
         *(
             _gmail(
