@@ -64,7 +64,7 @@ Refusal = Literal[
 class Refused:
     """A refused sign-in.
 
-    `message` is for the user; it is empty for administrative actions, whose callers get the kind as a reason.
+    `message` is for the user. It is empty for administrative actions, which return the kind as a reason instead.
     """
 
     kind: Refusal

@@ -1,6 +1,6 @@
-"""What the database returns to engines and workers.
+"""Values that the database returns to engines and workers.
 
-Covers accounts with work, claims, leases after an outage, and whether the server is the one that engines confirmed.
+They cover accounts with work, claims, leases after an outage, and whether the server is the one that engines confirmed.
 """
 
 from collections.abc import Mapping

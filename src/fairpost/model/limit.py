@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any, ClassVar, Protocol, Self, TypeVar, get_args, get_type_hints
 
 INTEGER_MAX = 2**31 - 1  # maximum of the column
-NONE = "none"  # how users write that there is no such limit
+NONE = "none"  # the text that users enter for no such limit
 
 T = TypeVar("T")
 

@@ -23,5 +23,5 @@ def is_pool(text: str) -> bool:
 
 
 def is_full_name(host: str) -> bool:
-    """Returns whether this is a host name with a domain, in ASCII."""
+    """Returns whether the text is a host name with a domain, in ASCII."""
     return _FULL_NAME.fullmatch(host) is not None

@@ -86,7 +86,7 @@ def as_known(event: Event) -> Event:
 
 
 def as_told(event: Event, ids: PublicIds, *, to_operator: bool = False) -> dict[str, Any]:
-    """Return the event as programs get it over HTTP, by webhook and as JSON.
+    """Return the event as programs receive it over HTTP, by webhook and as JSON.
 
     It has `id`, `type`, `at`, and the rest in `data`, without empty fields.
     """

@@ -30,7 +30,10 @@ _SHIFTS = range(50, -1, -10)
 
 
 class Kind(StrEnum):
-    """What an ID identifies, and its prefix. The same number has unrelated public IDs in different kinds."""
+    """The kind of object that an ID identifies, and the prefix of the ID.
+
+    The same number has unrelated public IDs in different kinds.
+    """
 
     EMAIL = "em"
     PROSPECT = "pr"
@@ -98,8 +101,9 @@ class PublicIds:
         return self.public(Kind.EMAIL, number)
 
     def email_id(self, text: str, *, or_number: bool = False) -> EmailId | None:
-        """Parse an e-mail's ID. Return None if it cannot be one. With `or_number`, the internal number is also
-        accepted.
+        """Parse an e-mail's ID.
+
+        Return None if the text cannot be an ID. With `or_number`, the internal number is also accepted.
         """
         if or_number and _NUMBER.fullmatch(text):
             return EmailId(int(text)) if int(text) <= ID_MAX else None

@@ -1,7 +1,7 @@
 """The states of an e-mail, and every allowed transition between them.
 
-The database stores `waiting` for both scheduled and ready; the due time tells them apart. The enum and the CHECK
-constraints of the schema mirror these states; a test compares them.
+The database stores `waiting` for both scheduled and ready, which differ in the due time. The enum and the CHECK
+constraints of the schema mirror these states. A test compares them.
 """
 
 from collections.abc import Iterable, Mapping

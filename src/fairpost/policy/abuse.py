@@ -145,7 +145,7 @@ class Decision:
 
     throttle: Throttle | None = None
     is_enforced: bool = False
-    is_new: bool = False  # it begins now, so the operators are notified once
+    is_new: bool = False  # the throttle begins now, so the operators are notified once
 
     @property
     def in_force(self) -> Throttle | None:

@@ -23,7 +23,10 @@ class ApiError(NamedTuple):
 
 
 def read_error(body: str, *, status: int = NO_CODE) -> ApiError | None:
-    """Parse an error body. Return None if it is not one. `status` is the HTTP status, if known separately."""
+    """Parse an error body.
+
+    Return None if the body is not an error. `status` is the HTTP status, if known separately.
+    """
     if not body.lstrip().startswith("{"):
         return None
     try:

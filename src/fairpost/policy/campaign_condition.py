@@ -1,4 +1,7 @@
-"""Determine a campaign's condition: its own state, or what its mail is waiting for. observe provides the facts."""
+"""Determine a campaign's condition: its own state, or the cause for which its mail is waiting.
+
+The package `observe` provides the facts.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Check whether the DNS record of a DKIM key is published, and if not, what is published instead."""
+"""Check whether the DNS record of a DKIM key is published, and if not, which record is published instead."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

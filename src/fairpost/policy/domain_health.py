@@ -1,8 +1,10 @@
-"""Judge what receivers find about a domain in From: SPF, DKIM, DMARC, MX, and names and TLS of its servers. No I/O.
+"""Judge the facts that receivers see about a domain in From: SPF, DKIM, DMARC, MX, and its servers' names and TLS.
+
+No I/O.
 
 SPF passes or fails for the host that connects to the receiver, and a server that accepts our mail may relay it from
-another address. So a server counts as included if SPF passes for its own addresses, or if the record includes a name of
-the same organization.
+another address. Therefore, a server counts as included if SPF passes for its own addresses, or if the record includes a
+name of the same organization.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

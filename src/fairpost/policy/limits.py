@@ -1,4 +1,4 @@
-"""Decide when an account may send next and why, and what a send costs.
+"""Decide when an account may send next, why it has to wait until then, and what a send costs.
 
 An hour begins with its first send and ends 60 minutes later. A day is a calendar day, begins with its first send, or is
 a sliding period. A send is charged when it begins, so that it counts even after a crash.
@@ -26,7 +26,7 @@ ROOM_MAX = 1_000_000_000  # in effect no limit
 
 
 class Barrier(StrEnum):
-    """Codes for what an account is waiting for."""
+    """Codes for the reason why an account is waiting."""
 
     DELAY = "account.delay"
     HOURLY = "account.hourly_limit"
@@ -151,8 +151,8 @@ def widened(limits: Limits, gap: Gap | None) -> Limits:
 def batch_size(limits: Limits, usage: Usage, *, now: datetime, each_s: float | None) -> int:
     """Return how many e-mails an account that may begin now should claim.
 
-    This is one, plus what it can send in the quarter of a second after it, within every limit. `each_s` is the duration
-    of one send; if it is None, the answer is one.
+    This is one, plus the number that it can send in the next quarter of a second, within every limit. `each_s` is the
+    duration of one send; if it is None, the answer is one.
     """
     usage = roll_windows(limits, usage, now=now)
     longest_s = max(limits.delay_ms, limits.gap_max_ms or 0) / 1000

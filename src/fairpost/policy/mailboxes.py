@@ -1,4 +1,6 @@
-"""Decide when a login proves who owns an address at a public provider, whose domain cannot be verified by DNS.
+"""Decide when a login proves the ownership of an address at a public provider.
+
+The domain of such a provider cannot be verified by DNS.
 
 Nothing is tested here: the caller logs in and stores the result.
 """

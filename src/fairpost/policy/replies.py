@@ -1,7 +1,7 @@
 """Determine the meaning of a server's reply: its scope, whether it is temporary, and whether the address is dead.
 
-The evidence, in order: the code and the phase it came in, the enhanced status code, and the text if these leave the
-meaning open or are plainly wrong. The rules are in `reply_rules`; `verdicts` decides the consequences for the e-mail.
+The evidence, in order: the code and its phase, the enhanced status code, and the text if these codes leave the meaning
+open or are plainly wrong. The rules are in `reply_rules`; `verdicts` decides the consequences for the e-mail.
 """
 
 import re

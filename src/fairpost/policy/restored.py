@@ -126,7 +126,7 @@ def why_paused(signs: Sequence[Reason]) -> Reason:
 
 
 def signs_of(missing: Sequence[Missing]) -> tuple[Reason, ...]:
-    """Describe what is missing, briefly enough for a page."""
+    """Describe the missing steps, briefly enough for a page."""
     named = missing[:ACCOUNTS_NAMED_MAX]
     emails_max = max(2, EMAILS_NAMED_MAX // max(1, len(named)))
     signs = tuple(_lacks(each, emails_max) for each in named)

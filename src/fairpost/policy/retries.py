@@ -1,6 +1,6 @@
 """Decide when to try again.
 
-After an attempt, an urgent e-mail waits 1 min, 5 min, 30 min, then 2 h; a bulk e-mail waits 1, 5, 15 min, then an hour
+After an attempt, an urgent e-mail waits 1 min, 5 min, 30 min, then 2 h. A bulk e-mail waits 1, 5, 15 min, then an hour
 each time. If an account's server is unreachable, the account waits 1, 2, 4 … seconds, at most a minute. If the server
 says that the account is too fast but names no time, the account waits 1, 2, 4 … minutes, at most an hour. In both cases
 its e-mails are not to blame.

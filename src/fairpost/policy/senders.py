@@ -40,7 +40,7 @@ def look(
     *,
     now: datetime,
 ) -> Decided | None:
-    """Decide on a sender. Return None if nothing has to change."""
+    """Decide the tier and throttle of a sender. Return None if nothing has to change."""
     activity = activity_of(sender, hours, days, now=now)
     score = score_of(sender, activity, policy, now=now)
     after, is_new = _judged(sender, score, policy, now)

@@ -1,8 +1,8 @@
 """Compute when a sending window is open: whenever the local clock shows an open time.
 
-The other rules follow from that. An hour that the clock skips is never shown, so a window that would begin in it begins
-at its end; an hour that the clock shows twice is open twice. Arguments and results are in UTC, and searches end after a
-year.
+The other rules follow from that. An hour that the clock skips is never shown, so a window that would begin in that hour
+begins at its end. An hour that the clock shows twice is open twice. Arguments and results are in UTC, and searches end
+after a year.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ Span = tuple[datetime, datetime]  # start included, end excluded
 
 
 class NeverOpens(FairpostError):
-    """A window is not open for a year. It was not checked, or its holidays now cover every open day."""
+    """A window has no open time within a year. It was not checked, or its holidays now cover every open day."""
 
 
 def problem_of(window: SendingWindow, now: datetime) -> str | None:

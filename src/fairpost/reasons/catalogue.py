@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """What a code means.
+    """The meaning of a code.
 
     `kind` is the kind of refusal. `field` names the invalid part of a request, unless the parameter `mistakes` lists
     the invalid parts.

@@ -30,7 +30,7 @@ OF_A_DAY = frozenset({Bottleneck.DAILY, Bottleneck.WARM_UP, Bottleneck.QUOTA, Bo
 FAR = datetime(9000, 1, 1, tzinfo=UTC)
 EXACT_MAX = 100_000  # up to this many e-mails are ordered one by one
 BURSTS_MAX = 10_000  # for accounts with more e-mails, bursts within a minute are evened out
-TOGETHER = 10  # above that, this many of one kind may go out before others that were due first
+TOGETHER = 10  # above that, this many of one kind may be sent before others that were due first
 
 Sends = dict[int, list[Run]]  # by step
 
