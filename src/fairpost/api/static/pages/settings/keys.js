@@ -1,4 +1,4 @@
-// API keys. A key is shown once, when it is created.
+// API keys. A key is shown only once, when it is created.
 
 import { get, post, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
