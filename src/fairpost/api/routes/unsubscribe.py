@@ -101,7 +101,7 @@ async def undo(link: TheLink) -> Response:
     if link is None:
         return _not_ours()
     await link.resubscribe()
-    words = f"You will receive e-mails from {link.title} again. E-mails that were cancelled in the meantime will not be sent."
+    words = f"You will receive e-mails from {link.title} again. E-mails that were cancelled until now will not be sent."
     return _page("You are subscribed again", words, "confirm", "Unsubscribe", look=link.look)
 
 
