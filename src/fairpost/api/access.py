@@ -293,7 +293,8 @@ def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
     async def check(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         if scope not in caller.scopes:
             raise ApiError(
-                "forbidden", f"This requires the scope {scope}. {caller.who} has {', '.join(sorted(caller.scopes))}."
+                "forbidden",
+                f"This requires the scope {scope}. {caller.who} has only {', '.join(sorted(caller.scopes))}.",
             )
         return caller
 

@@ -19,7 +19,7 @@ def new_code() -> str:
 
 
 def code_hash(browser_secret: str, code: str) -> bytes:
-    """Hashes a code with the browser's secret. The database does not store the secret, so nobody else can test codes."""
+    """Hashes a code with the browser's secret, which is not in the database. Without it, no code can be tested."""
     return hashlib.sha256(_bytes(browser_secret) + _bytes(code)).digest()
 
 

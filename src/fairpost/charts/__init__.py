@@ -8,7 +8,7 @@ container, and its text is readable at a width of 360 pixels. Its `<desc>` descr
 The classes:
 
 - `fc-chart` is the `<svg>`, `fc-document` the `<svg>` of a file, `fc-panel` a chart in a file, `fc-paper` its
-background;
+  background;
 - `fc-text` is all text, `fc-strong` emphasized text, `fc-title` and `fc-heading` the titles in a file,
   `fc-empty` the text of a chart without data;
 - `fc-axis` is an axis, `fc-grid` the grid, `fc-mark` a named vertical line, `fc-words` its name;

@@ -6,7 +6,7 @@ import { form } from "../../form.js";
 import { badge, button, confirmed, dialog, panel, since, table, tell } from "../../parts.js";
 import { actions } from "./lists.js";
 
-const ROLES = [["viewer", "Viewer: reads"], ["sender", "Sender: reads and sends"], ["manager", "Manager: changes everything in the workspace"]];
+const ROLES = [["viewer", "Viewer: can read"], ["sender", "Sender: can read and send"], ["manager", "Manager: can change everything in the workspace"]];
 
 const KEYS = { name: "keys", label: "API keys created by this member", options: [["keep", "Keep the keys: they belong to the workspace"], ["revoke", "Revoke the keys"]], value: "keep" };
 const REVOKING = "?keys=revoke";
