@@ -1,4 +1,4 @@
-"""Authenticates callers by key or session. Each caller is bound to one workspace, and the database enforces that."""
+"""Authenticates callers by key or session. Each caller is bound to one workspace, and the database enforces this boundary."""
 
 import math
 import re
@@ -284,7 +284,7 @@ async def caller_of(
             raise _not_yours()
         return caller
     if SESSION_COOKIE not in request.cookies:
-        words = "A key is required: Authorization: Bearer fp_…"
+        words = "A key is required. Send it in a header: Authorization: Bearer fp_…"
         raise ApiError("unauthenticated", words, headers={"WWW-Authenticate": "Bearer"})
     return await _by_session(request, service, await signed_in_of(request, service, None, csrf_token), chosen)
 
