@@ -1,4 +1,4 @@
-"""Authenticates callers by key or session. Each caller is bound to one workspace, and the database enforces this boundary."""
+"""Authenticates callers by key or session. Each caller is bound to one workspace, and the database enforces this."""
 
 import math
 import re

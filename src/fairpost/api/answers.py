@@ -191,7 +191,7 @@ def as_dict(value: Any) -> dict[str, Any]:
 
 @cache
 def _reader_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
-    """Returns the names of the fields, and a function that reads them all at once, for lists with thousands of items."""
+    """Returns the names of the fields, and a function that reads them all at once, because lists are long."""
     names = tuple(field.name for field in fields(kind))
     return names, attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
 

@@ -121,7 +121,7 @@ async def pause_campaign(name: CampaignName, caller: Sends, why: ReasonIn | None
 
 @router.post(
     "/{id}/resume",
-    summary="Resume a paused or failed campaign at the point where it stopped",
+    summary="Resume a paused or failed campaign where it stopped",
     responses=failures("not_found", "conflict"),
 )
 async def resume_campaign(name: CampaignName, caller: Sends) -> Answer[CampaignMoved]:

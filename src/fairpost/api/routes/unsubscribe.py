@@ -1,4 +1,4 @@
-"""Unsubscribe links. They need no sign-in and no cookies, because the link itself proves who follows it.
+"""Unsubscribe links. They need no sign-in and no cookies, because the link itself is the authorization.
 
 POST unsubscribes immediately (RFC 8058): mail providers send it on behalf of their users. GET changes nothing, because
 scanners follow every link; it shows a page whose button posts to another path. The response to a forged link does not
