@@ -54,7 +54,7 @@ def complaint_about(password: str, *, address: str) -> str | None:
 
 
 def is_busy() -> bool:
-    """Returns whether so many requests are waiting that a new one would take more than seconds."""
+    """Returns whether the queue is so long that a new request would wait longer than a few seconds."""
     return _under_way >= WAITING_MAX
 
 
