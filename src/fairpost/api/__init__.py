@@ -1,1 +1,1 @@
-"""The HTTP service: authentication, routing and rendering. The actions themselves are elsewhere."""
+"""The HTTP service: authentication, routing and rendering. The actions themselves are in fairpost/actions."""

@@ -1,4 +1,4 @@
-"""Authenticates callers by key or session. Each caller is bound to one workspace, and the database enforces that."""
+"""Authenticates callers by key or session. Each caller is bound to one workspace, and the database enforces this."""
 
 import math
 import re
@@ -284,7 +284,7 @@ async def caller_of(
             raise _not_yours()
         return caller
     if SESSION_COOKIE not in request.cookies:
-        words = "A key is required: Authorization: Bearer fp_…"
+        words = "A key is required. Send it in a header: Authorization: Bearer fp_…"
         raise ApiError("unauthenticated", words, headers={"WWW-Authenticate": "Bearer"})
     return await _by_session(request, service, await signed_in_of(request, service, None, csrf_token), chosen)
 
@@ -293,7 +293,8 @@ def _needs(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
     async def check(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         if scope not in caller.scopes:
             raise ApiError(
-                "forbidden", f"This requires the scope {scope}. {caller.who} has {', '.join(sorted(caller.scopes))}."
+                "forbidden",
+                f"This requires the scope {scope}. {caller.who} has only {', '.join(sorted(caller.scopes))}.",
             )
         return caller
 

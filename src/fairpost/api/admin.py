@@ -9,7 +9,9 @@ from fairpost.api.errors import not_found
 from fairpost.api.service import Service
 from fairpost.store.store import Store
 
-RegionQuery = Annotated[Text | None, Query(max_length=31, description="The region. [default: the first]")]
+RegionQuery = Annotated[
+    Text | None, Query(max_length=31, description="The name of the region. [default: the first region]")
+]
 
 
 def region_meant(service: Service, region: str | None) -> str:

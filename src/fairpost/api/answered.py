@@ -14,7 +14,7 @@ READS = frozenset({"GET", "HEAD"})
 
 
 def tell(scope: Scope, service: Service | None, log: Log, *, status: int, duration_s: float) -> None:
-    """Records one request. `service` is None while the database has not been found yet."""
+    """Records one request. `service` is None until the process is connected to its database."""
     method: str = scope["method"]
     route: str | None = getattr(scope.get("route"), "path", None)
     if service is not None:

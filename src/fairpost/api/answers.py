@@ -77,7 +77,10 @@ Text = Annotated[str, StringConstraints(pattern=NO_NUL)]
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
 INTEGER_MAX = 2_147_483_647  # the maximum of PostgreSQL's type `integer`
 Count = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
-ReasonCode = Annotated[str, Field(description="A stable code: see docs/conditions.md. Only the text may change.")]
+ReasonCode = Annotated[
+    str,
+    Field(description="A stable code, described in docs/conditions.md. The text may change, but the code does not."),
+]
 ReasonParams = Annotated[dict[str, Any], Field(description="The parameters of the code.")]
 AddressPath = Annotated[Text, Path(max_length=500, description="The e-mail address; case does not matter.")]
 
@@ -188,7 +191,7 @@ def as_dict(value: Any) -> dict[str, Any]:
 
 @cache
 def _reader_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
-    """Returns the names of the fields, and a function that reads all of them at once: lists have thousands."""
+    """Returns the names of the fields, and a function that reads them all at once, because lists are long."""
     names = tuple(field.name for field in fields(kind))
     return names, attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
 
@@ -198,7 +201,7 @@ def failure(error: ApiError) -> JSONResponse:
     return JSONResponse({"success": False, "error": fault}, status_code=error.status, headers=error.headers)
 
 
-CODES_KEY = "x-codes"  # in the OpenAPI document: the codes of an error response
+CODES_KEY = "x-codes"  # the key of an error response's codes in the OpenAPI document
 _FAILURE = {"$ref": "#/components/schemas/Failure"}
 
 
@@ -212,7 +215,7 @@ def failure_schemas() -> dict[str, Any]:
 
 
 def failures(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """Returns the errors of a path for the OpenAPI document, including those that every path has."""
+    """Returns the errors of a path for the OpenAPI document, including the errors that every path has."""
     found: dict[int | str, dict[str, Any]] = {}
     for code in dict.fromkeys((*codes, *EVERYWHERE)):
         kind = CODES[code]

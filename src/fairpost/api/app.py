@@ -257,7 +257,7 @@ async def _ours(request: Request, error: Exception) -> Response:
             return failure(ApiError("conflict", error.message))
     trouble = trouble_of(error)
     if trouble is None:
-        raise error  # a bug: the middleware logs it
+        raise error  # this is a bug, which the middleware logs
     if trouble.kind is Kind.BUSY:
         return failure(_unavailable("Conflicting update. Try again.", RETRY_SOON_S))
     return failure(_away(passes=trouble.meaning.passes))

@@ -2,7 +2,7 @@
 
 A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests of many clients: its connections belong to
 no client, and its requests belong to the client it names. Memory use grows only with the number of open connections.
-Limits of keys and users are elsewhere.
+Limits of keys and users are in other modules.
 """
 
 from collections import Counter

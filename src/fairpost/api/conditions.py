@@ -1,4 +1,4 @@
-"""Conditions as a caller may see them, in one shape for all paths and pages."""
+"""Conditions in the form that a caller may see. All paths and pages use the same shape."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ HIDDEN = ("why", "server", "by")  # parameters about the operator's own accounts
 
 
 def shown(condition: Condition, caller: Caller | None = None, *, zone: str | None = None) -> Shown:
-    """Returns a condition as the caller may see it. `caller` is None for admins."""
+    """Returns a condition without details that the caller may not see. `caller` is None for admins."""
     if caller is None:
         return rendering.shown(condition, zone=zone)
     known = replace(condition, reason=known_reason(condition.reason, caller))

@@ -86,7 +86,7 @@ async def _content(step: CampaignStep, place: str, *, is_first: bool) -> Templat
     if step.subject is None and is_first:
         raise invalid(f"{place}subject", "is required unless template is given")
     if step.own_subject and step.subject is None:
-        raise invalid(f"{place}own_subject", "needs a subject, or a template that has one")
+        raise invalid(f"{place}own_subject", "requires a subject, or a template with a subject")
     template = Template(subject=step.subject or "", text=step.text, html=step.html)
     await require_good(template, place)
     return template

@@ -1,4 +1,4 @@
-"""API errors: code, status and meaning. Codes are stable; texts may change."""
+"""API errors with their codes, statuses and meanings. Codes are stable, but texts may change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class Kind:
     meaning: str
 
 
-DETAILS_MAX = 20  # mistakes listed in one response
+DETAILS_MAX = 20  # maximum number of mistakes listed in one response
 CODES: Mapping[str, Kind] = {
     "bad_request": Kind(400, "The request cannot be read: malformed JSON, an invalid cursor, or an invalid header."),
     "unauthenticated": Kind(401, "The key or session is missing, unknown, expired or revoked."),
@@ -72,4 +72,4 @@ def invalid(field: str, message: str, **more: str) -> ApiError:
 
 
 def not_found(what: str, name: object, *, where: str = " in this workspace") -> ApiError:
-    return ApiError("not_found", f"No {what} {name}{where}.")
+    return ApiError("not_found", f"There is no {what} {name}{where}.")

@@ -2,7 +2,7 @@
 
 The database is queried once, no matter how many pages are open. Charts are drawn once for each screen size in use. A
 slow watcher gets the newest state and skips the ones in between. A slow query (a "look") runs less often, so that it
-takes at most a tenth of the time, but always often enough for a change to appear within five seconds.
+uses at most a tenth of the time. Even so, every change appears within five seconds.
 """
 
 import asyncio

@@ -148,7 +148,7 @@ async def service_of(request: Request) -> Service:
     """Returns the service of a request. It is async because the framework runs plain functions in a thread."""
     service: Service | None = request.app.state.service
     if service is None:
-        raise DatabaseUnavailable("This process has not found its database yet.")
+        raise DatabaseUnavailable("This process is not connected to its database yet.")
     return service
 
 

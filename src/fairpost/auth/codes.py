@@ -19,30 +19,30 @@ def new_code() -> str:
 
 
 def code_hash(browser_secret: str, code: str) -> bytes:
-    """Hashes a code with the browser's secret. The database does not have it, and without it no code can be tested."""
+    """Hashes a code with the browser's secret, which is not in the database. Without it, no code can be tested."""
     return hashlib.sha256(_bytes(browser_secret) + _bytes(code)).digest()
 
 
 def local_code_hash(token_hash: bytes, code: str) -> bytes:
-    """Hashes a code made by the server, which does not have the browser's secret. It only works in that browser."""
+    """Hashes a code that the server created without the browser's secret. The code works only in that browser."""
     return hashlib.sha256(token_hash + _bytes(code)).digest()
 
 
 def is_code(browser_secret: str, given: str, *, emailed: bytes, local: bytes | None) -> bool:
-    code = "".join(given.split())  # people type it as 482 913
+    code = "".join(given.split())  # people may type the code as 482 913
     by_email = hmac.compare_digest(code_hash(browser_secret, code), emailed)
     by_server = hmac.compare_digest(local_code_hash(hash_of(browser_secret), code), local or b"")
     return by_email or by_server
 
 
 def csrf_token_of(session_token: str) -> str:
-    """Returns a token that is constant for a session, so that it can be sent again, and reveals nothing about it."""
+    """Returns a token that is constant for a session, so that it can be sent again. It reveals nothing else."""
     digest = hmac.digest(_bytes(session_token), b"fairpost csrf token", "sha256")
     return urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def is_csrf_token(session_token: str, given: str) -> bool:
-    """Returns whether the sender has read a page of this session."""
+    """Returns whether the token is correct: only pages of this session can read it."""
     return hmac.compare_digest(_bytes(csrf_token_of(session_token)), _bytes(given))
 
 

@@ -1,7 +1,7 @@
 """API keys and the members who created them.
 
-A key belongs to the workspace and stays valid when its creator leaves, so disabling a member lists their keys. Keys
-created with another key count for the creator of the first one.
+A key belongs to the workspace and stays valid when its creator leaves. Therefore, disabling a member lists their keys.
+Keys created with another key are attributed to the creator of the first key.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ BY_KEY = "key "
 class MadeKey:
     """A key and its creator. `maker` is the address of the member who created it, directly or with a key.
 
-    It is None for the operator, or if unknown.
+    `maker` is None for the operator, or if the creator is unknown.
     """
 
     key: ApiKey
@@ -35,7 +35,7 @@ class MadeKey:
 
 
 async def made_keys(store: "Store", workspace: str) -> list[MadeKey]:
-    """Returns all keys, newest first. Needs a store that can see people."""
+    """Returns all keys, newest first. Requires a store that can read people."""
     keys = await workspaces.keys(store, workspace)
     members = {person.address: person for person in await rows.listed(store, workspace)}
     makers = makers_of(keys)

@@ -1,6 +1,6 @@
 """Sends e-mails to people who sign in, from the templates of the portals `admin` and `hub`.
 
-They go through the queue like any other e-mail.
+These e-mails are queued like any other e-mail.
 """
 
 import json
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 NAME_CHARS_MAX = 80
-ADMIN_PORTAL = "admin"  # for the operator's own e-mails: no workspace sends them
+ADMIN_PORTAL = "admin"  # for the operator's own e-mails, which no workspace sends
 
 Page = Literal["setup", "invitation", "reset", "enter"]
 
 
 def link(public_url: str, page: Page, token: str, *, region: str = "") -> str:
-    """Returns a link. `region` is the one whose database has the token, if there are several."""
+    """Returns a link. If there are several regions, `region` is the one whose database has the token."""
     return f"{public_url.rstrip('/')}/{page}?{urlencode({'token': f'{region}.{token}' if region else token})}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceMail:
-    """Sends the service's own e-mails to people."""
+    """Sends the service's own e-mails."""
 
     portals: Portals
     pool: str
     public_url: str
-    region: str = ""  # the recipients' region, if there are several
+    region: str = ""  # the region of the recipients, if there are several regions
 
     def link(self, page: Page, token: str) -> str:
         return link(self.public_url, page, token, region=self.region)
@@ -86,7 +86,7 @@ class ServiceMail:
             "text": said.text,
             "html": said.html,
             "pool": self.pool,
-            "on_doubt": "resend",  # a second copy does no harm, but a missing one locks a person out
+            "on_doubt": "resend",  # a second copy does no harm, but without the e-mail, a person cannot sign in
             "expires_at": expires_at.isoformat(),
         }
         (row,) = await store.enqueue_many([email], now=now)

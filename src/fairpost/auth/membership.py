@@ -1,4 +1,4 @@
-"""People who can sign in: invite them, let them choose a password, change and disable them.
+"""People who can sign in: inviting them, setting their passwords, changing and disabling them.
 
 The first admin needs no invitation.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from fairpost.store.auth import Locked
     from fairpost.store.store import Store
 
-    Record = Callable[[Store, Person], Awaitable[None]]  # runs in the same commit as the change it records
+    Record = Callable[[Store, Person], Awaitable[None]]  # runs in the same transaction as the change that it records
 
 INVITATION_LIFE = timedelta(hours=48)
 RESET_LIFE = timedelta(hours=1)
 SETUP_LIFE = timedelta(hours=24)
 LOCAL_OPERATOR = "operator@localhost"
-NO_NAME = re.compile(r"[/@:<>]|\.\S")  # names appear in e-mails to strangers, so they must not carry advertising
+NO_NAME = re.compile(r"[/@:<>]|\.\S")  # names appear in e-mails to other people, so they must not contain advertising
 
 EXPIRED = Refused(kind="expired", message="This link is no longer valid. Ask for a new one.")
 LAST_ADMIN = Refused(kind="last_admin")
@@ -39,7 +39,7 @@ WRONG_PASSWORD = Refused(kind="wrong", message="Wrong password.")
 
 
 async def people(store: "Store", workspace: str | None) -> list[Person]:
-    """Returns the members of a workspace, or the admins of the service if it is None."""
+    """Returns the members of a workspace, or the admins of the service if `workspace` is None."""
     return await rows.listed(store, workspace)
 
 
@@ -80,7 +80,7 @@ async def invite(
 async def offer_reset(
     store: "Store", person_id: PersonId, *, mail: ServiceMail | None = None, now: datetime | None = None
 ) -> Offered | Refused:
-    """Creates a link to choose a new password. Only an admin can do this: access to a mailbox must not be enough."""
+    """Creates a link to choose a new password. Only admins can do this: access to a mailbox must not be enough."""
     async with store.together() as tx:
         person = (await _locked(tx, person_id, now=now)).person
         if person.disabled_at is not None:
@@ -94,7 +94,7 @@ async def offer_reset(
 async def accept_invitation(
     store: "Store", token: str, password: str, *, name: str = "", now: datetime | None = None
 ) -> Person | Refused:
-    """Accepts an invitation like `accept`, but without a session."""
+    """Accepts an invitation like `accept`, but does not start a session."""
     accepted = await accept(store, token, password, name=name, agent=None, now=now)
     return accepted if isinstance(accepted, Refused) else accepted.person
 
@@ -109,10 +109,10 @@ async def accept(
     record: "Record | None" = None,
     now: datetime | None = None,
 ) -> Accepted | Refused:
-    """Accepts an invitation or a reset. From now on only the new password is valid: earlier sessions and links end.
+    """Accepts an invitation or a reset. After that, only the new password is valid: earlier sessions and links end.
 
-    Accepting an invitation signs the person in, because the link came to the mailbox that would get the code. `agent`
-    is the browser's user agent, or None if there is no browser.
+    Accepting an invitation signs the person in, because the link was sent to the mailbox that would receive the code.
+    `agent` is the browser's user agent, or None if there is no browser.
     """
     found = await rows.offered(store, hash_of(token), now=now)
     person = found[1] if found and found[0] in ("invite", "reset") else None
@@ -145,7 +145,7 @@ async def accept(
 
 
 async def first_admin_link(store: "Store", public_url: str, *, now: datetime | None = None) -> str | None:
-    """Returns the link for the first admin, as long as no admin can sign in. It replaces an earlier link."""
+    """Returns the link for creating the first admin, as long as no admin can sign in. It replaces an earlier link."""
     async with store.together() as tx:
         if await rows.has_admin(tx):
             return None
@@ -157,9 +157,9 @@ async def first_admin_link(store: "Store", public_url: str, *, now: datetime | N
 async def local_operator_link(
     store: "Store", public_url: str, *, by: str = "fairpost up", now: datetime | None = None
 ) -> str | None:
-    """Returns a link that signs in the person at this machine as an admin without a password.
+    """Returns a link that signs in the user of this machine as an admin, without a password.
 
-    This does not count as the first admin. Returns None if this admin was disabled.
+    This user does not count as the first admin. Returns None if this admin was disabled.
     """
     async with store.together() as tx:
         person = await rows.find(tx, workspace=None, address=LOCAL_OPERATOR)
@@ -264,7 +264,7 @@ async def change_role(
 async def disable_person(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> Person | Refused:
     """Disables a person and ends all their access at once. The last admin who can sign in cannot be disabled."""
     async with store.together() as tx:
-        admins = await rows.lock_admins(tx)  # serializes two admins who disable each other
+        admins = await rows.lock_admins(tx)  # prevents two admins from disabling each other at the same time
         locked = await _locked(tx, person_id, now=now)
         others = [each for each in admins if each.id != person_id and each.has_password and each.disabled_at is None]
         if locked.person.workspace is None and locked.person.has_password and not others:

@@ -1,6 +1,7 @@
-"""Passwords: the rules for choosing one, and their hashes. They use Argon2id; its parameters are only here.
+"""Passwords: the rules for choosing them, and their hashes. They use Argon2id, whose parameters are defined only here.
 
-Hashing deliberately takes a tenth of a second and 64 MB. It runs in threads, two at a time, with a limited queue.
+Hashing deliberately takes a tenth of a second and 64 MB. Hashes are computed in threads, two at a time, with a limited
+queue.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ HASHER = PasswordHasher(time_cost=3, memory_cost=65_536, parallelism=4, hash_len
 
 AT_ONCE_MAX = 2
 WAITING_MAX = 50
-KINDS_MAX = 3  # per address: each takes a computation
+KINDS_MAX = 3  # different salts per address: each needs a separate computation
 CHARS_MIN = 12
 CHARS_MAX = 256
 _COMMON = """
@@ -53,26 +54,26 @@ def complaint_about(password: str, *, address: str) -> str | None:
 
 
 def is_busy() -> bool:
-    """Returns whether more requests are waiting than can be served within seconds."""
+    """Returns whether the queue is so long that a new request would wait longer than a few seconds."""
     return _under_way >= WAITING_MAX
 
 
 async def hashed(password: str, *, like: str | None = None) -> str:
-    """Hashes a password. `like` is a hash of the same address in another workspace.
+    """Hashes a password. `like` is another hash for the same address, from another workspace.
 
-    Its salt is reused, so that one computation checks both.
+    The salt of `like` is reused, so that one computation checks both hashes.
     """
     salt = None if like is None else _salt(like)
     return await _in_thread(lambda: HASHER.hash(_bytes(password), salt=salt))
 
 
 async def is_right(password: str, password_hash: str | None) -> bool:
-    """Checks a password. A hash of None means that there is no password, which takes the same time."""
+    """Checks a password. If the hash is None, there is no password, and the check takes the same time."""
     return await _in_thread(lambda: _verify(password, password_hash))
 
 
 async def right_ones(password: str, password_hashes: Sequence[str]) -> list[bool]:
-    """Returns for each hash whether it matches the password.
+    """Returns whether the password matches, for each hash.
 
     Hashes with the same salt share one computation. Only the first few salts are tried.
     """
@@ -110,7 +111,7 @@ def _computed(password: str, kind: str) -> str:
 
 
 def _verify(password: str, password_hash: str | None) -> bool:
-    decoy = _decoy(HASHER)  # created by the first request, right or wrong
+    decoy = _decoy(HASHER)  # created by the first sign-in, whether it succeeds or not
     try:
         HASHER.verify(password_hash or decoy, _bytes(password))
     except (VerificationError, InvalidHashError):
@@ -124,7 +125,7 @@ def _decoy(hasher: PasswordHasher) -> str:
 
 
 def _bytes(password: str) -> bytes:
-    """Encodes a password, normalized because keyboards compose letters differently, and cut at the maximum length."""
+    """Encodes a password. It is normalized, because keyboards compose letters differently, and it is cut."""
     return unicodedata.normalize("NFKC", password[: CHARS_MAX + 1]).encode("utf-8", "surrogatepass")
 
 

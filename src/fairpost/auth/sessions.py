@@ -1,4 +1,4 @@
-"""Sessions: who is signed in, for how long, and how sessions end."""
+"""Sessions of people who are signed in: creating, checking and ending them."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ AGENT_CHARS_MAX = 200
 
 
 async def session_of(store: "Store", token: str, *, now: datetime | None = None) -> Session | None:
-    """Returns the session, or None if it is unknown, revoked or expired, or the person was disabled. One round trip."""
+    """Returns the session, or None if it is unknown, revoked or expired, or if the person was disabled."""
     return await rows.open_session(store, hash_of(token), idle=SESSION_IDLE, noted_every=SEEN_EVERY, now=now)
 
 
@@ -28,17 +28,17 @@ async def sign_out(store: "Store", token: str, *, now: datetime | None = None) -
 
 
 async def sessions_of(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> list[Session]:
-    """Returns the open sessions, most recently seen first."""
+    """Returns the open sessions, with the most recently used one first."""
     return await rows.open_sessions(store, person_id, idle=SESSION_IDLE, now=now)
 
 
 async def still_open(store: "Store", token_hashes: Collection[bytes], *, now: datetime | None = None) -> set[bytes]:
-    """Returns those sessions that are still open. Checking does not keep a session alive."""
+    """Returns which of the sessions are still open. This check does not extend a session."""
     return await rows.still_open(store, token_hashes, idle=SESSION_IDLE, now=now)
 
 
 async def revoke_session(store: "Store", person_id: PersonId, session_id: str, *, now: datetime | None = None) -> bool:
-    """Ends a session by the ID shown in lists. Returns False if the person has no such session."""
+    """Ends the session with an ID from a list. Returns False if the person has no such session."""
     return await rows.revoke_named(store, person_id, session_id, now=now)
 
 

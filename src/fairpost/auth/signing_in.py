@@ -1,7 +1,7 @@
-"""Signing in: the password, then a code by e-mail in the same browser. Nothing works before both.
+"""Signing in: the password, then a code by e-mail in the same browser. Both steps are required for a session.
 
-Errors never say which part is wrong, and always take the same work. Before a password or code is checked, the attempt
-is counted as a failure; only a correct one is taken back. So parallel attempts gain nothing.
+Errors never say which part is wrong, and every attempt takes the same time. Before a password or code is checked, the
+attempt is counted as a failure, and a correct attempt is uncounted afterwards. So parallel attempts have no advantage.
 """
 
 import math
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 FAILURES = rows.Window(address_max=10, client_max=50, length=timedelta(minutes=15))
-CODES_IN_WINDOW_MAX = 10  # sent to one person within the window
+CODES_IN_WINDOW_MAX = 10  # maximum number of codes sent to a person within the window
 BUSY_S = 5
 ENTRY_LIFE = timedelta(minutes=10)
 ADDRESS_CHARS_MAX = 320
@@ -53,7 +53,7 @@ async def begin_sign_in(
     mail: ServiceMail,
     now: datetime | None = None,
 ) -> SignInBegun | Refused:
-    """Takes the first step. `workspace` is None for admins of the service. `client` is the request's network address."""
+    """Takes the first step. `workspace` is None for admins of the service. `client` is a network address."""
     if passwords.is_busy():
         return _too_many(BUSY_S)
     attempt = await take_attempt(store, workspace=workspace, address=address, client=client, now=now)
@@ -67,7 +67,7 @@ async def begin_sign_in(
 
 
 async def _better(store: "Store", person: Person, password: str, known: str) -> str | None:
-    """Returns a new hash of the password, if the parameters or the salt of the known one are outdated."""
+    """Returns a new hash of the password if the parameters or the salt of the existing hash are outdated."""
     like = await salt_of(store, person.address)
     return await passwords.hashed(password, like=like) if passwords.is_outdated(known, like=like) else None
 
@@ -97,13 +97,13 @@ async def candidates(store: "Store", address: str, *, region: str, of_members: b
 async def the_one_meant(
     found: "Sequence[Candidate]", *, password: str, client: str, now: datetime | None = None
 ) -> Candidate | Refused | None:
-    """Chooses among all people with an address if no workspace was given. Returns None if there are none.
+    """Chooses among all people with an address if no workspace was given. Returns None if there is no such person.
 
-    If there are several, the password decides; only if it fits more than one must the person choose. All passwords of
+    If there are several, the password decides. If it matches several of them, the person must choose. All passwords of
     an address share a salt, so this costs no more than checking one.
     """
     if len(found) < 2:
-        return found[0] if found else None  # the password is checked later, as usual
+        return found[0] if found else None  # in this case, the password is checked later, as usual
     if passwords.is_busy():
         return _too_many(BUSY_S)
     attempts: list[tuple[Store, Attempt]] = []
@@ -164,7 +164,7 @@ async def _begin(
 async def resend_code(
     store: "Store", *, browser_secret: str, client: str, mail: ServiceMail, now: datetime | None = None
 ) -> SignInBegun | Refused:
-    """Sends another code for the same browser, which invalidates earlier ones. Failed attempts remain counted."""
+    """Sends another code for the same browser, which invalidates earlier ones. Earlier failed attempts still count."""
     token_hash = hash_of(browser_secret)
     async with store.together() as tx:
         begun = await _begun(tx, token_hash, now=now)
@@ -185,7 +185,7 @@ async def resend_code(
 
 
 async def _begun(store: "Store", token_hash: bytes, *, now: datetime | None) -> "tuple[Locked, PendingSignIn] | None":
-    """Returns the sign-in, or None if it was used, has expired or was tried too often, or the person was disabled."""
+    """Returns the sign-in. Returns None if it was used, expired or tried too often, or if the person was disabled."""
     locked = await rows.lock_signing_in(store, token_hash, now=now)
     if locked is None or locked.person.disabled_at is not None:
         return None
@@ -230,7 +230,7 @@ async def begin_session(store: "Store", person: Person, agent: str, *, now: date
 
 
 async def make_local_code(store: "Store", person_id: PersonId, *, now: datetime | None = None) -> LocalCode | None:
-    """Creates a code for the newest sign-in that is waiting for one, in case no e-mail arrives.
+    """Creates a code for the newest sign-in that is waiting for a code, in case no e-mail arrives.
 
     Returns None if no sign-in is waiting.
     """
@@ -252,7 +252,7 @@ async def make_local_code(store: "Store", person_id: PersonId, *, now: datetime 
 async def offer_entry(
     store: "Store", person_id: PersonId, *, by: str, now: datetime | None = None
 ) -> Offered | Refused:
-    """Creates a one-time link that signs an admin in without a password and a code. This requires database access."""
+    """Creates a one-time link that signs in an admin without a password or a code. This requires database access."""
     async with store.together() as tx:
         locked = await rows.lock(tx, person_id, now=now)
         if locked is None or locked.person.workspace is not None:
@@ -268,7 +268,7 @@ async def offer_entry(
 
 
 async def enter(store: "Store", token: str, *, agent: str, now: datetime | None = None) -> SignedIn | Refused:
-    """Starts a session with such a link."""
+    """Starts a session with a one-time link."""
     token_hash = hash_of(token)
     async with store.together() as tx:
         found = await rows.offered(tx, token_hash, now=now)
@@ -289,7 +289,7 @@ async def enter(store: "Store", token: str, *, agent: str, now: datetime | None 
 async def take_attempt(
     store: "Store", *, workspace: str | None, address: str, client: str | None, now: datetime | None
 ) -> "Attempt | Refused":
-    """Records an attempt, which counts as a failure until it is taken back."""
+    """Records an attempt. It counts as a failure until it succeeds."""
     attempt = await rows.take_attempt(
         store,
         workspace=_storable(workspace) if workspace is not None else None,
@@ -312,7 +312,7 @@ def network_of(client: str) -> str:
 
 
 def _storable(text: str) -> str:
-    """Returns an address that can be stored. Those that the database cannot store belong to no one and count together."""
+    """Returns an address that the database can store. All others belong to no person and count as one."""
     is_fine = len(text) <= ADDRESS_CHARS_MAX and "\0" not in text and text.isprintable()
     return text if is_fine else ""
 

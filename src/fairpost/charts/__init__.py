@@ -2,20 +2,21 @@
 
 A `Fragment` is one `<svg>` element for a page; `document` puts one or more into a file. A fragment has no script, style
 or id, only classes, so it works under the strictest content security policy and can appear twice on a page.
-`stylesheet()` has the light and dark colours of both; a page serves it, a file contains it. A chart scales to its
-container, and its text is readable at a width of 360 pixels. Its `<desc>` says the same for screen readers.
+`stylesheet()` has the light and dark colours of both. A page serves it, and a file contains it. A chart scales to its
+container, and its text is readable at a width of 360 pixels. Its `<desc>` describes the chart for screen readers.
 
 The classes:
 
-- `fc-chart` the `<svg>`, `fc-document` that of a file, `fc-panel` a chart in it, `fc-paper` its background;
-- `fc-text` all text, `fc-strong` emphasized text, `fc-title` and `fc-heading` those of a file,
-  `fc-empty` "nothing yet";
-- `fc-axis`, `fc-grid`, `fc-mark` a named vertical line, `fc-words` its name;
-- `fc-line`, `fc-dash` if it is dashed, `fc-area` under a line, `fc-band` between two, `fc-dot` a point, `fc-bar` a bar
-  or column, `fc-dense` one of very many;
-- `fc-hit` shows a tooltip, and is visible only under the pointer;
-- `fc-1` … `fc-8`, `fc-good`, `fc-bad`, `fc-warn`, `fc-forecast`, `fc-quiet`: the colour of any of these. Each is also a
-  property, `--fc-colour-1` …, next to `--fc-ink`, `--fc-faint`, `--fc-rule` and `--fc-paper`, which a page may set.
+- `fc-chart` is the `<svg>`, `fc-document` the `<svg>` of a file, `fc-panel` a chart in a file, `fc-paper` its
+  background;
+- `fc-text` is all text, `fc-strong` emphasized text, `fc-title` and `fc-heading` the titles in a file,
+  `fc-empty` the text of a chart without data;
+- `fc-axis` is an axis, `fc-grid` the grid, `fc-mark` a named vertical line, `fc-words` its name;
+- `fc-line` is a line, `fc-dash` a dashed line, `fc-area` the area under a line, `fc-band` the area between two lines,
+  `fc-dot` a point, `fc-bar` a bar or column, `fc-dense` a bar or column that is one of very many;
+- `fc-hit` has a tooltip, and is visible only under the pointer;
+- `fc-1` … `fc-8`, `fc-good`, `fc-bad`, `fc-warn`, `fc-forecast`, `fc-quiet` set the colour. Each colour is also a
+  property, `--fc-colour-1` …, like `--fc-ink`, `--fc-faint`, `--fc-rule` and `--fc-paper`. A page may set all of these.
 """
 
 from fairpost.charts.axes import Axis, Unit

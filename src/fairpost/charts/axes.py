@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from fairpost.model.durations import say_duration
 
-VALUE_MAX = 1e15  # up to this, a float has digits to spare
+VALUE_MAX = 1e15  # up to this value, a float is precise enough
 TICKS_MAX = 12
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 CLOCK_STEPS = (1, 2, 5, 10, 15, 30, *(n * MINUTE for n in (1, 2, 5, 10, 15, 30)), *(n * HOUR for n in (1, 2, 3, 6, 12)))
@@ -22,15 +22,15 @@ MOMENTS = (datetime(1, 1, 3, tzinfo=UTC).timestamp(), datetime(9998, 1, 1, tzinf
 
 class Unit(StrEnum):
     NUMBER = "number"
-    COUNT = "count"  # with whole ticks
-    PERCENT = "percent"  # 0.5 is 50%
+    COUNT = "count"  # all ticks are whole numbers
+    PERCENT = "percent"  # 0.5 is shown as 50%
     DURATION = "duration"  # in seconds
     MOMENT = "moment"  # in seconds since 1970, as in `datetime.timestamp`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """An axis. The values in `includes` are always shown. With `log`, equal ratios are equally far apart."""
+    """An axis. The axis always covers the values in `includes`. With `log`, equal ratios have equal distances."""
 
     unit: Unit = Unit.NUMBER
     label: str = ""
@@ -85,7 +85,7 @@ def checked(value: float) -> float:
 
 
 def span(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
-    """Returns the range from the minimum to the maximum, which is never empty."""
+    """Returns the range from the minimum to the maximum. The range is never empty."""
     found = [*values, *map(checked, axis.includes)]
     low, high = min(found), max(found)
     if axis.unit is Unit.MOMENT and not MOMENTS[0] <= low <= high <= MOMENTS[1]:
@@ -104,7 +104,7 @@ def span(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
 
 
 def ticks_inside(axis: Axis, low: float, high: float, fits: Callable[[Sequence[Tick]], bool]) -> Sequence[Tick]:
-    """Returns the finest ticks that fit, none of them outside the range. Empty if not even one fits."""
+    """Returns the finest ticks that fit, none of them outside the range. Returns none if not even one fits."""
     if axis.log:
         every = _logarithmic(axis, low, high)
         return next((chosen for n in range(1, len(every) + 1) if fits(chosen := every[::n])), ())
@@ -121,7 +121,7 @@ def ticks_around(axis: Axis, low: float, high: float, *, most: int) -> Sequence[
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
         if last - first < max(3, most):
             return _multiples(axis, step, first * step, last * step)
-    raise AssertionError("three ticks are around any range")
+    raise AssertionError("three ticks enclose any range")
 
 
 def days_in_words(axis: Axis, low: float, high: float) -> str:
@@ -139,7 +139,7 @@ def _rounded(value: float) -> str:
 def _steps(axis: Axis, width: float) -> Iterator[float]:
     """Yields steps from fine to coarse.
 
-    The last ones are longer than the axis, so one of them always needs at most three ticks.
+    The last steps are longer than the axis, so one of the steps always needs at most three ticks.
     """
     finest = width / TICKS_MAX
     steps = _round_steps(max(1.0, finest) if axis.unit is Unit.COUNT else finest)
@@ -199,9 +199,9 @@ Walls = Callable[[datetime], Iterator[datetime]]
 
 
 def _on_the_wall(axis: Axis, low: float, high: float, walls: Walls) -> Iterator[tuple[float, datetime]]:
-    """Yields local times with their positions, leaving out those that the zone skips.
+    """Yields local times with their positions, except times that the zone skips.
 
-    `walls` are local times without a zone, starting no later than the given one.
+    `walls` are local times without a zone. The first one is not later than the given one.
     """
     zone = ZoneInfo(axis.timezone)
     for wall in walls(_local(axis, low).replace(tzinfo=None)):

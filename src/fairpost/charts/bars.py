@@ -1,4 +1,4 @@
-"""Amounts side by side: bars with names, and columns over time. Both can be stacked."""
+"""Charts that compare amounts: bars with names, and columns over time. Both can be stacked."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -22,8 +22,8 @@ from fairpost.charts.text import escaped, pixels, shortened, text_width
 BARS_MAX = 200
 COLUMNS_MAX = 500
 SAID_MAX = 12
-DENSE = 4  # pixels: narrower columns have no gap between them
-BAR_HEIGHT, BAR_GAP = 1.2, 0.6  # times the text's size
+DENSE = 4  # in pixels; narrower columns have no gaps between them
+BAR_HEIGHT, BAR_GAP = 1.2, 0.6  # in multiples of the text size
 AN_AMOUNT = (Part(""),)
 
 
@@ -36,7 +36,7 @@ def bar_chart(
     stacked: bool = True,
     width: float = WIDTH,
 ) -> Fragment:
-    """Draws bars in rows, whose number determines the height. If not stacked, each part of a bar has its own row."""
+    """Draws bars in rows. The number of rows determines the height. If not stacked, each part has its own row."""
     if len(bars) > BARS_MAX:
         raise ValueError(f"a chart can show at most {BARS_MAX} bars, got {len(bars)}")
     size = text_size_at(width)
@@ -137,7 +137,7 @@ def _bar(
 def _columns(
     columns: Sequence[Column], n: int, part: Part, length: float, around: Frame, x_axis: Axis, y_axis: Axis
 ) -> str:
-    """Draws one part of all columns: a rectangle each for the tooltips, or a single path if there are too many."""
+    """Draws one part of all columns: rectangles with tooltips, or a single path if there are too many columns."""
     x, y, tint = around.x, around.y, tint_class(part.tint)
     name = f"{part.name}: " if part.name else ""
     drawn, path = [], []
@@ -157,7 +157,7 @@ def _columns(
 
 
 def _rect(left: float, top: float, right: float, bottom: float, tint: str, words: str) -> str:
-    # Round edges rather than widths, so that adjacent bars still touch.
+    # Edges are rounded instead of widths, so that adjacent bars still touch.
     width, height = round(right, 1) - round(left, 1), round(bottom, 1) - round(top, 1)
     if width <= 0 or height <= 0:
         return ""

@@ -1,4 +1,4 @@
-"""Charts as a standalone file: panels in a grid, with titles and colours included."""
+"""Charts in a standalone file: panels in a grid, with their titles and colours."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -8,7 +8,7 @@ from fairpost.charts.frame import text_at
 from fairpost.charts.shapes import Fragment
 from fairpost.charts.text import escaped, pixels, shortened, wrapped
 
-PANEL_WIDTH_MIN = 360  # pixels on the screen: on a narrower one, it scrolls sideways rather than becoming unreadable
+PANEL_WIDTH_MIN = 360  # in pixels: on a narrower screen, the panel scrolls sideways instead of becoming unreadable
 MARGIN = 24.0
 
 

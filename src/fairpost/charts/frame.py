@@ -19,7 +19,7 @@ TOOLTIPS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An entry of the legend, with the shape next to its name."""
+    """An entry of the legend: a shape with a name."""
 
     name: str
     classes: str
@@ -28,7 +28,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The area to draw in, and what is already drawn around it."""
+    """The area to draw in, with everything that is already drawn around it."""
 
     x: Scale
     y: Scale
@@ -43,7 +43,7 @@ class Frame:
 
 
 def text_size_at(width: float) -> float:
-    """Returns a text size that becomes 9 pixels when the chart shrinks to 360 pixels, as on a phone."""
+    """Returns a text size that becomes 9 pixels when the chart shrinks to a width of 360 pixels, as on a phone."""
     if not WIDTHS[0] <= width <= WIDTHS[1]:
         raise ValueError(f"width must be {WIDTHS[0]}..{WIDTHS[1]}, got {width}")
     return max(12.0, width / 40)
@@ -61,7 +61,7 @@ def frame(
     marks: Sequence[Mark],
 ) -> Frame:
     if y_axis.log or y_axis.unit is Unit.MOMENT:
-        raise ValueError("only the x axis can be logarithmic, or of moments")
+        raise ValueError("only the x axis can be logarithmic or show times")
     if not height <= HEIGHT_MAX:
         raise ValueError(f"height must be at most {HEIGHT_MAX}, got {height}")
     size = text_size_at(width)
@@ -160,7 +160,7 @@ def _y_ticks(ticks: Sequence[Tick], y: Scale, x: Scale, size: float) -> str:
 
 
 def _marks(marks: Sequence[Mark], x: Scale, y: Scale, size: float) -> str:
-    """Draws marks. Names that would overlap go below each other; if there are too many, only the tooltip shows them."""
+    """Draws marks. Overlapping names are placed below each other. If there are too many, only tooltips show names."""
     lines, said = [], []
     ends = [x.start] * MARK_ROWS_MAX
     for mark in sorted(marks, key=lambda mark: mark.at):

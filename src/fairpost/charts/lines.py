@@ -19,7 +19,7 @@ from fairpost.charts.shapes import (
 )
 from fairpost.charts.text import escaped, pixels
 
-COLUMN = 2  # pixels; at most four points are kept in each
+COLUMN = 2  # width of a group in pixels; at most four points are kept in each group
 DOT, SMALL_DOT, HIT = 3.5, 2.5, 7
 SAID_MAX = 12
 
@@ -35,7 +35,7 @@ def line_chart(
     marks: Sequence[Mark] = (),
     band: Band | None = None,
 ) -> Fragment:
-    """Draws several lines on the same axes. `marks` are named vertical lines; the axis extends to each of them."""
+    """Draws several lines on the same axes. `marks` are named vertical lines, which the axis includes."""
     if len(series) > SERIES_MAX:
         raise ValueError(f"a chart can show at most {SERIES_MAX} series, got {len(series)}")
     lines = [(each, checked_points(each.points)) for each in series]
@@ -61,7 +61,7 @@ def line_chart(
 def sparkline(
     points: Points, *, label: str, axis: Axis | None = None, tint: Tint = 1, width: float = 120, height: float = 28
 ) -> Fragment:
-    """Draws a line as small as a word. `axis` only defines the format of the values and what is always shown."""
+    """Draws a line as small as a word. `axis` defines only the format of values and which values are included."""
     axis = axis or Axis()
     points = checked_points(points)
     if not points:

@@ -13,15 +13,15 @@ Points = Sequence[tuple[float, float]]
 Tint = Literal[1, 2, 3, 4, 5, 6, 7, 8, "good", "bad", "warn", "forecast", "quiet"]
 TINTS = frozenset((1, 2, 3, 4, 5, 6, 7, 8, "good", "bad", "warn", "forecast", "quiet"))
 
-SERIES_MAX = 24  # more lines are unreadable
+SERIES_MAX = 24  # a chart with more lines is unreadable
 NOTHING = "No data yet"
 
 
 class Kind(StrEnum):
     LINE = "line"
-    STEP = "step"  # holds each value until the next
-    AREA = "area"  # a line, filled down to zero
-    DOTS = "dots"  # not joined
+    STEP = "step"  # each value stays until the next one
+    AREA = "area"  # a line with the area down to zero filled
+    DOTS = "dots"  # points that are not connected
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A named time, or another named position on the x axis."""
+    """A named position on the x axis, such as a time."""
 
     at: float
     words: str
@@ -53,7 +53,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of each bar. Each bar has one value per part."""
+    """A part of which every bar has one value."""
 
     name: str
     tint: Tint = 1
@@ -63,7 +63,7 @@ class Part:
 class Bar:
     name: str
     values: Sequence[float]
-    tint: Tint | None = None  # for all its parts, instead of their own
+    tint: Tint | None = None  # the colour of all its parts, instead of their own colours
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Fragment:
     """One chart as an `<svg>` element, without scripts or styles of its own."""
 
     label: str
-    about: str  # a description in text
+    about: str  # the description for screen readers
     width: float
     height: float
     text_size: float
@@ -108,7 +108,7 @@ def tint_class(tint: Tint) -> str:
 def checked_points(points: Points) -> Points:
     """Checks the points and sorts them by x."""
     for x, y in points:
-        if not (abs(x) <= VALUE_MAX and abs(y) <= VALUE_MAX):  # a call for each of a million would take a second
+        if not (abs(x) <= VALUE_MAX and abs(y) <= VALUE_MAX):  # a function call per point would be slow
             checked(x)
             checked(y)
     ascending = all(before[0] <= after[0] for before, after in pairwise(points))

@@ -3,7 +3,7 @@
 import re
 from unicodedata import combining, east_asian_width
 
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # by XML 1.0, even as references
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # forbidden by XML 1.0
 _NARROW = frozenset("ijltfrI.,:;'|!()[] ·")
 _WIDE = frozenset("mwMW@%—…")
 
@@ -15,12 +15,12 @@ def escaped(text: str) -> str:
 
 
 def text_width(text: str, size: float) -> float:
-    """Estimates the width in a wide sans-serif font such as DejaVu, so that it is too wide rather than too narrow."""
+    """Estimates the width in a wide sans-serif font such as DejaVu, so that the estimate is rarely too small."""
     return size * sum(map(_em, text))
 
 
 def shortened(text: str, size: float, width: float) -> str:
-    """Returns as much of the text as fits."""
+    """Returns the beginning of the text that fits, or all of it."""
     if text_width(text, size) <= width:
         return text
     room = width - text_width("…", size)
@@ -28,7 +28,7 @@ def shortened(text: str, size: float, width: float) -> str:
         room -= size * _em(char)
         if room < 0:
             return f"{text[:end].rstrip()}…"
-    raise AssertionError("it was too wide, and then it was not")
+    raise AssertionError("a text that is too wide must be cut somewhere")
 
 
 def wrapped(text: str, size: float, width: float) -> list[str]:

@@ -1,4 +1,4 @@
-"""Builds the e-mails of a portal from its files, or one of them with custom content.
+"""Builds the e-mails of a portal from its files, or one e-mail with custom content.
 
 Inserts the content into the layout, inlines styles, and compiles. Errors are reported with their position. Rendering
 then only inserts values.
@@ -19,8 +19,8 @@ from fairpost.portals.values import LINE_RULE, is_line
 from fairpost.templates.reader import TemplateError
 from fairpost.templates.rendering import Compiled, Template, UnfitValue, Unrenderable, compile_template
 
-SHOWN_BYTES_MAX = 102_400  # Gmail hides the rest
-WORDS_BYTES_MAX = SHOWN_BYTES_MAX  # for each part, unless the operator writes it
+SHOWN_BYTES_MAX = 102_400  # Gmail hides the part of an e-mail after this
+WORDS_BYTES_MAX = SHOWN_BYTES_MAX  # applies to each part, unless the operator writes it
 
 
 class _Rules(NamedTuple):
@@ -31,13 +31,13 @@ class _Rules(NamedTuple):
 
 
 OF_FILES = _Rules(
-    unknown="it is not declared in meta.toml: add [fields.{}] there, or use a declared name here",
+    unknown="it is not declared in meta.toml: add [fields.{}] there, or use a declared field here",
     optional="is optional in meta.toml",
 )
 
 
 class Builder:
-    """Builds one portal. After a problem, it continues with whatever does not depend on it, to find all problems."""
+    """Builds one portal. After a problem, continues with the parts that do not depend on it, to find all problems."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Builder:
         for part, source in sources.items():
             compiled = self._understood(source, part)
             if compiled is None:
-                used |= meta.fields.keys()  # its fields are unknown: no warning
+                used |= meta.fields.keys()  # its fields are unknown, so there is no warning
                 continue
             used |= compiled.fields
             self._require_known(source, compiled, set(meta.fields), rules.unknown)
@@ -175,7 +175,7 @@ class Builder:
                 self.problems += markup.problems_of(source, urls=_urls(meta))
         for name in sorted(meta.fields.keys() - used):
             at = declared.text.find(f"fields.{name}")
-            unused = f"nothing prints {name}"
+            unused = f"no part of the e-mail prints {name}"
             self.warnings.append(declared.problem(at, unused) if at >= 0 else declared.as_a_whole(unused))
 
     def _require_known(self, source: Source, compiled: Compiled, known: set[str], rule: str) -> None:
@@ -247,7 +247,7 @@ class Builder:
         if html_bytes > SHOWN_BYTES_MAX:
             self.warnings.append(
                 where.as_a_whole(
-                    f"rendered, it has {html_bytes:,} bytes, but Gmail clips e-mails after {SHOWN_BYTES_MAX:,}"
+                    f"the rendered e-mail has {html_bytes:,} bytes, but Gmail clips e-mails after {SHOWN_BYTES_MAX:,}"
                 )
             )
 
@@ -273,7 +273,7 @@ def _is_known(path: str, fields: set[str]) -> bool:
 
 
 def _preheader(file: Source, meta: Meta) -> Source:
-    """Returns the preheader with only space before it, so that positions match those in the file."""
+    """Returns the preheader with only spaces before it, so that positions match the positions in the file."""
     at = max(file.text.find(meta.preheader), 0)
     return Source(file.file, re.sub(r"[^\n]", " ", file.text[:at]) + meta.preheader)
 
@@ -283,7 +283,7 @@ def _urls(meta: Meta) -> frozenset[str]:
 
 
 def _place(source: str, path: str) -> int:
-    """Returns where a field is first named."""
+    """Returns the position where a field is first used."""
     named = re.compile(rf"(?<![\w.]){re.escape(path)}(?!\w)")
     found = (named.search(source, tag.start, tag.end) for tag in markup.template_tags(source))
     return next((each.start() for each in found if each), 0)

@@ -1,4 +1,4 @@
-"""What portal.toml and meta.toml declare: a portal's brand, and a type with its fields.
+"""The declarations in portal.toml and meta.toml: a portal's brand, and a type with its fields.
 
 values.py defines the values that a field accepts.
 """
@@ -35,7 +35,7 @@ DECODE_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)|\s*\(at end of do
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
-    """The declaration of a type. After `expires_after`, its e-mails are not worth sending."""
+    """The declaration of a type. Its e-mails are not sent later than `expires_after`."""
 
     description: str
     preheader: str
@@ -54,7 +54,7 @@ class Meta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portal:
-    """A portal. `values` are all values, as seen by templates."""
+    """A portal. `values` contains all values that templates can use."""
 
     key: str
     name: str
@@ -100,7 +100,7 @@ PORTAL_KEYS = {
 def doubts_about(portal: Portal, source: Source) -> Iterable[Problem]:
     urls = [portal.values.get("logo_url", ""), *(link["url"] for link in portal.values["links"])]
     if any(EXAMPLE.match(url) for url in urls):
-        yield source.as_a_whole("its links point to example.com: write your own portal.toml")
+        yield source.as_a_whole("the links point to example.com: to change them, write your own portal.toml")
     colours = portal.values["colours"]
     for front, back in READABLE:
         if (contrast := _contrast(colours[front], colours[back])) < CONTRAST_MIN:
@@ -156,7 +156,7 @@ class _Table:
         return None
 
     def words(self, key: str, *, is_needed: bool = True) -> str:
-        """Reads one line without braces, because declared values are inserted into templates."""
+        """Reads one line. Braces are not allowed, because declared values are inserted into templates."""
         value = self._take(key, str, is_needed)
         if value is None:
             return ""
@@ -284,8 +284,8 @@ class _Table:
         self.problems.append(self.source.problem(at, f"{name} {message}"))
 
     def _place(self, key: str) -> int:
-        """Returns the position of the key, of its table, or of the beginning. It guesses: tomllib reports no
-        positions.
+        """Returns the position of the key, of its table, or of the beginning. The position is a guess, because tomllib
+        reports no positions.
         """
         text = self.source.text
         header = (

@@ -1,6 +1,6 @@
 """Reads folders of templates: {portal}/{portal.toml, layout.html, layout.txt} and {portal}/{type}/{four files}.
 
-Finds the files, decides which folder wins if several have the same file, and reads nothing that is outside the folder,
+Finds the files, and decides which folder wins if several have the same file. Reads nothing that is outside the folder,
 is not a regular file, is too big, or is not text. Reports all problems, each with its position. Other modules interpret
 the content.
 """
@@ -30,7 +30,7 @@ UNTYPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uf
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """A problem with its position. `line` and `column` count from 1; line 0 means the file as a whole."""
+    """A problem with its position. `line` and `column` start at 1. Line 0 means the file as a whole."""
 
     file: str
     line: int
@@ -43,7 +43,7 @@ class Problem:
 
 
 class BrokenTemplates(FairpostError):
-    """Nothing in these folders or this content can be used until all `problems` are fixed."""
+    """These folders, or this content, cannot be used until all `problems` are fixed."""
 
     def __init__(self, problems: Sequence[Problem], said: str = "The templates are not valid:") -> None:
         self.problems = tuple(sorted(set(problems)))
@@ -65,7 +65,7 @@ class Source:
         return Problem(self.file, 0, 0, message)
 
     def untyped(self) -> Problem | None:
-        """Returns the first control character or noncharacter, because some of them mark slots."""
+        """Returns a problem for the first control character or noncharacter, because some of these mark slots."""
         found = UNTYPED.search(self.text)
         return (
             self.problem(found.start(), f"the character U+{ord(found[0]):04X} is not allowed in text: delete it")
@@ -81,7 +81,7 @@ class PortalFiles:
 
 
 def read_folders(folders: Sequence[Path], problems: list[Problem]) -> dict[str, PortalFiles]:
-    """Reads the folders. For a type, the last folder that has it provides all four files.
+    """Reads the folders. For a type, the last folder that has the type provides all four files.
 
     Each of the portal's own files comes from the last folder that has it.
     """
@@ -107,7 +107,7 @@ class _Folder:
         if not self.real_root.is_dir():
             self._refuse(self.root, "this is not a folder")
             return {}
-        # Other files next to the portals are fine, such as a README. A dangling link was meant to be a portal.
+        # Other files next to the portals are allowed, such as a README. A dangling link was meant to be a portal.
         paths = [path for path in self._entries(self.root) if path.is_dir() or path.is_symlink()]
         return {path.name: self._portal(path) for path in paths if self._is_named(path)}
 
@@ -136,7 +136,7 @@ class _Folder:
         return {name: source for name, source in sources.items() if source}
 
     def _entries(self, folder: Path) -> list[Path]:
-        """Returns the entries, without files that editors or systems leave behind."""
+        """Returns the entries, without the files that editors or operating systems leave behind."""
         if not self._is_inside(folder):
             return []
         try:
@@ -160,7 +160,7 @@ class _Folder:
         try:
             if path.resolve(strict=True).is_relative_to(self.real_root):
                 return True
-            self._refuse(path, f"a link points outside of {self.root}: put the file itself here")
+            self._refuse(path, f"this link points outside of {self.root}: put the file itself here")
         except (OSError, RuntimeError) as error:
             self._refuse(path, f"it cannot be read: {_reason(error)}")
         return False

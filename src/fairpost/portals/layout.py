@@ -1,6 +1,6 @@
-"""Content in the layout of its portal: where it goes, what a layout must not do to it, and where in it a problem is.
+"""Inserts content into the layout of its portal, checks that layouts keep it intact, and finds positions in it.
 
-A layout is rendered once with the portal's values. Its slots remain, each as a mark that no file contains.
+A layout is rendered once with the portal's values. Its slots are kept, each as a mark that no file contains.
 """
 
 import html
@@ -16,12 +16,12 @@ SLOT = {name: f"\ufdd0{name}\ufdd0" for name in SLOTS}
 
 
 def layout_mistakes(filled: str, part: str) -> Sequence[str]:
-    """Returns the mistakes in a layout that is filled with the portal's values."""
+    """Returns the mistakes in a layout into which the portal's values are already inserted."""
     mistakes = []
     if filled.count(SLOT["content"]) != 1:
-        mistakes.append("write {{ content }} once, where the content of each e-mail goes")
+        mistakes.append("write {{ content }} exactly once, at the place for the content of each e-mail")
     if OPENING.search(filled) or re.search(r"\{\ufdd0", filled):
-        mistakes.append("a brace before a value looks like a template tag: put a space between them")
+        mistakes.append("a brace before a value looks like a template tag: put a space between the two")
     elif part == "html":
         found = markup.problems_of(Source("", filled), urls=frozenset())
         mistakes += [f"with the values in portal.toml: {problem.message}" for problem in found]
@@ -48,7 +48,7 @@ def escape_words(words: str) -> str:
 def placed(words: Source, before: str, problem: Problem) -> Problem:
     """Moves a problem in the filled layout to its position in the content. `before` is the layout up to the content."""
     message = f"in the portal's layout: {problem.message}"
-    blank_lines = len(words.text) - len(words.text.lstrip("\n"))  # omitted in the layout
+    blank_lines = len(words.text) - len(words.text.lstrip("\n"))  # the layout does not contain it
     first_line, indent = before.count("\n") + 1, len(before) - before.rfind("\n") - 1
     line = problem.line - first_line + 1
     column = problem.column - (indent if line == 1 else 0)

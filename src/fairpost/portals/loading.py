@@ -1,7 +1,7 @@
-"""All e-mails of all portals, loaded from folders: the built-in ones, and the operator's, which take precedence.
+"""All e-mails of all portals, loaded from folders: the built-in folder, and the operator's, which takes precedence.
 
-load_portals reads everything once and reports all problems. `reworded` gives one e-mail custom content, by the same
-rules. docs/portal-templates.md explains the files.
+load_portals reads everything once and reports all problems. `reworded` builds one e-mail with custom content, by the
+same rules. docs/portal-templates.md explains the files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from fairpost.portals.folder import BUILT_IN, BrokenTemplates, PortalFiles, Prob
 from fairpost.portals.template import Frame, PortalTemplate, Words
 from fairpost.templates.rendering import Rendered
 
-OPERATORS_FOLDER = "templates"  # in Fairpost's home: its files take precedence over the built-in ones
+OPERATORS_FOLDER = "templates"  # in Fairpost's home; the files in it take precedence over the built-in ones
 PORTALS_MAX = 50
 
 
@@ -52,7 +52,7 @@ class Portals:
     ) -> tuple[PortalTemplate, Sequence[Problem]]:
         """Returns the e-mail with custom content, and warnings.
 
-        Its fields, layout, urgency and expiry stay those of the files. Raises NotFound, and BrokenTemplates with
+        Fields, layout, urgency and expiry are still read from the files. Raises NotFound, and BrokenTemplates with
         positions in `words`.
         """
         base = self.get(portal, mail_type)
@@ -69,7 +69,7 @@ class Portals:
 
 
 def portals_at(home: Path, *, brand: str | None = None) -> Portals:
-    """Loads the files. The operator's in this home take precedence over the built-in ones. Raises BrokenTemplates.
+    """Loads the files. The operator's files in `home` take precedence over the built-in ones. Raises BrokenTemplates.
 
     `brand` is the same as for `load_portals`.
     """
@@ -79,7 +79,7 @@ def portals_at(home: Path, *, brand: str | None = None) -> Portals:
 
 @cache
 def built_in_portals(brand: str | None = None) -> Portals:
-    """Returns the portals of the package. They are read once per process, because it takes a while."""
+    """Returns the portals of the package. They are read only once per process, because reading takes a while."""
     return load_portals(BUILT_IN, brand=brand)
 
 

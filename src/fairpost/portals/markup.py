@@ -1,7 +1,7 @@
-"""A strict subset of HTML that every mail program reads alike: closed tags, double quotes, nothing that runs or loads.
+"""A strict subset of HTML that all mail programs interpret alike: closed tags, double quotes, and no active content.
 
-It contains template tags ({{ … }}, {% … %}), which an HTML parser would move or break. So it is parsed strictly here,
-and refused if two parsers could read it differently. This keeps a field from becoming a tag or an attribute.
+The source contains template tags ({{ … }}, {% … %}), which an HTML parser would move or break. So it is parsed strictly
+here, and refused if two parsers could read it differently. This keeps a field from becoming a tag or an attribute.
 """
 
 import re
@@ -79,7 +79,7 @@ PARENTS = {
     "tr": {"table", "tbody", "thead"}, "td": {"tr"}, "th": {"tr"}, "tbody": {"table"}, "thead": {"table"},
     "li": {"ul", "ol"}, "head": {"html"}, "body": {"html"}, "title": {"head"}, "style": {"head"}, "meta": {"head"},
 }  # fmt: skip
-NO_TEXT = frozenset({"table", "tbody", "thead", "tr", "ul", "ol", "html", "head"})  # a parser would move text elsewhere
+NO_TEXT = frozenset({"table", "tbody", "thead", "tr", "ul", "ol", "html", "head"})  # a parser would move their text
 NEEDED = {"img": ("src", "alt", "width"), "a": ("href",)}
 LINKS = {"href", "src"}
 WITH_FIELDS = LINKS | {"alt", "title", "aria-label"}
@@ -94,7 +94,7 @@ class TemplateTag(NamedTuple):
 
 class Attribute(NamedTuple):
     name: str
-    value: str  # masked
+    value: str  # the masked source
     start: int
     value_start: int
 
@@ -151,7 +151,7 @@ def _element(piece: re.Match[str]) -> Element:
 
 
 def problems_of(source: Source, *, urls: frozenset[str] | None) -> list[Problem]:
-    """Returns the problems of a source. `urls` are the fields that may be a whole link.
+    """Returns the problems of a source. `urls` are the fields that can be a whole link.
 
     If it is None, the source is a layout, which is checked again when it is filled in.
     """
@@ -159,7 +159,7 @@ def problems_of(source: Source, *, urls: frozenset[str] | None) -> list[Problem]
 
 
 class _Open(NamedTuple):
-    name: str  # of an element; an if or for is prefixed with %
+    name: str  # the name of an element; an if or for has the prefix %
     at: int
 
 
@@ -168,7 +168,7 @@ class _Enough(Exception):
 
 
 class _Check:
-    """Checks a source in linear time, because it may come from strangers."""
+    """Checks a source in linear time, because it can come from untrusted people."""
 
     def __init__(self, source: Source, urls: frozenset[str] | None) -> None:
         self.source, self.urls = source, urls
@@ -195,12 +195,12 @@ class _Check:
         if not piece:
             self._refuse(
                 start,
-                'this "<" does not start a tag: write &lt;, or close the tag and put double quotes around each value',
+                'this "<" does not start a valid tag: write &lt;, or close the tag and put double quotes around each value',
             )
             return start + 1
         if piece["comment"] is not None:
             if re.search(f"[{PRINT}{STATEMENT}]|<(?:style|script)", piece["comment"], re.IGNORECASE):
-                self._refuse(start, "a comment cannot contain fields or styles: for a remark, write {# like this #}")
+                self._refuse(start, "a comment cannot contain fields or styles: write {# like this #} instead")
         elif piece["name"]:
             element = _element(piece)
             if element.is_closing:
@@ -228,7 +228,7 @@ class _Check:
         text = self.mask[start:end]
         if parent in NO_TEXT and text.strip():
             at = start + len(text) - len(text.lstrip())
-            self._refuse(at, f"text is not allowed directly inside <{parent}>: mail programs would move it")
+            self._refuse(at, f"text is not allowed directly inside <{parent}>: mail programs would move the text")
 
     def _statement(self, tag: TemplateTag) -> None:
         if tag.word in ("if", "for"):

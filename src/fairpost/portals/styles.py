@@ -1,9 +1,9 @@
 """Moves the style block of a layout into style attributes, because many mail programs ignore anything else.
 
-Supports a small part of CSS: `p`, `.button`, `td.button`, and lists of these. The more specific rule wins, then the
-later one; an element's own style wins over all. There are no media queries, and nothing is loaded. We do not use
-css-inline (4.4 MB), because it parses HTML as browsers do: `{% if %}` in a table becomes text to move before it, and
-`{{ a or "b" }}` in a link ends the link.
+Supports a small part of CSS: selectors such as `p`, `.button` and `td.button`, and lists of them. The more specific
+rule wins, then the later one; an element's own style wins over all. There are no media queries, and nothing is loaded.
+We do not use css-inline (4.4 MB), because it parses HTML as browsers do: `{% if %}` in a table becomes text to move
+before it, and `{{ a or "b" }}` in a link ends the link.
 """
 
 import re
@@ -29,7 +29,7 @@ class Rule(NamedTuple):
 
 
 def problems_of(source: Source) -> list[Problem]:
-    """Checks a layout before it is filled in, while its fields are still in place."""
+    """Checks a layout before its fields are filled in."""
     mask = masked(source.text)
     blocks = list(STYLE.finditer(mask))
     problems = [source.problem(block.start(), "a layout can have only one <style>") for block in blocks[1:]]
@@ -38,7 +38,9 @@ def problems_of(source: Source) -> list[Problem]:
         for mark in re.finditer(f"{PRINT}+", block["css"]):
             start, end = (block.start("css") + at for at in mark.span())
             if not COLOUR_FIELD.fullmatch(source.text, start, end):
-                problems.append(source.problem(start, "only colours can be inserted here: {{ portal.colours.accent }}"))
+                problems.append(
+                    source.problem(start, "only colours can be inserted here, such as {{ portal.colours.accent }}")
+                )
     return problems
 
 
@@ -61,7 +63,7 @@ def _mistakes(mask: str, start: int, css: str) -> Iterable[tuple[int, str]]:
             if not found or FORBIDDEN.search(declaration):
                 yield (
                     here,
-                    f'"{declaration.strip().replace(PRINT, "")}" cannot be used: write name: value, without loading anything',
+                    f'"{declaration.strip().replace(PRINT, "")}" cannot be used: write "name: value", with a value that loads nothing',
                 )
     if css[at:].strip():
         yield (
@@ -87,7 +89,7 @@ def inlined(html: str) -> str:
 
 
 def _rules(css: str) -> list[Rule]:
-    """Returns the rules, least specific first. The sort keeps the order of equally specific rules."""
+    """Returns the rules, least specific first. Equally specific rules keep their order."""
     rules = [
         Rule(
             found["tag"] or "",
@@ -125,5 +127,5 @@ def _edits(element: Element, rules: list[Rule]) -> Iterable[tuple[int, int, str]
 
 def _put(style: dict[str, str], declarations: Iterable[tuple[str, str]]) -> None:
     for name, value in declarations:
-        style.pop(name, None)  # moves it to the end: a later padding also overrides an earlier padding-top
+        style.pop(name, None)  # moves it to the end, where a padding also overrides an earlier padding-top
         style[name] = value

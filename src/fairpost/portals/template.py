@@ -1,4 +1,4 @@
-"""One of the product's system e-mails, ready to render: of a portal (hub, org, …) and a type (welcome, tfa, …).
+"""One of the product's own e-mails, ready to render. It has a portal (hub, org, …) and a type (welcome, tfa, …).
 
 building.py builds it from files or custom content.
 """
@@ -25,7 +25,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What surrounds every e-mail of a portal: its layouts, filled in except for their slots."""
+    """The frame of every e-mail of a portal: its layouts, filled in except for their slots."""
 
     portal: Portal
     text: str
@@ -34,7 +34,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortalTemplate:
-    """An e-mail ready to render. `where` is the folder it was read from, or the workspace that wrote it."""
+    """An e-mail ready to render. `where` is the folder that it was read from, or the workspace that wrote it."""
 
     portal: Portal
     type: str
@@ -42,7 +42,7 @@ class PortalTemplate:
     meta: Meta
     words: Words
     compiled: Compiled
-    constants: Mapping[str, Any]  # what the portal adds to the fields
+    constants: Mapping[str, Any]  # the values that the portal adds to the fields
 
     @property
     def email_type(self) -> str:
@@ -51,7 +51,7 @@ class PortalTemplate:
 
     @property
     def envelope(self) -> dict[str, Any]:
-        """What its e-mails have besides their content: the sender's name, and that a program wrote them."""
+        """The headers of its e-mails, which contain the sender's name and mark the e-mails as automatic."""
         return {
             "from": {"name": self.portal.sender_name},
             "headers": {"Auto-Submitted": "auto-generated"},  # prevents out-of-office replies

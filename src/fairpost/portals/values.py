@@ -1,4 +1,4 @@
-"""The values that a field of a portal's e-mail accepts, and how they are printed. declared.py reads the fields."""
+"""The values that the fields of a portal's e-mail accept, and how they are printed. declared.py reads the fields."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ WORDS_CHARS_MAX = 1_000
 LINE_RULE = f"one line of text, of up to {WORDS_CHARS_MAX:,} characters"
 
 BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")  # would reverse the text after it
-OTHER_CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]+")  # all but the line feed
+OTHER_CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]+")  # all control characters except the line feed
 URL = re.compile(
     r"https?://(?:[\w-]+(?:\.[\w-]+)*\.?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"
     '(?:[/?#][^\\s\x00-\x20\x7f-\x9f<>"`\\\\\u202a-\u202e\u2066-\u2069]*)?',
@@ -20,7 +20,7 @@ EMAIL = re.compile(r"[^\s@<>\"'(),:;\\\[\]?&%\x00-\x20\x7f-\x9f]{1,64}@[\w-]+(?:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field. Of the kinds, text is one line, lines are several, and a code is six digits."""
+    """A field. Of the kinds, `text` is one line, `lines` are several lines, and `code` is six digits."""
 
     name: str
     description: str
@@ -62,7 +62,7 @@ def _cleaned(value: str, kind: str) -> str:
 
 
 def unfit(text: str, kind: str) -> str | None:
-    """Returns why the text is not of its kind."""
+    """Returns why the text does not have the right form for its kind."""
     if kind == "url" and not URL.fullmatch(text):
         return "must be a link that begins with https:// or http:// and a host"
     if kind == "email" and not EMAIL.fullmatch(text):

@@ -1,7 +1,8 @@
-"""The product's system e-mails as a workspace sends them: with its own content if any, otherwise the operator's, otherwise ours.
+"""The product's own e-mails as a workspace sends them: with the workspace's content, or else the operator's or ours.
 
-A workspace's content goes into the portal's layout and can only use the fields of the files. It is checked by the rules
-for files before it is stored. Compiled versions are cached, and one lookup per e-mail checks that they are current.
+A workspace's content is inserted into the portal's layout and can use only the fields of the files. The rules for files
+also apply to it, before it is stored. Compiled versions are cached, and one lookup per e-mail checks that they are
+current.
 """
 
 import asyncio
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from fairpost.store.store import Store
 
 KEPT_MAX = 512  # compiled e-mails of workspaces
-KEPT_CHARS_MAX = 33_554_432  # in total: inlined styles can make the source ten times longer
+KEPT_CHARS_MAX = 33_554_432  # for all of them together: inlined styles can make the source ten times longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """The result of saving. `warnings` are problems that do not prevent sending, such as a field that is never printed."""
+    """The result of saving. `warnings` are problems that do not prevent sending, such as an unused field."""
 
     is_new: bool
     warnings: tuple[Problem, ...]
@@ -36,7 +37,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """An override. `problem` is why it is no longer used: the files have changed since it was written."""
+    """An override. `problem` is the reason why it is no longer used, because the files have changed since then."""
 
     stored: StoredOverride
     problem: str | None
@@ -49,7 +50,7 @@ class WorkspacePortals:
         """Creates the portals. `kept` has compiled templates to share within this process."""
         self.portals = portals
         self._store = store
-        self._kept = Kept() if kept is None else kept  # an empty one is falsy
+        self._kept = Kept() if kept is None else kept  # an empty cache is falsy
 
     # ── a workspace's own content ─────────────────────────────────────────────────────────────────────────
 
@@ -100,9 +101,9 @@ class WorkspacePortals:
         return (await self.template(workspace, portal, mail_type)).words
 
     async def template(self, workspace: str, portal: str, mail_type: str) -> PortalTemplate:
-        """Returns the template to send. A workspace's content that no longer fits the files is ignored.
+        """Returns the template to send. If the workspace's content no longer fits the files, it is ignored.
 
-        Sending a code with other content is better than sending none. `overrides` lists such content.
+        Sending a code with the default content is better than sending none. `overrides` lists content that is ignored.
         """
         of_files = self.portals.get(portal, mail_type)
         key = workspace, portal, mail_type
@@ -132,7 +133,7 @@ class WorkspacePortals:
         tags: Mapping[str, str] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> int:
-        """Queues one e-mail and returns its ID. Urgent e-mails go first; expired ones are not sent."""
+        """Queues one e-mail and returns its ID. Urgent e-mails are sent first, and expired ones are not sent."""
         template = await self.template(workspace, portal, mail_type)
         said = template.render(values)
         email: dict[str, Any] = {"to": to, "subject": said.subject, "pool": pool, "workspace": workspace}
@@ -187,7 +188,7 @@ class Kept:
 
     def __init__(self) -> None:
         self._entries: OrderedDict[tuple[str, str, str], _Compiled] = OrderedDict()
-        self.chars = 0  # of all entries
+        self.chars = 0  # the total size of all entries
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -83,7 +83,7 @@ class MailGlimpse(ResponseModel):
 
 
 class InboxShown(Page[MailGlimpse]):
-    """The newest messages. `next` is the cursor for older ones. The maximum of `count` is one more than the inbox usually keeps."""
+    """The newest messages. `next` is the cursor for older ones. `count` is at most one more than the inbox keeps."""
 
     newest: Number | None
     count: int

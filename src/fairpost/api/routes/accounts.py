@@ -320,7 +320,7 @@ _UNFIT: Mapping[Unfit, str] = {
     Unfit.NO_PROVIDER: "{domain} is not one of this workspace's verified domains",
     Unfit.NO_LOGIN: "is required: a login at {host} verifies that {address} is yours",
     Unfit.OTHER_HOST: "must be {host}: only a login there verifies that {address} is yours",
-    Unfit.NOT_VERIFIED: "must be implicit or starttls, with a verifiable certificate",
+    Unfit.NOT_VERIFIED: "must be `implicit` or `starttls`, with a verifiable certificate",
     Unfit.OTHER_USER: "must be {address}: a login with a different name does not verify that this address is yours",
 }
 
@@ -361,7 +361,7 @@ def _preset(given: AccountIn | AccountChange, domain: str, service: Service) -> 
         return None
     if given.provider is not None:
         if given.provider not in presets:
-            raise invalid("provider", f"must be none or one of {', '.join(sorted(presets))}")
+            raise invalid("provider", f"must be `none` or one of {', '.join(sorted(presets))}")
         return presets[given.provider]
     known = by_domain(presets, domain)
     kind = given_kind(given)

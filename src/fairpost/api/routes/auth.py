@@ -301,7 +301,7 @@ def _begun(request: Request, service: Service) -> tuple[str, str]:
     if not secret:
         raise ApiError(
             "wrong_credentials",
-            "No sign-in is in progress in this browser, or it has expired. Enter your password.",
+            "This browser has no sign-in in progress, or its sign-in has expired. Enter your password.",
             details={"kind": "expired"},
         )
     return _known(region, service), secret
@@ -309,7 +309,9 @@ def _begun(request: Request, service: Service) -> tuple[str, str]:
 
 def _known(region: str, service: Service) -> str:
     if region != HOME and region not in service.regions:
-        raise ApiError("wrong_credentials", "This has expired. Start again.", details={"kind": "expired"})
+        raise ApiError(
+            "wrong_credentials", "This sign-in or link has expired. Start again.", details={"kind": "expired"}
+        )
     return region
 
 

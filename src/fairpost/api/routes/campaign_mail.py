@@ -136,7 +136,7 @@ def _forecast(question: Question, now: datetime) -> tuple[Forecast, list[Suggest
 
 
 def _as_known(question: Question, caller: Caller) -> Question:
-    """Returns the forecast's input with the workspace's own account names, and with numbers for the operator's accounts."""
+    """Returns the forecast's input, with the workspace's names of its accounts, and numbers for the operator's."""
     shared = (sender.name for sender in question.senders if own_account(sender.name, caller) is None)
     names = {name: f"{NUMBERED} {number}" for number, name in enumerate(shared, 1)}
 

@@ -122,7 +122,7 @@ async def _known(caller: Caller, domain: str) -> Domain:
     try:
         return await workspaces.domain_named(caller.store, caller.workspace, provable_domain(domain))
     except (NotFound, WrongDomain):
-        raise ApiError("not_found", "There is no such domain.") from None
+        raise ApiError("not_found", "This domain does not exist.") from None
 
 
 def _finding(finding: Finding) -> FindingOut:

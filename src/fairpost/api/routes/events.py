@@ -28,7 +28,7 @@ async def read_events(
         Text | None,
         Query(
             max_length=100,
-            description="The previous response's `cursor`, or `latest` for events from now on. Omit it to start with the oldest.",
+            description="The `cursor` of the previous response, or `latest` for events from now on. If omitted, the list starts with the oldest event.",
         ),
     ] = None,
     types: Annotated[

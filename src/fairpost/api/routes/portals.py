@@ -25,7 +25,7 @@ from fairpost.portals.workspace import Override, WorkspacePortals
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-TAG = {"name": "portals", "description": "The product's own e-mails: welcome, codes, invitations."}
+TAG = {"name": "portals", "description": "The product's own e-mails, such as welcome messages, codes and invitations."}
 router = Router(prefix="/v1/portals", tags=["portals"])
 
 

@@ -69,7 +69,7 @@ async def delete_sequence(name: SequenceName, caller: Manages) -> Answer[Removed
 
 
 def delays_s(steps: Sequence[Delayed]) -> list[int]:
-    """Returns the delay of each step in seconds. Raises ApiError unless every step except the first has one."""
+    """Returns the delay of each step in seconds. Raises ApiError if a step after the first has no delay."""
     return [_delay_s(step, f"steps[{number}]", is_first=number == 0) for number, step in enumerate(steps)]
 
 
@@ -83,7 +83,7 @@ def _delay_s(step: Delayed, place: str, *, is_first: bool) -> int:
     if is_first and seconds:
         raise invalid(f"{place}.delay", "must not be given for the first step")
     if not is_first and seconds is None:
-        raise invalid(f"{place}.delay", 'is required: the delay after the previous step, for example "3d"')
+        raise invalid(f"{place}.delay", 'is required. It is the delay after the previous step, for example "3d"')
     return seconds or 0
 
 

@@ -1,4 +1,4 @@
-"""Unsubscribe links. They need no sign-in and no cookies: the link itself is the proof.
+"""Unsubscribe links. They need no sign-in and no cookies, because the link itself is the authorization.
 
 POST unsubscribes immediately (RFC 8058): mail providers send it on behalf of their users. GET changes nothing, because
 scanners follow every link; it shows a page whose button posts to another path. The response to a forged link does not
@@ -101,7 +101,7 @@ async def undo(link: TheLink) -> Response:
     if link is None:
         return _not_ours()
     await link.resubscribe()
-    words = f"You will receive e-mails from {link.title} again. E-mails that were cancelled in the meantime will not be sent."
+    words = f"You will receive e-mails from {link.title} again. E-mails that were cancelled until now will not be sent."
     return _page("You are subscribed again", words, "confirm", "Unsubscribe", look=link.look)
 
 

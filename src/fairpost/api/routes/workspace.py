@@ -28,7 +28,7 @@ from fairpost.model.public_ids import Kind, PublicIds
 from fairpost.model.workspace import ApiKey, AuditEntry, Scope
 from fairpost.store import workspace_settings, workspaces
 
-TAG = {"name": "workspace", "description": "The workspace itself: keys, domains, audit."}
+TAG = {"name": "workspace", "description": "The workspace itself, with its keys, domains and audit log."}
 router = Router(prefix="/v1", tags=["workspace"])
 
 

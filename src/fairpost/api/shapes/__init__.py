@@ -1,1 +1,1 @@
-"""Request and response models, one file per noun. No logic."""
+"""Request and response models, with one file per noun. They contain no logic."""

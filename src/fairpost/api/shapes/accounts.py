@@ -49,7 +49,7 @@ class RestOut(ResponseModel):
 
 
 class PatienceOut(ResponseModel):
-    """How long e-mails that only this account can send keep waiting. After these times, they fail."""
+    """Deadlines of e-mails that only this account can send. After these times, the e-mails fail."""
 
     urgent: Moment
     bulk: Moment
@@ -69,7 +69,9 @@ class AccountOut(ResponseModel):
     rest: Annotated[RestOut | None, Field(description="A pause that the server caused. Null if there is none.")]
     patience: Annotated[
         PatienceOut | None,
-        Field(description="How long its e-mails keep waiting. Null if the account is not suspended."),
+        Field(
+            description="Deadlines of e-mails that only this account can send. Null if the account is not suspended."
+        ),
     ]
     server: Annotated[AnyServer | None, Field(description="Null if the account has no server and cannot send.")]
     limits: LimitsOut
@@ -85,7 +87,8 @@ class AccountOut(ResponseModel):
     waits_for_params: ReasonParams | None
     is_driven: Annotated[bool, Field(description="Whether an engine is working on the account now.")]
     reading_state: Annotated[
-        ReadingState | None, Field(description="Whether the account's mailbox is read. Null if it has no server.")
+        ReadingState | None,
+        Field(description="Whether the account's mailbox is read. Null if the account has no server."),
     ]
     reading: str | None
     reading_code: ReasonCode | None

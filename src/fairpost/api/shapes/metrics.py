@@ -82,7 +82,7 @@ class WaitingOut(ResponseModel):
 
 
 class ServedOut(ResponseModel):
-    """E-mails sent, bounced or rejected. `hours` runs from the oldest hour to the current one."""
+    """Numbers of e-mails sent, bounced or rejected. `hours` lists the hours from the oldest to the current one."""
 
     emails: int
     sent: int

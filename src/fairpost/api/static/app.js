@@ -6,7 +6,7 @@ import { Live } from "./live.js";
 import { button, dialog, empty, mayLose, to, trouble } from "./parts.js";
 import { forget, isUnsaved } from "./unsaved.js";
 
-// A page: { title, topic?(ctx) → [name, values], load?(ctx) → data, view(ctx) → element, isOne? }. isOne: all its paths are one page that stays open,
+// A page: { title, topic?(ctx) → [name, values], load?(ctx) → data, view(ctx) → element, isOne? }. With isOne, all paths of the page are one page that stays open,
 // with its state and live data, while the user moves between them.
 // ctx has: params, values (the query), session, data (the result of load), live (the latest state of its topic), workspace,
 // reload() → load and render again, show() → render again, go(path, values, {replace}), is(role…), state: the page's own object, kept while it is open.
@@ -53,7 +53,7 @@ function decoded(text) {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // a stray % in a typed address: there is no such name
+    return text; // an invalid % in a typed URL: no page has such a name
   }
 }
 
@@ -81,14 +81,14 @@ async function route(y = 0) {
     reload: () => load(ctx),
   };
   open = ctx;
-  for (const each of document.querySelectorAll("dialog")) each.abandon?.(); // they belong to the previous page
+  for (const each of document.querySelectorAll("dialog")) each.abandon?.(); // these belong to the previous page
   live.follow(null, {}, null);
   showNav();
   if (here === null) return replace(ctx, empty("Page not found.", h("a", { href: to("/") }, "Home")));
   try {
     ctx.page = (await here.module()).default;
   } catch {
-    const again = async () => { await ask("/v1/auth/session"); location.reload(); }; // only when the server responds
+    const again = async () => { await ask("/v1/auth/session"); location.reload(); }; // set only when the server has responded
     return replace(ctx, trouble(new Error("Could not load this page. Check your connection and try again."), again));
   }
   if (open !== ctx) return;
@@ -119,7 +119,7 @@ async function load(ctx) {
   } catch (error) {
     fault = error;
   }
-  if (asked !== ctx.asked) return; // a newer request is under way
+  if (asked !== ctx.asked) return; // a newer request is in progress
   [ctx.data, ctx.error] = [data, fault];
   show(ctx);
 }
@@ -192,12 +192,12 @@ async function follow(url) {
 addEventListener("pageshow", (event) => event.persisted && location.reload()); // restored from the cache: the session may have ended since
 addEventListener("popstate", async ({ state }) => {
   if (!session) return;
-  if (state?.place === undefined) { // an entry we did not number: usually an anchor on this page
+  if (state?.place === undefined) { // an entry without our number: usually an anchor on this page
     history.replaceState({ place: (place += 1) }, "");
     return void (address === location.pathname + location.search || arrive());
   }
   const steps = state.place - place;
-  if (!steps) return; // we moved back ourselves, below
+  if (!steps) return; // the code below moved back
   if (isUnsaved()) {
     history.go(-steps);
     if (await mayLeave()) history.go(steps);
@@ -218,7 +218,7 @@ function showNav() {
   const nav = document.getElementById("nav");
   nav.replaceChildren(
     ...NAV.filter(([path, , role]) => (!role || session.role === role) && (path !== "/inbox" || session.has_inbox)).map(([path, name]) => h("a", { href: to(path), "aria-current": path === part ? "page" : null }, name)));
-  const current = nav.querySelector("[aria-current]"); // on a phone it may be out of view
+  const current = nav.querySelector("[aria-current]"); // on a phone, it may be out of view
   if (current) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
   document.getElementById("who").replaceChildren(
     h("span.live", { id: "live", role: "status" }),
@@ -235,7 +235,7 @@ async function choose() {
   const common = { name: "workspace", label: "Workspace", value: chosen() || "" };
   const fitting = h("datalist", { id: "fitting" }, names.map((name) => h("option", { value: name })));
   await dialog("Choose a workspace", {
-    text: isAll ? null : [h("p", "Type the beginning of a name. Leave it empty for all workspaces."), fitting],
+    text: isAll ? null : [h("p", "Type the beginning of a name. Leave the field empty for all workspaces."), fitting],
     fields: [isAll ? { ...common, options: among(names) } : { ...common, list: "fitting", autocomplete: "off", maxlength: 100, oninput: (event) => suggest(event.currentTarget, fitting) }],
     yes: "Choose",
     act: async ({ workspace }) => {

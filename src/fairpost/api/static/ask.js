@@ -1,7 +1,7 @@
 // Requests to the API, with the current session and workspace.
 
 const SAFE = ["GET", "HEAD"];
-export const SERVICE = "fairpost"; // the service's own workspace: its e-mails hold sign-in links and codes, so it cannot be opened
+export const SERVICE = "fairpost"; // the service's own workspace, which cannot be opened, because its e-mails contain sign-in links and codes
 let csrf = "";
 
 class Refusal extends Error {
@@ -11,7 +11,7 @@ class Refusal extends Error {
   }
 }
 
-const SELF = "/v1/auth/"; // about the session itself, in no workspace
+const SELF = "/v1/auth/"; // paths about the session itself, which belong to no workspace
 
 export const chosen = () => new URLSearchParams(location.search).get("workspace");
 export const remember = (session) => (csrf = session.csrf_token);
@@ -22,7 +22,7 @@ export function query(values) {
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
 
-// `seen`: the version that a change applies to. Throws Refusal with the API's message. When the session has ended, goes to the sign-in page.
+// `seen` is the version that a change applies to. Throws Refusal with the API's message. If the session has ended, opens the sign-in page.
 export async function ask(path, { method = "GET", body, workspace = path.startsWith(SELF) ? null : chosen(), signal, raw = false, seen } = {}) {
   const headers = {};
   if (workspace) headers["X-Workspace"] = workspace;

@@ -6,20 +6,20 @@ const [form, title, words, wrong, news, go, resend, rule] = ["form", "title", "w
 const asked = new URLSearchParams(location.search);
 const token = asked.get("token") || "";
 const next = here(asked.get("next") || "/");
-if (token) history.replaceState(null, "", location.pathname); // a secret: keep it out of the history
+if (token) history.replaceState(null, "", location.pathname); // the token is a secret, so keep it out of the history
 
-// Only paths of this site. Parsed as the browser would parse them.
+// Accepts only paths of this site, parsed as the browser would parse them.
 function here(path) {
   const url = URL.canParse(path, location.origin) ? new URL(path, location.origin) : null;
   return url?.origin === location.origin ? url.href : "/";
 }
 
 const STEPS = {
-  setup: { title: "Create the first admin", says: "This installation has no admin yet. Next, you sign in.", asks: ["address", "name", "password"], button: "Create admin", path: "/v1/auth/setup", then: "sign-in" },
+  setup: { title: "Create the first admin", says: "This installation has no admin yet. After creating one, sign in.", asks: ["address", "name", "password"], button: "Create admin", path: "/v1/auth/setup", then: "sign-in" },
   invitation: { title: "Choose a password", says: "You have been invited.", asks: ["name", "password"], button: "Set password", path: "/v1/auth/accept", then: "done" },
-  reset: { title: "Choose a new password", says: "This signs you out everywhere. Next, you sign in again.", asks: ["password"], button: "Set password", path: "/v1/auth/accept", then: "sign-in" },
+  reset: { title: "Choose a new password", says: "This signs you out everywhere. After that, sign in with the new password.", asks: ["password"], button: "Set password", path: "/v1/auth/accept", then: "sign-in" },
   "sign-in": { title: "Sign in", asks: ["address", "password"], button: "Continue", path: "/v1/auth/sign-in", then: "code" },
-  workspace: { title: "Choose a workspace", says: "Your password works for several workspaces.", asks: ["workspace"], button: "Continue", path: "/v1/auth/sign-in", then: "code" },
+  workspace: { title: "Choose a workspace", says: "Your password is correct for several workspaces.", asks: ["workspace"], button: "Continue", path: "/v1/auth/sign-in", then: "code" },
   enter: { title: "Sign in", says: "Signing you in …", asks: [], button: "Sign in", path: "/v1/auth/enter", then: "done" },
   code: { title: "Enter the code", says: "We sent you a code by e-mail. It works for 10 minutes in this browser.", asks: ["code"], button: "Sign in", path: "/v1/auth/code", then: "done" },
 };
@@ -27,7 +27,7 @@ const WITH_TOKEN = ["setup", "invitation", "reset", "enter"];
 const OPTIONAL = ["workspace", "name"];
 const NO_ANSWER = "Fairpost is not responding. Try again.";
 
-let now; // the name of the step
+let now; // the name of the current step
 let isBusy = false;
 let known = {}; // address and password, while asking for a workspace
 
@@ -46,7 +46,7 @@ function show(name, { isWrong = "", isNew = "", code = "" } = {}) {
     const isAsked = step.asks.includes(label.dataset.for);
     label.hidden = !isAsked;
     const input = label.querySelector("input, select");
-    input.disabled = !isAsked; // hidden fields must not block validation
+    input.disabled = !isAsked; // hidden fields must not make the form invalid
     input.required = isAsked && !OPTIONAL.includes(input.name);
     if (input.name !== "workspace" && (!isAsked || input.name === "password")) input.value = "";
   }
@@ -115,9 +115,9 @@ function choose(workspaces) {
   show("workspace");
 }
 
-// Tells whether the code can be sent by e-mail, and what to do if not.
+// Shows whether the code can be sent by e-mail, and what to do if not.
 function sayWhere({ is_on_its_way: isOnItsWay, then }) {
-  if (!isOnItsWay) words.textContent = `The code cannot be sent by e-mail now. To get one that works for 10 minutes in this browser, run on the server: ${then}`;
+  if (!isOnItsWay) words.textContent = `The code cannot be sent by e-mail now. To get a code that works for 10 minutes in this browser, run this on the server: ${then}`;
 }
 
 form.addEventListener("submit", (event) => {

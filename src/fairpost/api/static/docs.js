@@ -12,7 +12,7 @@ function element(name, words = "", className = "") {
   return made;
 }
 
-// Text, with parts between backticks as code.
+// Text in which parts between backticks are shown as code.
 function said(words) {
   return words.split(/`([^`\n]+)`/).map((part, n) => {
     if (n % 2 === 0) return part;
@@ -22,7 +22,7 @@ function said(words) {
   });
 }
 
-// Resolves a $ref.
+// Returns the schema that a $ref refers to.
 function meant(each, all) {
   const [, , kind, name] = (each.$ref || "").split("/");
   return name ? all[kind][name] : each;

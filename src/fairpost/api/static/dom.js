@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// h("p.quiet", {onclick}, "text", child, [more]): strings become text, never markup. null, undefined and false are left out.
+// h("p.quiet", {onclick}, "text", child, [more]): strings become text, never markup. null, undefined and false are omitted.
 export function h(what, ...rest) {
   const [name, ...classes] = what.split(".");
   const element = document.createElement(name || "div");
@@ -17,7 +17,7 @@ function set(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) {
-      element[name] = value; // properties, not listeners, so that patch() can update them
+      element[name] = value; // set as properties instead of listeners, so that patch() can update them
       (element.handlers ||= new Set()).add(name);
     } else if (name === "class") {
       element.className = [element.className, value].filter(Boolean).join(" ");
@@ -25,7 +25,7 @@ function set(element, attributes) {
       element[name] = value;
       element.setAttribute(name, value === true ? "" : value);
     } else if (name === "width_percent") {
-      element.style.width = `${Math.max(0, Math.min(100, value))}%`; // set by script, which the page's policy allows
+      element.style.width = `${Math.max(0, Math.min(100, value))}%`; // set by a script, because the page's policy forbids style attributes
     } else {
       element.setAttribute(name, value === true ? "" : value);
     }
@@ -50,7 +50,7 @@ export function svg(text) {
 export function patch(old, fresh) {
   const focused = document.activeElement;
   const shown = renewed(old, fresh);
-  if (focused !== document.activeElement && focused?.isConnected) focused.focus({ preventScroll: true }); // some browsers drop it when an element moves
+  if (focused !== document.activeElement && focused?.isConnected) focused.focus({ preventScroll: true }); // some browsers lose it when an element moves
   return shown;
 }
 
@@ -65,7 +65,7 @@ function renewed(old, fresh) {
   }
   if (old.nodeType !== Node.ELEMENT_NODE) return old;
   if (isOwn(old)) {
-    old.renew?.(fresh); // keeps itself up to date
+    old.renew?.(fresh); // this element updates itself
     return old;
   }
   patchAttributes(old, fresh);
@@ -76,7 +76,7 @@ function renewed(old, fresh) {
 const key = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("data-key") : null);
 const isOwn = (node) => node.nodeType === Node.ELEMENT_NODE && node.hasAttribute("data-own");
 
-// User state: an open part, or a button that is busy.
+// State that the user caused: an open part, or a busy button.
 const isTheirs = ({ nodeName }, name) => (nodeName === "DETAILS" && name === "open") || (nodeName === "BUTTON" && name === "aria-busy");
 
 function patchAttributes(old, fresh) {
@@ -88,7 +88,7 @@ function patchAttributes(old, fresh) {
   if ("checked" in fresh && fresh.hasAttribute("data-bound")) old.checked = fresh.checked;
 }
 
-// Nodes that keep their order are not moved: a frame would load again, and focus would be lost.
+// Nodes that keep their order are not moved. Otherwise, a frame would load again, and focus would be lost.
 function patchChildren(old, fresh) {
   const wanted = new Set([...fresh.children].map(key));
   for (const child of [...old.children]) if (key(child) && !wanted.has(key(child))) child.remove();
@@ -96,7 +96,7 @@ function patchChildren(old, fresh) {
   let place = old.firstChild;
   for (const child of [...fresh.childNodes]) {
     const same = known.get(key(child));
-    known.delete(key(child)); // a second node with the same key is a different one
+    known.delete(key(child)); // a second node with the same key is treated as a different element
     while (same && place !== same && place && !key(place)) place = removed(place);
     if (same && same !== place) move(same, place);
     const there = same || (place && !key(place) && !key(child) ? place : null);

@@ -4,9 +4,9 @@ import { h } from "./dom.js";
 import { entry, field } from "./parts.js";
 import { guarded, typed } from "./unsaved.js";
 
-// fields: those of dialog(), named as the API names them; and {type: "choices", options: [[value, words]], value: [value…]}.
-// isShort: fields are placed side by side if there is room. isGuarded: asks before unsaved changes are lost.
-// act(entered, form): errors it throws are shown at the fields they name, others below.
+// fields: as for dialog(), with the names that the API uses; also {type: "choices", options: [[value, words]], value: [value…]}.
+// isShort: fields are placed side by side if there is room. isGuarded: asks for confirmation before unsaved changes are lost.
+// act(entered, form): if it throws an error, the error is shown at the fields that it names, or else below the form.
 // done(result of act): runs once the form counts as saved. Reload the page here.
 export function form(key, fields, { yes, act, done = async () => {}, beside = null, oninput = null, isShort = false, isGuarded = false }) {
   const said = h("p.refused", { role: "alert", hidden: true });
@@ -16,7 +16,7 @@ export function form(key, fields, { yes, act, done = async () => {}, beside = nu
     if (!go || go.getAttribute("aria-busy") === "true") return;
     clear(box, said);
     go.setAttribute("aria-busy", "true");
-    const sent = typed(box); // later input is unsaved
+    const sent = typed(box); // input after this point is unsaved
     try {
       const answer = await box.act(entered(box, fields), box);
       box.saved = sent;
@@ -29,7 +29,7 @@ export function form(key, fields, { yes, act, done = async () => {}, beside = nu
   };
   const box = h("form", { class: isShort ? "short" : null, "data-key": `form ${key}`, "data-own": true, onsubmit: submit, oninput }, fields.map(drawn), said, h("div.actions", go, beside));
   Object.assign(box, { act, done });
-  box.renew = (fresh) => Object.assign(box, { act: fresh.act, done: fresh.done }); // the page around it may have changed
+  box.renew = (fresh) => Object.assign(box, { act: fresh.act, done: fresh.done }); // the page around the form may have changed
   return isGuarded ? guarded(box) : box;
 }
 

@@ -35,7 +35,7 @@ export function duration(seconds) {
 
 export const whole = (moment) => (moment ? EN_DAY.format(new Date(moment)) : "–");
 
-// The time only for today, with the date for other days.
+// Only the time for today, and the date and time for other days.
 export function at(moment) {
   if (!moment) return "–";
   const date = new Date(moment);

@@ -1,4 +1,4 @@
-// Shows one e-mail, which the surrounding page sends. Three safeguards, each sufficient alone: parsed scripts never run; active content is removed
+// Shows one e-mail, which the surrounding page sends. There are three safeguards, each sufficient alone: parsed scripts never run; active content is removed
 // here; and this page's policy allows no script except this one.
 "use strict";
 
@@ -58,5 +58,5 @@ addEventListener("message", function hear(event) {
   addEventListener("load", tell, true); // images
   tell();
 });
-document.currentScript.remove(); // an e-mail could make hidden elements visible
+document.currentScript.remove(); // the styles of an e-mail could make hidden elements visible
 parent.postMessage("ready", "*");

@@ -4,7 +4,7 @@ import { ask, chosen, query, signIn } from "./ask.js";
 
 const AGAIN_MS = 3000;
 const WHY_MS_MAX = 1000;
-// The server draws charts for three widths.
+// The server draws charts in three widths.
 const NARROW = matchMedia("(max-width: 600px)");
 const WIDE = matchMedia("(min-width: 1000px)");
 const screen_ = () => (NARROW.matches ? "narrow" : WIDE.matches ? null : "medium");
@@ -26,7 +26,7 @@ export class Live {
     });
   }
 
-  // Calls `hear(data)` with each new state of this topic. A topic of null stops the stream. `refused(error)` is called if the service refuses this topic.
+  // Calls `hear(data)` with each new state of this topic. If `topic` is null, the stream stops. `refused(error)` is called if the service rejects this topic.
   follow(topic, values, hear, refused = () => {}) {
     this.#close();
     this.#say("off");
@@ -47,16 +47,16 @@ export class Live {
     source.addEventListener("trouble", (event) => this.#say("trouble", JSON.parse(event.data).message));
     source.addEventListener("over", () => signIn());
     source.onerror = () => {
-      if (source.readyState === EventSource.CLOSED) this.#again(source); // refused: the browser does not reconnect by itself
+      if (source.readyState === EventSource.CLOSED) this.#again(source); // the stream was rejected, so the browser does not reconnect by itself
       else this.#say("lost");
     };
   }
 
   async #again(source) {
-    const error = await ask(this.#path(), { signal: AbortSignal.timeout(WHY_MS_MAX) }).catch((error) => error); // leaves for the sign-in page if the session has ended
+    const error = await ask(this.#path(), { signal: AbortSignal.timeout(WHY_MS_MAX) }).catch((error) => error); // opens the sign-in page if the session has ended
     if (this.#source !== source) return;
     this.#say(error.status ? "trouble" : "lost", error.message);
-    if (error.status) this.#refused(error); // otherwise the server did not respond, or it works again
+    if (error.status) this.#refused(error); // otherwise, the server did not respond, or the topic works again
     setTimeout(() => {
       if (this.#source !== source) return;
       this.#close();

@@ -19,7 +19,7 @@ export const panel = (title, ...children) => h("section.panel", { "data-key": `p
 // The colour of a condition, by severity.
 export const LOOKS = { fault: "bad", stopped: "bad", waiting: "wait", working: "good", idle: "quiet" };
 
-// A condition as a sentence, and when it ends. { text, tone, until }
+// A condition as a sentence, with the time when it ends: { text, tone, until }.
 export const headline = ({ text, tone, until: then }) => h(`div.headline.${LOOKS[tone]}`, { role: "status" }, h("p", text), then && h("p.next", "Continues ", countdown(then), "."));
 export const columns = (...children) => h("div.columns", children);
 
@@ -43,7 +43,7 @@ export const state = (name) => badge(name, TONES[name] || "quiet");
 
 export const figure = (name, value, note, tone = null) => h("div.figure", { class: tone, "data-key": `figure ${name}` }, h("dt", name), h("dd", value, note && h("small", note)));
 export const figures = (...all) => h("dl.figures", all);
-// Below the main ones, smaller.
+// Smaller figures, shown below the main ones.
 export const minorFigures = (...all) => h("dl.figures.minor", all);
 export const facts = (entries) => h("dl.facts", entries.filter(Boolean).map(([name, value]) => [h("dt", name), h("dd", value ?? "–")]));
 
@@ -84,7 +84,7 @@ export const chart = (text, words_) => (text ? h("figure.chart", { "data-key": `
 
 // ── lists ───────────────────────────────────────────────────────────────────────────────────────────────
 
-// heads: ["Name", ">Sent"]: > marks numbers. rows: {key, cells, href?}. On a phone each row is a card, with the heads as labels.
+// heads: ["Name", ">Sent"], where > marks numbers. rows: {key, cells, href?}. On a phone, each row is a card with the heads as labels.
 export function table(label, heads, rows, none = "Nothing to show.") {
   if (!rows.length) return empty(none);
   const names = heads.map((head) => head.replace(/^>/, ""));
@@ -108,7 +108,7 @@ export const pager = (next, more) => (next ? h("p.pager", button("Show more", ()
 
 // ── buttons and dialogs ─────────────────────────────────────────────────────────────────────────────────
 
-// Ignores clicks while it works, and shows errors.
+// A button that ignores clicks while its action runs, and shows errors.
 export function button(name, act, { tone = "", label = null, disabled = false } = {}) {
   const press = async (event) => {
     const pressed = event.currentTarget;
@@ -133,7 +133,7 @@ export function tell(text, tone = "good") {
 }
 
 // fields: [{name, label, type?, value?, required?, options?, hint?, rows?}]. Resolves to the input once `act` has succeeded, or to null if cancelled.
-// `text` is a sentence or elements. Errors from `act` are shown in the dialog, which stays open. isGuarded: asks before input is lost.
+// `text` is a sentence or elements. Errors from `act` are shown in the dialog, which stays open. isGuarded: asks for confirmation before input is lost.
 export function dialog(title, { text, fields = [], yes = "OK", no = "Cancel", tone = "", isGuarded = false, act = async () => {} }) {
   return new Promise((resolve) => {
     const words_ = h("p.refused", { role: "alert", hidden: true });
@@ -159,7 +159,7 @@ export function dialog(title, { text, fields = [], yes = "OK", no = "Cancel", to
     const box = h("dialog", { "aria-label": title, oncancel: (event) => { event.preventDefault(); cancel(); }, onclose: () => close(null) }, h("h2", title), form);
     const close = (result) => {
       resolve(result);
-      if (box.open) box.close(); // returns the focus
+      if (box.open) box.close(); // returns the focus to the element that had it
       box.remove();
     };
     box.abandon = () => close(null);
@@ -169,7 +169,7 @@ export function dialog(title, { text, fields = [], yes = "OK", no = "Cancel", to
   });
 }
 
-// Asks whether unsaved input may be discarded. False while the question is already open.
+// Asks whether unsaved input may be discarded. Resolves to false if the question is already open.
 export async function mayLose() {
   if (document.querySelector("dialog.leaving")) return false;
   const asked = dialog("Leave without saving?", { text: "Your changes are not saved. If you leave, they are lost.", yes: "Leave without saving", no: "Stay", tone: "danger" });
@@ -177,7 +177,7 @@ export async function mayLose() {
   return (await asked) !== null;
 }
 
-// A field's input; null for a missing number or file.
+// The input of a field. A missing number or file is null.
 export function entry(input, { type }) {
   if (type === "checkbox") return input.checked;
   if (type === "file") return input.files[0] ?? null;

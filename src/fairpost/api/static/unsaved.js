@@ -1,4 +1,4 @@
-// Unsaved input. `guarded(form)` protects a form: leaving or closing the page asks first if it has changed.
+// Unsaved input. `guarded(form)` protects a form: if its input has changed, leaving or closing the page asks for confirmation first.
 
 export const typed = (form) => JSON.stringify([...new FormData(form)].map(([name, value]) => [name, value.name ?? value]));
 

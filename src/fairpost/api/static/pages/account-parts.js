@@ -14,10 +14,10 @@ export const link = (ctx, name) => h("a", { href: to(`/accounts/${name.split("/"
 
 export const situation = ({ situation: name, condition }) => badge(name === "active" ? ACTIVE[condition.code] ?? "waiting" : name, LOOKS[condition.tone]);
 
-// Whether its mailbox is read, and why not.
+// Whether the account's mailbox is read and, if not, why.
 export const mailbox = ({ state, condition }) => [badge(state, LOOKS[condition.tone]), state === "reading" ? null : h("p.reason", condition.text)];
 
-// Whether something prevents it from sending.
+// Whether something prevents the account from sending.
 export const isBarred = ({ condition }) => !["working", "idle"].includes(condition.tone);
 
 export function driver(account) {
@@ -28,19 +28,19 @@ export function driver(account) {
 export const hour = (account) => meter("This hour", account.hour_used, account.hour_max);
 export const today = (account) => meter("Today", account.day_used, account.day_max);
 
-// Bounces pause the account only above a minimum number of e-mails; below it there is no bar.
+// Bounces pause the account only after a minimum number of e-mails. With fewer e-mails, no bar is shown.
 export function bounces({ day_used: used, day_bounces: bounced, bounce_percent_max: most, bounce_sample_min: sample }) {
   const part = used ? bounced / used : 0;
   const said = bounced ? `Bounces: ${bounced}, ${percent(part)}` : "Bounces: none";
   if (most === null) return meter("Bounces today", 0, null, `${said}, no limit`);
-  if (used < sample) return meter("Bounces today", 0, null, `${said}; the limit applies from ${sample} e-mails`);
+  if (used < sample) return meter("Bounces today", 0, null, `${said}; the limit applies with ${sample} e-mails or more`);
   return meter("Bounces today", 100 * part, most || 0.001, `${said}; limit ${most}\u00a0%`);
 }
 
 // Today's attempts that failed, will be retried, or are in doubt.
 export const errors = ({ day_errors: failed }) => (failed ? h("small", `Errors today: ${number(failed)}`) : null);
 
-// When it can send next.
+// When the account can send next.
 export function next(account) {
   if (account.may_send_at) return countdown(account.may_send_at);
   if (account.situation === "active") return "Now";
@@ -50,7 +50,7 @@ export function next(account) {
 
 // ── actions ─────────────────────────────────────────────────────────────────────────────────────────────
 
-// Without a workspace, admins address accounts by their full name.
+// Without a workspace, admins use the full names of accounts.
 const place = ({ workspace }, name) => (workspace ? `/v1/accounts/${segment(name)}` : `/v1/admin/accounts/${name.split("/").map(segment).join("/")}`);
 
 export function doing(ctx, account) {
@@ -62,7 +62,7 @@ export function doing(ctx, account) {
 }
 
 const pause = (ctx, { name }) => dialog(`Pause ${name}?`, {
-  text: "The account starts no more e-mails. A send in progress finishes. Queued e-mails use other accounts in the pool, or wait.",
+  text: "The account does not start any more e-mails. A send in progress finishes. Queued e-mails use other accounts in the pool, or wait.",
   fields: [{ name: "reason", label: "Reason", hint: "Visible to other members.", required: true, maxlength: 500 }],
   yes: "Pause", tone: "danger",
   act: async ({ reason }) => {
@@ -92,7 +92,7 @@ export async function verify(ctx, { name }) {
   ctx.show();
 }
 
-// The result of a verification, kept while the page is open.
+// The result of a verification, shown as long as the page is open.
 export function told({ state }) {
   const found = state.verified;
   if (!found) return null;
@@ -106,23 +106,23 @@ export function told({ state }) {
 export const add = (ctx) => (ctx.workspace ? ctx.go("/settings/accounts") : command());
 
 const command = () => dialog("Add account", {
-  text: ["To add an account to a workspace, choose the workspace at the top first. To add a shared account, run this on the server:",
+  text: ["To add an account to a workspace, first choose the workspace at the top. To add a shared account, run this on the server:",
     h("code.block", "fairpost account add NAME --from ADDRESS --smtp smtp+starttls://USER@HOST --ask-password")],
   yes: "OK",
 });
 
 // ── limits ──────────────────────────────────────────────────────────────────────────────────────────────
 
-// Change a workspace's accounts in that workspace. Change shared accounts on the server.
+// The limits of a workspace's account are changed in that workspace. The limits of shared accounts are changed on the server.
 export function limitsButton(ctx, { now: account, limits, tag }) {
   if (!changes(ctx)) return null;
   const workspace = ctx.workspace || account.workspace;
-  if (!workspace) return h("p.quiet", "To change them, run on the server: ", h("code", `fairpost account set ${account.name} --hourly … --daily …`));
+  if (!workspace) return h("p.quiet", "To change these limits, run this on the server: ", h("code", `fairpost account set ${account.name} --hourly … --daily …`));
   const name = ctx.workspace ? account.name : account.name.slice(workspace.length + 1);
   return button("Change limits", async () => {
     const described = await get("/v1/limits", {}, { workspace });
     await dialog(`Limits for ${account.name}`, {
-      text: "Leave a field empty for no limit. Changes apply before the next e-mail.",
+      text: "Leave a field empty for no limit. Changes apply to the next e-mail.",
       fields: limitFields(described, limits),
       yes: "Save",
       act: async (given) => {

@@ -11,7 +11,7 @@ const THEN = {
   no_server: "Add a server so that the account can send.",
   resting: "The account resumes automatically.",
   paused: "The account sends nothing until you resume it.",
-  limit_reached: "The account resumes automatically, or when you raise the limit.",
+  limit_reached: "The account resumes automatically, or as soon as you raise the limit.",
 };
 
 export default {
@@ -37,7 +37,7 @@ export default {
           ["Provider", now.provider],
           ["Server", rest.server || "none"],
           ["Next send", next(now)],
-          now.patience && ["Pinned e-mails", ["Unless you resume the account, urgent e-mails fail ", countdown(now.patience.urgent), " and bulk e-mails ", countdown(now.patience.bulk), "."]],
+          now.patience && ["Pinned e-mails", ["Unless you resume the account, urgent e-mails that only it can send fail ", countdown(now.patience.urgent), " and bulk e-mails ", countdown(now.patience.bulk), "."]],
           ["Worker", driver(now)],
           ["Sent", `${number(now.sent_total)} in total`],
           ["Errors today", number(now.day_errors)],
@@ -48,7 +48,7 @@ export default {
         ])),
         h("div", panel("Usage", hour(now), today(now), bounces(now)), panel("Limits", facts(rest.limits_in_words), limitsButton(ctx, live.account))),
       ),
-      rest.warm_up && panel("Warm-up", chart(rest.warm_up, `Day ${rest.warm_day}. A day counts if e-mails were sent and few of them bounced.`)),
+      rest.warm_up && panel("Warm-up", chart(rest.warm_up, `Day ${rest.warm_day} of the warm-up. A day counts if e-mails were sent and few of them bounced.`)),
       rest.blocks.length > 0 && panel("Blocked workspaces", blocks(ctx, now, rest.blocks)),
       panel("Recent failures", failures(rest.failures)),
     ];
@@ -59,7 +59,7 @@ function trouble(account) {
   return isBarred(account) && [headline(account.condition), THEN[account.situation] && h("p.next", THEN[account.situation])];
 }
 
-// Admins who see all workspaces can unblock one.
+// Admins who have not chosen a workspace can unblock workspaces.
 function blocks(ctx, account, all) {
   const one = (each) => ({
     key: each.workspace,
@@ -82,7 +82,7 @@ function failures(all) {
 
 async function takeAway({ go }, { name }) {
   const isDone = await confirmed(`Remove ${name}?`, {
-    text: "This deletes the account's settings and credentials. Sent e-mails are kept in history. You cannot remove an account while it has claimed e-mails.",
+    text: "This deletes the account's settings and credentials. Sent e-mails stay in the history. You cannot remove an account while it has claimed e-mails.",
     yes: "Remove",
     act: () => remove(`/v1/accounts/${segment(name)}`),
     done: `${name} is removed.`,

@@ -8,7 +8,7 @@ import { draftDialog } from "./draft.js";
 import { findings } from "./findings.js";
 
 const WAITING = ["ready", "scheduled", "to_follow", "parked", "claimed", "sending"];
-// Filters of the recipients: names and the states they include.
+// Filters for the recipients, with the states that each filter includes.
 const SHOWN = {
   "": ["All", null],
   failed: ["Failed", ["failed"]],
@@ -34,7 +34,7 @@ export default {
   view(ctx) {
     const { params, live, is, workspace } = ctx;
     document.title = `${params.name} · Fairpost`;
-    if (is("admin") && !workspace) return [heading(params.name), empty("Choose a workspace above to open its campaigns.", link("/campaigns", "All campaigns"))];
+    if (is("admin") && !workspace) return [heading(params.name), empty("Choose a workspace at the top to open its campaigns.", link("/campaigns", "All campaigns"))];
     if (!live) return [heading(params.name), h("p.quiet", "Loading …")];
     if (!live.campaign) return [heading(params.name), empty(`Campaign ${params.name} not found.`, link("/campaigns", "All campaigns"))];
     const campaign = live.campaign;
@@ -85,9 +85,9 @@ async function launch(campaign) {
 
 function forecastText({ forecast, refused }) {
   if (refused) return [h("p", "No forecast is available:"), h("p.quiet", refused)];
-  if (!forecast) return [h("p", "The campaign's lists are empty. There is nothing to send.")];
+  if (!forecast) return [h("p", "The campaign's lists are empty, so there is nothing to send.")];
   return [
-    h("p", `${emails(forecast.emails)} to send. The last one is expected to be sent `, h("strong", moment(forecast.ends_at)), `, in ${duration(forecast.finished_after_s)}.`),
+    h("p", `${emails(forecast.emails)} to send. The last e-mail is expected to be sent `, h("strong", moment(forecast.ends_at)), `, in ${duration(forecast.finished_after_s)}.`),
     h("p.quiet", forecast.why),
     forecast.suggestions.length ? [h("p", "To finish sooner:"), h("ul", forecast.suggestions.map((each) => h("li", each.words)))] : null,
     h("p.quiet", "You cannot edit a launched campaign, but you can pause or cancel it."),
@@ -105,7 +105,7 @@ async function resume(campaign) {
 }
 
 const cancel = (campaign) => confirmed(`Cancel ${campaign.id}?`, {
-  text: `${emails(campaign.waiting)} will not be sent. You cannot resume a cancelled campaign. To stop it for a while, pause it instead.`,
+  text: `${emails(campaign.waiting)} will not be sent. You cannot resume a cancelled campaign. To stop the campaign only for a while, pause it instead.`,
   yes: "Cancel campaign",
   act: () => post(api(campaign, "/cancel"), {}),
   done: "Campaign cancelled.",
@@ -116,7 +116,7 @@ async function change(campaign) {
 }
 
 async function removed(ctx, campaign) {
-  const isGone = await confirmed(`Remove ${campaign.id}?`, { text: "This deletes the draft. It cannot be undone.", yes: "Remove", act: () => remove(api(campaign)), done: "Draft removed." });
+  const isGone = await confirmed(`Remove ${campaign.id}?`, { text: "This deletes the draft. You cannot undo this.", yes: "Remove", act: () => remove(api(campaign)), done: "Draft removed." });
   if (isGone) await ctx.go("/campaigns");
 }
 

@@ -40,12 +40,12 @@ const waits = (each) => (each.is_over ? "–" : [each.waits_for, each.waits_unti
 const done = (each) => (each.ends_at ? [each.is_over ? null : "expected ", moment(each.ends_at)] : "–");
 
 function none(isAll, make) {
-  if (isAll) return empty("No campaigns yet.", h("p", "Choose a workspace above to create one, or ", link("/settings/workspaces", "add a workspace"), "."));
+  if (isAll) return empty("No campaigns yet.", h("p", "To create a campaign, choose a workspace at the top, or ", link("/settings/workspaces", "add a workspace"), "."));
   return [
     empty("No campaigns yet. To create one, you need:"),
     h("ol", h("li", link("/settings/templates", "A template"), " with the content"),
       h("li", "A list of prospects. Import it on the server with ", h("code", "fairpost prospects import"), ", or through the ", h("a", { href: "/docs" }, "HTTP API")),
-      h("li", link("/accounts", "An account"), " to send from"), make && h("li", "Then choose New campaign above.")),
+      h("li", link("/accounts", "An account"), " to send through"), make && h("li", "Then choose New campaign above.")),
   ];
 }
 

@@ -1,4 +1,4 @@
-// The dialog for a campaign's draft: content, recipients and accounts.
+// The dialog for the draft of a campaign: its content, recipients and accounts.
 
 import { get } from "../ask.js";
 import { h } from "../dom.js";
@@ -6,7 +6,7 @@ import { dialog, link } from "../parts.js";
 import { counted, readable } from "../format.js";
 import { headerBody, headerInputs } from "./header-fields.js";
 
-const MANY = 200; // offered of each; for more, use the API or a campaign file
+const MANY = 200; // maximum number of options of each kind; for others, use the API or a campaign file
 
 // `draft` is the campaign to edit, or null for a new one. `write(name, body)` saves it. Resolves to its name, or to null if cancelled.
 export async function draftDialog(draft, write) {
@@ -22,7 +22,7 @@ export async function draftDialog(draft, write) {
     fields: [
       !draft && { name: "name", label: "Name", required: true, maxlength: 100, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", hint: "Letters, digits, dots, dashes and underscores." },
       { name: "what", label: "Content", options: said, value: said[0][0] },
-      { name: "follow", label: "Follow-up", options: [["", "None"], ...templates.items.map((each) => [each.name, `Template ${each.name}: ${readable(each.subject)}`])], value: "", hint: "Uses the first e-mail's subject, so that both stay in one thread. Sequences have their own follow-ups." },
+      { name: "follow", label: "Follow-up", options: [["", "None"], ...templates.items.map((each) => [each.name, `Template ${each.name}: ${readable(each.subject)}`])], value: "", hint: "The follow-up uses the first e-mail's subject, so that both stay in one thread. Sequences have their own follow-ups." },
       { name: "after", label: "Follow-up delay", value: "3d", hint: "For example 3d or 1d 12h." },
       ...lists.items.map((each) => ({ name: `list ${each.name}`, label: `List ${each.name}: ${counted(each.prospects, "prospect")}`, type: "checkbox", value: draft ? draft.lists.includes(each.name) : lists.items.length === 1 })),
       { name: "route", label: "Send through", options: routes(pools, draft), value: draft ? route(draft) : undefined },
@@ -67,7 +67,7 @@ function routes(pools, draft) {
 
 const route = ({ pool, account }) => (account ? `account ${account}` : `pool ${pool}`);
 
-// As a datetime-local input expects it, in the browser's time zone.
+// A time in the format of a datetime-local input, in the browser's time zone.
 function local(moment) {
   const date = new Date(moment);
   return new Date(date - date.getTimezoneOffset() * 60000).toISOString().slice(0, 16);

@@ -1,4 +1,4 @@
-// One e-mail: history, what it is waiting for, and content. E-mails in doubt are decided here.
+// One e-mail: its history, what it is waiting for, and its content. If the e-mail is in doubt, the user decides here.
 
 import { get, post, SERVICE } from "../ask.js";
 import { h } from "../dom.js";
@@ -30,7 +30,7 @@ export default {
     if (!ctx.data) return null;
     const email = { ...ctx.data.email, ...ctx.live?.email };
     const life = ctx.live?.life ?? ctx.data.life;
-    if (FINAL.includes(email.state) && !FINAL.includes(ctx.data.email.state)) ctx.reload(); // it now has a Message-ID
+    if (FINAL.includes(email.state) && !FINAL.includes(ctx.data.email.state)) ctx.reload(); // the e-mail now has a Message-ID
     return [
       h("p.quiet", link("/emails", "E-mails"), " › ", email.id),
       heading(subject(email), ctx.is("sender", "manager", "admin") && actions(ctx, email)),
@@ -78,13 +78,13 @@ async function cancel(ctx, email) {
 
 async function retry(ctx, email) {
   const isDone = await confirmed("Retry this e-mail?", {
-    text: "It is queued again for recipients who have not received it, with a full set of attempts.",
+    text: "The e-mail is queued again for recipients who have not received it. The number of attempts starts again at 0.",
     yes: "Retry",
     tone: "main",
     act: () => post(path(email, "retry")),
     done: "E-mail queued.",
   });
-  if (isDone) await ctx.go(location.pathname, {}, { replace: true }); // now it is live
+  if (isDone) await ctx.go(location.pathname, {}, { replace: true }); // the page is now live
 }
 
 // ── in doubt ────────────────────────────────────────────────────────────────────────────────────────────
@@ -107,10 +107,10 @@ function doubt(ctx, email, { begun_at, account, attempt, reached, said, asked, p
     said && ["Server reply", h("q", said)],
     ["Evidence", asked],
     ["Automatic action", policy],
-    ["Where to look", ["In the recipient's mailbox or the account's sent mail. It was sent if there is an e-mail whose Message-ID begins with ", h("code", message_id_begins)]],
+    ["Where to look", ["In the recipient's mailbox or the account's sent mail. The e-mail was sent if you find a copy with a Message-ID that begins with ", h("code", message_id_begins)]],
   ];
   return h("section.panel.doubt", { "data-key": "doubt", "aria-label": "In doubt" }, h("h2", "It is unknown whether this e-mail was sent"), facts(known),
-    ctx.is("sender", "manager", "admin") ? h("ul.decisions", choices.map(choice)) : h("p.quiet", "You need the role sender or manager to decide this."));
+    ctx.is("sender", "manager", "admin") ? h("ul.decisions", choices.map(choice)) : h("p.quiet", "Only senders, managers and admins can decide this."));
 }
 
 // ── timeline ────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,7 +174,7 @@ function content(ctx, email) {
   };
   return panel("Content",
     html && mailFrame(html, { key: email.id, images }),
-    html && REMOTE.test(html) && h("p.under", button(images ? "Hide images" : "Show images", toggle), h("small", "Loading images from other servers tells them that the e-mail was opened.")),
+    html && REMOTE.test(html) && h("p.under", button(images ? "Hide images" : "Show images", toggle), h("small", "Loading images from other servers reveals to them that the e-mail was opened.")),
     html && text ? h("details", { "data-key": "text" }, h("summary", "Plain text"), h("pre", { tabindex: 0 }, text)) : text && h("pre", { tabindex: 0 }, text),
     email.filled && h("details", { "data-key": "places" }, h("summary", "Source with placeholders"), h("pre", { tabindex: 0 }, [email.subject, email.text ?? email.html].join("\n\n"))));
 }
@@ -197,7 +197,7 @@ function ids(email) {
 }
 
 async function copy(value) {
-  if (!navigator.clipboard) throw new Error("Your browser only allows copying on HTTPS pages. Select the text and copy it.");
+  if (!navigator.clipboard) throw new Error("Your browser allows copying only on HTTPS pages. Select the text and copy it.");
   await navigator.clipboard.writeText(value);
   tell("Copied.");
 }

@@ -8,7 +8,7 @@ import { counted } from "../format.js";
 const STATES = ["scheduled", "ready", "claimed", "sending", "in_doubt", "sent", "failed", "bounced", "suppressed", "cancelled"];
 const NAMES = ["campaign", "user", "account", "type", "tag"];
 const TIMES = ["since", "until"];
-const LOOKS_MAX = 5; // a page may be empty although older ones follow
+const LOOKS_MAX = 5; // a page can be empty although pages with older e-mails follow
 
 const UNDERSTOOD = {
   id: "Found by ID.",
@@ -36,7 +36,7 @@ export default {
     return [
       heading("E-mails", button("Reload", ctx.reload)),
       form(ctx),
-      isOfAll(ctx) && h("p.quiet", "All workspaces. To search by key, campaign, user, account, type or tag, choose a workspace at the top."),
+      isOfAll(ctx) && h("p.quiet", "This list includes all workspaces. To search by key, campaign, user, account, type or tag, choose a workspace at the top."),
       understood && items.length > 0 && h("p.quiet", { role: "status", "data-code": understood }, UNDERSTOOD[understood]),
       items.length ? list(ctx) : next ? nothingYet() : nothing(ctx),
       pager(next, more),
@@ -81,11 +81,11 @@ async function pageOfAll({ q, state }, cursor) {
 }
 
 function unlessMissing(error) {
-  if (![404, 422].includes(error.status)) throw error; // 422: too large for an ID
+  if (![404, 422].includes(error.status)) throw error; // 422: the number is too large for an ID
   return null;
 }
 
-// Suggestions; any other name can be typed.
+// These are suggestions: any other name can be typed.
 const names = (ctx, path, name) => (isOfAll(ctx) ? [] : get(path, { limit: 200 }).then(({ items }) => items.map((each) => each[name])).catch(() => []));
 
 // ── the form ────────────────────────────────────────────────────────────────────────────────────────────
@@ -163,7 +163,7 @@ function nothing(ctx) {
     const kinds = isOfAll(ctx) ? "Search for an ID or a full address" : "Search for an ID, a full address, a full idempotency key or a campaign in this workspace";
     return empty(`No results for “${wanted.q}”.`, h("p", `${kinds}${Object.keys(wanted).length > 1 ? ", or remove a filter" : ""}.`), back);
   }
-  if (Object.keys(wanted).length) return empty("No matching e-mails.", h("p", "Remove a filter, or clear them all."), back);
+  if (Object.keys(wanted).length) return empty("No matching e-mails.", h("p", "Remove a filter, or clear all filters."), back);
   return empty("No e-mails yet.", h("p", "Send the first one: ", h("code", "fairpost email send --to you@example.com --subject Hello --text Hi")),
     h("p", "or through the ", h("a", { href: "/docs" }, "HTTP API"), ": ", h("code", "POST /v1/emails")));
 }

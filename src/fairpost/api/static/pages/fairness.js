@@ -33,7 +33,7 @@ export default {
 // ── figures ─────────────────────────────────────────────────────────────────────────────────────────────
 
 function mode({ fair_percent: fair, priority, weights, lane_shares: shares, is_scoring: isScoring }) {
-  const queue = fair === 100 ? "All workspaces share the fair queue: each gets its turn, however long the queues of others are."
+  const queue = fair === 100 ? "All workspaces share the fair queue: each workspace gets its turn, however many e-mails the others have queued."
     : fair === 0 ? "The fair queue is off: e-mails are sent in order of arrival."
       : `${fair} % of the workspaces share the fair queue. E-mails from the others are sent in order of arrival.`;
   const worth = Object.entries(priority === "lanes" ? shares : weights).map(([tier, value]) => `${tier} ${value}`).join(", ");
@@ -89,13 +89,13 @@ function tiers({ waiting: { tiers: found }, waits, mode: whole }) {
   return panel("By tier", table("Tiers", ["Tier", ">Queued", ">Senders", ...heads], Object.entries(found).map(row)), h("p.quiet", "Waiting times in the last 24 hours, from the due time to the start of the send."));
 }
 
-const own = (took) => took && panel("Waiting times", h("p", `${duration(took.mean_s)} on average, p99 ${duration(took.p99_s)}. Measured over the last 24 hours through this workspace's accounts, from the due time to the start of the send.`));
+const own = (took) => took && panel("Waiting times", h("p", `${duration(took.mean_s)} on average, p99 ${duration(took.p99_s)}. Measured over the last 24 hours for e-mails sent through this workspace's accounts, from the due time to the start of the send.`));
 
 // ── throttles and holds ─────────────────────────────────────────────────────────────────────────────────
 
 const who = ({ level, workspace, name, key }) => (level === "workspace" ? `workspace ${workspace}` : `${level} ${name ?? key}`);
 
-// Hide throttles and holds that were just ended here, because the next update may be seconds away.
+// Throttles and holds that were just ended here are hidden at once, because the next update may be seconds away.
 const ended = (ctx) => (ctx.state.ended ||= new Set());
 const mark = (each) => JSON.stringify([each.workspace, each.level, each.name ?? each.key, each.since ?? null, each.until]);
 
@@ -169,7 +169,7 @@ function fields(workspace, levels) {
 const given = ({ minutes, name, level, ...same }) => ({ ...same, level, name: level === "workspace" ? "" : name.trim(), ...(minutes && { minutes }) });
 
 const hold = ({ workspace }) => dialog("Hold a sender", {
-  text: "The sender's e-mails stay queued until you release the hold, or for the number of minutes you enter.",
+  text: "The sender's e-mails stay queued until you release the hold, or for the number of minutes that you enter.",
   fields: fields(workspace, LEVELS),
   yes: "Hold", tone: "danger",
   act: async (entered) => {
@@ -179,7 +179,7 @@ const hold = ({ workspace }) => dialog("Hold a sender", {
 });
 
 const throttle = ({ workspace }) => dialog("Throttle a sender", {
-  text: "The sender sends nothing for the number of minutes you enter (one day by default). After that, the sender has the lowest tier's weight.",
+  text: "None of the sender's e-mails are sent for the number of minutes that you enter (one day by default). After that, the sender has the weight of the lowest tier.",
   fields: fields(workspace, LEVELS.filter(([level]) => ["user", "workspace"].includes(level))),
   yes: "Throttle", tone: "danger",
   act: async (entered) => {

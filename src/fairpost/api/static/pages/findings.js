@@ -1,4 +1,4 @@
-// The findings of the content check, worst first.
+// The findings of the content check, with the worst first.
 
 import { h } from "../dom.js";
 import { badge } from "../parts.js";

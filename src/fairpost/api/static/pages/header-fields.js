@@ -1,7 +1,7 @@
 // Reply-To and headers for a template or a campaign, as form fields and as request fields.
 
 export const headerInputs = (data) => [
-  { name: "reply_to", label: "Reply-To", value: written(data?.reply_to), maxlength: 600, hint: "Where replies go, for example Ann Lee <ann@example.com>. Leave empty for the sender." },
+  { name: "reply_to", label: "Reply-To", value: written(data?.reply_to), maxlength: 600, hint: "The address for replies, for example Ann Lee <ann@example.com>. Leave empty to use the sender's address." },
   { name: "headers", label: "Headers", type: "textarea", rows: 2, value: Object.entries(data?.headers ?? {}).map(([name, value]) => `${name}: ${value}`).join("\n"), hint: "One per line, for example X-Team: sales." },
 ];
 
@@ -12,7 +12,7 @@ export const headerBody = ({ reply_to, headers }) => ({
 
 function split(line) {
   const [name, ...value] = line.split(":");
-  if (!value.length) throw new Error(`${line} is not a header. Use a format such as X-Team: sales.`);
+  if (!value.length) throw new Error(`“${line}” is not a header. Use a format such as X-Team: sales.`);
   return [name.trim(), value.join(":").trim()];
 }
 

@@ -21,7 +21,7 @@ export function partsOf({ html: hasHtml, attachments, checks: found }) {
   ].filter(Boolean);
 }
 
-// Rendered once and kept while the page around it changes. Everything around it has a data-key.
+// The frame is rendered once and kept while the page around it changes. Everything around it has a data-key.
 function once(key, make) {
   const isThere = document.querySelector(`[data-key="${key}"]`) !== null;
   return h("div", { "data-key": key, "data-own": true }, isThere ? null : make());
@@ -46,7 +46,7 @@ function text(mail) {
   return once(`text ${mail.id}`, () => h("pre.whole", { tabindex: 0, "aria-label": "Text" }, linked(mail.text)));
 }
 
-// Text with links: only to web pages and mail addresses.
+// Text with links, but only to web pages and e-mail addresses.
 function linked(words) {
   const parts = [];
   let at = 0;

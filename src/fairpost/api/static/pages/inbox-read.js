@@ -1,4 +1,4 @@
-// Which e-mails were read, stored in this browser: all up to one ID, and some after it.
+// Which e-mails were read. This is stored in the browser: all e-mails up to one ID, and some after it.
 
 const NAME = "fairpost inbox read";
 const IDS_MAX = 2000;
@@ -18,7 +18,7 @@ function keep() {
   try {
     localStorage.setItem(NAME, JSON.stringify({ upTo: marks.upTo, ids }));
   } catch {
-    // without storage, all are unread next time
+    // without storage, all e-mails are unread next time
   }
 }
 
@@ -35,9 +35,9 @@ export function markAllRead(upTo) {
   keep();
 }
 
-// A new database counts from 1 again.
+// In a new database, IDs start at 1 again.
 export function forget(newest) {
   if (newest && newest < marks.upTo) markAllRead(0);
 }
 
-addEventListener("storage", (event) => { if (event.key === NAME) marks = stored(); }); // read in another tab
+addEventListener("storage", (event) => { if (event.key === NAME) marks = stored(); }); // e-mails read in another tab

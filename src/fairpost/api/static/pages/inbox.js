@@ -1,4 +1,4 @@
-// The development inbox: a live list with one e-mail beside it. Untrusted content is shown as text, HTML only in a sandboxed frame.
+// The development inbox: a live list with one e-mail beside it. Untrusted content is shown as text, and HTML only in a sandboxed frame.
 
 import { get, remove } from "../ask.js";
 import { h } from "../dom.js";
@@ -7,7 +7,7 @@ import { bytes, counted, number, whole } from "../format.js";
 import { mailParts, partsOf } from "./inbox-mail.js";
 import { forget, isRead, markAllRead, markRead } from "./inbox-read.js";
 
-const COUNTED_MAX = 10000; // the service counts no further
+const COUNTED_MAX = 10000; // the service does not count beyond this
 
 export default {
   title: "Inbox",
@@ -30,7 +30,7 @@ export default {
   },
 };
 
-let opened = null; // the open context, for keyboard shortcuts
+let opened = null; // the context of the open page, for keyboard shortcuts
 
 // ── requests ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -49,7 +49,7 @@ async function search(ctx, q, isAgain = false) {
   else if (isAgain || state.found?.q !== q) state.found = { q, newest: live?.newest, ...(await ask(q)) };
 }
 
-// Words that the e-mail must contain, and `to:` with an address.
+// Parses a search: words that the e-mail must contain, and `to:` with an address.
 function ask(q, more = {}) {
   const words = q.trim().split(/\s+/);
   const [address] = words.filter((word) => /^to:./i.test(word)).map((word) => word.slice(3));
@@ -69,7 +69,7 @@ async function open(ctx, id, part) {
   if (part === "source" && !mail.error && mail.source === undefined) mail.source = await get(`/v1/inbox/${id}/source`, {}, { raw: true });
 }
 
-// Scroll position and focus after moving: on a phone either the list or the e-mail is visible.
+// Sets scroll position and focus after moving. On a phone, either the list or the e-mail is visible.
 function settle(ctx) {
   const { state, params: { id } } = ctx;
   if (state.id === id) return;
@@ -103,7 +103,7 @@ function said({ state, live }, items) {
   if (state.found) return `${counted(items.length, "e-mail")}${state.found.next ? " and more" : ""} found`;
   const unread = items.filter((item) => !isRead(item.id)).length;
   const all = live.count > COUNTED_MAX ? `more than ${number(COUNTED_MAX)} e-mails` : counted(live.count, "e-mail");
-  const isPart = state.isPaged ? state.next : live.next; // older ones are not loaded
+  const isPart = state.isPaged ? state.next : live.next; // older e-mails are not loaded
   return unread ? `${all}, ${isPart ? "at least " : ""}${number(unread)} unread` : all;
 }
 
@@ -114,7 +114,7 @@ function list(ctx, items) {
     h("form", { role: "search", onsubmit: (event) => { event.preventDefault(); find(ctx, event.target.elements.q.value); } },
       h("input", { type: "search", name: "q", id: "inbox-search", value: values.q || "", placeholder: "Search text or to:address", "aria-label": "Search text, or to: and an address", maxlength: 500, autocomplete: "off",
         oninput: (event) => { if (!event.target.value && values.q) find(ctx, ""); } })),
-    state.found && live && Number(live.newest) > Number(state.found.newest ?? live.newest) && h("p", button("New e-mails arrived. Search again", async () => { await search(ctx, values.q, true); ctx.show(); })),
+    state.found && live && Number(live.newest) > Number(state.found.newest ?? live.newest) && h("p", button("New e-mails have arrived. Search again", async () => { await search(ctx, values.q, true); ctx.show(); })),
     items.length ? h("ul.letters", { "data-key": "letters" }, items.map((item) => entry(ctx, item))) : state.found ? empty("No results.", h("p", "The search finds e-mails that contain all of these words in the subject, addresses or text.")) : h("p.quiet", "No e-mails."),
     pager(next, (cursor) => more(ctx, cursor)));
 }
@@ -128,7 +128,7 @@ function entry(ctx, { id, from, subject, recipients, recipients_count: count = r
       h("small.to", "to ", h("bdi", recipients[0] || "(no recipient)"), count > 1 ? ` and ${number(count - 1)} more` : null)));
 }
 
-const called = (from) => from.replace(/<[^<>]*>\s*$/, "").trim() || from; // the name, or else the address
+const called = (from) => from.replace(/<[^<>]*>\s*$/, "").trim() || from; // the name, or the address if there is no name
 const path = ({ params, values }, id, part = params.part) => to(part && id ? `/inbox/${id}/${part}` : id ? `/inbox/${id}` : "/inbox", { q: values.q });
 const find = (ctx, q) => ctx.go("/inbox", { q: q.trim() });
 
@@ -156,7 +156,7 @@ function letter(ctx, items) {
     h("div.actions", back, step(ctx, items, -1, "Previous"), step(ctx, items, 1, "Next"), button("Delete", () => deleteOne(ctx, mail.id), { tone: "danger" })),
     h("h2", { id: "mail-title", tabindex: -1 }, h("bdi", mail.subject || "(no subject)")),
     envelope(mail),
-    mail.is_cut && h("p.notice.wait", "This e-mail is too large to display in full. The source is complete."),
+    mail.is_cut && h("p.notice.wait", "This e-mail is too large to display in full. To see all of it, open the source."),
     h("nav.tabs", { "aria-label": "Parts of the e-mail" }, partsOf(mail).map(([part, name]) => h("a", { href: path(ctx, mail.id, part), "aria-current": part === partOf(ctx) ? "page" : null }, name))),
     h("div", { "data-key": `part ${partOf(ctx)}` }, mailParts[partOf(ctx)](mail, ctx)));
 }
@@ -192,7 +192,7 @@ function envelope(mail) {
 async function deleteOne(ctx, id) {
   const items = listed(ctx);
   const next = neighbour(ctx, items, 1) || neighbour(ctx, items, -1);
-  const isDone = await confirmed("Delete this e-mail?", { text: "This deletes it for all users.", yes: "Delete", act: () => remove(`/v1/inbox/${id}`), done: "Deleted." });
+  const isDone = await confirmed("Delete this e-mail?", { text: "This deletes the e-mail for all users.", yes: "Delete", act: () => remove(`/v1/inbox/${id}`), done: "Deleted." });
   if (!isDone) return;
   ctx.state.gone.add(id);
   await ctx.go(next ? `/inbox/${next.id}${ctx.params.part ? `/${ctx.params.part}` : ""}` : "/inbox", { q: ctx.values.q });
@@ -201,14 +201,14 @@ async function deleteOne(ctx, id) {
 async function deleteAll(ctx) {
   let removed = 0;
   const act = async () => ({ removed } = await remove("/v1/inbox?all=true"));
-  if (!(await confirmed("Delete all e-mails?", { text: `This deletes all ${number(ctx.live.count)} e-mails for all users, including those not shown.`, yes: "Delete all", act }))) return;
+  if (!(await confirmed("Delete all e-mails?", { text: `This deletes all ${number(ctx.live.count)} e-mails for all users, including those that are not shown.`, yes: "Delete all", act }))) return;
   tell(`${counted(removed, "e-mail")} deleted.`);
   for (const item of listed(ctx)) ctx.state.gone.add(item.id);
   document.getElementById("inbox-search").value = "";
   await ctx.go("/inbox");
 }
 
-// Arrow keys move only within the list; elsewhere they scroll.
+// Arrow keys move only within the list. Elsewhere, they scroll the page.
 document.addEventListener("keydown", (event) => {
   const isHere = /^\/inbox(\/|$)/.test(location.pathname) && opened && (opened.live || opened.state.found);
   if (!isHere || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;

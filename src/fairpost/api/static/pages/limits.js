@@ -1,6 +1,6 @@
-// An account's limits as form fields. The API describes their names, labels, bounds and defaults.
+// The limits of an account as form fields. The API describes their names, labels, bounds and defaults.
 
-// `limits` are the account's or its provider's limits. `before` is the prefix of field names.
+// `limits` contains the limits of the account or of its provider. `before` is the prefix of field names.
 export const limitFields = (described, limits, before = "") => described.map((each) => ({
   name: before + each.name,
   label: each.label,
@@ -16,10 +16,10 @@ const shown = (each, limits) => typed(each, valueOf(each, limits));
 const valueOf = ({ name }, limits) => name.split(".").reduce((part, key) => part?.[key], limits) ?? null;
 const isPart = ({ name }) => name.includes(".");
 
-// The value shown in the field. A plan's part that is 0 is left empty.
+// The value shown in the field. If a part of a plan is 0, its field is empty.
 const typed = (each, value) => (value === null || (isPart(each) && !value) ? "" : each.options.length ? value : value / each.scale);
 
-// The request contains only changed values. A plan without input is null.
+// The request contains only changed values. If a plan has no input, it is null.
 export function limitsOf(described, entered, before) {
   const limits = {};
   for (const each of described) {

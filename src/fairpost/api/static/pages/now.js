@@ -1,11 +1,11 @@
-// What is happening now and, if something is blocked, why and until when.
+// Shows what is happening now and, if something is blocked, why and until when.
 
 import { post } from "../ask.js";
 import { h } from "../dom.js";
 import { button, chart, columns, confirmed, countdown, figure, figures, heading, headline, link, minorFigures, panel, tell } from "../parts.js";
 import { duration, number, rate } from "../format.js";
 
-// Where to fix a condition, by the beginning of its code.
+// The page on which to fix a condition, by the beginning of the condition's code.
 const PLACES = [
   ["account.", "/accounts", "View accounts"],
   ["pool.", "/accounts", "View accounts"],

@@ -1,4 +1,4 @@
-// Settings. Each part is a file: { load(ctx), view(ctx) }.
+// The settings. Each part is a separate file: { load(ctx), view(ctx) }.
 
 import { h } from "../dom.js";
 import { empty, heading, link, tabs, trouble } from "../parts.js";
@@ -38,7 +38,7 @@ export default {
       ctx.state.trouble = null;
       return data;
     } catch (error) {
-      ctx.state.trouble = error; // the other parts stay reachable
+      ctx.state.trouble = error; // the other parts stay available
       return null;
     }
   },

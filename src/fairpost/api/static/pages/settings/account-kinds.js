@@ -1,4 +1,4 @@
-// Kinds of accounts: the API describes the servers, their sign-in methods, and the fields each needs.
+// The kinds of accounts. The API describes the servers, their sign-in methods, and the fields that each method needs.
 
 // The sign-in method for an account's server.
 const wayOf = (server) => server.oauth ?? (server.user ? "password" : "none");
@@ -13,7 +13,7 @@ export function choiceOf(choices, server) {
 
 export const secretsOf = ({ entries }) => new Set(entries.filter((each) => each.is_secret).map(({ name }) => name));
 
-// `server` is the account's server or the provider's preset. `isKept` means that empty secrets keep their value.
+// `server` is the account's server or the provider's preset. If `isKept` is true, empty secrets keep their value.
 export const serverFields = ({ entries }, server, isKept) => entries.map((each) => ({
   name: each.name,
   label: each.label,
@@ -34,9 +34,9 @@ export const serverFields = ({ entries }, server, isKept) => entries.map((each) 
 
 // ── requests ────────────────────────────────────────────────────────────────────────────────────────────
 
-const KEY_BYTES_MAX = 100000; // longer files are not key files
+const KEY_BYTES_MAX = 100000; // a longer file is not a key file
 
-// `kept` is the account's server, if its sealed secrets are kept.
+// If the account's sealed secrets are kept, `kept` is the account's server.
 export async function bodyOf(given, choice, signIn, kept) {
   const body = {};
   const secrets = secretsOf(signIn);
@@ -54,7 +54,7 @@ export async function bodyOf(given, choice, signIn, kept) {
   return body;
 }
 
-// Whether everything submitted together with secrets is unchanged.
+// Whether all fields that are submitted together with secrets are unchanged.
 function isSame(body, { keeps_secret: isAlone }, { entries }, kept) {
   const besides = entries.filter(({ name, is_secret: isSecret }) => !isSecret && (!isAlone || depth(name) > 2));
   return entries.every(({ name, is_secret: isSecret }) => !isSecret || at(body, name) === undefined)
@@ -73,7 +73,7 @@ function put(body, path, value) {
   part[last] = value;
 }
 
-// Removes its whole group: groups are submitted as a whole.
+// Removes the field's whole group, because a group is submitted as a whole.
 function forget(body, path) {
   const [kind, ...names] = path.split(".");
   delete body[kind]?.[names[0]];

@@ -1,4 +1,4 @@
-// Adds an account or changes its server, and verifies it immediately.
+// Adds an account or changes an account's server, and verifies the account immediately.
 
 import { ask, get, post, segment } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -53,7 +53,7 @@ function entry(ctx, choice) {
     .map((each) => ({ ...each, value: secrets.has(each.name) ? each.value : state.typed?.[each.name] ?? each.value }));
   const chooseLogin = (event) => {
     const box = document.querySelector("form[data-key^='form account']");
-    Object.assign(state, { login: event.target.value, typed: { ...state.typed, ...entered(box, fields) } }); // keep input for fields that both methods have
+    Object.assign(state, { login: event.target.value, typed: { ...state.typed, ...entered(box, fields) } }); // keeps the input of fields that both methods have
     ctx.show();
   };
   const act = async (given) => {
@@ -81,12 +81,12 @@ const presetFor = ({ presets }, known, chosen) => known.find((each) => each.name
 function limits({ presets }, { known, asked }, preset) {
   const order = [...presets.map((name) => known.find((each) => each.name === name)), ...known.filter((each) => !presets.includes(each.name))].filter(Boolean);
   return [
-    { name: "provider", label: "Default limits", options: [...order.map((each) => [each.name, each.title]), ["none", "none"]], value: preset?.name ?? "none", hint: "Includes gaps and warm-up. You can change all limits later." },
+    { name: "provider", label: "Default limits", options: [...order.map((each) => [each.name, each.title]), ["none", "none"]], value: preset?.name ?? "none", hint: "The limits include gaps and warm-up. You can change all limits later." },
     ...limitFields(asked, preset?.limits, "limits.").map((each) => ({ ...each, hint: "Leave empty for no limit." })),
   ];
 }
 
-// Choosing a provider, or typing an address at a known provider, fills in the limits and server.
+// If the user chooses a provider, or types an address at a known provider, the limits and the server are filled in.
 function fill({ target }, choice, { known, asked }) {
   const box = target.form;
   if (target.name === "provider") box.isChosen = true;
@@ -104,7 +104,7 @@ function byDomain(address, { presets_instead: instead }, known) {
   return found?.name in instead ? known.find((each) => each.name === instead[found.name]) : found;
 }
 
-// hotmail.co.uk of hotmail.*
+// hotmail.co.uk matches hotmail.*
 function isCountryDomain(domain, rule) {
   const [name, ...country] = domain.split(".");
   return rule === `${name}.*` && /^(com?\.)?[a-z]{2}$/.test(country.join("."));
@@ -122,11 +122,11 @@ async function add(ctx, body) {
   await verify(ctx, ctx.state.added);
 }
 
-// Sends only changed values: others may have changed the rest.
+// Sends only changed values, because other people may have changed the rest.
 async function change(ctx, given) {
   const body = Object.fromEntries(Object.entries(given).filter(([name, value]) => value !== ctx.data.account[name]));
   const { name } = await ask(`/v1/accounts/${segment(ctx.data.account.name)}`, { method: "PATCH", body });
-  Object.assign(ctx.state, { login: null, typed: null, saved: (ctx.state.saved ?? 0) + 1 }); // clears secrets from the form
+  Object.assign(ctx.state, { login: null, typed: null, saved: (ctx.state.saved ?? 0) + 1 }); // removes secrets from the form
   await ctx.reload();
   await verify(ctx, { name });
 }

@@ -1,4 +1,4 @@
-// Domains the workspace can send from, the DNS record that verifies each, and what receivers see.
+// The domains that the workspace can send from, the DNS record that verifies each domain, and what receiving servers see.
 
 import { get, post, put, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -16,7 +16,7 @@ export default {
     const mayChange = ctx.is("manager", "admin");
     return [
       mayChange && panel("Add a domain", form("domain", FIELDS, { yes: "Add", isShort: true, act: (entered, box) => claim(ctx, entered, box) })),
-      ctx.data.length ? ctx.data.map((domain) => one(ctx, domain, mayChange)) : empty("No domains yet. To send from your own domain through shared accounts, add and verify it."),
+      ctx.data.length ? ctx.data.map((domain) => one(ctx, domain, mayChange)) : empty("No domains yet. To send from your own domain through shared accounts, add and verify the domain."),
     ];
   },
 };
@@ -26,7 +26,7 @@ function one(ctx, { domain, is_proven, proven_at, checked_at, record, findings }
   return panel(domain,
     h("p", is_proven ? [badge("verified", "good"), " ", since(proven_at)] : badge("not verified", "wait"), checked_at ? [" · checked ", since(checked_at)] : null),
     !is_proven && [
-      h("p", `Add this ${record.type} record to the DNS for ${domain}, then choose Check. It can take a few minutes to become visible.`),
+      h("p", `Add this ${record.type} record to the DNS for ${domain}, then choose Check. It can take a few minutes until the record is visible.`),
       h("h3", "Name"), copied(`Record name for ${domain}`, record.name),
       h("h3", "Value"), copied(`Record value for ${domain}`, record.value),
     ],
@@ -51,7 +51,7 @@ function found(domain, { what, grade, message, record }) {
 
 async function sign(ctx, domain, path) {
   await post(`${path}/keys`, {});
-  tell(`A key for ${domain} was added. Add its DNS record now.`);
+  tell(`A DKIM key for ${domain} was added. Add its DNS record now.`);
   await check(ctx, domain, path);
 }
 

@@ -7,7 +7,7 @@ import { told } from "../../format.js";
 
 const PAUSE_MS = 250;
 
-// preview(content, prospect, signal) → the rendered e-mail. save(content): null if read-only; saved(result) follows. prospects: whether a prospect can be chosen.
+// preview(content, prospect, signal) → the rendered e-mail. save(content) is null if the editor is read-only; after saving, saved(result) is called. prospects: whether a prospect can be chosen.
 export function editor(key, fields, { preview, save, saved, beside = null, prospects = false }) {
   const pane = new Pane(key);
   let timer = 0;
@@ -26,10 +26,10 @@ export function editor(key, fields, { preview, save, saved, beside = null, prosp
     clearTimeout(timer);
     timer = setTimeout(show, PAUSE_MS);
   };
-  const prospect = prospects ? field({ name: "prospect", label: "Preview as", type: "search", placeholder: "ada@example.com", hint: "A prospect's address. Leave empty for sample data.", oninput: soon }) : null;
+  const prospect = prospects ? field({ name: "prospect", label: "Preview as", type: "search", placeholder: "ada@example.com", hint: "The address of a prospect. Leave empty for sample data.", oninput: soon }) : null;
   const drawn = save ? fields : fields.map((each) => ({ ...each, readonly: true }));
   const words = form(key, drawn, { yes: save ? "Save" : null, act: save, done: saved, beside, oninput: soon, isGuarded: Boolean(save) });
-  queueMicrotask(() => words.isConnected && show()); // not if the previous editor was kept
+  queueMicrotask(() => words.isConnected && show()); // not called if the previous editor was kept
   return h("div.editor", { "data-key": `editor ${key}`, "data-own": true }, columns(panel("Content", words), panel("Preview", prospect, pane.element)));
 }
 
@@ -57,7 +57,7 @@ class Pane {
     if (required) this.fields.replaceChildren(...fieldsOf(required, optional, values));
   }
 
-  // The last preview stays visible while typing.
+  // While the user types, the last preview stays visible.
   refuse(error) {
     this.refusal.textContent = error.message.replace(/^words\./, "").replace(/^prospect: /, "This prospect has missing fields: ");
     this.refusal.hidden = false;
@@ -65,7 +65,7 @@ class Pane {
   }
 }
 
-// Each e-mail has its own frame. The previous one stays until the next is ready, so nothing flickers.
+// Each preview has its own frame. The previous frame stays until the next one is ready, so that nothing flickers.
 class Frames {
   #shown = null;
   #coming = null;

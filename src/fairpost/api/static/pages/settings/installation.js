@@ -1,11 +1,11 @@
-// The installation: engines, regions, and every setting with its origin. Read-only: settings are changed on the server.
+// The installation: engines, regions, and every setting with its origin. This page is read-only, because settings are changed on the server.
 
 import { get } from "../../ask.js";
 import { h } from "../../dom.js";
 import { badge, columns, empty, panel, table, tabs } from "../../parts.js";
 import { bytes, duration, number } from "../../format.js";
 
-// Groups by variable name prefix. All other settings are general.
+// The groups of settings, by the prefix of the variable. All other settings are in the group "General".
 const GROUPS = [
   ["Database and storage", /^(home|database_url|regions?|retention_days|secret_key)/],
   ["Fairness and abuse", /^(fair_queue|priority|tier_weights|lane_shares|abuse|throttle_max|paid_plans|free_plans|user_|workspace_daily|max_queue)/],
@@ -15,7 +15,7 @@ const GROUPS = [
 ];
 const groupOf = ({ variable }) => GROUPS.find(([, names]) => names.test(variable.replace("FAIRPOST_", "").toLowerCase()))[0];
 
-const SHORT = 24; // longer values may wrap
+const SHORT = 24; // longer values can wrap
 
 export default {
   async load() {

@@ -1,4 +1,4 @@
-// API keys. A key is shown once, when it is created.
+// API keys. A key is shown only once, when it is created.
 
 import { get, post, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -10,7 +10,7 @@ import { copied } from "./lists.js";
 const PATH = "/v1/keys";
 const SCOPES = [["read", "Read everything"], ["send", "Send e-mails"], ["manage", "Change everything"]];
 const FIELDS = [
-  { name: "name", label: "Name", maxlength: 200, hint: "What the key is for, such as shop or nightly import." },
+  { name: "name", label: "Name", maxlength: 200, hint: "The purpose of the key, for example “shop” or “nightly import”." },
   { name: "expires_at", label: "Expires", type: "date", hint: "Leave empty for a key that does not expire." },
   { name: "per_minute", label: "Requests per minute", type: "number", min: 1, hint: "Leave empty for the default." },
   { name: "scopes", label: "Permissions", type: "choices", options: SCOPES, value: ["read"] },

@@ -13,7 +13,7 @@ export const more = (ctx, path, values = {}) => pager(ctx.data.next, async (curs
 
 export const actions = (...all) => (all.flat().some(Boolean) ? h("div.actions", all) : null);
 
-// Text to copy: a key, a DNS record.
+// A text to copy, such as a key or a DNS record.
 export function copied(label, text) {
   const input = h("input.mono", { readonly: true, value: text, "aria-label": label, onfocus: (event) => event.target.select() });
   return h("div.copied", { "data-key": `copied ${text}` }, input, button("Copy", () => copy(text, input), { label: `Copy: ${label}` }));
@@ -24,7 +24,7 @@ async function copy(text, input) {
     await navigator.clipboard.writeText(text);
     tell("Copied.");
   } catch {
-    input.focus(); // the browser refused: select it instead
-    tell("Selected. Press Ctrl-C or ⌘-C to copy.");
+    input.focus(); // the browser does not allow copying, so the text is selected instead
+    tell("The text is selected. Press Ctrl-C or ⌘-C to copy it.");
   }
 }

@@ -6,9 +6,9 @@ import { form } from "../../form.js";
 import { badge, button, confirmed, dialog, panel, since, table, tell } from "../../parts.js";
 import { actions } from "./lists.js";
 
-const ROLES = [["viewer", "Viewer: reads"], ["sender", "Sender: reads and sends"], ["manager", "Manager: changes everything in the workspace"]];
+const ROLES = [["viewer", "Viewer: can read"], ["sender", "Sender: can read and send"], ["manager", "Manager: can change everything in the workspace"]];
 
-const KEYS = { name: "keys", label: "API keys created by this member", options: [["keep", "Keep them: they belong to the workspace"], ["revoke", "Revoke them"]], value: "keep" };
+const KEYS = { name: "keys", label: "API keys created by this member", options: [["keep", "Keep the keys: they belong to the workspace"], ["revoke", "Revoke the keys"]], value: "keep" };
 const REVOKING = "?keys=revoke";
 
 const pathOf = (ctx) => (ctx.workspace ? "/v1/members" : "/v1/admin/people");
@@ -26,7 +26,7 @@ export default {
     const title = isOfWorkspace ? `Members of ${ctx.workspace}` : "Admins";
     return [
       panel(isOfWorkspace ? "Invite a member" : "Invite an admin", form(`invite ${ctx.workspace}`, fields, { yes: "Invite", isShort: true, act: (entered, box) => invite(ctx, entered, box) })),
-      panel(title, table(title, ["Name", "Address", "Role", "State", "Last sign-in", ""], ctx.data.map((person) => row(ctx, person)), "No members yet. Admins can see this workspace. Invite its first member.")),
+      panel(title, table(title, ["Name", "Address", "Role", "State", "Last sign-in", ""], ctx.data.map((person) => row(ctx, person)), "No members yet. Only admins can open this workspace. Invite its first member.")),
     ];
   },
 };
@@ -63,7 +63,7 @@ async function invite(ctx, entered, box) {
 }
 
 async function changeRole(ctx, person, path) {
-  const keys = person.role === "manager" ? [{ ...KEYS, label: "API keys created by this manager, if they lose that role" }] : [];
+  const keys = person.role === "manager" ? [{ ...KEYS, label: "API keys created by this member, if the member is no longer a manager" }] : [];
   const entered = await dialog(`Role for ${person.address}`, {
     text: "Changing the role signs the member out.",
     fields: [{ name: "role", label: "Role", options: ROLES, value: person.role }, ...keys],
@@ -73,7 +73,7 @@ async function changeRole(ctx, person, path) {
   if (entered) await ctx.reload();
 }
 
-// A member who cannot sign in may still have working keys.
+// A member who can no longer sign in may still have working keys.
 function tellOfKeys(changed) {
   const names = (keys) => keys.map((key) => key.name || key.id).join(", ");
   if (changed.keys?.length) tell(`API keys created by ${changed.address} still work: ${names(changed.keys)}. You can revoke them under API keys.`, "bad");
@@ -89,7 +89,7 @@ const sendLink = (person, path) => confirmed(`Reset the password for ${person.ad
 });
 
 async function disable(ctx, person, path) {
-  const text = "This ends all sessions. The member cannot sign in until you enable them again.";
+  const text = "This ends all of the member's sessions. The member cannot sign in until you enable them again.";
   const entered = await dialog(`Disable ${person.address}?`, {
     text,
     fields: ctx.workspace ? [KEYS] : [],

@@ -1,4 +1,4 @@
-// The product's own e-mails (welcome, codes, invitations), and a workspace's versions of them.
+// The product's own e-mails (welcome, codes, invitations), and the versions that a workspace wrote.
 
 import { get, post, put, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -62,6 +62,6 @@ function opened(ctx) {
 const given = ({ preheader, ...words }) => ({ ...words, preheader: preheader.trim() ? preheader : null });
 
 async function reset(ctx, path) {
-  const text = "This deletes your version.";
+  const text = "This deletes your version of the e-mail.";
   if (await confirmed("Restore the default?", { text, yes: "Restore default", act: () => remove(path), done: "The default is in use." })) await ctx.reload();
 }

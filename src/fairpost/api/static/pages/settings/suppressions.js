@@ -1,4 +1,4 @@
-// The workspace's suppressed addresses, with reason and date.
+// The workspace's suppressed addresses, each with its reason and date.
 
 import { get, put, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -31,7 +31,7 @@ const STOPS = { all: "all mail", bulk: "bulk mail" };
 const FIELDS = [
   { name: "address", label: "Address", type: "email", required: true, maxlength: 500, autocomplete: "off" },
   { name: "reason", label: "Reason", maxlength: 500, hint: "Optional, for your records." },
-  { name: "kind", label: "Kind", options: KINDS, value: "manual", hint: "An unsubscribe blocks only bulk mail. All other kinds also block urgent mail." },
+  { name: "kind", label: "Kind", options: KINDS, value: "manual", hint: "The kind “unsubscribe” blocks only bulk mail. All other kinds also block urgent mail." },
 ];
 
 const asked = ({ search: searched, kind }) => ({ search: searched, kind });
@@ -61,6 +61,6 @@ async function suppress(ctx, { address, ...why }, box) {
 }
 
 async function removeSuppression(ctx, address) {
-  const text = "The address can receive mail again. Do not remove the addresses of people who asked you to stop writing to them.";
+  const text = "After this, the address can receive mail again. Do not remove the addresses of people who asked you to stop writing to them.";
   if (await confirmed(`Remove ${address} from the suppression list?`, { text, yes: "Remove", act: () => remove(`${PATH}/${segment(address)}`), done: `${address} is no longer suppressed.` })) await ctx.reload();
 }

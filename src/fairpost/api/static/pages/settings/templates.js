@@ -1,4 +1,4 @@
-// The list of templates, and one template with a preview.
+// The list of templates, and the page of one template with its preview.
 
 import { get, post, put, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -33,12 +33,12 @@ function listed(ctx) {
   }));
   return panel("Templates",
     ctx.is("manager", "admin") && h("p", button("New template", () => begin(ctx), { tone: "main" })),
-    table("Templates", ["Name", "Subject", "Used by", "Changed"], rows, "No templates yet. A campaign needs a template for its content."),
+    table("Templates", ["Name", "Subject", "Used by", "Changed"], rows, "No templates yet. Create one to use it in campaigns."),
     more(ctx, PATH));
 }
 
 const begin = (ctx) => dialog("New template", {
-  fields: [{ name: "name", label: "Name", required: true, maxlength: 100, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", title: "Letters, digits, dots, dashes", hint: "Letters, digits, dots and dashes. An existing name opens that template." }],
+  fields: [{ name: "name", label: "Name", required: true, maxlength: 100, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", title: "Letters, digits, dots, dashes", hint: "Letters, digits, dots and dashes. If the template exists, it is opened." }],
   yes: "Continue",
   act: async ({ name }) => void ctx.go(`/settings/templates/${segment(name)}`),
 });

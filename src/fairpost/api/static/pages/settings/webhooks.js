@@ -1,4 +1,4 @@
-// Webhooks: endpoints that events are posted to. A secret is shown once.
+// Webhooks: endpoints to which events are posted. A secret is shown only once.
 
 import { ask, get, post, remove, segment } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -18,8 +18,8 @@ const TONES = { active: "good", failing: "bad", disabled: "bad", paused: "wait" 
 const fields = ({ url = "", description = "", types = [], tags = {} } = {}) => [
   { name: "url", label: "URL", type: "url", required: true, maxlength: 2000, value: url, placeholder: "https://example.com/fairpost", autocomplete: "off" },
   { name: "description", label: "Description", maxlength: 500, value: description },
-  { name: "tags", label: "Tags", value: Object.entries(tags).map((tag) => tag.join("=")).join(", "), placeholder: "order=17", hint: "Only events of e-mails that have all of these tags. Leave empty for all." },
-  { name: "types", label: "Event types", type: "choices", options: TYPES.map((type) => [type, type]), value: types, hint: "Choose none for all." },
+  { name: "tags", label: "Tags", value: Object.entries(tags).map((tag) => tag.join("=")).join(", "), placeholder: "order=17", hint: "Deliver only events of e-mails that have all of these tags. Leave empty for all e-mails." },
+  { name: "types", label: "Event types", type: "choices", options: TYPES.map((type) => [type, type]), value: types, hint: "To get all types, choose none." },
 ];
 const given = ({ tags, ...rest }) => ({ ...rest, tags: Object.fromEntries(tags.split(",").filter((tag) => tag.trim()).map((tag) => split(tag.trim()))) });
 
@@ -58,7 +58,7 @@ function one(ctx, webhook, mayChange) {
     mayChange && actions(
       button("Send test", () => test(ctx, webhook), { label: `Send a test event to ${url}` }),
       isStopped || state === "failing" ? button("Resume", () => act(ctx, id, "resume", "Webhook resumed."), { tone: isStopped ? "main" : "", label: `Resume ${url}` }) : null,
-      isStopped ? null : button("Pause", () => act(ctx, id, "pause", "Webhook paused. Its events wait."), { label: `Pause ${url}` }),
+      isStopped ? null : button("Pause", () => act(ctx, id, "pause", "Webhook paused. Its events wait until you resume it."), { label: `Pause ${url}` }),
       button("Edit", () => toggle(ctx, "edited", id), { label: `Edit ${url}` }),
       button("Replay", () => replay(ctx, webhook), { label: `Replay events to ${url}` }),
       button("New secret", () => rotate(ctx, webhook), { label: `New secret for ${url}` }),
@@ -132,22 +132,22 @@ async function test(ctx, { id }) {
 }
 
 async function rotate(ctx, { id, url }) {
-  const text = "Requests have both signatures for a day. After that, only the new secret is valid.";
+  const text = "For a day, requests are signed with both secrets. After that, only the new secret is valid.";
   const done = await confirmed(`New secret for ${url}?`, { text, yes: "New secret", tone: "main", act: async () => { ctx.state.made = await post(`${PATH}/${segment(id)}/rotate`, {}); } });
   if (done) await ctx.reload();
 }
 
 async function replay(ctx, { id, url }) {
   const entered = await dialog(`Replay events to ${url}`, {
-    text: "All events since this time are posted again, with the same ids.",
+    text: "All events since this time are posted again, with the same IDs.",
     fields: [{ name: "since", label: "Since", type: "datetime-local", required: true }],
     yes: "Replay",
     act: ({ since: start }) => post(`${PATH}/${segment(id)}/replay`, { since: new Date(start).toISOString() }),
   });
-  if (entered) tell("Replaying.");
+  if (entered) tell("The events will be posted again.");
 }
 
 async function removed(ctx, { id, url }) {
-  const text = "It gets no more events. Its log is deleted.";
+  const text = "This webhook gets no more events, and its log is deleted.";
   if (await confirmed(`Remove ${url}?`, { text, yes: "Remove", act: () => remove(`${PATH}/${segment(id)}`), done: "Webhook removed." })) await ctx.reload();
 }

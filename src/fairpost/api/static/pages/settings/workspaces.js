@@ -1,4 +1,4 @@
-// A region's workspaces: add, set pools, suspend, readmit.
+// The workspaces of a region: add them, set their pools, suspend and readmit them.
 
 import { get, post, put, segment } from "../../ask.js";
 import { h } from "../../dom.js";
@@ -7,7 +7,7 @@ import { badge, button, dialog, moment, panel, table, tabs, tell, to } from "../
 import { actions, more } from "./lists.js";
 
 const PATH = "/v1/admin/workspaces";
-const HINT = "Shared pools that the workspace can use, each with the allowed From domains or addresses, for example relay=acme.com,news@acme.org; fast=proven. \"proven\" allows the workspace's verified domains. Leave empty if the workspace sends only through its own accounts.";
+const HINT = "Shared pools that the workspace can use, each with the allowed From domains or addresses. For example: relay=acme.com,news@acme.org; fast=proven. \"proven\" allows the workspace's verified domains. Leave empty if the workspace sends only through its own accounts.";
 
 export default {
   async load({ values }) {
@@ -21,7 +21,7 @@ export default {
     const fields = [
       { name: "name", label: "Name", required: true, maxlength: 100, autocomplete: "off" },
       { name: "pools", label: "Pools", hint: HINT },
-      ...(isOne ? [] : [{ name: "region", label: "Region", options: regions.map((each) => [each, each]), value: ctx.values.region ?? regions[0], hint: "Cannot be changed later." }]),
+      ...(isOne ? [] : [{ name: "region", label: "Region", options: regions.map((each) => [each, each]), value: ctx.values.region ?? regions[0], hint: "The region cannot be changed later." }]),
     ];
     const heads = ["Name", ...(isOne ? [] : ["Region"]), "Pools", "Created", "State", ""];
     return [

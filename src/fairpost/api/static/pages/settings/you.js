@@ -6,7 +6,7 @@ import { form } from "../../form.js";
 import { badge, button, columns, confirmed, facts, moment, panel, since, table, tell } from "../../parts.js";
 
 const fieldsOf = (person) => [
-  { name: "address", label: "E-mail address", value: person.address, readonly: true, autocomplete: "username" }, // for password managers
+  { name: "address", label: "E-mail address", value: person.address, readonly: true, autocomplete: "username" }, // read by password managers
   { name: "old", label: "Current password", type: "password", required: true, autocomplete: "current-password" },
   { name: "new", label: "New password", type: "password", required: true, autocomplete: "new-password", hint: "At least 12 characters. Several random words are better than a short, complex password." },
 ];
@@ -29,7 +29,7 @@ export default {
   },
 };
 
-// "Firefox on Linux"
+// A user agent as text, for example "Firefox on Linux".
 function browser(agent) {
   const name = /Edg|OPR|Firefox|Chrome|Safari/.exec(agent)?.[0];
   const system = /Windows|Android|iPhone|iPad|Mac OS X|Linux/.exec(agent)?.[0];
@@ -51,5 +51,5 @@ async function change(ctx, { old, new: fresh }, box) {
 }
 
 async function end(ctx, session) {
-  if (await confirmed("End this session?", { text: "That browser must sign in again.", yes: "End session", act: () => remove(`/v1/auth/sessions/${segment(session.id)}`), done: "Session ended." })) await ctx.reload();
+  if (await confirmed("End this session?", { text: "To continue in that browser, you must sign in again.", yes: "End session", act: () => remove(`/v1/auth/sessions/${segment(session.id)}`), done: "Session ended." })) await ctx.reload();
 }
