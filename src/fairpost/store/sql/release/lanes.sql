@@ -67,8 +67,8 @@ BEGIN
     RETURN found;
 END $$;
 
--- Moves the users of a workspace (or one of them) to the lanes they belong to now. The cost is the number of nodes, not of e-mails. All are moved at
--- once: one by one, the nodes above them would get a new version each time, and every reader would walk all of them.
+-- Moves the users of a workspace (or one of them) to their current lanes. The cost depends on the number of nodes, not of e-mails. All users are moved
+-- together: if they were moved one by one, the nodes above them would get a new version each time, and every reader would scan all versions.
 CREATE OR REPLACE FUNCTION fairpost.change_lanes(p_workspace text, p_user text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

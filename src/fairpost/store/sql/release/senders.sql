@@ -260,7 +260,7 @@ CREATE OR REPLACE FUNCTION fairpost.fold_activity(p_now timestamptz DEFAULT NULL
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    -- Days that ended more than 24 hours ago.
+    -- All days before this one ended at least 24 hours ago.
     before CONSTANT timestamptz := date_trunc('day', t - interval '24 hours');
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('fairpost fold', 0)) THEN

@@ -72,8 +72,9 @@ BEGIN
     FROM chosen c WHERE c.id = w.id RETURNING w.*;
 END $$;
 
--- Returns the pending events of an endpoint, in order; an event never comes before an earlier one of its lane. With `p_all`, includes events with a later
--- next attempt, but only the first of each lane, fewest attempts first. A row without an id stands for an event that was dropped in the meantime.
+-- Returns the pending events of an endpoint that are due, in order. An event is left out while an earlier event of its lane is not due. With `p_all`,
+-- returns the first event of each lane, due or not, and those with the fewest attempts first. A row without an id stands for an event that was dropped in
+-- the meantime.
 CREATE OR REPLACE FUNCTION fairpost.pending_events(p_webhook bigint, p_all boolean, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS TABLE (
     turn bigint, event_id bigint, attempts integer, since timestamptz, cursor text, id bigint, at timestamptz, kind text, workspace text, email_id bigint, account text, campaign text, subject text,
     address text, recipients text[], type text, tags jsonb, metadata jsonb, reason text, params jsonb
