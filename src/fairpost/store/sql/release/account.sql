@@ -42,7 +42,7 @@ BEGIN
     PERFORM fairpost.expect_keys(p_keys);
     PERFORM FROM fairpost.fairness f FOR KEY SHARE;
     PERFORM fairpost.add_route(p_changes ->> 'pool') WHERE p_changes ? 'pool';
-    -- The lease is locked first, as everywhere.
+    -- The lease is locked first, as in every other function.
     SELECT l.account_id INTO changed FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id WHERE a.name = p_name FOR UPDATE OF l;
     IF changed IS NULL THEN
         RETURN NULL;

@@ -83,7 +83,7 @@ BEGIN
     SELECT * INTO f FROM fairpost.fairness;
     PERFORM c.id FROM fairpost.node_state c
     WHERE c.id IN (SELECT n.id FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'workspace') ORDER BY c.id FOR UPDATE;
-    PERFORM FROM fairpost.routes r   -- no roots are created in the meantime
+    PERFORM FROM fairpost.routes r   -- so that no roots are created in the meantime
     WHERE r.route IN (SELECT n.route FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'workspace') ORDER BY r.route FOR UPDATE;
 
     FOR g IN

@@ -92,7 +92,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     SELECT s.* FROM fairpost.senders s WHERE s.untold LIMIT p_max
 $$;
 
--- Records the notice to the operators about these throttles, unless it was already sent. The e-mail is enqueued in the same commit.
+-- Records that operators were notified of these throttles, and enqueues the e-mails in the same commit. Returns false if this was already recorded.
 CREATE OR REPLACE FUNCTION fairpost.tell(p_workspaces text[], p_levels text[], p_names text[], p_emails jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

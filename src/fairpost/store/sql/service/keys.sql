@@ -49,7 +49,7 @@ BEGIN
     remaining := turn.remaining;
     reset_s := turn.reset_s;
     wait_s := turn.wait_s;
-    IF wait_s IS NULL THEN   -- all keys of a workspace together also have a rate
+    IF wait_s IS NULL THEN   -- all keys of a workspace together also have a rate limit
         SELECT * INTO turn FROM fairpost.take_turn('workspace ' || k.workspace, k.workspace_per_minute, p_now);
         wait_s := turn.wait_s;
         IF turn.remaining < remaining OR wait_s IS NOT NULL THEN   -- the caller gets the limit that applies

@@ -91,7 +91,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     ORDER BY p.turn, p.event_id
 $$;
 
--- Ends a turn: writes the log, what is pending now, and the state of the endpoint, and returns it. Returns nothing, and writes nothing, if another
+-- Ends a turn: writes the log, the pending events and the state of the endpoint, and returns the endpoint. Returns and writes nothing if another
 -- engine has the endpoint. `p_booked`: {"url", "failed_before", "cursor", "is_end", "log": [...], "done": [[turn, event]], "pending": [...],
 -- "is_delivered", "is_disabled", "failing_since", "failures", "next_at", "reason", "params", "kept_s": the lease continues}. An endpoint that was
 -- resumed, or got another URL, during the turn is neither disabled nor delayed because of the turn's results.

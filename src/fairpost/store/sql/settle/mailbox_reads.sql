@@ -59,7 +59,7 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     WHERE r.account_id = p_account AND r.epoch = p_epoch AND r.owner IS NOT NULL
 $$;
 
--- Releases the mailboxes of an engine that ends.
+-- Releases the mailboxes of an engine that is stopping.
 CREATE OR REPLACE FUNCTION fairpost.leave_mailboxes(p_owner text) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     UPDATE fairpost.mailbox_reads r SET owner = NULL WHERE r.owner = p_owner

@@ -31,8 +31,8 @@ BEGIN
     RETURN 'cancelled';
 END $$;
 
--- Puts an e-mail that was given up (failed or bounced) back into the queue, for at least one more attempt; and with `p_also_unbegun` also one that
--- was cancelled or suppressed before it ever began. Returns its new state.
+-- Puts a failed or bounced e-mail back into the queue, for at least one more attempt. With `p_also_unbegun`, also does this for an e-mail that was
+-- cancelled or suppressed before it began. Returns the new state.
 DROP FUNCTION IF EXISTS fairpost.retry(bigint, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.retry(p_id bigint, p_now timestamptz DEFAULT NULL, p_also_unbegun boolean DEFAULT false) RETURNS fairpost.email_state
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$

@@ -141,7 +141,7 @@ BEGIN
     END CASE;
     IF r.effect IN ('bounced', 'unconfirmed', 'complained') AND lease.account_id IS NOT NULL AND NOT EXISTS (
         SELECT FROM fairpost.returned x WHERE x.email_id = r.email_id AND x.address = r.address AND x.applied_at IS NOT NULL
-            AND ARRAY[x.effect, r.effect] <@ ARRAY['bounced', 'unconfirmed']) THEN   -- two reports count as one bounce
+            AND ARRAY[x.effect, r.effect] <@ ARRAY['bounced', 'unconfirmed']) THEN   -- several reports about the same e-mail count as one bounce
         PERFORM fairpost.count_returned(lease, email, r.effect, t);
     END IF;
     UPDATE fairpost.returned x SET applied_at = t WHERE x.id = r.id;
