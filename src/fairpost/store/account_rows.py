@@ -1,4 +1,4 @@
-"""Convert account rows to accounts: which columns to select, and how to parse them.
+"""Convert account rows to accounts: the columns to select, and how they are parsed.
 
 Parsed limits and transports are cached, because callers that list all accounts every second find most of them
 unchanged.

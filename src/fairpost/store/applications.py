@@ -42,7 +42,7 @@ async def grant(store: Store, login: str, workspaces: Sequence[str]) -> None:
 
 
 async def revoke(store: Store, login: str) -> None:
-    """Revoke all access from this login. Raises Refusal if it had none."""
+    """Revoke all access from this login. Raises Refusal if the login had no access."""
     if not await store.fetch("DELETE FROM fairpost.applications a WHERE a.role_name = $1 RETURNING 1", login):
         raise Refusal("login.unknown", login=login)
     await store.value("SELECT fairpost.keep_out($1)::text", login)

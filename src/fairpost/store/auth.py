@@ -35,7 +35,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
-    """A user whose row is locked until the end of the transaction."""
+    """A user with a row that is locked until the end of the transaction."""
 
     person: Person
     password_hash: str | None
@@ -103,7 +103,7 @@ async def listed(store: "Store", workspace: str | None) -> list[Person]:
 async def add_invited(
     store: "Store", *, workspace: str | None, address: str, name: str, role: Role, now: datetime | None
 ) -> Person | None:
-    """Add a user, or change the name and role of one who has not accepted the invitation yet.
+    """Add a user, or change the name and role of a user who has not accepted the invitation yet.
 
     Returns None if the user has already accepted or is disabled.
     """
@@ -343,7 +343,7 @@ async def revoke_all(store: "Store", person_id: PersonId, *, but: bytes | None =
 async def offer(
     store: "Store", person_id: PersonId, purpose: Purpose, *, token_hash: bytes, life: timedelta, now: datetime | None
 ) -> datetime:
-    """Create a link that replaces the user's earlier ones, and return when it expires.
+    """Create a link that replaces the user's earlier links. Return when the link expires.
 
     Sign-in links and password links do not replace each other.
     """

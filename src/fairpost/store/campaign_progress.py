@@ -98,7 +98,7 @@ async def points(store: "Store", campaign: Campaign) -> list[ProgressPoint]:
 
 
 async def launched_unforeseen(store: "Store", *, now: datetime) -> list[int]:
-    """Return the campaigns whose launch was interrupted before it made a forecast."""
+    """Return the campaigns with a launch that was interrupted before it made a forecast."""
     rows = await store.fetch(
         """SELECT c.id FROM fairpost.campaigns c WHERE c.state IN ('scheduled', 'running') AND c.forecast IS NULL
            AND c.launched_at <= $1::timestamptz - make_interval(secs => $2) ORDER BY c.id""",

@@ -144,7 +144,7 @@ _CAMPAIGN = """
 
 
 async def put_draft(store: "Store", draft: Draft) -> Campaign:
-    """Create a draft, or change an existing one. Raises NotFound for an unknown list or sequence, and Refusal."""
+    """Create a draft, or change an existing draft. Raises NotFound for an unknown list or sequence, and Refusal."""
     labels = json.dumps(draft.labels) if draft.labels else None
     if labels and (wrong := await store.value("SELECT fairpost.check_words($1)", labels)):
         raise Refusal("campaign.invalid_label", **json.loads(wrong))
@@ -327,7 +327,7 @@ async def clear(store: "Store", campaign_id: int, *, most: int) -> bool:
 
 
 async def advance(store: "Store") -> list[tuple[str, str, CampaignState, Reason | None]]:
-    """Move campaigns to their next state if it is time. Return the workspace, name, new state and reason of each."""
+    """Move campaigns that are due to their next state. Return the workspace, name, new state and reason of each."""
     rows = await store.fetch("SELECT * FROM fairpost.advance_campaigns($1)", clock.stated())
     return [(row["workspace"], row["name"], CampaignState(row["state"]), _reason(row)) for row in rows]
 
@@ -364,7 +364,7 @@ async def resume(store: "Store", campaign: Campaign, *, by: str) -> bool:
 
 
 async def cancel(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
-    """Cancel the campaign. Return False if it was already over."""
+    """Cancel the campaign. Return False if it had already ended."""
     return bool(
         await store.value("SELECT fairpost.cancel_campaign($1, $2, $3, $4)", campaign.id, reason, by, clock.stated())
     )
@@ -427,7 +427,7 @@ async def addresses(store: "Store", prospect_ids: Sequence[int]) -> list[str]:
 
 
 async def next_due(store: "Store", campaign: Campaign) -> datetime | None:
-    """Return when the next waiting e-mail is due, or None if no waiting e-mail has a due time. It may be in the past."""
+    """Return when the next waiting e-mail is due (possibly in the past), or None if no e-mail has a due time."""
     sql = "SELECT min(q.due_at) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at < 'infinity'"
     due_at: datetime | None = await store.value(sql, campaign.id)
     return due_at

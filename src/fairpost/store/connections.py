@@ -236,7 +236,7 @@ class Connections(Statements):
             self._places.release()
 
     def _give_up(self, conn: LimitedConnection) -> None:
-        """Close the connection and all idle ones, which lead to the same server.
+        """Close the connection and all idle connections, because they lead to the same server.
 
         Statements in progress on other connections have their own limits.
         """
@@ -288,6 +288,6 @@ class Connections(Statements):
 
 
 async def _leave(conn: LimitedConnection) -> None:
-    """Ask the server to end the statement in progress, if it can still be reached."""
+    """Ask the server to end the statement in progress, if the server can still be reached."""
     with suppress(TimeoutError, OSError, asyncpg.InterfaceError, asyncpg.PostgresError):
         await conn.close(timeout=LEAVE_S_MAX)

@@ -1,4 +1,4 @@
-"""E-mails in doubt: find them, and record what providers, engines and people decide about them.
+"""E-mails in doubt: find them, and record the decisions of providers, engines and people.
 
 `in_doubt` itself is recorded like any other outcome: see steps.py.
 """
@@ -65,7 +65,7 @@ class DoubtStore(OutgoingStore):
         return state
 
     async def recheck(self, email_id: EmailId) -> Begun:
-        """Return whether an e-mail in doubt could be sent now, and which recipients to skip.
+        """Return whether an e-mail in doubt could be sent now, and the recipients to skip.
 
         Gives the same answer as `begin` but changes nothing.
         """

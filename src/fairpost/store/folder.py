@@ -110,7 +110,7 @@ class ServerFolder:
         self._stopped.unlink(missing_ok=True)
 
     def major_version(self) -> int | None:
-        """Return the major version of the data, or None if there are no data yet."""
+        """Return the major version of the data, or None if there is no data yet."""
         try:
             return int((self.data / "PG_VERSION").read_text())
         except FileNotFoundError:
@@ -124,7 +124,7 @@ class ServerFolder:
         return [path for path in (self.data, self.data_incomplete) if path.is_dir()]
 
     def begin_data(self, identity: Identity) -> None:
-        """Create an empty directory to build the data in, so that an interruption leaves nothing that looks like data."""
+        """Create an empty temporary directory for new data, so that an interruption does not leave incomplete data."""
         if self.data.is_dir() and any(self.data.iterdir()):
             raise EmbeddedServerError(
                 f"{self.data} is neither empty nor a PostgreSQL data directory. Move it away, then start again."

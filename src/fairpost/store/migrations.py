@@ -157,7 +157,7 @@ def _altered(new: Sequence[Migration]) -> list[str]:
 
 
 async def _take(conn: asyncpg.Connection, tables: Sequence[str]) -> None:
-    """Lock all tables or none, which bounds the time that others wait for us."""
+    """Lock all tables or none, which limits the time that other transactions wait."""
     await conn.execute(f"SET LOCAL statement_timeout = {round(TAKE_S_MAX * 1000)}")
     await conn.execute(f"LOCK TABLE {', '.join(tables)}")
     await conn.execute("SET LOCAL statement_timeout = 0")

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Outage:
-    """Reports a problem whenever it changes, and when it ends."""
+    """Reports a problem when it changes and when it ends."""
 
     def __init__(self, log: Log, *, of: str = "database", over: str = "answers_again") -> None:
         self._log = log
@@ -33,7 +33,7 @@ class Outage:
         words = " ".join(str(trouble.as_error() if trouble else error).split())
         trouble = trouble or (trouble_of(error.__cause__) if error.__cause__ else None)
         kind = _sign(trouble.kind) if trouble else None
-        sign = kind or re.sub(r"\d+", "", words)  # the same message with another time or pid is not a new problem
+        sign = kind or re.sub(r"\d+", "", words)  # a message that differs only in time or pid is not a new problem
         step = error.next_step if isinstance(error, FairpostError) else None
         self.say(Reason(f"{self._of}.away", why=words, kind=kind, then=step), sign=sign)
         return self._pause.next_s()

@@ -36,7 +36,7 @@ class PidFile:
 
 
 def read_pid_file(data_dir: Path) -> PidFile | None:
-    """Read the pid file. Return None if it is missing, or if a crash left it empty or garbled."""
+    """Read the pid file. Return None if it is missing, or if it is empty or incomplete after a crash."""
     try:
         lines = (data_dir / "postmaster.pid").read_text(errors="replace").splitlines()
         pid = int(lines[0])

@@ -138,7 +138,7 @@ def _counts(done: Erasure) -> dict[str, int]:
 
 
 async def preview(store: "Store", address: str, *, workspace: str | None, reach: Reach = lambda done: None) -> Erasure:
-    """Return what `erase` would do now, without changing anything."""
+    """Return the result that `erase` would have now, without changing anything."""
     store = store.in_bulk()
     address = await parsed(store, address)
     row = await store.row(_PREVIEW, workspace, address)

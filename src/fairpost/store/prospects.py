@@ -332,7 +332,7 @@ def _prospect(row: Any) -> Prospect:
 
 
 async def address_of(store: "Store", workspace: str, prospect_id: int) -> str | None:
-    """Return a prospect's address, or None if this workspace does not have it."""
+    """Return a prospect's address, or None if this workspace does not have the prospect."""
     sql = "SELECT p.address FROM fairpost.prospects p WHERE p.id = $1 AND p.workspace = $2"
     address: str | None = await store.value(sql, prospect_id, workspace)
     return address

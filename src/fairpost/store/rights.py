@@ -58,7 +58,7 @@ async def missing_rights(conn: "asyncpg.Connection") -> list[MissingRight]:
 
 
 async def missing_of_tenant(conn: "asyncpg.Connection") -> list[MissingRight]:
-    """Return what the tenants' role lacks. Requires a login that may use the schema."""
+    """Return the privileges that the tenants' role lacks. Requires a login that may use the schema."""
     if not await _has_role(conn, TENANT):
         return await _membership(conn)
     by_others = [_tenant(row[0], sql=f"GRANT {row[0]} TO {TENANT}") for row in await conn.fetch(_OF_TENANT, TENANT)]

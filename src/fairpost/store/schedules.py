@@ -108,7 +108,7 @@ async def materialize_calendar(
 
 
 async def to_lay(store: "Store", *, before: datetime) -> list[str]:
-    """Return the workspaces with campaigns in progress whose calendar ends before this moment."""
+    """Return the workspaces that have campaigns in progress and a calendar that ends before this moment."""
     rows = await store.fetch(
         """SELECT DISTINCT w.workspace FROM fairpost.schedules w JOIN fairpost.campaigns c ON c.workspace = w.workspace
            WHERE c.state IN ('scheduled', 'running', 'paused') AND w.known_until < $1""",

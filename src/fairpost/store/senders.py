@@ -92,7 +92,7 @@ async def settle_homes(store: "Store", *, now: datetime | None = None) -> int:
 
 
 async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, waiting_max: int | None) -> None:
-    """Limit what this user, or all users of a workspace together, can submit by any route. None removes the limit."""
+    """Limit the e-mails that a user, or all users of a workspace, can submit by any route. None removes the limit."""
     async with store.together() as one:
         await one.value(
             """INSERT INTO fairpost.senders AS s (workspace, level, name, daily_max, waiting_max) VALUES ($1, $5, fairpost.normalize_user($2), $3, $4)
@@ -109,7 +109,7 @@ async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, wa
 
 
 async def with_activity(store: "Store", ids: Sequence[SenderId]) -> list[Active]:
-    """Return the senders in the requested order, including unregistered ones with what is known about them."""
+    """Return the senders in the requested order, including unregistered senders with their known data."""
     rows = await store.fetch(
         "SELECT * FROM fairpost.senders_with_activity($1, $2, $3, $4)", *_columns(ids), clock.stated()
     )
@@ -253,7 +253,7 @@ async def untold(store: "Store", *, most: int = 50) -> list[Sender]:
 async def tell(
     store: "Store", about: Sequence[SenderId], emails: Sequence[Mapping[str, Any]], *, now: datetime | None = None
 ) -> bool:
-    """Enqueue and record the notices in one commit. Return False if another engine already did."""
+    """Enqueue and record the notices in one commit. Return False if another engine has already recorded them."""
     written = json.dumps(list(emails))
     return bool(
         await store.value("SELECT fairpost.tell($1, $2, $3, $4, $5)", *_columns(about), written, now or clock.stated())
@@ -296,7 +296,7 @@ async def fairness_now(store: "Store") -> Fairness:
 
 
 async def queue_now(store: "Store", *, now: datetime | None = None) -> tuple[int, datetime | None]:
-    """Return the number of queued e-mails, and since when the oldest one that is due and not held has been waiting."""
+    """Return the number of queued e-mails, and since when the oldest e-mail that is due and not held has waited."""
     row = await store.row("SELECT * FROM fairpost.queue_now($1)", now or clock.stated())
     return row["queued"], row["oldest_at"]
 

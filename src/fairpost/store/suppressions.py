@@ -67,7 +67,7 @@ async def listed(
     after: str = "",
     most: int,
 ) -> list[Suppression]:
-    """Return entries in alphabetical order: all of them, or those that apply to a workspace.
+    """Return entries in alphabetical order: all entries, or the entries that apply to a workspace.
 
     `search` matches part of the address or the reason.
     """

@@ -126,7 +126,7 @@ class Trouble:
 
 
 def trouble_of(error: BaseException) -> Trouble | None:
-    """Classify an error. Return None if it is not trouble with the database itself."""
+    """Classify an error. Return None if the database itself is not the cause."""
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or ""
         kind = KINDS.get(code) or KINDS.get(code[:2])
@@ -153,7 +153,7 @@ def is_about_data(error: BaseException) -> bool:
 
 
 def is_away(error: BaseException) -> bool:
-    """Return whether no database answers, or none that accepts our login."""
+    """Return whether the database does not answer or does not accept our login."""
     trouble = trouble_of(error)
     return trouble is not None and trouble.meaning.is_away
 
@@ -167,7 +167,7 @@ def in_a_line(error: BaseException) -> str:
 
 @contextmanager
 def in_plain_words(url: str | None = None, *, region: str | None = None) -> Iterator[None]:
-    """Convert driver errors to errors that say what to do. Bugs pass through unchanged."""
+    """Convert driver errors to errors that name the next step. Other exceptions pass through unchanged."""
     try:
         yield
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""Run one command as a user that PostgreSQL accepts, because it refuses to run as root.
+"""Run one command as a user that PostgreSQL accepts, because PostgreSQL refuses to run as root.
 
     python unrooted.py namespace COMMAND ARGUMENT…    files remain ours, but the command runs as `nobody`
     python unrooted.py UID:GID   COMMAND ARGUMENT…    really become that user

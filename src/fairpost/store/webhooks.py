@@ -26,7 +26,7 @@ LOG_ROWS_AT_ONCE = 10_000
 
 
 async def webhooks_of(store: "Store", workspace: str | None) -> list[Webhook]:
-    """Return a workspace's webhooks, or the operator's if it is None, oldest first."""
+    """Return a workspace's webhooks or, if `workspace` is None, the operator's, oldest first."""
     sql = f"SELECT {_COLUMNS} FROM fairpost.webhooks w WHERE w.workspace IS NOT DISTINCT FROM $1 ORDER BY w.id"  # noqa: S608 - all of it is ours
     return [_webhook(row) for row in await store.fetch(sql, workspace)]
 
@@ -190,14 +190,17 @@ async def pending_lanes(store: "Store", webhook: Webhook) -> dict[str, tuple[int
 
 
 async def book(store: "Store", webhook: Webhook, booking: Mapping[str, object]) -> Webhook | None:
-    """End a turn in one commit. Return the endpoint as it is now, or None, writing nothing, if it was removed or another engine has it."""
+    """End a turn in one commit, and return the updated endpoint.
+
+    Return None, and write nothing, if the endpoint was removed or another engine has it.
+    """
     sql = f"SELECT {_COLUMNS} FROM fairpost.book_webhook($1, $2, $3::jsonb, $4) w"  # noqa: S608
     row = await store.row(sql, webhook.id, webhook.epoch, json.dumps(booking), clock.stated())
     return None if row is None else _webhook(row)
 
 
 async def untold(store: "Store") -> list[Webhook]:
-    """Return disabled webhooks whose owners have not been notified."""
+    """Return disabled webhooks with owners who have not been notified."""
     sql = f"SELECT {_COLUMNS} FROM fairpost.webhooks w WHERE w.disabled_at IS NOT NULL AND w.told_at IS NULL ORDER BY w.id LIMIT 100"  # noqa: S608
     return [_webhook(row) for row in await store.fetch(sql)]
 

@@ -260,7 +260,7 @@ async def take_turn(store: "Store", caller: str, per_minute: int) -> Turn:
 
 
 async def add_domain(store: "Store", workspace: str, domain: str) -> Domain:
-    """Add an unverified domain. An existing one stays as it is."""
+    """Add an unverified domain. An existing domain is not changed."""
     await store.value(
         """INSERT INTO fairpost.domains (workspace, domain, token, created_at) VALUES ($1, $2, $3, coalesce($4, clock_timestamp()))
            ON CONFLICT DO NOTHING""",
@@ -341,7 +341,7 @@ async def unchecked(store: "Store", workspace: str, domains: Collection[str]) ->
 
 
 async def take_unchecked(store: "Store", *, before: datetime, most: int) -> list[tuple[str, str]]:
-    """Return domains whose health was last checked before this moment, with their workspaces, and mark them as checked."""
+    """Return domains that were last checked before this moment, with their workspaces, and mark them as checked."""
     rows = await store.fetch(
         """UPDATE fairpost.domain_health h SET at = coalesce($3, clock_timestamp())
            FROM (SELECT x.workspace, x.domain FROM fairpost.domain_health x WHERE x.at < $1 ORDER BY x.at LIMIT $2 FOR UPDATE SKIP LOCKED) due
@@ -449,7 +449,7 @@ async def invitations_sent(store: "Store", workspace: str, address: str) -> tupl
 async def audit(
     store: "Store", workspace: str | None, *, before: int | None = None, most: int = 50
 ) -> list[AuditEntry]:
-    """Return audit entries, newest first. Without a workspace, return those of the installation itself."""
+    """Return audit entries, newest first. Without a workspace, return the entries of the installation itself."""
     rows = await store.fetch(
         """SELECT * FROM fairpost.audit a WHERE a.workspace IS NOT DISTINCT FROM $1 AND a.id < coalesce($2, 9223372036854775807)
            ORDER BY a.id DESC LIMIT $3""",

@@ -35,7 +35,7 @@ BEGIN
         RETURN NULL;
     END IF;
     local := split_part(address, '@', 1);
-    domain := lower(lower(split_part(address, '@', 2) COLLATE "C") COLLATE "default");  -- ASCII first: a Turkish database would turn I into ı
+    domain := lower(lower(split_part(address, '@', 2) COLLATE "C") COLLATE "default");  -- converts ASCII separately, because a database with a Turkish locale would turn I into ı
     IF local = '' OR domain = '' OR address <> local || '@' || substr(address, length(local) + 2) OR strpos(substr(address, length(local) + 2), '@') > 0
         OR octet_length(local) > 64 OR octet_length(address) > 254
         OR local ~ '[\x01- "(),:;<>\[\]\\\x7f-\xa0]|^[.]|[.][.]|[.]$'
@@ -146,7 +146,7 @@ END $$;
 CREATE OR REPLACE FUNCTION fairpost.is_email_of(p_id text, p_workspace text) RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
-    IF p_id !~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' THEN   -- separate, because in one expression the cast might run first
+    IF p_id !~ '^[0-9]{1,18}$|^[1-8][0-9]{18}$' THEN   -- a separate statement, because in one expression the cast might run before the check
         RETURN false;
     END IF;
     RETURN EXISTS (SELECT FROM fairpost.queue q WHERE q.id = p_id::bigint AND q.workspace = p_workspace)

@@ -15,7 +15,7 @@ BEGIN
     RETURN recipients;
 END $$;
 
--- Returns the envelope: a recipient named twice receives one copy.
+-- Returns the addresses of the envelope. A recipient that is named twice gets one copy.
 CREATE OR REPLACE FUNCTION fairpost.addresses_of(recipients jsonb) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN

@@ -30,7 +30,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(l.lock) FROM (SELECT DISTINCT fairpost.quota_lock(p_workspace, fairpost.normalize_user(u)) AS lock FROM unnest(p_users) u ORDER BY 1 OFFSET 0) l;
 END $$;
 
--- The number of e-mails submitted in the last 24 hours.
+-- Returns the number of e-mails submitted in the past 24 hours.
 CREATE OR REPLACE FUNCTION fairpost.submitted(p_workspace text, p_user text, p_now timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
 BEGIN

@@ -4,7 +4,7 @@ LANGUAGE sql VOLATILE AS $$
     SELECT ((extract(epoch FROM clock_timestamp()) * 1000)::bigint << 20) | nextval('fairpost.id_serial')
 $$;
 
--- The smallest id that a moment can have.
+-- Returns the smallest id that can be created at a moment.
 CREATE OR REPLACE FUNCTION fairpost.first_id_at(moment timestamptz) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT (extract(epoch FROM moment) * 1000)::bigint << 20
@@ -46,7 +46,7 @@ BEGIN
                                   OR EXISTS (SELECT FROM fairpost.emails e WHERE e.id = email AND e.campaign_id IS NULL));
 END $$;
 
--- The fingerprint of a request, to compare it with the first one that used its key.
+-- Returns the fingerprint of a request, which is compared with that of the first request with the same key.
 CREATE OR REPLACE FUNCTION fairpost.fingerprint(request jsonb) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ('x' || substr(encode(sha256(convert_to((jsonb_strip_nulls(request) - 'idempotency_key')::text, 'UTF8')), 'hex'), 1, 16))::bit(64)::bigint

@@ -42,7 +42,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557575542
 $$;
 
--- The tables that are partitioned by month, and the id that decides the month of a row.
+-- Returns the tables that are partitioned by month, and the id column that decides the month of a row.
 CREATE OR REPLACE FUNCTION fairpost.history_tables() RETURNS TABLE (name text, key text)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     VALUES ('contents', 'id'), ('attachments', 'content_id'), ('emails', 'id'), ('attempts', 'email_id'), ('labels', 'email_id'), ('tag_marks', 'email_id')

@@ -24,7 +24,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the first moment from this one on at which these hours are open, or null if none is known. Without hours, it is always open.
+-- Returns the first moment, from the given one on, at which the window is open, or null if none is known. Without hours, the window is always open.
 CREATE OR REPLACE FUNCTION fairpost.next_open(hours tstzmultirange, moment timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN coalesce(hours @> moment, true) THEN moment ELSE (SELECT min(lower(r)) FROM unnest(hours) r WHERE lower(r) > moment) END

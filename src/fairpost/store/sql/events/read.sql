@@ -1,6 +1,6 @@
 -- Reads events in the order of turns. A cursor is the `turn.id` of the last event read. Events can be read again from any cursor until they are dropped.
 
--- Returns the position of a cursor, or raises an error: FP007 if its events were dropped, FP001 if it is not a cursor.
+-- Returns the position of a cursor, or raises an error: FP007 if the events after the cursor were dropped, FP001 if the text is not a cursor.
 CREATE OR REPLACE FUNCTION fairpost.cursor_at(p_cursor text, OUT turn bigint, OUT id bigint)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

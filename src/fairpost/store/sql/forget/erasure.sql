@@ -34,7 +34,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN said::text ~* pattern THEN regexp_replace(said::text, pattern, '[erased]', 'gi')::jsonb ELSE said END
 $$;
 
--- The first step: from now on the person gets no more mail (unless `p_keep_sendable`), and data stored by address is deleted: prospects with their
+-- The first step of an erasure: from now on, the person gets no more mail (unless `p_keep_sendable`), and data stored by address is deleted: prospects with their
 -- lists and fields, counts of bounces, and entries of the suppression list, which are kept as hashes. `written` contains the forms of the address that
 -- were found.
 CREATE OR REPLACE FUNCTION fairpost.erase_entries(
@@ -116,7 +116,7 @@ BEGIN
     in_hand := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.id = ANY (found) AND q.id <> ALL (free) ORDER BY q.id);
 END $$;
 
--- Removes one recipient from an e-mail that is waiting, or was claimed and is locked by us.
+-- Removes one recipient from an e-mail that is waiting, or that was claimed and is locked by this transaction.
 CREATE OR REPLACE FUNCTION fairpost.take_out(email fairpost.queue, folded text, p_written text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -223,7 +223,7 @@ BEGIN
     END IF;
 END $$;
 
--- Records the erasure once, with no trace of the address.
+-- Records the erasure once, without the address.
 CREATE OR REPLACE FUNCTION fairpost.note_erasure(p_workspace text, p_hash text, p_counts jsonb, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     INSERT INTO fairpost.events (at, kind, workspace, subject, detail) VALUES (coalesce(p_now, clock_timestamp()), 'person_erased', p_workspace, p_hash, p_counts)

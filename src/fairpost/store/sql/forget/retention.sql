@@ -86,7 +86,7 @@ BEGIN
         FOR partition IN SELECT unnest(old.partitions) UNION ALL SELECT h.name || '_rest' FROM fairpost.history_tables() h LOOP
             EXECUTE format('LOCK TABLE ONLY fairpost.%I IN ACCESS EXCLUSIVE MODE NOWAIT', partition);
         END LOOP;
-        EXIT WHEN fairpost.why_kept(old.low, old.high, p_before) IS NOT NULL;   -- changed just now: no transaction waits for the next month
+        EXIT WHEN fairpost.why_kept(old.low, old.high, p_before) IS NOT NULL;   -- the month was used again before it was locked; stop here, so that no transaction waits for another month
         kept := fairpost.contents_in_use(old.low, old.high);
         moved := 0;
         FOR parent, key IN SELECT * FROM fairpost.history_tables() LOOP

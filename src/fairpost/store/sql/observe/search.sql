@@ -156,7 +156,7 @@ DECLARE
     below bigint := least(p_before, fairpost.first_id_at((p_wanted ->> 'until')::timestamptz), 9223372036854775807);
     account CONSTANT bigint := (SELECT a.id FROM fairpost.accounts a WHERE a.name = p_wanted ->> 'account');
     campaign CONSTANT bigint := (SELECT c.id FROM fairpost.campaigns c WHERE c.workspace = p_workspace AND c.name = p_wanted ->> 'campaign');
-    -- E-mails that ended badly are rare, so this is more selective than the sender.
+    -- E-mails in these states are rare, so the state is more selective than the sender.
     is_rare_state CONSTANT boolean := p_states IS NOT NULL AND ARRAY(SELECT split_part(s, ':', 1) FROM unnest(p_states) s) <@ '{failed,bounced,suppressed,cancelled,claimed,sending,in_doubt}';
     leads CONSTANT text := CASE WHEN p_wanted ? 'key' THEN 'key' WHEN p_wanted ? 'to' THEN 'address' WHEN is_rare_state THEN 'state'
         WHEN p_wanted ? 'tags' THEN 'tag' WHEN p_wanted ? 'type' THEN 'type' WHEN p_wanted ->> 'stream' <> '' THEN 'stream' WHEN p_wanted ? 'campaign' THEN 'campaign' WHEN p_wanted ->> 'user' <> '' THEN 'user' ELSE 'state' END;

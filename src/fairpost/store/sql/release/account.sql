@@ -42,7 +42,7 @@ BEGIN
     PERFORM fairpost.expect_keys(p_keys);
     PERFORM FROM fairpost.fairness f FOR KEY SHARE;
     PERFORM fairpost.add_route(p_changes ->> 'pool') WHERE p_changes ? 'pool';
-    -- The lease is locked first, as everywhere.
+    -- The lease is locked first, as in every other function.
     SELECT l.account_id INTO changed FROM fairpost.leases l JOIN fairpost.accounts a ON a.id = l.account_id WHERE a.name = p_name FOR UPDATE OF l;
     IF changed IS NULL THEN
         RETURN NULL;
@@ -175,7 +175,7 @@ BEGIN
     WHERE a.name = p_name FOR UPDATE OF l;
     known := account IS NOT NULL;
     IF fairpost.tenant() IS NOT NULL AND EXISTS (SELECT FROM fairpost.accounts a WHERE a.id = account AND a.is_stopped_by_operator AND a.status <> 'active') THEN
-        RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';   -- otherwise an account added later with this name would send them
+        RAISE EXCEPTION 'the operator has stopped this account' USING ERRCODE = 'FP005', HINT = 'Nothing was changed.';   -- otherwise the workspace could add it again under the same name and send
     END IF;
     SELECT count(*) FILTER (WHERE q.state <> 'in_doubt'), count(*) FILTER (WHERE q.state = 'in_doubt') INTO in_hand, in_doubt
     FROM fairpost.queue q WHERE q.account_id = account AND NOT q.waiting;

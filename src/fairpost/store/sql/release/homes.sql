@@ -6,8 +6,8 @@
 --
 -- A leaf stores the From domain of its e-mails, so a rule about a domain finds its leaves wherever they are attached:
 --
---     acme ─ acme.test ─ ann ─┬─ news (From acme.test)         a hold of shop.test only stops the second leaf;
---                             └─ news (From shop.test)         one of acme.test the first, and neither Ann's nor the domain's node
+--     acme ─ acme.test ─ ann ─┬─ news (From acme.test)         a hold of shop.test stops only the second leaf;
+--                             └─ news (From shop.test)         a hold of acme.test stops only the first leaf, not the nodes of Ann or the domain
 
 -- Only one staging at a time determines the homes of a workspace's users. Others leave these users for later.
 CREATE OR REPLACE FUNCTION fairpost.homes_lock(workspace text) RETURNS bigint

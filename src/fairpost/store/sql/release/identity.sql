@@ -1,4 +1,4 @@
--- How a restored or copied database recognizes that it is one. Nothing is decided here: see policy/restored.py.
+-- Reads and records the data that shows whether a database was restored or copied. The decision is made in policy/restored.py.
 
 -- Returns the current identity of this database, as far as this role may read it.
 CREATE OR REPLACE FUNCTION fairpost.identity_now(OUT system_identifier bigint, OUT database_oid bigint, OUT table_oid bigint, OUT timeline integer)
@@ -6,7 +6,7 @@ LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
     database_oid := (SELECT d.oid::bigint FROM pg_database d WHERE d.datname = current_database());
     table_oid := 'fairpost.identity'::regclass::oid::bigint;
-    -- Each managed PostgreSQL service forbids something different, with its own error.
+    -- Managed PostgreSQL services forbid different functions and raise different errors.
     BEGIN
         system_identifier := (SELECT s.system_identifier FROM pg_control_system() s);
     EXCEPTION WHEN OTHERS THEN

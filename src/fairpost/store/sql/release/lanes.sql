@@ -67,8 +67,8 @@ BEGIN
     RETURN found;
 END $$;
 
--- Moves the users of a workspace (or one of them) to the lanes they belong to now. The cost is the number of nodes, not of e-mails. All are moved at
--- once: one by one, the nodes above them would get a new version each time, and every reader would walk all of them.
+-- Moves the users of a workspace (or one of them) to their current lanes. The cost depends on the number of nodes, not of e-mails. All users are moved
+-- together: if they were moved one by one, the nodes above them would get a new version each time, and every reader would scan all versions.
 CREATE OR REPLACE FUNCTION fairpost.change_lanes(p_workspace text, p_user text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -83,7 +83,7 @@ BEGIN
     SELECT * INTO f FROM fairpost.fairness;
     PERFORM c.id FROM fairpost.node_state c
     WHERE c.id IN (SELECT n.id FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'workspace') ORDER BY c.id FOR UPDATE;
-    PERFORM FROM fairpost.routes r   -- no roots are created in the meantime
+    PERFORM FROM fairpost.routes r   -- so that no roots are created in the meantime
     WHERE r.route IN (SELECT n.route FROM fairpost.nodes n WHERE n.workspace = p_workspace AND n.level = 'workspace') ORDER BY r.route FOR UPDATE;
 
     FOR g IN

@@ -11,7 +11,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT 'webhook ' || s.id, w.url, s.secret FROM fairpost.webhook_secrets s JOIN fairpost.webhooks w ON w.id = s.webhook_id
 $$;
 
--- Returns the ids of the keys in use, by all secrets or by all except one account's.
+-- Returns the ids of the keys used by all secrets, or by all secrets except one account's.
 CREATE OR REPLACE FUNCTION fairpost.keys_in_use(p_except bigint DEFAULT NULL) RETURNS text[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT ARRAY(SELECT DISTINCT split_part(s.sealed, ':', 2) FROM fairpost.sealed_secrets() s

@@ -92,7 +92,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     SELECT s.* FROM fairpost.senders s WHERE s.untold LIMIT p_max
 $$;
 
--- Records the notice to the operators about these throttles, unless it was already sent. The e-mail is enqueued in the same commit.
+-- Records that operators were notified of these throttles, and enqueues the e-mails in the same commit. Returns false if this was already recorded.
 CREATE OR REPLACE FUNCTION fairpost.tell(p_workspaces text[], p_levels text[], p_names text[], p_emails jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -260,7 +260,7 @@ CREATE OR REPLACE FUNCTION fairpost.fold_activity(p_now timestamptz DEFAULT NULL
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     t CONSTANT timestamptz := coalesce(p_now, clock_timestamp());
-    -- Days that ended more than 24 hours ago.
+    -- All days before this one ended at least 24 hours ago.
     before CONSTANT timestamptz := date_trunc('day', t - interval '24 hours');
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('fairpost fold', 0)) THEN

@@ -12,7 +12,7 @@ LANGUAGE sql STABLE AS $$
     SELECT s.confirmed = pg_postmaster_start_time() FROM fairpost.server s
 $$;
 
--- Returns whether this server is confirmed. If not, the engines are asked, once.
+-- Returns whether this server is confirmed. If it is not, asks the engines once.
 CREATE OR REPLACE FUNCTION fairpost.ask_about_server(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

@@ -13,7 +13,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
             set_gates,set_sender,show_email,status,stop_prospect,submit,suppress,transport_of,transports_of,unsuppress,waiting_behind,waiting_by_sender}' END)
 $$;
 
--- All other functions run with the caller's privileges. The service's queries use many of them; applications use none.
+-- All other functions run with the caller's privileges. The service's queries use many of them. Applications use none of them.
 CREATE OR REPLACE FUNCTION fairpost.helpers() RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
     SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'fairpost'::regnamespace AND NOT p.prosecdef AND p.prokind = 'f' AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('let_in', 'keep_out')

@@ -46,8 +46,8 @@ BEGIN
     FROM unnest(enum_range(NULL::fairpost.email_class)) k(class);
 END $$;
 
--- Returns the outcomes of a workspace's e-mails since then. The hour of `p_since` is counted as a whole. `failed` counts up to `p_max` e-mails, newest
--- first, by the index emails_not_sent.
+-- Returns the outcomes of a workspace's e-mails since then. The hour of `p_since` is counted as a whole. `failed` counts only among the `p_max` newest
+-- failed e-mails, which are found by the index emails_not_sent.
 CREATE OR REPLACE FUNCTION fairpost.own_outcomes(
     p_workspace text, p_since timestamptz, p_max integer, OUT since timestamptz, OUT sent bigint, OUT bounced bigint, OUT rejected bigint, OUT failed bigint
 )

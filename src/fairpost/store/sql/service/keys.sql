@@ -24,7 +24,7 @@ BEGIN
 END $$;
 
 -- Authenticates with a key: returns its workspace and scopes, and counts the request against the key's rate and the workspace's. The result shows the rate
--- with less left. `refused` is unknown, revoked, expired, suspended or too_often; the other columns then have no meaning.
+-- with less left. `refused` is unknown, revoked, expired, suspended or too_often; if it is set, the request must be rejected.
 CREATE OR REPLACE FUNCTION fairpost.enter(
     p_id text, p_hash bytea, p_now timestamptz DEFAULT NULL, OUT refused text, OUT workspace text, OUT name text, OUT scopes text[], OUT per_minute integer,
     OUT remaining integer, OUT reset_s double precision, OUT wait_s double precision
@@ -49,7 +49,7 @@ BEGIN
     remaining := turn.remaining;
     reset_s := turn.reset_s;
     wait_s := turn.wait_s;
-    IF wait_s IS NULL THEN   -- all keys of a workspace together also have a rate
+    IF wait_s IS NULL THEN   -- all keys of a workspace together also have a rate limit
         SELECT * INTO turn FROM fairpost.take_turn('workspace ' || k.workspace, k.workspace_per_minute, p_now);
         wait_s := turn.wait_s;
         IF turn.remaining < remaining OR wait_s IS NOT NULL THEN   -- the caller gets the limit that applies

@@ -72,8 +72,9 @@ BEGIN
     FROM chosen c WHERE c.id = w.id RETURNING w.*;
 END $$;
 
--- Returns the pending events of an endpoint, in order; an event never comes before an earlier one of its lane. With `p_all`, includes events with a later
--- next attempt, but only the first of each lane, fewest attempts first. A row without an id stands for an event that was dropped in the meantime.
+-- Returns the pending events of an endpoint that are due, in order. An event is left out while an earlier event of its lane is not due. With `p_all`,
+-- returns the first event of each lane, due or not, and those with the fewest attempts first. A row without an id stands for an event that was dropped in
+-- the meantime.
 CREATE OR REPLACE FUNCTION fairpost.pending_events(p_webhook bigint, p_all boolean, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS TABLE (
     turn bigint, event_id bigint, attempts integer, since timestamptz, cursor text, id bigint, at timestamptz, kind text, workspace text, email_id bigint, account text, campaign text, subject text,
     address text, recipients text[], type text, tags jsonb, metadata jsonb, reason text, params jsonb
@@ -90,7 +91,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     ORDER BY p.turn, p.event_id
 $$;
 
--- Ends a turn: writes the log, what is pending now, and the state of the endpoint, and returns it. Returns nothing, and writes nothing, if another
+-- Ends a turn: writes the log, the pending events and the state of the endpoint, and returns the endpoint. Returns and writes nothing if another
 -- engine has the endpoint. `p_booked`: {"url", "failed_before", "cursor", "is_end", "log": [...], "done": [[turn, event]], "pending": [...],
 -- "is_delivered", "is_disabled", "failing_since", "failures", "next_at", "reason", "params", "kept_s": the lease continues}. An endpoint that was
 -- resumed, or got another URL, during the turn is neither disabled nor delayed because of the turn's results.

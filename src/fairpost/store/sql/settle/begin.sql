@@ -1,9 +1,9 @@
--- Records the intent before the effect: committed right before the transport is touched, together with the charge to the account. `verdict` is begun,
--- or why not, in which case nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not ours), unconfirmed (this server is not the
--- one that the engines have confirmed), late (the step was already taken, or another since), held (its sender is held, or everything is paused: give
--- it back), inactive (the account is paused or suspended), changed (its settings have changed since the lease was taken), blocked (its workspace is
--- blocked on this account: give it back for others), suppressed, expired; for campaigns also closed and parked (see gates.sql). `skip` lists
--- recipients to leave out. `p_step` is the number of this step, one more than the last that was acknowledged: a repeated or late step changes
+-- Records the intent to send before the send: it is committed right before the transport is called, together with the charge to the account. `verdict` is
+-- begun, or the reason why the e-mail was not begun. In that case, nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not ours),
+-- unconfirmed (the engines have not confirmed this server), late (this step or a later one was already taken), held (its sender is held, or everything is
+-- paused: return the e-mail), inactive (the account is paused or suspended), changed (its settings have changed since the lease was taken), blocked (its
+-- workspace is blocked on this account: return the e-mail for other accounts), suppressed, expired; for campaigns also closed and parked (see gates.sql).
+-- `skip` lists recipients to leave out. `p_step` is the number of this step, one more than the last acknowledged step. A repeated or late step changes
 -- nothing.
 DROP FUNCTION IF EXISTS fairpost.begin_send(bigint, bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.begin_send(
@@ -34,8 +34,8 @@ BEGIN
     END IF;
 END $$;
 
--- Records a single send, for limits that slide. It is deleted when the lease is renewed, not with each send: while a transaction is held open,
--- deleted rows are walked again.
+-- Records a single send, for limits over a sliding period. Old rows are deleted when the lease is renewed, not with each send, because deleted rows are
+-- scanned again while a transaction is held open.
 CREATE OR REPLACE FUNCTION fairpost.charge(p_account bigint, p_id bigint, p_units integer, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO fairpost.charges (account_id, at, email_id, units) VALUES (p_account, p_now, p_id, p_units);
@@ -46,13 +46,13 @@ LANGUAGE sql AS $$
     DELETE FROM fairpost.charges c WHERE c.account_id = p_account AND c.at < p_now - interval '1 day 1 minute'
 $$;
 
--- Returns the single sends of the last day, oldest first.
+-- Returns the single sends of the past day, oldest first.
 CREATE OR REPLACE FUNCTION fairpost.charges_of(p_account bigint) RETURNS TABLE (at timestamptz, units integer)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
-    SELECT c.at, c.units FROM fairpost.charges c WHERE c.account_id = p_account ORDER BY c.at   -- a request may read no more of them
+    SELECT c.at, c.units FROM fairpost.charges c WHERE c.account_id = p_account ORDER BY c.at   -- only columns that a tenant's request may read
 $$;
 
--- The e-mail's part of it; the lease's row is locked and in order.
+-- The e-mail's part of a begin; the lease's row is locked and valid.
 DROP FUNCTION IF EXISTS fairpost.begin_email(bigint, bigint, bigint, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.begin_email(
     lease fairpost.leases, p_id bigint, p_evidence jsonb, p_now timestamptz, OUT verdict text, OUT skip text[], OUT attempt integer
@@ -83,8 +83,8 @@ BEGIN
         verdict := 'blocked';
         RETURN;
     END IF;
-    -- Lock first, then look: from here to our commit, no pause can come in between. As an assignment, because that costs a microsecond, and PERFORM a
-    -- whole query.
+    -- Locks first, then reads, so that no pause can begin between here and the commit. Written as an assignment, which costs a microsecond, while PERFORM
+    -- costs a whole query.
     locked := pg_advisory_xact_lock_shared(fairpost.pause_lock());
     IF fairpost.is_barred(email.workspace, email.domain, email.user_name, email.stream, p_now) THEN
         verdict := 'held';
@@ -101,8 +101,8 @@ BEGIN
     verdict := 'begun';
 END $$;
 
--- Returns whether its workspace, domain, user or stream is held. Each is looked up by its whole key, because a workspace may have rules for a hundred
--- thousand users.
+-- Returns whether the e-mail's workspace, domain, user or stream is held. Each is looked up by its whole key, because a workspace may have rules for a
+-- hundred thousand users.
 CREATE OR REPLACE FUNCTION fairpost.is_held(p_workspace text, p_domain text, p_user text, p_stream text, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -112,7 +112,7 @@ BEGIN
         OR EXISTS (SELECT FROM fairpost.sender_rules r WHERE r.workspace = p_workspace AND r.level = 'stream' AND r.key = p_stream AND greatest(r.held_until, r.throttled_until, r.closed_until) > p_now);
 END $$;
 
--- Returns whether it is held, or everything is paused.
+-- Returns whether the e-mail is held or everything is paused.
 CREATE OR REPLACE FUNCTION fairpost.is_barred(p_workspace text, p_domain text, p_user text, p_stream text, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -1,7 +1,7 @@
--- Resolves e-mails in doubt. There is no guessing: the policy, a transport that can be asked, or a person decides.
+-- Resolves e-mails in doubt. Nothing is guessed: the policy, a provider that can be asked, or a person decides.
 
--- Returns those of an account, oldest first. Each is in `doubtful`, whose cost is the number of doubts; searching what accounts hold would cost all
--- that they have sent while a transaction was held open.
+-- Returns an account's e-mails in doubt, oldest first. They are read from `doubtful`, at a cost that depends on the number of doubts. A search of the
+-- e-mails that accounts hold would also read the entries of all e-mails sent while a transaction was held open.
 CREATE OR REPLACE FUNCTION fairpost.doubts(p_account bigint, p_max integer) RETURNS SETOF fairpost.queue
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT q.* FROM (SELECT d.email_id FROM fairpost.doubtful d WHERE d.account_id = p_account GROUP BY d.email_id ORDER BY d.email_id) d
@@ -9,8 +9,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     WHERE q.account_id = p_account AND q.state = 'in_doubt' ORDER BY d.email_id LIMIT p_max
 $$;
 
--- Returns whether an e-mail in doubt waits for its account's mailbox, in which the reader looks for it after 10 seconds and after a minute
--- (maintenance/mailboxes.py). Only a mailbox that can be read is worth the wait, and no longer than 90 seconds: its reader may be dead.
+-- Returns whether an e-mail in doubt waits for its account's mailbox, where the reader looks for the e-mail after 10 seconds and after a minute
+-- (maintenance/mailboxes.py). It only waits if the mailbox can be read, and for at most 90 seconds, because the reader may be dead.
 CREATE OR REPLACE FUNCTION fairpost.awaits_mailbox(p_account bigint, p_evidence jsonb, p_since timestamptz) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT p_evidence IS NULL AND p_since > clock_timestamp() - interval '90 seconds' AND EXISTS (
@@ -18,7 +18,7 @@ LANGUAGE sql STABLE AS $$
         WHERE r.account_id = p_account AND r.looked_at IS NOT NULL AND r.reason IS NULL AND a.transport @> '{"read": true}')
 $$;
 
--- Returns the e-mails in doubt that are to be sent again now, and for how long each has been in doubt. All accounts, if `p_account` is null.
+-- Returns the e-mails in doubt that must be sent again now, and how long each has been in doubt. If `p_account` is null, covers all accounts.
 CREATE OR REPLACE FUNCTION fairpost.doubts_to_resend(p_account bigint DEFAULT NULL) RETURNS TABLE (email_id bigint, account_id bigint, waited interval)
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT q.id, q.account_id, clock_timestamp() - d.since
@@ -30,23 +30,23 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
 $$;
 DROP FUNCTION IF EXISTS fairpost.accounts_in_doubt();
 
--- Returns accounts with an e-mail in doubt that the account's worker can ask its provider about.
+-- Returns accounts with an e-mail in doubt that the account's worker can ask the provider about.
 CREATE OR REPLACE FUNCTION fairpost.accounts_to_ask() RETURNS SETOF bigint
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
     SELECT DISTINCT q.account_id FROM fairpost.doubtful d CROSS JOIN LATERAL (SELECT * FROM fairpost.queue q WHERE q.id = d.email_id OFFSET 0) q
     WHERE q.state = 'in_doubt' AND q.evidence IS NOT NULL AND NOT q.evidence ? 'unknown'
 $$;
 
--- Forgets e-mails that are no longer in doubt.
+-- Deletes the entries of e-mails that are no longer in doubt.
 CREATE OR REPLACE FUNCTION fairpost.forget_resolved() RETURNS void
 LANGUAGE sql AS $$
     DELETE FROM fairpost.doubtful d WHERE d.ctid = ANY (ARRAY(
         SELECT d.ctid FROM fairpost.doubtful d
         WHERE (SELECT true FROM fairpost.queue q WHERE q.id = d.email_id AND q.account_id = d.account_id AND q.state = 'in_doubt' LIMIT 1) IS NULL
-        ORDER BY d.account_id, d.email_id))   -- in the order of the index; otherwise only a sequential scan could serve it
+        ORDER BY d.account_id, d.email_id))   -- in the order of the index; otherwise only a sequential scan would be possible
 $$;
 
--- Returns whether it could be sent now, and to whom no longer: `verdict` is that of a begin, and nothing changes.
+-- Returns whether an e-mail in doubt could be sent now, and which recipients to skip. `verdict` is the same as for a begin. Changes nothing.
 CREATE OR REPLACE FUNCTION fairpost.recheck(p_id bigint, p_now timestamptz DEFAULT NULL, OUT verdict text, OUT skip text[], OUT now timestamptz)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
@@ -70,15 +70,15 @@ BEGIN
         ELSE 'begun' END;
 END $$;
 
--- The provider was asked but does not know: from now on the e-mail's policy decides, or a person.
+-- Records that the provider was asked but cannot say. From now on, the e-mail's policy or a person decides.
 CREATE OR REPLACE FUNCTION fairpost.leave_in_doubt(p_id bigint, p_why text) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     UPDATE fairpost.queue q SET last_error = fairpost.in_one('email.outcome_unknown', jsonb_strip_nulls(jsonb_build_object('error', left(p_why, 1000)))), evidence = q.evidence || jsonb_build_object('unknown', coalesce(left(p_why, 2000), ''))
     WHERE q.id = p_id AND q.state = 'in_doubt'
 $$;
 
--- `p_decision` is sent, failed, or resend (waits until `p_due_at`, with the doubt in its log). Returns the new state, or null if it is not (or no
--- longer) in doubt.
+-- Resolves an e-mail in doubt. `p_decision` is sent, failed, or resend (waits until `p_due_at`, with the doubt in its log). Returns the new state, or null
+-- if the e-mail is not in doubt.
 CREATE OR REPLACE FUNCTION fairpost.resolve(
     p_id bigint, p_decision text, p_by text, p_due_at timestamptz DEFAULT NULL, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.email_state
@@ -111,10 +111,10 @@ BEGIN
     WHEN 'resend' THEN
         PERFORM fairpost.log_attempt(email, 'in_doubt', p_detail, t);
         IF email.campaign_id IS NOT NULL AND EXISTS (SELECT FROM fairpost.campaigns c WHERE c.id = email.campaign_id AND c.state = 'cancelled') THEN
-            PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- it would never be served
+            PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- otherwise it would never be served
             RETURN 'cancelled';
         END IF;
-        -- account, epoch and begun_at are kept: late proof from the worker that began it still stops the second send
+        -- account, epoch and begun_at are kept, so that late proof from the worker that began it still prevents a second send
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = coalesce(p_due_at, t), claimed_at = NULL,
             attempts_max = greatest(q.attempts_max, q.attempts + 1) WHERE q.id = p_id;
         PERFORM fairpost.note(ARRAY[p_id], 1);

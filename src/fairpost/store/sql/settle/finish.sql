@@ -1,5 +1,5 @@
--- Moves e-mails from the queue to history, with their event and the code and parameters of the reason: the only place that names its columns. `p_sent`
--- are the e-mails that were sent, each with its Message-ID and thread, if any.
+-- Moves e-mails from the queue to history, with their event and the code and parameters of the reason. Only this function names the columns of history.
+-- `p_sent` are the e-mails that were sent, each with its Message-ID and thread, if any.
 DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.archive(bigint[], fairpost.email_state, text, timestamptz, text, text);
 DROP FUNCTION IF EXISTS fairpost.move_to_history(bigint[], fairpost.email_state, text, jsonb, timestamptz, text, text);
@@ -37,7 +37,7 @@ BEGIN
     END IF;
 END $$;
 
--- The same for an e-mail given by its id.
+-- Does the same for an e-mail given by its id.
 CREATE OR REPLACE FUNCTION fairpost.finish(
     p_id bigint, p_state fairpost.email_state, p_reason text, p_now timestamptz, p_message_id text DEFAULT NULL, p_thread_id text DEFAULT NULL, p_params jsonb DEFAULT '{}'
 ) RETURNS void
@@ -45,7 +45,7 @@ LANGUAGE sql AS $$
     SELECT fairpost.finish_email(q, p_state, p_reason, p_now, p_message_id, p_thread_id, p_params) FROM fairpost.queue q WHERE q.id = p_id
 $$;
 
--- Ends e-mails that must never be sent: expired, or with all recipients on the suppression list.
+-- Ends e-mails that must not be sent, because they have expired or all their recipients are on the suppression list.
 CREATE OR REPLACE FUNCTION fairpost.finish_unsendable(p_id bigint, p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     SELECT CASE WHEN q.expires_at <= p_now
@@ -54,8 +54,8 @@ LANGUAGE sql AS $$
     FROM fairpost.queue q WHERE q.id = p_id
 $$;
 
--- Notifies the tree of e-mails that are waiting again (n = 1) or no longer (n = -1, never due). Touches nothing that others touch. `p_unserved` means
--- that they were claimed but never begun, so their sender gets the turns back; turns in order of arrival had cost nothing.
+-- Adds arrivals for e-mails that are waiting again (n = 1) or no longer (n = -1, never due), so that the tree is updated. Changes no row that others use.
+-- `p_unserved` means that they were claimed but never begun, so their sender gets a refund. In order of arrival, nothing had been charged.
 DROP FUNCTION IF EXISTS fairpost.note(bigint[], integer);
 CREATE OR REPLACE FUNCTION fairpost.note(p_ids bigint[], p_n integer, p_unserved boolean DEFAULT false) RETURNS void
 LANGUAGE sql AS $$

@@ -1,14 +1,15 @@
 -- Takes the ordinary steps of many accounts in one commit: each settles the e-mail that it has sent, begins its next one, or both.
 --
--- A step is ordinary if every check of `settle` and `begin_send` passes: the outcome is `sent`, and the next one may begin as it is. It is taken as a
--- whole or not at all, with the same numbers as a single step. A step that is not ordinary (a recipient is suppressed, the sender is held, the quota
--- is used up …) or is locked is left out and changes nothing: its worker takes it as a single step. So a group waits for nothing but the pause's lock
--- and quotas, whose rows are locked in one order, and its cost (a few statements and one write to disk) is shared by all accounts in it.
+-- A step is ordinary if every check of `settle` and `begin_send` passes: the outcome is `sent`, and the next e-mail may begin unchanged. The step is taken
+-- completely or not at all, with the same numbers as a single step. If a step is not ordinary (a recipient is suppressed, the sender is held, the quota is
+-- used up …) or one of its rows is locked, it is left out and changes nothing. Its worker then takes it as a single step. A group therefore waits only for
+-- the pause's lock and for quotas, which are always locked in the same order. All accounts in the group share its cost (a few statements and one write to
+-- disk).
 --
--- Order of locks: leases (skipped if locked), the pause, quotas, e-mails (skipped), those that follow them (skipped).
+-- Order of locks: leases (skipped if locked), the pause, quotas, e-mails (skipped if locked), their follow-ups (skipped if locked).
 --
--- For each account: its epoch and the number of this step; `s_…` is the e-mail that was sent, and the server's answer; `b_…` is the e-mail to begin,
--- and the account's usage once it has begun. `stepped` are the accounts whose step was taken, with the `attempt` that was begun; `now` is the time.
+-- Each account has its epoch and the number of this step; `s_…` is the e-mail that was sent, and the server's answer; `b_…` is the e-mail to begin, and the
+-- account's usage after the begin. `stepped` are the accounts for which the step was taken, with the `attempt` that was begun; `now` is the time.
 CREATE OR REPLACE FUNCTION fairpost.step_group(
     a_id bigint[], a_epoch bigint[], a_step bigint[],
     s_id bigint[], s_code smallint[], s_reply text[], s_ms integer[], s_message_id text[], s_thread_id text[], s_recipients jsonb[],
@@ -19,11 +20,11 @@ LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off S
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     locked text;
-    ready bigint[];        -- the places of those whose lease is ours and at the right step
-    places bigint[];       -- of those whose step is taken
+    ready bigint[];        -- positions of the accounts with a lease that is ours and at the right step
+    places bigint[];       -- positions of the accounts for which the step is taken
     settled bigint[];
-    followed bigint[];     -- settled, and something follows them
-    charged text[];        -- workspaces whose quota was used
+    followed bigint[];     -- settled e-mails that have follow-ups
+    charged text[];        -- workspaces with a quota that was charged
     has_erased boolean;
     is_paused boolean;
 BEGIN
@@ -49,7 +50,7 @@ BEGIN
     is_paused := EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > step_group.now);
     has_erased := EXISTS (SELECT FROM fairpost.suppression_hashes);
 
-    -- Lock first, then look: the leases, the pause and the quotas are ours, and this is a new statement.
+    -- Locks first, then reads: the leases, the pause and the quotas are locked by now, and this is a new statement.
     WITH judged AS MATERIALIZED (
         SELECT k.place, k.account, k.settles, s.follower, b.attempts + 1 AS attempt, b.quota_of, b.allowed
         FROM unnest(ready) r(place)
@@ -87,7 +88,7 @@ BEGIN
                     SELECT FROM fairpost.sender_rules o WHERE o.workspace = q.workspace AND o.level = v.level AND o.key = v.key
                     AND greatest(o.held_until, o.throttled_until, o.closed_until) > step_group.now OFFSET 0) o)) b ON true
         WHERE (k.settles IS NULL OR s.id IS NOT NULL) AND (k.begins IS NULL OR b.id IS NOT NULL)
-    ), taken AS (   -- if a quota has room for some of them, it goes to the first
+    ), taken AS (   -- if a quota is sufficient only for some of them, the first ones get it
         SELECT * FROM (SELECT j.*, row_number() OVER (PARTITION BY j.quota_of ORDER BY j.place) AS nth FROM judged j) j
         WHERE j.quota_of IS NULL OR j.nth <= j.allowed AND j.quota_of = ANY (charged)
     )
@@ -138,8 +139,8 @@ BEGIN
     END IF;
 END $$;
 
--- Checks the same as `admit_to_campaign` for a campaign's e-mail that may begin as it is: whether it is open, its prospect exists and is neither
--- stopped nor paused. Returns the day's quota, without a workspace if there is none, or null if the e-mail may not begin.
+-- Makes the same checks as `admit_to_campaign` for a campaign's e-mail: whether the stream is open, and whether its prospect exists and is neither stopped
+-- nor paused. Returns the day's quota (without a workspace if there is no quota), or null if the e-mail may not begin unchanged.
 CREATE OR REPLACE FUNCTION fairpost.open_campaign(p_campaign bigint, p_workspace text, p_stream text, p_prospect bigint, p_now timestamptz) RETURNS fairpost.quotas
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -160,7 +161,7 @@ BEGIN
     RETURN today;
 END $$;
 
--- Locks today's quotas of the workspaces whose campaigns these e-mails belong to, always in the same order. Returns the workspaces that have one.
+-- Locks today's quotas of the workspaces that have campaigns with these e-mails, always in the same order. Returns the workspaces that have a quota.
 CREATE OR REPLACE FUNCTION fairpost.lock_quotas(p_ids bigint[], p_now timestamptz) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -177,7 +178,7 @@ BEGIN
     RETURN found;
 END $$;
 
--- Uses one of today's quota for each entry; their rows are locked and have room.
+-- Charges one e-mail to today's quota for each entry. The rows are locked, and the quotas are sufficient.
 CREATE OR REPLACE FUNCTION fairpost.use_quotas(p_workspaces text[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,7 +1,7 @@
--- Which engine reads which mailbox, and how far it has got. A position is committed together with the findings before it.
+-- Records which engine reads which mailbox, and the position up to which it has read. A position is committed together with the findings before it.
 
--- Returns the mailboxes that this engine reads from now on, at most `p_max`: those it has, and free ones. A mailbox is free if its engine has shown no sign of life for a
--- minute. Releases those that are no longer to be read. Needs the index accounts_read.
+-- Returns the mailboxes that this engine reads from now on, at most `p_max`: its current mailboxes, and free ones. A mailbox is free if its engine has not
+-- been active for a minute. Releases mailboxes that should no longer be read. Needs the index accounts_read.
 CREATE OR REPLACE FUNCTION fairpost.take_mailboxes(p_owner text, p_max integer, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (account_id bigint, epoch bigint, settings text, "position" jsonb, looked_at timestamptz, failures integer, due_at timestamptz)
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
@@ -36,7 +36,7 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Records that everything up to this position has been read. Written when something changes, and now and then. Returns false as above.
+-- Records that all mail up to this position has been read. Called when something changes, and periodically. Returns false as above.
 CREATE OR REPLACE FUNCTION fairpost.mailbox_looked(p_account bigint, p_epoch bigint, p_position jsonb, p_at timestamptz) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 BEGIN
@@ -59,7 +59,7 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     WHERE r.account_id = p_account AND r.epoch = p_epoch AND r.owner IS NOT NULL
 $$;
 
--- Releases the mailboxes of an engine that ends.
+-- Releases the mailboxes of an engine that is stopping.
 CREATE OR REPLACE FUNCTION fairpost.leave_mailboxes(p_owner text) RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     UPDATE fairpost.mailbox_reads r SET owner = NULL WHERE r.owner = p_owner

@@ -1,6 +1,6 @@
--- Mail that only one account may send, while that account is suspended: it waits for some time, then it is given up, and can be retried.
+-- Mail that only one account may send, while this account is suspended. The mail waits for some time and then fails; it can be retried.
 
--- Returns the flows of a route, from the tree and the arrivals that it has not absorbed yet: nothing is staged for an account that may not send.
+-- Returns the flows of a route, from the tree and from the arrivals that it has not absorbed yet, because nothing is staged for an account that may not send.
 CREATE OR REPLACE FUNCTION fairpost.flows_of(p_route text) RETURNS TABLE (flow uuid, class fairpost.email_class)
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE below AS (
@@ -13,9 +13,9 @@ LANGUAGE sql STABLE AS $$
     SELECT a.flow, a.class FROM fairpost.arrivals a WHERE a.route = p_route
 $$;
 
--- Fails what is due on an account that has been suspended for this long, with the reason `email.account_suspended`. The account's row is locked, so
--- that an account that is being resumed loses nothing. Held mail waits, and so does all mail while everything is paused. Returns how many; call again
--- while it returns `p_max`.
+-- Fails the due e-mails of an account that has been suspended for this long, with the reason `email.account_suspended`. The account's row is locked, so
+-- that no e-mail of an account that is being resumed fails. Held mail keeps waiting, and so does all mail while everything is paused. Returns the number
+-- of e-mails; call again while it is `p_max`.
 CREATE OR REPLACE FUNCTION fairpost.give_up_pinned(p_max integer, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -52,8 +52,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Retries the next `p_max` of one workspace's failed e-mails after the id `p_after`: those that failed for one of these reasons wait again, unless
--- their account is still suspended, or gone. Continue after `last`; if it is null, that was all. With `p_is_dry`, nothing is changed.
+-- Retries the next `p_max` of one workspace's failed e-mails after the id `p_after`. E-mails that failed for one of these reasons wait again, unless
+-- their account is still suspended or gone. Continue after `last`; if it is null, there are no more. With `p_is_dry`, nothing is changed.
 DROP FUNCTION IF EXISTS fairpost.retry_failed(text, text, text, bigint, integer, boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.retry_failed(
     p_workspace text, p_reasons text[], p_route text, p_after bigint, p_max integer, p_is_dry boolean, p_now timestamptz DEFAULT NULL,
@@ -85,7 +85,7 @@ BEGIN
     END IF;
 END $$;
 
--- Returns the workspaces that have failed e-mails, from one to the next along the index.
+-- Returns the workspaces that have failed e-mails. Goes along the index from one workspace to the next.
 CREATE OR REPLACE FUNCTION fairpost.workspaces_with_failed() RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

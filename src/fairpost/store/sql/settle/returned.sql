@@ -1,12 +1,12 @@
--- What comes back after an e-mail was handed over: which e-mail is meant, and what follows. Each is found once and applied once: the same mail twice,
--- or in another order, ends in the same state.
+-- Mail that comes back after an e-mail was handed over: which e-mail it is about, and its effects. Each finding is recorded once and applied once. If the
+-- same mail arrives twice, or in a different order, the resulting state is the same.
 
--- Returns the e-mail that a finding is about, or no row if that is uncertain, in which case nothing follows. `p_candidates` are ids that the mail
--- names, most significant first; with `p_is_token`, the first was in the address it was sent to. An id alone proves nothing, because others may have
--- seen it: the address must be one of the e-mail's recipients, or the token led to its only one. Mail that came to an account's mailbox (`p_account`)
--- is about e-mails of that account; with `p_by_name`, the complete Message-ID is enough for an e-mail to one person, who may answer from another
--- address, or have someone else answer. As a last resort, such mail is matched by recipient and time: one e-mail to this address in two weeks, or several
--- of one sequence if it does not matter which.
+-- Returns the e-mail that a finding is about, or no row if this is uncertain; an uncertain finding has no effect. `p_candidates` are the ids in the mail,
+-- most likely first. With `p_is_token`, the first id was in the address that the mail was sent to. An id alone is not proof, because others may have seen
+-- it: the address must also be one of the e-mail's recipients, or a token must lead to the only recipient. Mail in an account's mailbox (`p_account`) is
+-- about e-mails of that account. With `p_by_name`, the complete Message-ID is enough for an e-mail to one person, because this person may answer from
+-- another address or let someone else answer. As a last resort, such mail is matched by recipient and time: the only e-mail to this address in two weeks,
+-- or one of several e-mails of a sequence if it makes no difference which one is meant.
 DROP FUNCTION IF EXISTS fairpost.match_return(bigint[], boolean, bigint, text[], text[], boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.match_return(
     p_candidates bigint[], p_is_token boolean, p_account bigint, p_addresses text[], p_message_ids text[], p_is_report boolean, p_by_name boolean, p_now timestamptz
@@ -57,8 +57,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.normalize_address(r ->> 'address') FROM jsonb_array_elements(recipients) r
 $$;
 
--- Records what a mail says, and applies what can be applied now. `p_findings`: [{address, aliases, effect, reason, params, back_on, by_name}]. Returns each with
--- the e-mail it is about (null: uncertain) and whether it is new. `p_mail` is the mail itself, if it is to be kept (replies.sql).
+-- Records the findings of a mail, and applies those that can be applied now. `p_findings`: [{address, aliases, effect, reason, params, back_on, by_name}].
+-- Returns each finding with the e-mail that it is about (null: uncertain) and whether it is new. `p_mail` is the mail itself if it should be kept
+-- (replies.sql).
 DROP FUNCTION IF EXISTS fairpost.take_return(text, bigint, bigint[], boolean, text[], jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_return(
     p_source text, p_account bigint, p_candidates bigint[], p_is_token boolean, p_message_ids text[], p_findings jsonb, p_now timestamptz DEFAULT NULL,
@@ -93,14 +94,14 @@ BEGIN
     END LOOP;
 END $$;
 
--- Keeps the newest 10,000 of those that are not about a known e-mail. Checked with every hundredth. Needs returned_unknown.
+-- Keeps the newest 10,000 findings that are not about a known e-mail. Checked with every hundredth finding. Needs returned_unknown.
 CREATE OR REPLACE FUNCTION fairpost.prune_unknown_returns() RETURNS void
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
     DELETE FROM fairpost.returned r WHERE r.email_id IS NULL AND r.id <= (SELECT o.id FROM fairpost.returned o WHERE o.email_id IS NULL ORDER BY o.id DESC OFFSET 10000 LIMIT 1)
 $$;
 
--- Applies one finding; returns false if its e-mail is not finished yet, or it was applied before. Locks as a settlement does: the lease, the e-mail,
--- then its follow-ups. Events about it come from here: this is the only place where what came back takes effect.
+-- Applies one finding. Returns false if its e-mail is not finished yet, or if the finding was applied before. Takes the same locks as a settlement: the
+-- lease, the e-mail, then its follow-ups. Also writes the events about it, because returned mail takes effect only here.
 CREATE OR REPLACE FUNCTION fairpost.apply_return(p_id bigint, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -119,7 +120,7 @@ BEGIN
     END IF;
     SELECT * INTO email FROM fairpost.emails e WHERE e.id = r.email_id FOR UPDATE;
     IF NOT FOUND THEN
-        RETURN false;   -- it is being sent, in doubt, or waiting for a retry: applied when that is over
+        RETURN false;   -- it is being sent, in doubt, or waiting for a retry; the finding is applied when the e-mail is finished
     END IF;
     said := coalesce(nullif(r.params ->> 'reply', ''), r.reason);
     CASE r.effect
@@ -136,11 +137,11 @@ BEGIN
         UPDATE fairpost.queue q SET due_at = fairpost.not_before(q.due_at, r.back_on), parked_due = fairpost.not_before(q.parked_due, r.back_on)
         WHERE q.follows = r.email_id AND q.campaign_id IS NOT NULL AND q.waiting AND r.back_on IS NOT NULL;
     ELSE
-        NULL;   -- it is shown, but changes nothing
+        NULL;   -- the finding is shown, but changes nothing
     END CASE;
     IF r.effect IN ('bounced', 'unconfirmed', 'complained') AND lease.account_id IS NOT NULL AND NOT EXISTS (
         SELECT FROM fairpost.returned x WHERE x.email_id = r.email_id AND x.address = r.address AND x.applied_at IS NOT NULL
-            AND ARRAY[x.effect, r.effect] <@ ARRAY['bounced', 'unconfirmed']) THEN   -- two reports count as one bounce
+            AND ARRAY[x.effect, r.effect] <@ ARRAY['bounced', 'unconfirmed']) THEN   -- several reports about the same e-mail count as one bounce
         PERFORM fairpost.count_returned(lease, email, r.effect, t);
     END IF;
     UPDATE fairpost.returned x SET applied_at = t WHERE x.id = r.id;
@@ -148,13 +149,13 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the same time on that day, in UTC, if the moment is before it.
+-- Returns the same time of day (UTC) on that day, if the moment is before that day.
 CREATE OR REPLACE FUNCTION fairpost.not_before(moment timestamptz, day date) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN moment < day::timestamp AT TIME ZONE 'UTC' THEN (day + (moment AT TIME ZONE 'UTC')::time) AT TIME ZONE 'UTC' ELSE moment END
 $$;
 
--- sent -> bounced, when no recipient is left from whom it did not come back. The next step of its sequence is never reached.
+-- Changes an e-mail from sent to bounced when it has bounced for all its recipients. The next step of its sequence is never sent.
 CREATE OR REPLACE FUNCTION fairpost.bounce_late(email fairpost.emails, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -167,7 +168,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT * INTO why FROM fairpost.returned r WHERE r.email_id = email.id AND r.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered')
-    ORDER BY r.effect = 'bounced' DESC, r.reason, r.address LIMIT 1;   -- the same regardless of the order of arrival
+    ORDER BY r.effect = 'bounced' DESC, r.reason, r.address LIMIT 1;   -- the result does not depend on the order of arrival
     UPDATE fairpost.emails e SET state = 'bounced', reason = why.reason, reason_params = why.params WHERE e.id = email.id;
     IF email.campaign_id IS NOT NULL THEN
         FOR follower IN SELECT q.id FROM fairpost.queue q WHERE q.follows = email.id AND q.campaign_id IS NOT NULL LOOP
@@ -176,9 +177,9 @@ BEGIN
     END IF;
 END $$;
 
--- As after a refusal during the conversation: a dead address is suppressed, and so is one that was full too often. One that seems dead is suppressed by
--- the report on a second e-mail. Counted by what came back: servers
--- that return mail later had accepted it, which resets the count of soft bounces.
+-- Has the same effect as a refusal during the SMTP conversation: an address that does not exist is suppressed, and so is one with too many full-mailbox
+-- reports. An address that seems dead is suppressed by the report on a second e-mail. Returned mail is counted separately, because servers that return
+-- mail later had accepted it, which resets the count of soft bounces.
 CREATE OR REPLACE FUNCTION fairpost.suppress_returned(r fairpost.returned, said text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -197,8 +198,8 @@ BEGIN
     END IF;
 END $$;
 
--- The person replied: nothing more of this campaign follows, for this person or, if a company's domain is named, for everyone at it. That reads what
--- is waiting of the campaign. An e-mail on the wire is not stopped.
+-- Called when the person has replied: no more e-mails of this campaign are sent to this person or, if a company's domain is given, to all addresses at
+-- this domain. This reads the campaign's waiting e-mails. An e-mail that is being sent is not stopped.
 CREATE OR REPLACE FUNCTION fairpost.stop_answered(email fairpost.emails, p_company text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -229,10 +230,10 @@ BEGIN
     PERFORM fairpost.book(lease.account_id, lease.epoch, jsonb_build_array(jsonb_build_object(
         'workspace', email.workspace, 'user', email.user_name, 'is_fair', (SELECT fairpost.is_fair(email.workspace, f.share) FROM fairpost.fairness f WHERE f.single),
         'handled', 0, 'bounces', bounces, 'refused', 0, 'sent', 0, 'bounced', bounces, 'rejected', 1 - bounces)), '[]', p_now);
-    PERFORM set_config('synchronous_commit', durability, true);   -- a booking alone need not be durable, but this does
+    PERFORM set_config('synchronous_commit', durability, true);   -- counters alone need not be durable, but this commit must be
 END $$;
 
--- Returns the ids to call apply_return with, one by one: those whose e-mails have finished since.
+-- Returns the ids of findings to pass to apply_return one by one, because their e-mails have finished in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.returns_to_apply(p_max integer DEFAULT 100) RETURNS SETOF bigint
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT r.id FROM fairpost.returned r WHERE r.email_id IS NOT NULL AND r.applied_at IS NULL AND EXISTS (SELECT FROM fairpost.emails e WHERE e.id = r.email_id) ORDER BY r.id LIMIT p_max

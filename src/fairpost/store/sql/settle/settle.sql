@@ -1,12 +1,12 @@
--- Records the outcome of a send, its log, its counters and its next step, in one commit.
+-- Records the outcome of a send, its log entry, the counters and the follow-up in one commit.
 --
--- `p_outcome`: sent; retry (at `due_at`); failed; bounced; in_doubt; untouched (the transport never had it: it waits again and the charge is
--- refunded); deferred (the account was told to wait: the e-mail waits again, until `due_at` if given, and has not used up an attempt). In `p_detail`:
+-- `p_outcome`: sent; retry (at `due_at`); failed; bounced; in_doubt; untouched (the transport never got the e-mail: it waits again, and the charge is
+-- refunded); deferred (the server asked the account to wait: the e-mail waits again, until `due_at` if given, and no attempt is used up). In `p_detail`:
 -- code, reply, response_ms, message_id, thread_id; `recipients` (the reply for each), `reason` (a code: why it was not sent) and `params`, `bounced`
--- (addresses that no longer exist: suppressed from now on), `soft_bounced` (given up because the mailbox accepted nothing: suppressed after several),
--- `remaining` (on retry: who has yet to receive it). `p_step` is the number of this step, one more than the last that was acknowledged: a repeated or
--- late step changes nothing. Returns the result: settled; stale (another worker holds the account now: nothing changed); late (the step was already
--- taken, or another since); evidence (late proof that an e-mail in doubt was sent); gone.
+-- (addresses that no longer exist: suppressed from now on), `soft_bounced` (recipients that get no more attempts because their mailbox did not accept the
+-- e-mail: suppressed after several), `remaining` (on retry: the recipients that have not received it yet). `p_step` is the number of this step, one more
+-- than the last acknowledged step. A repeated or late step changes nothing. Returns the result: settled; stale (another worker holds the account now:
+-- nothing changed); late (this step or a later one was already taken); evidence (late proof that an e-mail in doubt was sent); gone.
 DROP FUNCTION IF EXISTS fairpost.settle(bigint, bigint, bigint, text, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.settle(
     p_account bigint, p_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL, p_step bigint DEFAULT NULL
@@ -29,7 +29,7 @@ BEGIN
     RETURN settled;
 END $$;
 
--- The e-mail's part of it; the lease's row is locked and at `lease_epoch`.
+-- The e-mail's part of a settlement; the lease's row is locked and at `lease_epoch`.
 CREATE OR REPLACE FUNCTION fairpost.settle_email(
     p_account bigint, p_epoch bigint, lease_epoch bigint, p_id bigint, p_outcome text, p_detail jsonb, p_now timestamptz
 ) RETURNS text
@@ -40,12 +40,12 @@ DECLARE
     why text;
     params jsonb;
     said text;   -- both in one
-    done text;   -- for calls: an assignment is cheaper than PERFORM, which is a whole query
+    done text;   -- receives the result of calls, because an assignment is cheaper than PERFORM, which is a whole query
 BEGIN
     IF p_outcome <> 'sent' THEN
         why := coalesce(p_detail ->> 'reason', CASE p_outcome WHEN 'in_doubt' THEN 'email.outcome_unknown' ELSE 'email.refused' END);
         params := fairpost.shortened(coalesce(p_detail -> 'params', jsonb_strip_nulls(jsonb_build_object('code', p_detail -> 'code', 'reply', p_detail -> 'reply'))));
-        said := CASE WHEN p_outcome <> 'untouched' OR p_detail ? 'reason' THEN fairpost.in_one(why, params) END;   -- one that was never handed over has none
+        said := CASE WHEN p_outcome <> 'untouched' OR p_detail ? 'reason' THEN fairpost.in_one(why, params) END;   -- an e-mail that was never handed over has none
     END IF;
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id FOR UPDATE;
     t := coalesce(p_now, clock_timestamp());
@@ -105,7 +105,7 @@ BEGIN
     END IF;
     IF jsonb_array_length(p_detail -> 'bounced') > 0 OR jsonb_array_length(p_detail -> 'soft_bounced') > 0 THEN
         PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
-    ELSIF p_outcome IN ('sent', 'retry') THEN   -- separate: only now a query, and nearly always a single lookup that finds nothing
+    ELSIF p_outcome IN ('sent', 'retry') THEN   -- the next condition is separate, so that its query runs only here; usually a single lookup finds nothing
         IF EXISTS (SELECT FROM fairpost.soft_bounces b WHERE b.workspace = email.workspace) THEN
             PERFORM fairpost.apply_bounces(email, p_outcome, p_detail, t);
         END IF;
@@ -113,14 +113,14 @@ BEGIN
     RETURN 'settled';
 END $$;
 
--- Returns how many of its attempts ended because of the account: they are in the log, and used up no attempt.
+-- Returns how many of an e-mail's attempts ended because of the account. These are in the log, but do not count as attempts.
 CREATE OR REPLACE FUNCTION fairpost.deferrals(email fairpost.queue) RETURNS integer
 LANGUAGE sql STABLE AS $$
     SELECT count(*)::integer FROM fairpost.attempts a WHERE a.email_id = email.id AND a.outcome = 'deferred'
 $$;
 
--- Writes one permanent log line, numbered by its attempts; only an e-mail that was deferred is looked up there, because every send passes through
--- here. A second entry for the same attempt (late proof) replaces the doubt.
+-- Writes one permanent log entry, numbered by the e-mail's attempts. Deferrals are looked up in the log only after an earlier error, because every send
+-- calls this function. A second entry for the same attempt (late proof) replaces the doubt.
 CREATE OR REPLACE FUNCTION fairpost.log_attempt(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -132,8 +132,8 @@ BEGIN
         response_ms = excluded.response_ms, recipients = excluded.recipients;
 END $$;
 
--- Returns claimed e-mails that will not be begun now to the queue. Only this lease's own, and not those that are being cancelled: waiting for one of
--- them could deadlock. Returns the ones given back.
+-- Puts claimed e-mails that will not be begun now back into the queue. Only includes e-mails of this lease that are not being cancelled, because waiting
+-- for a cancellation could deadlock. Returns the e-mails that were put back.
 DROP FUNCTION IF EXISTS fairpost.give_back(bigint, bigint, bigint[]);
 CREATE OR REPLACE FUNCTION fairpost.give_back(p_account bigint, p_epoch bigint, p_ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$

@@ -1,20 +1,20 @@
--- The suppression list: who gets no more mail, in one workspace or ('*') in all; and how addresses get on it.
+-- The suppression list: the addresses that get no more mail, in one workspace or ('*') in all, and how addresses are added.
 
--- The hash of an erased address: it does not reveal the address, but a given address can be checked.
+-- Returns the hash of an erased address. The hash does not reveal the address, but a given address can be compared with it.
 CREATE OR REPLACE FUNCTION fairpost.address_hash(folded text) RETURNS bytea
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
     SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s WHERE s.single
 $$;
 
--- Returns whether an entry of the list stops mail of a class. An unsubscribe only concerns bulk mail: a person who wants no news still needs a new
--- password. Everything else (a dead mailbox, a complaint, a manual decision) stops all mail, even if an unsubscribe was added later
+-- Returns whether an entry of the list stops mail of a class. An unsubscribe stops only bulk mail: a person who wants no newsletters may still request a
+-- new password. All other kinds (a dead mailbox, a complaint, a manual decision) stop all mail, even if an unsubscribe was added later
 -- (`p_also_urgent`).
 CREATE OR REPLACE FUNCTION fairpost.stops_mail(p_kind fairpost.suppression_kind, p_also_urgent boolean, p_class fairpost.email_class) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_class = 'bulk' OR p_kind <> 'unsubscribe' OR p_also_urgent
 $$;
 
--- Returns those addresses that this workspace must not write to, with mail of this class.
+-- Returns the given addresses to which this workspace must not send mail of this class.
 DROP FUNCTION IF EXISTS fairpost.suppressed(text, text[]);
 CREATE OR REPLACE FUNCTION fairpost.suppressed(p_workspace text, addresses text[], p_class fairpost.email_class DEFAULT 'bulk') RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
@@ -24,8 +24,8 @@ DECLARE
     folded text;
     has_erased CONSTANT boolean := EXISTS (SELECT FROM fairpost.suppression_hashes);
 BEGIN
-    -- One by one along the key: as one query, a planner without statistics may read a workspace's whole list. Normalized beforehand, because an
-    -- assignment is cheaper than the same in a query.
+    -- Looked up one by one by the key, because with a single query, a planner without statistics may read a workspace's whole list. Addresses are
+    -- normalized beforehand, because an assignment is cheaper than the same expression in a query.
     FOREACH a IN ARRAY addresses LOOP
         folded := fairpost.normalize_address(a);
         IF EXISTS (SELECT FROM fairpost.suppressions s WHERE s.address = folded AND s.workspace IN (p_workspace, '*') AND fairpost.stops_mail(s.kind, s.also_urgent, p_class))
@@ -37,9 +37,9 @@ BEGIN
     RETURN found;
 END $$;
 
--- Suppresses an address in one workspace or ('*') in all. `p_kind`: soft_bounces, hard_bounce, manual, unsubscribe or complaint. Returns true if it
--- was not on the list. If it was, its date is kept, the more serious of the two reasons applies, and urgent mail is stopped if either stops it. For
--- an erased person, only the hash is kept.
+-- Suppresses an address in one workspace or ('*') in all. `p_kind`: soft_bounces, hard_bounce, manual, unsubscribe or complaint. Returns true if the
+-- address was not on the list. If it was, its date is kept, the more serious of the two kinds applies, and urgent mail is stopped if either kind stops
+-- it. For an erased person, only the hash is kept.
 DROP FUNCTION IF EXISTS fairpost.suppress(text, text, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.suppress(
     p_workspace text, p_address text, p_reason text, p_now timestamptz DEFAULT NULL, p_kind text DEFAULT 'manual'
@@ -59,7 +59,7 @@ BEGIN
     VALUES (p_workspace, fairpost.normalize_address(p_address), p_kind::fairpost.suppression_kind, left(p_reason, 500), coalesce(p_now, clock_timestamp()))
     ON CONFLICT DO NOTHING;
     IF FOUND THEN
-        IF p_kind IN ('manual', 'unsubscribe', 'complaint') THEN   -- bounced recipients are handled when their turn comes
+        IF p_kind IN ('manual', 'unsubscribe', 'complaint') THEN   -- bounced recipients are handled when their e-mails are claimed
             PERFORM fairpost.cancel_prospect(p.id, NULL, 'email.recipient_suppressed', jsonb_build_object('kind', p_kind, 'note', p_reason), p_now)
             FROM fairpost.prospects p WHERE p.workspace = p_workspace AND p.folded = fairpost.normalize_address(p_address);
         END IF;
@@ -73,7 +73,7 @@ BEGIN
     RETURN false;
 END $$;
 
--- Returns true if it was on the list. Its soft bounces are forgotten, too; otherwise the next one would put it back.
+-- Removes an address. Returns true if it was on the list. Its count of soft bounces is also deleted; otherwise the next soft bounce would add it again.
 CREATE OR REPLACE FUNCTION fairpost.unsuppress(p_workspace text, p_address text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -87,10 +87,10 @@ BEGIN
     RETURN FOUND OR was_hashed;
 END $$;
 
--- Applies what an attempt says about the recipients' mailboxes. `bounced` no longer exist and are suppressed. `soft_bounced` accepted nothing, and
--- the e-mail was given up: they are counted, and suppressed after too many in a row within the window. Recipients who got the e-mail are no longer
--- counted. First the counts, then the list, each in alphabetical order: two concurrent settlements for the same people may wait for each other, but
--- never deadlock.
+-- Applies the results of an attempt to the recipients' addresses. Addresses in `bounced` no longer exist and are suppressed. Addresses in `soft_bounced`
+-- did not accept the e-mail, and it gets no more attempts. These are counted, and suppressed after too many in a row within the window. Counts of
+-- recipients that got the e-mail are reset. The counts are written first, then the list, each in alphabetical order, so that two concurrent settlements
+-- for the same people may wait for each other but never deadlock.
 CREATE OR REPLACE FUNCTION fairpost.apply_bounces(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -140,13 +140,13 @@ BEGIN
         WHERE o.last_at <= p_now - window_length ORDER BY o.last_at LIMIT 100 FOR UPDATE SKIP LOCKED));
 END $$;
 
--- Returns the server's reply for this recipient, or its last reply if there is none.
+-- Returns the server's reply for this recipient or, if there is none, the server's last reply.
 CREATE OR REPLACE FUNCTION fairpost.reply_to(p_detail jsonb, address text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_detail #>> ARRAY['recipients', address, 'text'], left(p_detail ->> 'reply', 2000), '')
 $$;
 
--- Addresses normalized by an earlier rule are normalized by this one. There are few such rows, because all rules treat ASCII alike.
+-- Normalizes addresses again that were normalized by earlier rules. There are few such rows, because all rules treat ASCII in the same way.
 DO $$
 DECLARE
     s fairpost.suppressions;
