@@ -1,7 +1,7 @@
 """Options of `fairpost account` for an account's server.
 
-Some follow from a kind's settings. A password is given by a prompt, a file or an environment variable, but only one of
-them.
+Some are derived from a kind's settings. A password is given by a prompt, a file or an environment variable, but only by
+one of these.
 """
 
 import os
@@ -51,7 +51,7 @@ def given_password(options: PasswordOptions, *, in_url: str | None) -> str | Non
 
 
 def read_file(path: str, *, option: str, bytes_max: int) -> str:
-    """Reads one byte more than allowed, so that the caller notices if the file is too long."""
+    """Reads up to one byte more than allowed, so that the caller can detect a file that is too long."""
     import sys
 
     try:
@@ -112,7 +112,7 @@ def option_of(kind: TransportKind[Any], setting: Setting) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DescribedServer:
-    """The given values by setting. Settings that were not given keep their stored values."""
+    """The given values, by setting. Settings that are not given keep their stored values."""
 
     kind: TransportKind[Any]
     values: Mapping[str, Any] = field(repr=False)

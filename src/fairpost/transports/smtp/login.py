@@ -1,6 +1,7 @@
-"""Builds a server and its login from settings: with a password, or with an access token if it accepts no password.
+"""Builds a server and its login from settings: with a password, or with an access token if the settings have OAuth.
 
-A token server's answer is converted to the equivalent SMTP reply, so that policy suspends or pauses the account.
+A token server's answer is converted to the equivalent SMTP reply, so that the usual rules decide whether the account is
+suspended or paused.
 """
 
 from fairpost.model.errors import VaultError
