@@ -1,6 +1,6 @@
 """Optional parts, and the commands that install them.
 
-This module only knows the names of packages. It imports none of them.
+This module only contains the names of packages. It does not import them.
 """
 
 from collections.abc import Mapping

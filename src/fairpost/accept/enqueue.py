@@ -66,7 +66,7 @@ class Email:
 
 
 class EmailFields(TypedDict, total=False):
-    """The fields of Email, repeated so that type checkers and editors know the keyword arguments of `enqueue`."""
+    """The fields of Email, repeated as the keyword arguments of `enqueue`, for type checkers and editors."""
 
     to: Required[Address | Sequence[Address]]
     subject: str | None

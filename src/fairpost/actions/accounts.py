@@ -209,7 +209,7 @@ def _in_audit(server: ServerSettings | None) -> str | None:
 
 
 async def _record(actor: Actor, store: Store, action: str, name: str, **detail: object) -> None:
-    """Writes an audit entry, with the account's name as the workspace knows it."""
+    """Writes an audit entry with the account's name as seen by the workspace."""
     workspace = _workspace(name)
     own = name.removeprefix(f"{workspace}/")
     await actor.record(store, action, f"account {own}", workspace=workspace, **detail)

@@ -68,7 +68,9 @@ class Queued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotAccepted:
-    """The e-mail is invalid, or exceeds a quota, which has room again at `until`. `code` is the database's error code."""
+    """The e-mail is invalid, or exceeds a quota, which has room again at `until`. `code` is the database's error
+    code.
+    """
 
     field: str
     message: str

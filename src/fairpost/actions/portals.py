@@ -1,4 +1,6 @@
-"""Actions on the product's system e-mails: override their content for a workspace, and reset it to the built-in files."""
+"""Actions on the product's system e-mails: override their content for a workspace, and reset it to the built-in
+files.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

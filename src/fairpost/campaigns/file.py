@@ -101,7 +101,7 @@ def parse_campaign(text: str, *, where: str, folder: Path, now: datetime) -> Cam
     """Parses a campaign file. `where` is the name of the file in error messages. Relative paths in the file start at
     `folder`.
 
-    Only for the operator's own files: a hostile file could take hours to parse, and its paths may lead anywhere.
+    This is only for the operator's own files: a hostile file could take hours to parse, and may contain any path.
     """
     problems: list[str] = []
     try:
@@ -146,7 +146,9 @@ class _Table:
             return default
 
     def one_of(self, *keys: str) -> str | None:
-        """Returns the key that is present. Only one of the keys is allowed, so a second one is reported as a problem."""
+        """Returns the key that is present. Only one of the keys is allowed, so a second one is reported as a
+        problem.
+        """
         there = [key for key in keys if key in self]
         if len(there) > 1:
             self.complain(f"{there[0]} and {there[1]} cannot be combined: remove one of them")

@@ -59,7 +59,9 @@ async def launch(
 async def set_going(
     store: Store, campaign: Campaign, *, skip_incomplete: bool, by: str, now: datetime, public_url: str = ""
 ) -> Campaign:
-    """Launches the draft without a forecast, which is stored afterwards. `public_url` is the base of unsubscribe links."""
+    """Launches the draft without a forecast, which is stored afterwards. `public_url` is the base of unsubscribe
+    links.
+    """
     if campaign.state is not CampaignState.DRAFT:
         return campaign
     store = store.in_bulk()

@@ -239,7 +239,7 @@ class Fleet:
                 self._ended(worker, AccountId(id_), why, is_fault, more.get("unreleased"))
 
     def _put_off(self, account_id: AccountId) -> None:
-        """Delay the account, because its worker could not reach the database although we can.
+        """Delay the account, because its worker could not reach the database, although this process can.
 
         Trying again immediately would waste a process.
         """

@@ -1,4 +1,4 @@
-"""Notes of what each worker is handing over, for the successor of a worker that was killed.
+"""Notes of the e-mails that each worker is handing over, for the successor of a worker that was killed.
 
 A worker that dies between `begin` and `settle` leaves an e-mail for which the database cannot tell whether it was sent.
 Only the worker itself knows whether it wrote the final dot. It therefore notes the e-mail, attempt and epoch in a file
@@ -12,13 +12,13 @@ gets the lock can be sure that no dot will follow. The boot must be the same, to
 disk may have an older page than memory had. The database must be the same as well, because another database uses the
 same numbers.
 
-The order of stores is sufficient, without waiting for the disk: SIGKILL stops a process between two instructions. What
-it stored before is in the page cache, which outlives it; what comes later in the program was never stored, on x86 and
-ARM alike, because processors make a store visible only once the instructions before it are certain. On ARM, another
-core may briefly see stores in another order, but not across a lock: releasing the dead process's lock and taking it are
-a release and an acquire. So a reader sees a prefix of the writer's stores. Copying a record into the map is not a
-single store, so it is framed: the mark is cleared first and set last, each as one byte, and a checksum covers the
-record and its mark.
+The order of stores is sufficient, without waiting for the disk: SIGKILL stops a process between two instructions.
+Earlier stores are in the page cache, which outlives the process. Later stores never happen, on x86 and ARM alike,
+because processors make a store visible only once the instructions before it are certain. On ARM, another core may
+briefly see stores in another order, but not across a lock: releasing the dead process's lock and taking it are a
+release and an acquire. So a reader sees a prefix of the writer's stores. Copying a record into the map is not a single
+store, so it is framed: the mark is cleared first and set last, each as one byte, and a checksum covers the record and
+its mark.
 
 There are two records per account: while one e-mail is being settled, the next one is begun in the same commit.
 """
@@ -286,7 +286,7 @@ def _names(place: int | None) -> list[str]:
 def _left_behind(place: int | None, name: str) -> Iterator[bytes | None]:
     """Yield the content of a dead worker's file, locked inside this context.
 
-    Yields None if its worker is alive or the file is not ours.
+    Yields None if its worker is alive, or if the file belongs to another user.
     """
     content = None
     try:

@@ -177,8 +177,8 @@ class Orchestrator:
         return max(0.0, min(self._look_s, ahead_s))
 
     async def _knows_server(self) -> bool:
-        """Ask about the server before registering this engine: the question goes to the engines that the database saw
-        in the last minute.
+        """Return whether the server is confirmed. Called before this engine is registered, because the engines that
+        were registered in the last minute are asked.
         """
         is_known = await self._store.ask_about_server()
         self._server.answers()

@@ -119,7 +119,7 @@ class Pace:
     def learn(self, *, is_whole: bool) -> None:
         """Update how long an e-mail takes.
 
-        A refusal is faster than an accepted message, and says nothing about how many of those can be sent soon.
+        Refused messages are faster than accepted messages, so they are no measure of how many can soon be sent.
         """
         now_s = clock.monotonic()
         took_s, self._since_s = now_s - self._since_s, now_s

@@ -2,7 +2,8 @@
 
 Receives {"drive": id}, {"wake": id}, {"finish": id | null}. Sends {"holds": id, "epoch": …}, {"account": id, "idle":
 …}, {"ended": id, "why": …}, and every few seconds {"beat": [[id, e-mails handled], …]}. The first SIGTERM or SIGINT
-lets it finish what is in progress. The second ends the process immediately, and so does the end of the orchestrator.
+lets it finish the e-mails in progress. The second ends the process immediately, and so does the end of the
+orchestrator.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ class WorkerOptions:
     idle_s_max: float = IDLE_S_MAX
     poll_only: bool = False
     notes: tuple[Path, ...] = ()  # folders for the handover notes of workers
-    steps: tuple[Path, ...] = ()  # folders for the steps that workers know to be committed
+    steps: tuple[Path, ...] = ()  # folders for the records of committed steps
     public_url: str = ""  # base of the unsubscribe links
     region: str = ""
 

@@ -35,14 +35,14 @@ FREE = bytes(BLOCK_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known about an account. `step` is the last step; `ring` has the records of the last few."""
+    """The recorded steps of an account. `step` is the last step; `ring` has the records of the last few steps."""
 
     account_id: AccountId
     step: int
     ring: bytes
 
     def since(self, step: int) -> list[EmailId]:
-        """Return the remembered e-mails begun after this step, which an older copy of the database does not know."""
+        """Return the remembered e-mails begun after this step, which an older copy of the database does not have."""
         begun = sorted((at, email_id) for at, email_id in _records(self.ring) if at > step and email_id)
         return [EmailId(email_id) for _, email_id in begun]
 
@@ -97,7 +97,7 @@ class Steps:
         return NoSteps()
 
     def known(self) -> list[Known]:
-        """Return what is known about all accounts that engines of this home have driven."""
+        """Return the recorded steps of all accounts that engines of this home have driven."""
         found = []
         for at, account_id in enumerate(self._owners() if self.remembers else ()):
             ring = os.pread(self._fd, BLOCK_BYTES - RECORD.size, at * BLOCK_BYTES + RECORD.size)

@@ -2,7 +2,7 @@
 
 It is single-threaded, with everything imported and nothing opened: no loop, thread or connection exists when it forks,
 so a child starts in milliseconds and shares the parent's memory. It holds the lifeline, a pipe whose other end every
-child watches. When this process is gone, for whatever reason, all of them notice.
+child watches. When this process is gone, for any reason, all children notice it.
 
 The orchestrator asks for workers. The supervisor forks them, passes the socket of each to the orchestrator, and reports
 which ones ended and how. It also starts the process that reads mailboxes, when asked to. At most one such process is
@@ -34,7 +34,9 @@ WELL_AFTER_S = 10.0  # after an orchestrator that lived this long, the pause bef
 FOR_GOOD = 78  # exit code: a restart would not help
 
 Child = Callable[[socket.socket, int, Message], None]
-"""What a child runs. Its arguments are its socket, its end of the lifeline, and the orchestrator's message about it."""
+"""The function that a child runs. Its arguments are the child's socket, its end of the lifeline, and the orchestrator's
+message about it.
+"""
 
 
 class Supervisor:

@@ -326,7 +326,7 @@ class Connection:
             said = without_secret(answer.shown + _explained(self._challenge), login)
             if answer.code.startswith(_LATER):
                 raise Unready(Step.AUTH, f"the server does not accept logins now: {said}")
-            raise LoginRefused(f"the server refused our login: {said}")
+            raise LoginRefused(f"the server refused the login: {said}")
 
 
 @lru_cache(maxsize=100)

@@ -68,7 +68,9 @@ class Pipe(asyncio.Protocol):
         self._transport.write(self._tls.outgoing.read())
 
     async def moved(self, *, until: float) -> bool:
-        """Waits until data has arrived. Returns False if none arrived before `until`, by the loop's clock. Raises Broken."""
+        """Waits until data has arrived. Returns False if none arrived before `until`, by the loop's clock. Raises
+        Broken.
+        """
         if self.lost is not None:
             raise Broken(self.lost)
         loop = asyncio.get_running_loop()

@@ -30,7 +30,9 @@ class Garbage(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """OK, NO, BAD, BYE or PREAUTH. `tag` is None if it does not reply to a command. `code` is the text in brackets, in upper case."""
+    """OK, NO, BAD, BYE or PREAUTH. `tag` is None if it does not reply to a command. `code` is the text in
+    brackets, in upper case.
+    """
 
     tag: str | None
     status: str

@@ -38,7 +38,7 @@ class CampaignWatch:
         self._stranded_at: datetime | None = None
 
     async def run(self) -> None:
-        complain = partial(self._complain, "looking after campaigns")
+        complain = partial(self._complain, "maintaining campaigns")
         await keep_stepping(self.step, every_s=LOOK_S, complain=complain)
 
     async def step(self) -> bool:

@@ -52,7 +52,9 @@ class _Asked(NamedTuple):
 
 
 class CampaignsWatch:
-    """Watches one workspace's campaigns, or all campaigns. `called` maps accounts to the names that the viewer knows."""
+    """Watches one workspace's campaigns, or all campaigns. `called` maps accounts to the names that the viewer
+    knows.
+    """
 
     def __init__(
         self,

@@ -42,7 +42,9 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The result of one check. `then` is the next command or step, or None if all is well. `code` is the condition's code."""
+    """The result of one check. `then` is the next command or step, or None if all is well. `code` is the
+    condition's code.
+    """
 
     name: str
     grade: Grade
@@ -267,7 +269,7 @@ def _pooler(server: Server) -> Check:
         return Check(
             name="connection",
             grade=Grade.NOTE,
-            text="the URL leads through a pooler such as PgBouncer: engines poll every FAIRPOST_POLL_INTERVAL, and get no NOTIFY",
+            text="the URL connects through a pooler such as PgBouncer: engines receive no NOTIFY, and poll every FAIRPOST_POLL_INTERVAL",
             then="optional: to send within milliseconds, give engines a direct URL to PostgreSQL",
         )
     return _ok("connection", "direct")

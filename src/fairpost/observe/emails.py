@@ -111,7 +111,9 @@ class ShownEmail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """A stop. No e-mail of this name is sent before `until`. If `until` is None, the stop lasts until it is released."""
+    """A stop. No e-mail of this name is sent before `until`. If `until` is None, the stop lasts until it is
+    released.
+    """
 
     workspace: str
     level: str

@@ -40,7 +40,9 @@ def exposition(figures: Figures, *, by_account: bool = False) -> bytes:
 
 
 def exposition_of_regions(figures: Mapping[str, Figures | None], *, by_account: bool = False) -> bytes:
-    """Returns the metrics of all regions, with the label `region`. The value of a region that does not respond is None."""
+    """Returns the metrics of all regions, with the label `region`. The value of a region that does not respond is
+    None.
+    """
     return _written(_RegionsCollector(figures, by_account=by_account))
 
 

@@ -105,7 +105,9 @@ class TierWaiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Waiting e-mails, including those that are held or not due yet. `top_domains` covers only the listed workspaces."""
+    """Waiting e-mails, including those that are held or not due yet. `top_domains` covers only the listed
+    workspaces.
+    """
 
     emails: int
     tiers: Mapping[str, TierWaiting]

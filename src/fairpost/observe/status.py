@@ -96,7 +96,9 @@ async def read_account(store: Store, name: str) -> AccountRuntime:
 
 
 async def _observed(store: Store, runtimes: list[AccountRuntime]) -> list[AccountRuntime]:
-    """Adds the sends in progress, the single sends that limits with a sliding window need, and the state of mailboxes."""
+    """Adds the sends in progress, the single sends that limits with a sliding window need, and the state of
+    mailboxes.
+    """
     ids = [each.account.id for each in runtimes]
     rows = await store.fetch("SELECT * FROM fairpost.on_the_wire($1)", ids)
     begun_at = {row["account_id"]: row["begun_at"] for row in rows}

@@ -1,6 +1,7 @@
 """Reads prospects from a CSV file of any size, as written by spreadsheets: record by record, in bounded memory.
 
-Returns the content or error of each line. The database decides which prospects are known, and what is written.
+Returns the content or error of each line. The database decides which prospects already exist, and which values are
+written.
 """
 
 import codecs
@@ -33,7 +34,9 @@ COLUMNS_SHOWN = 20
 
 
 class UnreadableFile(FairpostError):
-    """The file does not contain prospects. Raised before the first line, unless a given encoding turns out to be wrong."""
+    """The file does not contain prospects. Raised before the first line, unless a given encoding turns out to be
+    wrong.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,7 +119,7 @@ class _Handler:
         return "250 2.0.0 Ok"
 
     async def handle_exception(self, error: Exception) -> str:
-        """Handles commands that crash the library. A message that cannot be stored never gets here."""
+        """Handles commands that crash the library. A message that cannot be stored is handled elsewhere."""
         return "500 5.5.2 Command not recognised"
 
 

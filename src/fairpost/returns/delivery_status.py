@@ -78,7 +78,7 @@ def groups_in(mail: Mail) -> list[Group]:
 
 
 def groups_in_text(mail: Mail) -> list[Group]:
-    """Returns groups found in a text, for reports whose part has another type, or none.
+    """Returns groups found in a text, for reports whose part has another type or no type.
 
     Any mail can contain such lines, so check first whether it is a report.
     """

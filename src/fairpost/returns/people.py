@@ -44,7 +44,9 @@ def own_text(mail: Mail) -> str:
 
 
 def is_automatic(mail: Mail) -> bool:
-    """Returns whether a program answered for a person (RFC 3834), judging by headers, or otherwise by subject and text."""
+    """Returns whether a program answered for a person (RFC 3834), judging by headers, or otherwise by subject and
+    text.
+    """
     headers = mail.headers
     submitted = headers["auto-submitted"].partition(";")[0].strip().lower()
     if submitted == "no":
@@ -101,8 +103,8 @@ def _is_for_many(headers: Headers) -> bool:
 
 
 def token_of_request(mail: Mail) -> str | None:
-    """Returns the token of a request that a mail program sent to the address in our List-Unsubscribe header, regardless
-    of its text.
+    """Returns the token of a request that a mail program sent to the address in Fairpost's List-Unsubscribe header. The
+    text of the message does not matter.
 
     "" means that the request has no token, and None means that the message is no such request.
     """
@@ -158,7 +160,9 @@ def _bounded(day: date, today: date) -> date | None:
 
 
 def _end(text: str, start: int, end: int, day: date) -> date | None:
-    """Returns the day itself if the person is back on that day, or the next day if the person is away until that day."""
+    """Returns the day itself if the person is back on that day, or the next day if the person is away until that
+    day.
+    """
     before, after = text[max(0, start - 40) : start], text[end : end + 30].partition(".\n")[0]
     if _BACK.search(before) or _BACK.search(after):
         return day

@@ -310,7 +310,7 @@ class Connection:
         if reply.code >= 500 and self._wire.state is State.GREETED:
             reply = await self._ask(old_hello(name))
         if self._wire.state is not State.READY:
-            raise Unready(Step.HELLO, "the server rejected our greeting", reply)
+            raise Unready(Step.HELLO, "the server rejected the greeting", reply)
 
     async def _start_tls(self, login: auth.Login | None) -> None:
         is_required = self._server.security is Security.STARTTLS

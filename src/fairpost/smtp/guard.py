@@ -41,7 +41,9 @@ class NetworkGuard:
     resolve: Resolve = look_up
 
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """Returns the only addresses to connect to. Raises NotAllowed, or OSError or ValueError if the host is unknown."""
+        """Returns the only addresses to connect to. Raises NotAllowed, or OSError or ValueError if the host is
+        unknown.
+        """
         words = port_refusal(port, self.ports)
         if words is not None:
             raise NotAllowed(words)

@@ -18,7 +18,9 @@ class Garbage(Exception):
 
 
 class ReplyReader:
-    """Takes bytes as they arrive and returns complete replies. Replies that arrived before garbage are still returned."""
+    """Takes bytes as they arrive and returns complete replies. Replies that arrived before garbage are still
+    returned.
+    """
 
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()  # complete lines, not parsed yet

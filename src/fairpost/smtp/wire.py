@@ -106,7 +106,9 @@ class Wire:
         return b"".join([command.line + b"\r\n" for command in commands])
 
     def under_tls(self) -> None:
-        """Discards everything the server said before TLS began. Raises Garbage if it sent unrequested data unencrypted."""
+        """Discards everything the server said before TLS began. Raises Garbage if it sent unrequested data
+        unencrypted.
+        """
         assert Step.TLS in MAY_SAY[self.state]
         if not self._reader.is_empty:
             raise Garbage("the server sent unencrypted data just before TLS started")

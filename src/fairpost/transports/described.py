@@ -82,7 +82,7 @@ class SignIn:
     title: str
     entries: tuple[Entry, ...] = ()
     fixed: Mapping[str, str | None] = field(default_factory=dict)  # values of settings that this sign-in implies
-    user: str | None = None  # the setting whose default is the account's address
+    user: str | None = None  # the setting that defaults to the account's address
     hosts: tuple[
         str, ...
     ] = ()  # a server with this sign-in only matches this choice if its host has one of these endings

@@ -30,7 +30,9 @@ def endpoint_refusal(settings: TransportSettings) -> WrongSetting | None:
 
 
 async def server_refusal(settings: TransportSettings, guard: NetworkGuard) -> WrongSetting | None:
-    """Returns the reason why an account that is not the operator's must not use this server, or None if it may use it."""
+    """Returns the reason why an account that is not the operator's must not use this server, or None if it may
+    use it.
+    """
     wrong = endpoint_refusal(settings)
     return wrong or (await kind_of(settings).refusal(settings, guard) if isinstance(settings, ServerSettings) else None)
 

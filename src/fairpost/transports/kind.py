@@ -130,7 +130,9 @@ class TransportKind(ABC, Generic[S]):
         return failed.advice
 
     def announced(self, settings: S, host: str | None) -> S:
-        """Returns the settings with the name of this machine, if the kind announces a name and the settings have none."""
+        """Returns the settings with the name of this machine, if the kind announces a name and the settings have
+        none.
+        """
         return settings
 
     def preload(self) -> None:
@@ -168,7 +170,7 @@ class TransportKind(ABC, Generic[S]):
         return None
 
     async def tls(self, settings: S, *, guard: "NetworkGuard | None") -> Tls | None:
-        """Returns what the server offers, without signing in.
+        """Returns the TLS that the server offers, without signing in.
 
         Returns None if it is always reached over TLS, or is on this machine.
         """
@@ -178,7 +180,9 @@ class TransportKind(ABC, Generic[S]):
 
     @abstractmethod
     def own_endpoint(self, settings: S) -> str | None:
-        """Returns the setting that replaces the provider's public address or refers to the operator's files, or None."""
+        """Returns the setting that replaces the provider's public address or refers to the operator's files, or
+        None.
+        """
 
     def public(self, settings: S) -> S:
         """Returns the same settings, but without any server that the secret names."""

@@ -56,7 +56,7 @@ def redirected(email: Outgoing, address: str) -> Outgoing:
     headers = {name: value for name, value in email.content.headers.items() if name.lower() != HEADER.lower()}
     content = replace(
         email.content,
-        id=-email.id,  # the content is now unique to this e-mail: caches by ID must not confuse it with the shared content
+        id=-email.id,  # now unique to this e-mail, so that caches by ID do not return the shared content
         headers={**headers, HEADER: ", ".join(f"{person.kind} {person.address}" for person in email.recipients)},
     )
     shown = tuple(_harmless(person, address) for person in email.recipients if person.kind != "bcc")
@@ -64,6 +64,6 @@ def redirected(email: Outgoing, address: str) -> Outgoing:
 
 
 def _harmless(person: Recipient, address: str) -> Recipient:
-    """Keeps the name readable, but changes the address so that a reply to all reaches no one else."""
+    """Keeps the name readable, but changes the address so that a reply to all does not reach the recipient."""
     who = person.address.replace("@", " at ")
     return Recipient(kind=person.kind, address=address, name=f"{person.name} ({who})" if person.name else who)

@@ -101,7 +101,7 @@ def _parts(secret: SealedSecret) -> tuple[str, bytes]:
         data = b""
     if version != VERSION or not key_id.isalnum() or len(data) < NONCE_BYTES:
         raise Unopenable(
-            f"{_called(secret)} is damaged, or in a format that this version of Fairpost does not know.",
+            f"{_called(secret)} is damaged, or has a format that this version of Fairpost does not support.",
             then=_give_again(secret),
         )
     return key_id, data

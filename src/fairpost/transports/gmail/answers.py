@@ -1,4 +1,6 @@
-"""Google's responses as values. Parsing never raises, because a proxy or another server may respond instead of Google."""
+"""Google's responses as values. Parsing never raises, because a proxy or another server may respond instead of
+Google.
+"""
 
 import base64
 import json
@@ -57,7 +59,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An unexpected response. `is_googles` means that it has Google's format, so it comes from Google and not from a proxy."""
+    """An unexpected response. `is_googles` means that it has Google's format, so it comes from Google and not
+    from a proxy.
+    """
 
     status: int
     reason: str
@@ -277,7 +281,9 @@ def _list(value: object) -> list[Any]:
 
 
 def _text(value: object) -> str | None:
-    """Returns an ID or an address, which must be short and printable because it is stored and used in later requests."""
+    """Returns an ID or an address, which must be short and printable because it is stored and used in later
+    requests.
+    """
     return value if isinstance(value, str) and 0 < len(value) <= TEXT_CHARS_MAX and value.isprintable() else None
 
 

@@ -1,4 +1,6 @@
-"""The reasons why there is no token: it was refused, so a person must act, or there was no answer, so a retry may work."""
+"""The reasons why there is no token: it was refused, so a person must act, or there was no answer, so a retry may
+work.
+"""
 
 from fairpost.model.errors import FairpostError
 

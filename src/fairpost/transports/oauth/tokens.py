@@ -53,7 +53,9 @@ class KeptTokens(ABC):
 
     @abstractmethod
     def fetch(self) -> AccessToken:
-        """Gets a token from the provider. This may block, because it runs in a thread. Raises Refused or Unreachable."""
+        """Gets a token from the provider. This may block, because it runs in a thread. Raises Refused or
+        Unreachable.
+        """
 
     def lasting(self, secret: str, *, seconds: float, since: datetime) -> AccessToken:
         """Returns a token whose expiry is measured on this machine's clock, which need not be correct."""
