@@ -199,7 +199,7 @@ def _public_url(text: str) -> str | None:
 DIRECTORY = Kind("a directory, which is created if it does not exist", _directory)
 POSTGRES_URL = Kind("a URL that begins with postgresql://", _postgres_url, without_password)
 REGIONS = Kind(
-    "eu=postgresql://…,us=postgresql://…, or a TOML file with [regions]; names consist of a-z, 0-9 and -, have at most 31 characters, must not be home, and each must have its own URL",
+    "eu=postgresql://…,us=postgresql://…, or a TOML file with [regions]; names consist of a-z, 0-9 and -, have at most 31 characters, must not be `home`, and each must have its own URL",
     _regions,
     hidden,
 )

@@ -106,7 +106,7 @@ class Connection:
                     messages = number or 0
         self._has_news = False
         if validity is None:
-            raise Refused("the server does not give its messages permanent numbers (UIDVALIDITY)")
+            raise Refused("the server does not assign permanent numbers to its messages (UIDVALIDITY)")
         return Folder(uid_validity=validity, uid_next=following, messages=messages)
 
     async def uids(self, first: int, last: int | None = None) -> list[int]:
@@ -292,7 +292,7 @@ class Connection:
         is_required = self._server.security is Security.STARTTLS
         if self._wire.state is State.LOGGED_IN:  # PREAUTH: it is too late for TLS
             if is_required:
-                raise Broken("the server starts logged in, before TLS")
+                raise Broken("the server starts the session logged in, before TLS")
         elif "STARTTLS" in await self._know_capabilities():
             await self._ask(say.STARTTLS)
             await self._wrap(checked=is_required or must_be_checked(self._server, login))

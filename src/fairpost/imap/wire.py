@@ -82,7 +82,7 @@ class Wire:
     def go_on(self) -> bytes:
         """Returns the next piece of the command, after a continuation. Raises Garbage if there is none."""
         if not self._pieces:
-            raise Garbage("the server asked for more than the command has")
+            raise Garbage("the server asked for more data than the command has")
         return self._pieces.pop(0) + b"\r\n"
 
     def end_idle(self) -> bytes:

@@ -30,7 +30,7 @@ def notice_of_throttles(about: Sequence[Sender], to: str, *, pool: str, now: dat
 
 
 _CLOSING = (
-    "Its e-mails stay in the queue and are sent when the throttle ends.\n"
+    "E-mails of a throttled sender stay in the queue, and are sent when the throttle ends.\n"
     "Details: fairpost user list --throttled, fairpost fairness"
 )
 
@@ -74,9 +74,9 @@ def notice_of_disabled_webhook(webhook: Webhook, name: str, to: str, *, pool: st
         "text": (
             f"Fairpost stopped posting events from {whose} to\n\n  {webhook.url}\n\n"
             f"Nothing could be delivered{since}.{why}\n\n"
-            f"No event is lost. When the endpoint works again, resume it {place}with:\n\n"
+            f"New events are kept. When the endpoint works again, resume it {place}with:\n\n"
             f"  fairpost webhook resume {name}\n\n"
-            "It then receives all events from the meantime that are still stored.\n"
+            "The endpoint then receives all missed events that are still stored.\n"
         ),
         "headers": {"Auto-Submitted": "auto-generated"},
         "idempotency_key": f"webhook {webhook.id} {to} {webhook.disabled_at.isoformat()}",

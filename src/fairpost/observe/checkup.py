@@ -78,7 +78,7 @@ def _shouts(findings: Findings) -> Iterable[Check]:
         yield Check(
             name="redirect",
             grade=Grade.NOTE,
-            text=f"EVERY E-MAIL GOES TO {findings.machine.redirect_all} instead of its recipients",
+            text=f"EVERY E-MAIL IS SENT TO {findings.machine.redirect_all} instead of its recipients",
             then="unset FAIRPOST_REDIRECT_ALL, unless this is a staging system",
         )
 
@@ -142,7 +142,7 @@ def _settings_file(machine: Machine, path: str) -> Check:
 
 
 def _unreachable(findings: Findings) -> Check:
-    then = "start it, or check FAIRPOST_DATABASE_URL; to start the embedded one: fairpost db start"
+    then = "start the server, or check FAIRPOST_DATABASE_URL; to start the embedded server: fairpost db start"
     return _problem("database", findings.unreachable or "PostgreSQL is not responding", then)
 
 
@@ -329,7 +329,7 @@ def _engine(engine: Engine) -> Iterable[Check]:
 def _restored(engine: Engine) -> Check:
     match engine.lineage:
         case Restored(signs):
-            text = f"it was restored or copied: {'; '.join(map(brief, signs))}"
+            text = f"the database was restored or copied: {'; '.join(map(brief, signs))}"
             return _problem(
                 "identity",
                 text,
@@ -339,7 +339,7 @@ def _restored(engine: Engine) -> Check:
             return Check(
                 name="identity",
                 grade=Grade.NOTE,
-                text="this role cannot identify its server, so only engines that ran before notice a restore",
+                text="this role cannot identify its server, so a restore is only detected by engines that ran before it",
                 then="if possible, GRANT EXECUTE ON FUNCTION pg_control_system() TO the role that Fairpost uses",
             )
         case First():
@@ -441,7 +441,7 @@ def _given(found: Environment) -> Check:
     if found.trouble:
         return _problem("environment", found.trouble, "correct the variables, and restart the engine")
     if not found.is_there:
-        then = "restart it with the variables that are set here: fairpost work"
+        then = "start an engine with the variables that are set here: fairpost work"
         return _note("environment", f"no engine has created the account {name} from FAIRPOST_SMTP_HOST yet", then)
     if not found.is_theirs:
         return _problem(

@@ -130,7 +130,7 @@ async def _prepared(conn: "asyncpg.Connection") -> list[Holdback]:
         Holdback(
             what=f"the prepared transaction {row['gid']}",
             age_s=row["age_s"],
-            then="COMMIT PREPARED or ROLLBACK PREPARED it",
+            then="end it with COMMIT PREPARED or ROLLBACK PREPARED",
         )
         for row in rows
     ]

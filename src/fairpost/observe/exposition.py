@@ -115,7 +115,10 @@ def _conditions(conditions: Iterable[Condition]) -> Iterator[Metric]:
 def _queue(report: FairnessReport) -> Iterator[Metric]:
     tiers = report.waiting.tiers
     yield _gauge(
-        "fairpost_queue_emails", "E-mails waiting, due or not.", ("tier",), {(t,): w.emails for t, w in tiers.items()}
+        "fairpost_queue_emails",
+        "Waiting e-mails, whether due or not.",
+        ("tier",),
+        {(t,): w.emails for t, w in tiers.items()},
     )
     yield _gauge(
         "fairpost_queue_senders", "Users with e-mails waiting.", ("tier",), {(t,): w.senders for t, w in tiers.items()}
@@ -197,7 +200,7 @@ def _served(report: FairnessReport) -> Iterator[Metric]:
     )
     yield _gauge(
         "fairpost_emails_per_hour",
-        "E-mails served in about the last sixty minutes.",
+        "E-mails served in about the past sixty minutes.",
         ("queue",),
         {(queue,): served.per_hour for queue, served in by_queue.items()},
     )
@@ -206,7 +209,12 @@ def _served(report: FairnessReport) -> Iterator[Metric]:
 def _grown(measured: Histograms) -> Iterator[Metric]:
     queues = {Measure.WAIT: FAIR, Measure.WAIT_FIFO: FIFO}
     families = (
-        ("fairpost_email_wait_seconds", "Time from due to start.", ("tier", "queue"), tuple(queues)),
+        (
+            "fairpost_email_wait_seconds",
+            "Time from when an e-mail is due until it is started.",
+            ("tier", "queue"),
+            tuple(queues),
+        ),
         ("fairpost_email_send_seconds", "Time the mail server took for an e-mail.", (), (Measure.SEND,)),
         (
             "fairpost_database_operation_seconds",

@@ -487,7 +487,7 @@ def _durations(took: Mapping[tuple[Measure, Tier], Waits]) -> dict[str, Took]:
 
 def _took(waits: Waits) -> Took:
     mean, p50, p99 = waits.mean, waits.quantile(0.5), waits.quantile(0.99)
-    assert mean is not None, "nothing is booked for nothing"
+    assert mean is not None, "there are no empty histograms"
     assert p50 is not None
     assert p99 is not None
     return Took(count=waits.count, mean_s=mean.total_seconds(), p50_s=p50.total_seconds(), p99_s=p99.total_seconds())

@@ -351,7 +351,7 @@ def _doubt(email: ShownEmail, behind: Background) -> Doubt:
         attempt=email.attempts,
         begun_at=email.begun_at,
         account=email.account,
-        reached="the attempt was started and may have reached the end of the message; no reply was recorded",
+        reached="the attempt was started, and the message may have been sent completely; no reply was recorded",
         said=brief_or_none(email.reason),
         message_id_begins=f"<{behind.name_in_headers}.",
         asked=_asked(evidence),
@@ -364,7 +364,7 @@ def _asked(evidence: Mapping[str, Any] | None) -> str:
     if evidence is None:
         return "SMTP servers cannot be asked later which e-mails they accepted."
     if "unknown" in evidence:
-        return f"The provider was asked, but does not know: {evidence['unknown']}"
+        return f"The provider was asked, but its answer is not conclusive: {evidence['unknown']}"
     return "The provider can be asked whether its draft was sent, but has not responded yet."
 
 

@@ -214,7 +214,7 @@ class Connection:
             return replace(talk.broken(str(error)), is_silent=is_silent), talk.is_unheard and not is_silent
         finally:
             if not self._is_in_step:
-                self._pipe.abort("the connection was left in the middle of a message")
+                self._pipe.abort("the connection was abandoned in the middle of a message")
 
     async def quit(self) -> None:
         """Sends QUIT if possible, and closes the connection."""

@@ -74,7 +74,7 @@ async def _connected_as_judged(server: Server, guard: NetworkGuard, protocol: Ca
                 return made
         except OSError as error:
             failed = error
-    assert failed is not None, "a guard gives at least one address"
+    assert failed is not None, "a guard returns at least one address"
     raise failed
 
 

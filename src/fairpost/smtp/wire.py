@@ -97,7 +97,7 @@ class Wire:
         allowed = MAY_SAY[self.state] if len(steps) == 1 else TOGETHER if self.features.pipelining else ()
         assert not self._asked, f"{steps[0]} before {self._asked[0]} was answered"
         assert steps[0] in MAY_SAY[self.state], f"{steps[0]} while {self.state.value}"
-        assert all([step in allowed for step in steps]), f"{steps} do not travel together"  # noqa: C419 - quicker
+        assert all([step in allowed for step in steps]), f"{steps} cannot be pipelined"  # noqa: C419 - quicker
         if not self._reader.is_empty:
             raise Garbage("the server replied before a command was sent")
         self._asked.extend(steps)

@@ -224,7 +224,7 @@ class _Intake:
         if kind is bool or (kind is int and abs(value) < 2**63) or (kind is float and isfinite(value)):
             return value
         if kind not in (dict, list) or depth == FIELD_DEPTH_MAX:
-            raise Unrenderable(f"{name} is not a text, number, list or object: {kind.__name__}")
+            raise Unrenderable(f"{name} is not a text, number, list or object, but {kind.__name__}")
         if kind is list:
             return _List(name, [self.take(name, entry, depth + 1) for entry in value if _is_filled(entry)])
         filled = ((key, entry) for key, entry in value.items() if _is_filled(entry))
@@ -297,7 +297,7 @@ def _meter(value: Any) -> Any:
 
 def _explained(error: minijinja.TemplateError, part: str, source: str) -> FairpostError:
     if error.kind == "OutOfFuel":
-        return Unrenderable(f"{part}: it takes too many steps: shorten the lists or the repeated part")
+        return Unrenderable(f"{part}: rendering takes too many steps: shorten the lists or the repeated part")
     at = len(source.encode()[: (error.range or (0, 0))[0]].decode(errors="ignore"))
     line, column = line_and_column(source, at)
     if error.kind == "SyntaxError":

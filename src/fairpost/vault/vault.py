@@ -60,7 +60,7 @@ class Vault:
             )
         except InvalidTag:
             raise Unopenable(
-                f"{_called(secret)} is damaged, or was stored for another account: key {key_id} is the right one, but cannot decrypt it.",
+                f"{_called(secret)} is damaged, or was stored for another account: key {key_id} is the right key, but cannot decrypt it.",
                 then=_give_again(secret),
             ) from None
 

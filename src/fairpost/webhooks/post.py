@@ -108,7 +108,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            problem = "it switches protocols" if isinstance(error, httptools.HttpParserUpgrade) else error
+            problem = "the server switches protocols" if isinstance(error, httptools.HttpParserUpgrade) else error
             self._end(Broken(f"not HTTP: {problem}", is_untouched=False))
             self.close()
             return
