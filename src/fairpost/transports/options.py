@@ -20,7 +20,7 @@ PASSWORD_BYTES_MAX = 10_000  # tokens can be long
 
 AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the server's password.")]
 PasswordFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Read the password from this file; - for standard input.")
+    str | None, typer.Option(metavar="FILE", help="File with the password, or `-` for standard input.")
 ]
 PasswordEnv = Annotated[
     str | None, typer.Option(metavar="NAME", help="Read the password from this environment variable.")
@@ -151,5 +151,5 @@ def _type(setting: Setting) -> Any:
 
 def _option(setting: Setting) -> Any:
     if setting.is_secret:
-        return typer.Option(metavar="FILE", help=f"{setting.about} - for standard input.".strip())
+        return typer.Option(metavar="FILE", help=f"{setting.about} Use `-` for standard input.".strip())
     return typer.Option(help=setting.about, min=setting.least, max=setting.most)

@@ -18,19 +18,19 @@ Gmail = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Send through the Gmail API, with the JSON key file of a service account that may act on behalf of the mailbox; - for standard input.",
+        help="Send through the Gmail API, with the JSON key file of a service account that may act on behalf of the mailbox. Use `-` for standard input.",
     ),
 ]
 GmailRefreshToken = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Send through the Gmail API with a refresh token: JSON file with client_id, client_secret and refresh_token; - for standard input.",
+        help="Send through the Gmail API with a refresh token: a JSON file with `client_id`, `client_secret` and `refresh_token`. Use `-` for standard input.",
     ),
 ]
 Subject = Annotated[
     str | None,
-    typer.Option(metavar="MAILBOX", help="Mailbox that --gmail acts on behalf of; '' for the account's address."),
+    typer.Option(metavar="MAILBOX", help="Mailbox that --gmail acts on behalf of. Use `''` for the account's address."),
 ]
 GmailUrl = Annotated[
     str | None,

@@ -18,7 +18,7 @@ Smtp = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="SMTP server: smtp+starttls://USER@HOST:587, smtps://USER@HOST:465 or smtp://HOST:25. Other users of this machine can see a password in it (USER:PASSWORD@); use one of the options below instead.",
+        help="URL of the SMTP server: `smtp+starttls://USER@HOST:587`, `smtps://USER@HOST:465` or `smtp://HOST:25`. Other users of this machine can see a password in the URL (`USER:PASSWORD@`), so use one of the options below instead.",
     ),
 ]
 
@@ -39,7 +39,7 @@ Imap = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="URL of the mailbox for --read: imaps://HOST, imap+starttls://USER@HOST:143?folder=INBOX; '' for the provider's usual server.",
+        help="URL of the mailbox that --read reads, for example `imaps://HOST` or `imap+starttls://USER@HOST:143?folder=INBOX`. Use `''` for the provider's usual server.",
     ),
 ]
 
