@@ -22,7 +22,7 @@ TIERS = (Tier.HIGH, Tier.NORMAL, Tier.LOW, Tier.THROTTLED)  # the order in which
 WEIGHT_MAX = 1000.0
 DURATION_MAX = timedelta(days=30)
 INTERVAL_MIN, INTERVAL_MAX = timedelta(milliseconds=100), timedelta(minutes=10)
-PASSWORD_BYTES_MAX = 10_000  # tokens can be long
+PASSWORD_BYTES_MAX = 10_000  # large enough for long tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,7 @@ async def _faulty(store: Store, campaign: Campaign, *, public_url: str) -> list[
     for number in range(1, len(campaign.steps) + 1):
         try:
             shown = await previewing.preview(store, campaign, number, prospect, now=now, public_url=public_url)
-        except Unrenderable:  # this recipient is left out
+        except Unrenderable:  # the campaign leaves this recipient out
             continue
         about: dict[str, Value] = {"name": campaign.name, "workspace": campaign.workspace, "step": number}
         found += [

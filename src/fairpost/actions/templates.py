@@ -68,7 +68,7 @@ class SequencePut:
 async def put(actor: Actor, request: PutTemplate, store: Store) -> TemplatePut:
     """Stores a template. Campaigns that are already launched keep their content."""
     wanted = _merged(await _find(store, request), request)
-    await require_good(wanted)  # slow, and needs no connection
+    await require_good(wanted)  # done first, because it is slow and needs no connection
     async with store.together() as one:
         before = await _find(one, request)
         kept = before.header_fields if before is not None and not request.is_whole else HeaderFields()

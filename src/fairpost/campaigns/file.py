@@ -33,7 +33,7 @@ KEY_CHARS_MAX = 100
 UNKNOWN_TOLD_MAX = 20  # unknown keys reported per table: an unrelated file may have thousands
 
 CONTENT_KEYS = ("subject", "text", "text_file", "html", "html_file")
-KEYS: dict[str, tuple[str, ...]] = {  # by table; the first one is the file itself
+KEYS: dict[str, tuple[str, ...]] = {  # allowed keys by table; the first table is the file itself
     "": (
         "name", "workspace", "list", "lists", "pool", "account", "start", "user", "gap", "clock", "footer", "schedule", "step",
         "type", "tags", "metadata", "headers", "reply_to",
@@ -72,7 +72,7 @@ class CampaignFile:
     starts_at: datetime | None = None
     user: str = ""
     labels: Mapping[str, Any] = field(default_factory=dict)  # labels of the campaign's e-mails: type, tags, metadata
-    header_fields: HeaderFields = field(default_factory=HeaderFields)  # for its e-mails
+    header_fields: HeaderFields = field(default_factory=HeaderFields)  # headers of the campaign's e-mails
     gap: Gap | None
     by_recipients_clock: bool = False
     has_footer: bool = True

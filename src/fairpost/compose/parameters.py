@@ -7,7 +7,7 @@ from fairpost.compose.headers import LINE_BYTES_GOOD
 
 SIMPLE = r"[!#-:<-\[\]-~]"  # no quotes, backslashes or semicolons: not every parser handles them inside quotes
 QUOTABLE = re.compile(rf"{SIMPLE}+(?: {SIMPLE}+)*")
-ATTRIBUTE_CHARS = "!#$&+-.^_`{|}~"  # in addition to letters and digits
+ATTRIBUTE_CHARS = "!#$&+-.^_`{|}~"  # characters that are allowed in addition to letters and digits
 
 
 def parameter(name: str, value: str) -> list[bytes]:

@@ -81,14 +81,14 @@ class Fleet:
         self._log = log
         self._lines = Lines()
         self._fds: list[int] = []
-        self._workers: dict[int, WorkerHandle] = {}  # by pid
+        self._workers: dict[int, WorkerHandle] = {}  # workers by pid
         self._asked: list[tuple[Place, set[AccountId]]] = []  # accounts for processes that are being forked
         self._suspects: set[AccountId] = set()  # accounts whose shared process has died
         self._at_rest: set[AccountId] = set()  # accounts that are idle and can send at once
         self._epochs: dict[AccountId, Epoch] = {}  # epochs of the leases that this engine's workers hold
         self._put_off_until_s: dict[AccountId, tuple[Pause, float]] = {}
         self._held_up: set[AccountId] = set()  # accounts whose workers are gone but not yet proven dead
-        self._lost: dict[int, list[Dead]] = {}  # by pid: gone, but not yet proven dead
+        self._lost: dict[int, list[Dead]] = {}  # accounts by pid of workers that are gone, but not yet proven dead
         self._is_finishing = False
         self.ours: dict[AccountId, bool] = {}  # whether the account is idle
         self.dead: list[Dead] = []  # not yet reported to the database

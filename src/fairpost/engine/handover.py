@@ -44,19 +44,19 @@ from fairpost.store.store import Store
 from fairpost.system import chance, clock
 from fairpost.system.machine import boot_id, is_private, private_folder
 
-FOLDER = "handover"  # in Fairpost's home, by region
+FOLDER = "handover"  # folder in Fairpost's home, with a subfolder for each region
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - in a private folder of ours
-FILES_MAX = 20_000  # read at once
-ACCOUNTS_MAX = 10_000  # per file
+FILES_MAX = 20_000  # maximum number of files to read
+ACCOUNTS_MAX = 10_000  # accounts per file
 
 MAGIC = b"fairpost handover 1\n".ljust(24, b"\0")
 HEADER = Struct("<24s16s16sI4x")  # the header, which fills a cache line: magic, boot, database, accounts
 FIELDS = Struct("<QQQI")  # account, epoch, e-mail, attempt
 CHECKSUM = Struct("<I")
-FIELDS_AT = 8  # within a record; its first byte is its mark
+FIELDS_AT = 8  # offset of the fields in a record, whose first byte is the mark
 CHECKSUM_AT = FIELDS_AT + FIELDS.size
 END_AT = CHECKSUM_AT + CHECKSUM.size
-RECORD_BYTES = 64  # a cache line
+RECORD_BYTES = 64  # the size of a cache line
 PAIR_BYTES = 2 * RECORD_BYTES
 FILE_BYTES_MAX = HEADER.size + ACCOUNTS_MAX * PAIR_BYTES
 
@@ -256,7 +256,7 @@ async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
                     left = read(content)
                     if left is not None and left.boot == boot:
                         if left.database != database:
-                            continue  # the process working on that database reads it
+                            continue  # the processes of that database will read this file
                         for each in left.unwritten:
                             cut += await put_back(store, each)
                     with suppress(OSError):
@@ -298,7 +298,7 @@ def _left_behind(place: int | None, name: str) -> Iterator[bytes | None]:
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             seen = os.fstat(fd)
-            # With no link left, another process has just read it.
+            # If the file has no link left, another process has just read it.
             if stat.S_ISREG(seen.st_mode) and is_private(seen) and seen.st_nlink == 1:
                 content = os.pread(fd, FILE_BYTES_MAX, 0)
         yield content

@@ -143,7 +143,7 @@ class Orchestrator:
     async def _step_or_rest(self) -> float:
         try:
             return await self.step()
-        except Outgrown as error:  # e-mails being sent are finished, and no others begin
+        except Outgrown as error:  # sends in progress are finished, and no other e-mails begin
             self._outgrown = error
             self.end()
             return 0.0

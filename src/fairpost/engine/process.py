@@ -31,16 +31,16 @@ from fairpost.transports.port import ClosableTransport
 
 BEAT_S = 5.0
 LOOK_AGAIN_S = 20.0  # the orchestrator checks every second or two, and wakes this process
-END_S_MAX = 5.0  # how long it keeps trying to inform the database when ending at once
+END_S_MAX = 5.0  # when ending at once, time limit for informing the database
 CONNECTIONS_MAX = 8  # connections to the database, regardless of the number of accounts
-AT_ONCE = 70  # exit code: ended at once; e-mails being sent are in doubt
+AT_ONCE = 70  # exit code after ending at once: e-mails that were being sent are in doubt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
     url: str
     owner: str
-    accounts_max: int | None = 1  # per process; None: policy/packing.py decides
+    accounts_max: int | None = 1  # maximum accounts per process; None: policy/packing.py decides
     lease_s: float = LEASE_S
     idle_s_max: float = IDLE_S_MAX
     poll_only: bool = False
@@ -160,7 +160,7 @@ class WorkerProcess:
             steps=steps,
             together=self._together,
         )
-        if self._over.is_set():  # told to finish while the account was being looked up
+        if self._over.is_set():  # a request to finish arrived while the account was being read
             worker.finish()
         return await worker.run()
 

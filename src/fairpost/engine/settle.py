@@ -67,7 +67,7 @@ class UnderWay:
         self._lease = lease
         self._note = note
         self._take_step = take_step
-        self._beginning: Intent | None = None  # requested, but not yet answered
+        self._beginning: Intent | None = None  # a begin that was requested, but not yet answered
         self.intent: Intent | None = None
         self.outcome: Outcome | None = None
         self._must_take_up = False

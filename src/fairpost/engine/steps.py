@@ -24,7 +24,7 @@ from zlib import crc32
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.system.machine import private_folder
 
-FOLDER = "steps"  # in Fairpost's home, by region
+FOLDER = "steps"  # folder in Fairpost's home, with a subfolder for each region
 BLOCK_BYTES = 8192
 RECORD = Struct("<QQI4x")  # step, the e-mail that it began (0: none), checksum
 ACCOUNT = Struct("<QI4x")  # the block's first record: account, checksum

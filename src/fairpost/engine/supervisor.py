@@ -30,7 +30,7 @@ from fairpost.system.pause import Pause
 ORCHESTRATOR = "orchestrator"
 READER = "reader"
 STEP_S_MAX = 1.0
-WELL_AFTER_S = 10.0  # after an orchestrator that lived this long, the pause before a restart is reset
+WELL_AFTER_S = 10.0  # if the orchestrator ran for this long, the pause before a restart is reset
 FOR_GOOD = 78  # exit code: a restart would not help
 
 Child = Callable[[socket.socket, int, Message], None]
@@ -189,7 +189,7 @@ class Supervisor:
         """Run the child and exit. This never returns, so that none of the parent's code runs in the child."""
         code = 1
         try:
-            os.setsid()  # Ctrl-C goes to the parent, which passes it on once
+            os.setsid()  # Ctrl-C is only sent to the parent, which passes it on once
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)

@@ -24,7 +24,7 @@ from fairpost.system import chance, clock
 from fairpost.transports.port import ClosableTransport
 
 IDLE_S_MAX = 60.0  # after being idle for this long, the worker gives up its place
-SHORT_PAUSE = timedelta(seconds=1)  # between two sends: a worker in such a pause is busy and is not woken
+SHORT_PAUSE = timedelta(seconds=1)  # in a shorter pause between two sends, a worker is not woken
 LOOK_AGAIN_S = 1.0  # e-mails enqueued without a wake-up are found within this time
 TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # increasing pauses between attempts while the database is in trouble
 

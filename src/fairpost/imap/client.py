@@ -290,7 +290,7 @@ class Connection:
     async def _start_tls(self, login: Login | None) -> None:
         self._step = Step.STARTTLS
         is_required = self._server.security is Security.STARTTLS
-        if self._wire.state is State.LOGGED_IN:  # PREAUTH: it is too late for TLS
+        if self._wire.state is State.LOGGED_IN:  # after PREAUTH, it is too late for TLS
             if is_required:
                 raise Broken("the server starts the session logged in, before TLS")
         elif "STARTTLS" in await self._know_capabilities():

@@ -110,7 +110,7 @@ class Pipe(asyncio.Protocol):
             self._lose("the server closed the connection")
         except ssl.SSLWantReadError:
             pass
-        except ssl.SSLError as error:  # also the end of TLS
+        except ssl.SSLError as error:  # this includes the end of TLS
             self._lose(f"TLS ended: {error.reason or error}")
 
     def _lose(self, why: str) -> None:

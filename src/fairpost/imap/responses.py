@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 LINE_BYTES_MAX = 1_048_576  # enough for the longest expected response, to a search in a hundred thousand messages
-LITERAL_BYTES_MAX = 2_097_152  # twice the size of any request
+LITERAL_BYTES_MAX = 2_097_152  # twice the size of the largest requested part
 LITERALS_MAX = 64
 DEPTH_MAX = 20  # levels of parentheses; the structure of nested messages has a few
 UNREAD_BYTES_MAX = 8_388_608

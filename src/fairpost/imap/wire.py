@@ -49,7 +49,7 @@ class Command:
     """A command. The first of the `pieces` is sent immediately, and each other piece when the server asks for it."""
 
     name: str
-    pieces: tuple[bytes, ...] = field(repr=False)  # they may contain a password
+    pieces: tuple[bytes, ...] = field(repr=False)  # not shown, because they may contain a password
 
 
 class Wire:

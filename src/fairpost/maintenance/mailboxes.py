@@ -38,7 +38,7 @@ TAKE_S = 5.0
 LOOK_AGAIN = timedelta(minutes=30)  # a mailbox is read at least this often, even if the server reports no changes
 TURN = timedelta(seconds=30)  # longest turn of a mailbox that has more to read, while others wait
 TROUBLE_S = 5.0  # pause while the database is not responding
-FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # between attempts after failures
+FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # pauses after failures: first, lasting, longest
 TIMES_STUCK_MAX = 8  # attempts, over about two hours
 ASK_AFTER = (10, 60, 300, 1_800)  # seconds after a doubt was noticed: servers may file sent mail late
 
@@ -129,7 +129,7 @@ class MailboxWatch:
             account = await self._store.account(account_id)
             for email in await self._store.doubts(account_id):
                 if email.evidence is not None:
-                    continue  # the account's worker asks its provider
+                    continue  # the account's worker asks the provider itself
                 open_.add(email.id)
                 since, times = self._asked.setdefault(email.id, (clock.now(), 0))
                 if times < len(ASK_AFTER) and clock.now() >= since + timedelta(seconds=ASK_AFTER[times]):

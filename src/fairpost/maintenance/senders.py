@@ -35,7 +35,7 @@ class SenderOptions:
     policy: SenderPolicy
     fairness: Fairness
     operators: tuple[str, ...] = ()  # recipients of throttle notices
-    pool: str = "default"  # pool that sends them
+    pool: str = "default"  # pool that sends these notices
 
 
 class SenderWatch:
@@ -44,7 +44,7 @@ class SenderWatch:
         self._options = options
         self._log = log
         self._hour: datetime | None = None
-        self._later: dict[SenderId, datetime | None] = {}  # locked by another process
+        self._later: dict[SenderId, datetime | None] = {}  # senders that another process had locked
         self._dirty: set[str] = set()  # workspaces to check
         self._looked_at: dict[str, datetime] = {}  # when each workspace was last checked
         self._told_at = self._health_at = self._folded_at = self._swept_at = LONG_AGO
@@ -125,7 +125,7 @@ class SenderWatch:
     async def _look_at(self, ids: Mapping[SenderId, datetime | None], now: datetime) -> None:
         """Check these senders. Each is given with the time of the event that caused the check, if known."""
         while ids:
-            changed: dict[SenderId, datetime | None] = {}  # changed by another process meanwhile: check again
+            changed: dict[SenderId, datetime | None] = {}  # changed by another process in the meantime: check again
             for active in await senders.with_activity(self._store, list(ids)):
                 decided = look(active.sender, active.hours, active.days, self._options.policy, now=now)
                 if decided is None:

@@ -20,7 +20,7 @@ from fairpost.store.store import Store
 
 SHOWN_MAX = 100
 ASKED_MAX = 5  # running campaigns per look: to find out why one waits takes a few milliseconds
-WHY_AGE_MAX = timedelta(seconds=3)  # older answers are looked up as well
+WHY_AGE_MAX = timedelta(seconds=3)  # older answers are refreshed
 STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 
 

@@ -46,7 +46,7 @@ SELECT s.name, s.setting, CASE s.source
 FROM pg_settings s WHERE s.name = ANY ($1)
 """
 LOOKS_AT_THE_CLOCK = 3  # number of measurements; the fastest one is the most precise
-OPEN_S_MIN = 60  # younger transactions are normal work
+OPEN_S_MIN = 60  # shorter transactions are normal
 
 _REFUSED = (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError)
 

@@ -66,7 +66,7 @@ class Queue:
     queued: int
     queue_max: int
     oldest_wait_s: float | None  # age of the oldest e-mail that is due and not held
-    health: float  # 0.1 is bad, 2.0 is very good
+    health: float  # from 0.1 (falling behind) to 2.0 (spare capacity)
     limits: Mapping[str, int]
 
 
@@ -125,7 +125,7 @@ class Served:
     sent: int
     bounced: int
     rejected: int
-    per_hour: float  # current rate
+    per_hour: float  # current rate of e-mails per hour
     hours: Sequence[int]
     workspaces: Evenness
     users: Evenness
@@ -210,7 +210,7 @@ class FairnessReport:
     waiting: Waiting
     served: Served
     served_by: Mapping[str, Served]  # by queue, fair or not
-    top_workspaces: Sequence[Portion]  # by e-mails served
+    top_workspaces: Sequence[Portion]  # the workspaces with the most served e-mails
     top_users: Sequence[Portion]
     waits: Mapping[str, Mapping[str, Took]]  # time from due to begun, by queue and tier
     durations: Mapping[str, Took]  # durations of sends, claims and commits

@@ -19,7 +19,7 @@ from fairpost.store.store import Store
 FINISHED_WITHIN = timedelta(hours=24)
 ALIVE = timedelta(seconds=5)  # engines report every two to four seconds
 HOLDS_MAX = 20
-HOLDS_SEEN_MAX = 1_000  # including throttles and gates
+HOLDS_SEEN_MAX = 1_000  # maximum number of holds, including throttles and gates
 
 
 async def read_facts(store: Store, *, now: datetime | None = None, with_finished: bool = True) -> Facts:

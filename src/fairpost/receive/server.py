@@ -31,7 +31,7 @@ TAKE_S_MAX = 30
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverOptions:
     host: str = "127.0.0.1"
-    port: int = 2525  # 0: any free port
+    port: int = 2525  # 0 means any free port
     is_lmtp: bool = False
     reply_stops: ReplyStops = ReplyStops.PERSON
     also: frozenset[str] = frozenset()  # addresses in lower case that are accepted without a token

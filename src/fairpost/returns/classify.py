@@ -87,7 +87,7 @@ _DELAYED = re.compile(
 _EXPIRED = re.compile(
     r"retry time(?:out)? (?:exceeded|not reached)|have been failing for a long time|could not be delivered for \d+ (?:day|hour)",
     re.IGNORECASE,
-)  # Exim: earlier errors were temporary
+)  # phrases of Exim, after earlier temporary errors
 
 
 def classify(raw: bytes, *, now: datetime) -> Returned:

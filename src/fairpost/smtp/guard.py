@@ -14,8 +14,8 @@ from ipaddress import ip_address
 
 from fairpost.policy.networks import SMTP_PORTS, Address, Network, objection, port_refusal, refusal
 
-ADDRESSES_MAX = 8  # addresses tried per name; all are checked
-LOOK_UP_S_MAX = 10.0  # a user is waiting
+ADDRESSES_MAX = 8  # maximum addresses that are tried for a name, although all are checked
+LOOK_UP_S_MAX = 10.0  # short, because a user is waiting
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns a host's addresses as text. Raises OSError or ValueError if there are none."""

@@ -49,7 +49,7 @@ class Command(NamedTuple):
     line: bytes
 
     def __repr__(self) -> str:
-        return f"Command({self.step})"  # the line may contain a password
+        return f"Command({self.step})"  # without the line, which may contain a password
 
 
 class Answer(NamedTuple):

@@ -57,10 +57,10 @@ class _Token(NamedTuple):
 
 @dataclass(slots=True)
 class _Block:
-    kind: str  # if or for
+    kind: str  # "if" or "for"
     at: int
     name: str = ""  # the loop variable
-    entries: str = ""  # the field that is looped over, if known
+    entries: str = ""  # the field that the loop iterates over, if known
     guards: frozenset[str] = frozenset()  # fields that are not empty here, because an `if` has checked them
     arms: int = 0
 

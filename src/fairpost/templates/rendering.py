@@ -93,7 +93,7 @@ class Compiled:
 
     def __init__(self, sources: dict[str, str], readers: "list[Reader]") -> None:
         self.required = frozenset(path for reader in readers for path in reader.required)
-        self._shape = frozenset(path for reader in readers for path in reader.shape)  # also products.*.name
+        self._shape = frozenset(path for reader in readers for path in reader.shape)  # such as products.*.name
         self._numbers = frozenset(path for reader in readers for path in reader.numbers)
         self.fields = frozenset(path for path in self._shape if "*" not in path)
         self.optional = self.fields - self.required
@@ -192,7 +192,7 @@ class _Object:
         return len(self._values)
 
     def __str__(self) -> str:
-        _run.printed = self._name  # the engine swallows exceptions raised here
+        _run.printed = self._name  # recorded, because the engine ignores exceptions raised here
         return ""
 
 
@@ -292,7 +292,7 @@ def _meter(value: Any) -> Any:
         _run.room -= len(value)
         if _run.room < 0:
             raise _NoRoom
-    return NotImplemented  # the engine prints it as usual
+    return NotImplemented  # the engine then prints the value as usual
 
 
 def _explained(error: minijinja.TemplateError, part: str, source: str) -> FairpostError:

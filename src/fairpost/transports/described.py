@@ -11,7 +11,7 @@ from typing import Any
 
 from fairpost.model.errors import FairpostError
 
-SECRET_BYTES_MAX = 10_000  # tokens can be long
+SECRET_BYTES_MAX = 10_000  # large enough for long tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +55,9 @@ class Entry:
     hint: str = ""
     is_needed: bool = False
     input: str = ""  # HTML input type (email, file) if it does not follow from the setting
-    accept: str = ""  # for a file input
+    accept: str = ""  # the `accept` attribute of a file input
     placeholder: str = ""
-    options: tuple[tuple[str, str], ...] = ()  # for an enumeration: each value and its label
+    options: tuple[tuple[str, str], ...] = ()  # each value of an enumeration, with its label
     explained: str = ""  # shown if the value does not match the setting's pattern
 
 

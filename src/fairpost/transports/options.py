@@ -16,7 +16,7 @@ from fairpost.model.transport import ServerSettings, TransportSettings
 from fairpost.transports.described import Group, Setting, WrongSetting
 from fairpost.transports.kind import TransportKind
 
-PASSWORD_BYTES_MAX = 10_000  # tokens can be long
+PASSWORD_BYTES_MAX = 10_000  # large enough for long tokens
 
 AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the server's password.")]
 PasswordFile = Annotated[
@@ -65,7 +65,7 @@ def read_file(path: str, *, option: str, bytes_max: int) -> str:
         raise FairpostError(f"{option}: {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise FairpostError(f"{option} must be UTF-8 text.") from None
-    return text.removesuffix("\n").removesuffix("\r")  # editors and echo add a final newline
+    return text.removesuffix("\n").removesuffix("\r")  # editors and `echo` add a final newline
 
 
 def _from_environment(name: str) -> str:

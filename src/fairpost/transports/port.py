@@ -32,7 +32,7 @@ Evidence = Mapping[str, str]
 
 class Fate(StrEnum):
     SENT = "sent"
-    UNSENT = "unsent"  # the draft still exists: sending it again sends it once
+    UNSENT = "unsent"  # the draft still exists, and can be sent without a duplicate
     UNKNOWN = "unknown"
 
 

@@ -21,7 +21,7 @@ from fairpost.webhooks.body import message_of
 from fairpost.webhooks.post import Endpoint
 from fairpost.webhooks.signing import signature
 
-AT_ONCE = 16  # requests to one endpoint
+AT_ONCE = 16  # concurrent requests to one endpoint
 TURN_S_MAX = 10.0  # after this, no further request begins
 
 

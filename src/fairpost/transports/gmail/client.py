@@ -48,7 +48,7 @@ from fairpost.transports.oauth.tokens import AccessToken, TokenSource
 
 JSON_BYTES_MAX = 3_500_000  # maximum for a message inside JSON: base64 adds a third, and Google accepts 5 MB
 MESSAGE_BYTES_MAX = 36_700_160  # Google's maximum for an upload
-ANSWER_BYTES_MAX = 8_388_608  # a thread of a hundred messages is smaller than 1 MB
+ANSWER_BYTES_MAX = 8_388_608  # ample: a thread of a hundred messages is smaller than 1 MB
 CHUNK_BYTES = 65_536
 JSON_TYPE = "application/json; charset=UTF-8"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

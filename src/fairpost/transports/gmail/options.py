@@ -12,7 +12,7 @@ from fairpost.transports.gmail.settings import GmailSettings
 from fairpost.transports.oauth.settings import OauthKind, OauthSettings
 from fairpost.transports.options import read_file
 
-FILE_BYTES_MAX = 64 * 1024  # Google's key files are 2.4 KB
+FILE_BYTES_MAX = 64 * 1024  # Google's key files have about 2.4 KB
 
 Gmail = Annotated[
     str | None,

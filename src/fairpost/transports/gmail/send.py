@@ -179,7 +179,7 @@ class GmailTransport:
         if not open_ends and not isinstance(last, Refusal):
             return _failed(last, step=Step.DOT)
         if not open_ends:
-            if is_gone(await self._client.delete_draft(evidence[DRAFT])):  # an earlier request arrived late
+            if is_gone(await self._client.delete_draft(evidence[DRAFT])):  # an earlier request may have sent it
                 return _outcome(await self.ask(account, email, evidence), in_words(last))
             return _failed(last, step=Step.DOT)
         # If Google itself reported every failure, no request is still in progress, and a deleted draft will not be

@@ -20,8 +20,8 @@ class GmailSettings(ServerSettings):
 
     kind: ClassVar[str] = "gmail"
     oauth: OauthSettings
-    base_url: str | None = None  # None: Google
-    read: bool = False  # whether its mailbox is read
+    base_url: str | None = None  # None: Google's address
+    read: bool = False  # whether the mailbox is read
 
 
 def read_gmail(given: Mapping[str, Any]) -> GmailSettings:

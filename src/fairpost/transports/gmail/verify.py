@@ -15,7 +15,7 @@ from fairpost.transports.gmail.send import what_to_type
 from fairpost.transports.gmail.settings import GOOGLE, GmailSettings
 from fairpost.transports.port import Tried
 
-PATIENCE = Timeouts(connect_s=10, read_s=20, total_s=40)  # a user is waiting
+PATIENCE = Timeouts(connect_s=10, read_s=20, total_s=40)  # short, because a user is waiting
 SCOPE = "https://mail.google.com/"
 
 _LIMITS = ("ratelimitexceeded", "userratelimitexceeded", "dailylimitexceeded", "quotaexceeded", "resource_exhausted")

@@ -5,7 +5,7 @@ values.
 from fairpost.transports.described import SECRET_BYTES_MAX, Entry, Group, Setting, SignIn
 from fairpost.transports.oauth.settings import OauthKind
 
-KEY_BYTES_MAX = 65_536  # Google's key files are 2.4 KB
+KEY_BYTES_MAX = 65_536  # Google's key files have about 2.4 KB
 _ID = r"[A-Za-z0-9][A-Za-z0-9._\-]{0,199}"
 _ID_WORDS = "Letters, digits, dots and dashes"
 

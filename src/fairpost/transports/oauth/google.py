@@ -20,9 +20,9 @@ from fairpost.transports.oauth.secrets import read_refresh_secret
 from fairpost.transports.oauth.tokens import AccessToken, KeptTokens
 
 SCOPES = ("https://mail.google.com/",)  # the only scope that SMTP accepts
-ASSERTION_S = 3600  # Google's maximum
+ASSERTION_S = 3600  # the maximum that Google allows
 SKEW_MAX = timedelta(minutes=1)  # a larger difference between the clocks is reported
-KEYS_MAX = 64 * 1024  # a key file is 2.4 KB
+KEYS_MAX = 64 * 1024  # a key file has about 2.4 KB
 
 _DELEGATE = (
     "In the Google Admin console, Security → Access and data control → API controls → Domain-wide delegation, "

@@ -21,7 +21,7 @@ from fairpost.transports.oauth.errors import Refused, Unreachable
 
 PHASE_S_MAX = 10.0  # time to connect, and between two chunks of an answer
 ANSWER_S_MAX = 20.0
-ANSWER_BYTES_MAX = 256 * 1024  # token answers are a few KB, and so is Microsoft's configuration
+ANSWER_BYTES_MAX = 256 * 1024  # ample: answers with tokens and Microsoft's configuration have a few KB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +127,6 @@ def _body(status: int, text: str, host: str) -> Mapping[str, Any]:
         body = json.loads(text)
     except ValueError:
         body = None
-    if not isinstance(body, dict):  # a page from a proxy or captive portal
+    if not isinstance(body, dict):  # probably a page from a proxy or captive portal
         raise Unreachable(f"{host} is not a token server: it responded with {status} and no JSON object.")
     return body

@@ -63,7 +63,7 @@ class GivenSmtp:
     secret: str | None = field(repr=False)
     oauth: OauthSettings | None
     read: bool | None = None
-    imap: str | None = None  # empty: the provider's usual server
+    imap: str | None = None  # an empty text means the provider's usual server
 
     def server(self, name: str, old: TransportSettings | None, *, mailbox: str) -> SmtpSettings | None:
         before = old if isinstance(old, SmtpSettings) else None

@@ -23,7 +23,7 @@ class SmtpSettings(ServerSettings):
         None  # domain for reports, with an address for each e-mail; None: reports are sent to the sender
     )
     oauth: OauthSettings | None = None  # None: the secret is a password
-    read: bool = False  # whether its mailbox is read, with the same login
+    read: bool = False  # whether the mailbox is read, with the same login
     imap: str | None = None  # URL of the mailbox; None: the provider's usual server
 
     @property
