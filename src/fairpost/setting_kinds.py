@@ -152,7 +152,7 @@ def _host(text: str) -> str | None:
 
 
 def _password(text: str) -> str | None:
-    """Returns the password. Bytes that are not UTF-8 arrive as surrogates."""
+    """Returns the password. Bytes that are not UTF-8 are represented by surrogates."""
     is_one_line = len(text.encode(errors="surrogatepass")) <= PASSWORD_BYTES_MAX and not set(text) & set("\0\r\n")
     return text if is_one_line and not any("\ud800" <= char <= "\udfff" for char in text) else None
 

@@ -155,7 +155,7 @@ async def resume(actor: Actor, request: AccountNamed, store: Store) -> None:
 
 @action("account.unblock")
 async def unblock(actor: Actor, request: Unblock, store: Store) -> list[str]:
-    """Unblocks senders and returns their workspaces. Earlier bounces and refusals no longer count."""
+    """Unblocks senders and returns their workspaces. Earlier bounces and refusals are no longer counted."""
     ended = await blocks.unblock(store, request.name, request.workspace)
     if ended is None:
         raise Refusal("account.not_found", account=request.name)

@@ -318,7 +318,7 @@ async def _move(
 
 @action("campaign.retry", in_one_commit=False)
 async def retry(actor: Actor, request: Retry, store: Store) -> Retried:
-    """Retries the recipients who did not get the e-mail, one page per commit."""
+    """Retries the recipients who did not receive the e-mail, one page per commit."""
     campaign = await _campaign(store, request)
     if campaign.state in (CampaignState.DRAFT, CampaignState.CANCELLED):
         raise wrong_state(campaign, "retry")

@@ -35,7 +35,7 @@ class NamedPortal:
 class OverridePortal(NamedPortal):
     """A request to override a system e-mail.
 
-    `parts` are subject, preheader, text and html. Omitted parts keep their current content.
+    `parts` are `subject`, `preheader`, `text` and `html`. Omitted parts keep their current content.
     """
 
     parts: Mapping[str, Any]

@@ -29,7 +29,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutTemplate(Named):
-    """A request to store a template. `parts` are subject, text and html; None removes one.
+    """A request to store a template. `parts` are `subject`, `text` and `html`; None removes a part.
 
     `header_fields` are headers and reply_to, as in an e-mail. With `is_whole`, omitted parts and fields are removed;
     otherwise they are kept.

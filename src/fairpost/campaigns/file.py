@@ -136,7 +136,7 @@ class _Table:
         return len(self._problems)
 
     def read(self, key: str, parse: Callable[[Any], T], default: T) -> T:
-        """Reads a key. `parse` raises ValueError with the message that follows the key."""
+        """Reads a key. `parse` raises ValueError with a message that continues a sentence beginning with the key."""
         if key not in self._given:
             return default
         try:

@@ -136,7 +136,7 @@ async def schedule(
 
 
 def warnings_of(campaign: Campaign, *, public_url: str) -> list[Reason]:
-    """Returns warnings about what receivers may penalize."""
+    """Returns warnings about properties of the campaign that receivers may penalize."""
     warnings = []
     if base_of(public_url) is None:
         warnings.append(Reason("campaign.no_unsubscribe_link", name=campaign.name))

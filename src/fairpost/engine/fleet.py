@@ -111,7 +111,7 @@ class Fleet:
     # ── commands to workers ───────────────────────────────────────────────────────────────────────────────
 
     def start(self, account: Account) -> None:
-        """Start the account in a process with room, or in a new one.
+        """Start the account in a process that has room, or in a new process.
 
         If the maximum number of processes is reached, do nothing: the next check asks again.
         """
@@ -180,7 +180,7 @@ class Fleet:
 
     @contextmanager
     def hearing(self) -> Iterator[None]:
-        """Process the supervisor's messages about workers inside this context."""
+        """While this context is open, process the supervisor's messages about workers."""
         loop = asyncio.get_running_loop()
         self._supervisor.setblocking(False)
         loop.add_reader(self._supervisor, self._on_supervisor)

@@ -145,7 +145,7 @@ class Handover:
 
     @classmethod
     def open(cls, folders: Sequence[Path], *, database: UUID, accounts_max: int) -> Self:
-        """Open a file in the first suitable folder. If there is none, nothing is noted."""
+        """Open a file in the first suitable folder. If no folder is suitable, no notes are written."""
         handover = cls(folders)
         boot = boot_id()
         for folder in folders if boot is not None else ():
@@ -205,7 +205,7 @@ class Handover:
         self._free.append(at)
 
     def _make(self, folder: Path, place: int, boot: bytes, database: UUID, accounts: int) -> None:
-        """Create the file, and lock it before it has a header, because a file without one is ignored."""
+        """Create the file, and lock it before it has a header, because other processes ignore a file without a header."""
         size = HEADER.size + accounts * PAIR_BYTES
         name = f"{os.getpid()}-{token_hex(8)}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -265,8 +265,8 @@ async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
 
 
 async def put_back(store: Store, left: Unwritten) -> bool:
-    """Return the e-mail to its retry schedule. The caller has proof that this attempt was not and will not be
-    completed.
+    """Return the e-mail to its retry schedule. The caller must have proof that this attempt was not completed and will
+    not be completed.
     """
     emails = await store.load([left.email_id])
     if not emails:

@@ -228,7 +228,7 @@ class Orchestrator:
         return accounts
 
     async def _plan(self, accounts: Sequence[AccountRuntime], due: set[str], *, engines: int, now: datetime) -> Plan:
-        """Plan which accounts to start. `due` are the routes with waiting mail."""
+        """Decide which accounts to start. `due` has the routes with waiting mail."""
         to_ask = {f"@{each.account.name}" for each in accounts if each.account.id in self._to_ask}
         after_deaths = [each.account.id for each in accounts if _rests_after_deaths(each, now)]
         return plan(

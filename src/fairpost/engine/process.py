@@ -86,7 +86,7 @@ class WorkerProcess:
         self._over = asyncio.Event()
 
     async def run(self, sock: socket.socket, lifeline: int) -> None:
-        """Run until it has finished on request and drives nothing, or until its orchestrator is gone."""
+        """Run until the process was asked to finish and drives no account any more, or until its orchestrator is gone."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
@@ -133,7 +133,7 @@ class WorkerProcess:
             self._send({"ended": account_id, **said})
 
     async def _open_notes(self) -> Steps:
-        """Open the notes, with the first account and once the database answers."""
+        """Open the notes. Called for the first account, after the database has responded."""
         if self._steps is None:
             key, life = await self._store.handover_key(), await self._store.current_life()
             if self._steps is None:  # another account may have opened them first

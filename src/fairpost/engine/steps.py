@@ -137,7 +137,7 @@ class Steps:
     def _place(self, account_id: AccountId) -> int:
         """Return the position of the account's block, creating it if necessary.
 
-        Its disk space is allocated now, so that a later step cannot run out of it.
+        The disk space of the block is allocated now, so that it cannot be missing for a later step.
         """
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         try:

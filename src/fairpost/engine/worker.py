@@ -224,7 +224,7 @@ class AccountWorker:
         await self._wait(runner, until, min(self._look_again_s, left_s, self._lease_s / 3))
 
     async def _wait(self, runner: Runner, until: datetime | None, most_s: float) -> None:
-        """Wait until `until` or news, but at most `most_s`."""
+        """Wait until `until` or until something arrives, but at most `most_s` seconds."""
         ahead_s = (until - runner.now()).total_seconds() if until else most_s
         with suppress(TimeoutError):
             await asyncio.wait_for(self._news.wait(), max(0.0, min(ahead_s, most_s)))

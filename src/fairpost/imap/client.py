@@ -71,7 +71,7 @@ class Connection:
 
     @classmethod
     async def open(cls, server: Server, login: Login | None) -> Self:
-        """Raises Unready."""
+        """Connects and logs in. Raises Unready."""
         wire = Wire()
         pipe = await connected(server, lambda: Pipe(wire.receive))
         connection = cls(server, wire, pipe)
@@ -155,7 +155,7 @@ class Connection:
         return None
 
     async def wait(self, wait_s: float) -> bool:
-        """Waits for changes in the open folder, with IDLE. Returns False if there were none in that time."""
+        """Waits for changes in the open folder, with IDLE. Returns False if no change was reported in that time."""
         if self._take_news():
             return True
         begun = self._loop.time() + COMMAND_S_MAX

@@ -54,7 +54,7 @@ class Pipe(asyncio.Protocol):
     # ── our side ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def write(self, data: bytes) -> None:
-        """Raises Broken."""
+        """Writes data. Raises Broken."""
         if self.lost is not None or self._transport is None:
             raise Broken(self.lost or "there is no connection")
         if self._tls is None:
@@ -84,7 +84,7 @@ class Pipe(asyncio.Protocol):
         return loop.time() < until
 
     async def start_tls(self, context: ssl.SSLContext, *, host: str, until: float) -> None:
-        """Raises Broken, or ssl.SSLError if the server's certificate or its TLS is refused."""
+        """Starts TLS. Raises Broken, or ssl.SSLError if the server's certificate or its TLS is refused."""
         assert self._transport is not None
         self._tls = _Tls(context, host)
         while not self._tls.is_up:

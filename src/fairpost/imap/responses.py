@@ -25,7 +25,7 @@ _UNSEEN = dict.fromkeys((*range(32), 127), "\ufffd")
 
 
 class Garbage(Exception):
-    """The server does not speak IMAP, or has stopped doing so."""
+    """The server sent something that is not IMAP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,7 @@ def _number(value: Value) -> int | None:
 
 
 class _Values:
-    """Reads the values of one response. The even parts are text, the odd ones literals."""
+    """Reads the values of one response. The even parts are text, and the odd parts are literals."""
 
     def __init__(self, parts: list[bytes]) -> None:
         self._parts = parts
@@ -192,7 +192,7 @@ class _Values:
         return open_[0]
 
     def _piece(self) -> str | tuple[bytes | None] | None:
-        """Returns a parenthesis, a value, or None at the end."""
+        """Returns the next parenthesis or value, or None at the end."""
         text = self._parts[self._part]
         while self._at < len(text) and text[self._at] in b" \t":
             self._at += 1

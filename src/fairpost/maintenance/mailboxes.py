@@ -123,7 +123,7 @@ class MailboxWatch:
     # ── e-mails in doubt ──────────────────────────────────────────────────────────────────────────────────────
 
     async def ask_about_doubts(self) -> None:
-        """Looks for the e-mails in the sent mail, a few times. A missing e-mail proves nothing."""
+        """Searches the sent mail for the e-mails, a few times. A missing e-mail proves nothing."""
         open_: set[EmailId] = set()
         for account_id in await mailbox_reads.with_doubts(self._store, list(self._readings)):
             account = await self._store.account(account_id)
@@ -170,7 +170,7 @@ class Reading:
         self._times_stuck = 0
 
     async def run(self) -> None:
-        """Raises NoLongerOurs."""
+        """Reads until the mailbox is taken over. Raises NoLongerOurs."""
         if self._held.due_at is not None:
             await _sleep_until(self._held.due_at)
         while True:

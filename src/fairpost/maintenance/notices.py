@@ -1,4 +1,4 @@
-"""Write Fairpost's e-mails to operators and to workspaces' managers. They go through the queue like any other e-mail."""
+"""Write Fairpost's e-mails to operators and to workspaces' managers. They are queued like all other e-mails."""
 
 import shlex
 from collections.abc import Sequence
@@ -12,7 +12,9 @@ from fairpost.reasons.rendering import brief
 
 
 def notice_of_throttles(about: Sequence[Sender], to: str, *, pool: str, now: datetime) -> dict[str, Any]:
-    """Return one e-mail about all of these throttles. The idempotency key keeps a second engine from sending it again."""
+    """Return one e-mail about all of these throttles. The idempotency key keeps a second engine from sending it
+    again.
+    """
     first = about[0]
     subject = f"Fairpost: {first.id} {_verb(first)}"
     if len(about) > 1:

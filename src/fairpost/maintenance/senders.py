@@ -51,7 +51,7 @@ class SenderWatch:
         self._settled = [(LONG_AGO, 0)]  # marks, as times and highest numbers
 
     async def start(self) -> None:
-        """Apply the settings, and check all throttled senders: the settings may free them."""
+        """Apply the settings, and check all throttled senders: the new settings may end their throttles."""
         if await senders.lay_fairness(self._store, self._options.fairness):
             self._log(Reason("fairness.set", fairness=_in_words(self._options.fairness)))
         failpoint("after_fairness")
@@ -112,7 +112,7 @@ class SenderWatch:
         return [SenderId(workspace=name, level=SenderLevel.WORKSPACE) for name in due]
 
     async def _begin_hour(self, now: datetime) -> None:
-        """Count e-mails planned for this hour as volume from now on."""
+        """From now on, count the e-mails that are planned for this hour as volume."""
         hour = now.replace(minute=0, second=0, microsecond=0)
         if self._hour is None:  # including the hours in which no engine checked
             last = await senders.last_look(self._store)

@@ -32,7 +32,7 @@ ATTEMPTS_SEEN_MAX = 2_000  # newest attempts searched for an account's failures
 
 
 class Situation(StrEnum):
-    """The situation of an account, worst first."""
+    """The situations of an account, sorted from worst to best."""
 
     SUSPENDED = "suspended"
     NO_SERVER = "no_server"

@@ -42,7 +42,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The result of one check. `then` is the next command or step, or None if all is well. `code` is the
+    """The result of one check. `then` is the next command or step, or None if nothing needs to be done. `code` is the
     condition's code.
     """
 

@@ -319,7 +319,7 @@ def _histogram(
 
 
 def _buckets(waits: Waits) -> Iterator[tuple[str, float]]:
-    """Yields cumulative counts per bound. They are exact, because every bound is the end of a bucket."""
+    """Yields the cumulative count for each bound. The counts are exact, because every bound is the end of a bucket."""
     for bound in BOUNDS:
         within = sum(times for bucket, times in waits.buckets.items() if bucket <= bound)
         yield str(BUCKET_ENDS_US[bound] / 1e6), within

@@ -51,7 +51,7 @@ class Mode:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues that serve any senders."""
+        """The queues that serve at least one workspace."""
         used = {FAIR: self.fair_percent > 0, FIFO: self.fair_percent < 100}
         return tuple(name for name in QUEUES if used[name])
 
@@ -356,7 +356,7 @@ def _urgent(row: Any) -> UrgentUse:
 
 
 def _mode(row: Any) -> Mode:
-    """Parses the mode. Arrays start with the lowest tier, which is -1."""
+    """Parses the mode. Arrays begin with the lowest tier, whose number is -1."""
     return Mode(
         fair_percent=row["share"],
         priority=Priority.LANES if row["lanes"] else Priority.WEIGHTS,

@@ -77,7 +77,7 @@ class Directory:
 
 
 def parse_regions(text: str) -> Directory | None:
-    """Parses `eu=postgresql://…,us=postgresql://…`. Returns None if the text is anything else."""
+    """Parses `eu=postgresql://…,us=postgresql://…`. Returns None if the text has a different form."""
     parts = [part.partition("=") for part in _BETWEEN.split(text.strip())]
     return _directory([(name.strip(), url.strip()) for name, _, url in parts])
 

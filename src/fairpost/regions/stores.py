@@ -1,6 +1,6 @@
 """A store for each region, opened on first use. A failure in one region does not affect others.
 
-For programs that serve several regions at once; an engine has only its own.
+This is for programs that serve several regions at once; an engine serves only its own region.
 """
 
 import asyncio

@@ -100,7 +100,9 @@ def classify(raw: bytes, *, now: datetime) -> Returned:
 
 
 def _message_ids(mail: Mail, returned: Headers | None) -> tuple[str, ...]:
-    """Returns the IDs of the returned message, of the message it answers, and of earlier e-mails, latest first."""
+    """Returns the IDs of the returned message, of the message that this message answers, and of earlier e-mails, latest
+    first.
+    """
     values = [returned[name] for name in ("message-id", "x-google-original-message-id")] if returned else []
     values += [mail.headers["in-reply-to"], " ".join(reversed(mail.headers["references"].split()))]
     found = (each for value in values for each in re.findall(r"<[^<>\s]{1,900}>", value))
@@ -359,7 +361,7 @@ def _judged(said: Said, *, action: str, more: tuple[str, ...]) -> tuple[Meaning,
 
 
 def _meaning(said: Said) -> Meaning:
-    """Classifies a reply. Text without a code counts as a final refusal, because any report mentions errors and
+    """Classifies a reply. Text without a code is treated as a final refusal, because any report mentions errors and
     failures.
     """
     code = said.reply.code or (450 if said.status.startswith("4") else 550)

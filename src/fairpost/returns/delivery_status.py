@@ -72,7 +72,7 @@ def _unescaped(match: "re.Match[str]") -> str:
 
 
 def groups_in(mail: Mail) -> list[Group]:
-    """Returns one group per recipient."""
+    """Returns one group for each recipient."""
     parts = mail.of_kind("message/delivery-status", "message/global-delivery-status")
     return _grouped([part.text() for part in parts])
 

@@ -1,4 +1,4 @@
-"""The consequences of a returned message as values: which address, what happens, and why.
+"""The consequences of a returned message as values: the address, the effect, and the reason.
 
 The database applies them (sql/settle/returned.sql).
 """

@@ -29,7 +29,7 @@ CHUNK_BYTES = 65_536  # a message of up to this size is sent in one write, inclu
 
 
 def patience(timeouts: Timeouts) -> dict[Step, float]:
-    """Returns how long to wait at each step."""
+    """Returns the maximum time to wait for each step."""
     return {
         Step.GREETING: timeouts.greeting_s,
         Step.HELLO: timeouts.hello_s,

@@ -43,7 +43,7 @@ class Barred(Unready):
 
 
 async def connected(server: Server, protocol: Callable[[], P]) -> P:
-    """Raises Unready."""
+    """Connects to the server. Raises Unready."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(server.timeouts.connect_s):

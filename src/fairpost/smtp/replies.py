@@ -14,7 +14,7 @@ _UNSEEN = dict.fromkeys((*range(9), *range(11, 32), 127), "\ufffd")
 
 
 class Garbage(Exception):
-    """The server does not speak SMTP, or no longer does."""
+    """The server sent something that is not SMTP."""
 
 
 class ReplyReader:

@@ -106,7 +106,7 @@ class Wire:
         return b"".join([command.line + b"\r\n" for command in commands])
 
     def under_tls(self) -> None:
-        """Discards everything the server said before TLS began. Raises Garbage if it sent unrequested data
+        """Discards everything that the server sent before TLS began. Raises Garbage if it sent unrequested data
         unencrypted.
         """
         assert Step.TLS in MAY_SAY[self.state]

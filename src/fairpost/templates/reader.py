@@ -1,4 +1,4 @@
-"""Reads a template before it runs: finds its fields, and refuses anything outside the language."""
+"""Reads a template before it runs: finds its fields, and refuses everything that is not part of the language."""
 
 import re
 from collections.abc import Iterable

@@ -35,7 +35,7 @@ class PasswordOptions:
 
 
 def given_password(options: PasswordOptions, *, in_url: str | None) -> str | None:
-    """Returns the password, or None if none was given. `in_url` is the password in the server's URL."""
+    """Returns the password, or None if none was given. `in_url` is the password from the server's URL."""
     ask, file, env = options.ask_password, options.password_file, options.password_env
     ways = {"the URL": in_url is not None, "--ask-password": ask, "--password-file": file, "--password-env": env}
     used = [way for way, given in ways.items() if given]

@@ -39,7 +39,9 @@ def system_tls() -> ssl.SSLContext:
 
 
 class Broken(Exception):
-    """The connection ended before the response did. `is_untouched` means that no byte of a response had arrived."""
+    """The connection ended before the response was complete. `is_untouched` means that no byte of a response had
+    arrived.
+    """
 
     def __init__(self, words: str, *, is_untouched: bool) -> None:
         super().__init__(words)

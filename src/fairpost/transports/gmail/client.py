@@ -140,7 +140,7 @@ class GmailClient:
         return present_of(answer) if isinstance(answer, dict) else answer
 
     async def authorize(self) -> NoToken | NoAnswer | None:
-        """Gets a token. Returns None if one is available."""
+        """Gets a token. Returns None if this succeeded."""
         token = await self._token()
         return None if isinstance(token, AccessToken) else token
 

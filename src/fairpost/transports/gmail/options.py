@@ -154,7 +154,7 @@ def _mailbox(subject: str | None) -> str | None:
 
 
 def _url(url: str | None) -> str | None:
-    """Checks the URL. Empty means Google. Tokens only leave this machine over TLS."""
+    """Checks the URL. An empty text means Google. Tokens only leave this machine over TLS."""
     from urllib.parse import urlsplit
 
     from fairpost.transports.oauth.errors import Refused

@@ -26,7 +26,7 @@ REFUSED = frozenset({401, 403})
 
 
 class GmailReader:
-    """`mailbox` is the owner's address. A position in another mailbox is ignored."""
+    """Reads one mailbox. `mailbox` is the address of its owner. A position in another mailbox is ignored."""
 
     def __init__(self, client: GmailClient, *, mailbox: str) -> None:
         self._client = client
@@ -59,7 +59,7 @@ class GmailReader:
         return True
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """Returns False: the account's worker asks about the draft itself."""
+        """Returns False, because the account's worker itself asks about the draft."""
         return False
 
     async def close(self) -> None:

@@ -47,7 +47,7 @@ OPTIONS = {
 
 
 class GmailTransport:
-    """Sends for one account, one e-mail at a time."""
+    """Sends the e-mails of one account, one at a time."""
 
     def __init__(
         self,

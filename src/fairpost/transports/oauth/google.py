@@ -60,7 +60,9 @@ def read_service_key(text: str) -> ServiceKey:
 
 
 class GoogleServiceAccount(KeptTokens):
-    """Tokens of a service account with domain-wide delegation. `subject` is the mailbox it acts for."""
+    """Tokens of a service account with domain-wide delegation. `subject` is the mailbox that the service account acts
+    for.
+    """
 
     def __init__(
         self,

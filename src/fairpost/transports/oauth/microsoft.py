@@ -121,7 +121,9 @@ class _Microsoft(KeptTokens):
 
 
 class MicrosoftClient(_Microsoft):
-    """Tokens of the application itself, with the permission SMTP.SendAsApp. Exchange grants it access to mailboxes."""
+    """Tokens of the application itself, with the permission SMTP.SendAsApp. Exchange grants the application access to
+    mailboxes.
+    """
 
     def __init__(
         self,

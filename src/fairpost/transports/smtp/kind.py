@@ -1,4 +1,4 @@
-"""SMTP as a kind of transport. The modules next to it do the work."""
+"""SMTP as a kind of transport. The other modules in this folder contain the implementation."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace

@@ -35,7 +35,7 @@ def login_of(
 ) -> Password | LoginSource | None:
     """Returns the login, or None if the server needs none. Raises VaultError.
 
-    `secret` is already opened. `account` is its name, for advice.
+    `secret` is already opened. `account` is the account's name, for advice.
     """
     if settings.user is None:
         return None
@@ -60,7 +60,7 @@ class NoToken(Unready):
 
 
 class TokenLogin:
-    """Logs in with access tokens. `account` is its name, for advice."""
+    """Logs in with access tokens. `account` is the account's name, for advice."""
 
     def __init__(self, user: str, source: TokenSource, *, account: str) -> None:
         self._user = user

@@ -22,7 +22,7 @@ from fairpost.transports.signing import Locked, Signer
 
 
 class SmtpTransport:
-    """Sends for one account: one connection, one e-mail at a time."""
+    """Sends the e-mails of one account: one e-mail at a time, over one connection."""
 
     def __init__(
         self,
