@@ -146,7 +146,7 @@ def warnings_of(campaign: Campaign, *, public_url: str) -> list[Reason]:
 
 
 async def _steps(store: Store, campaign: Campaign, *, has_links: bool) -> tuple[list[LaunchStep], list[str]]:
-    """Returns the content of each step, and the fields that they require.
+    """Returns the content of each step, and the fields that the steps require.
 
     `has_links` means that every recipient has an unsubscribe link.
     """

@@ -1,4 +1,4 @@
-"""Maintain senders: score active ones, end expired throttles, and move their mail to its assigned place in the queue.
+"""Maintain senders: score active senders, end expired throttles, and queue senders' mail under their assigned domains.
 
 Also notifies operators and measures the health of the queue. Runs in every engine's orchestrator process. At worst,
 several engines do the same work: a decision on outdated data is not written.
