@@ -1,4 +1,4 @@
-"""Enqueue e-mails inside the caller's transaction, so that they exist if and only if it commits.
+"""Enqueue e-mails inside the caller's transaction, so that the e-mails exist if and only if the transaction commits.
 
 This module converts Python values to JSON, and results back to Python values. The database validates e-mails, so that
 the rules are the same for every language; this module only rejects values that JSON cannot represent.
@@ -66,7 +66,7 @@ class Email:
 
 
 class EmailFields(TypedDict, total=False):
-    """The fields of Email, repeated so that type checkers and editors know the keyword arguments of `enqueue`."""
+    """The fields of Email, repeated as the keyword arguments of `enqueue`, for type checkers and editors."""
 
     to: Required[Address | Sequence[Address]]
     subject: str | None

@@ -155,7 +155,7 @@ async def resume(actor: Actor, request: AccountNamed, store: Store) -> None:
 
 @action("account.unblock")
 async def unblock(actor: Actor, request: Unblock, store: Store) -> list[str]:
-    """Unblocks senders and returns their workspaces. Earlier bounces and refusals no longer count."""
+    """Unblocks senders and returns their workspaces. Earlier bounces and refusals are no longer counted."""
     ended = await blocks.unblock(store, request.name, request.workspace)
     if ended is None:
         raise Refusal("account.not_found", account=request.name)
@@ -209,7 +209,7 @@ def _in_audit(server: ServerSettings | None) -> str | None:
 
 
 async def _record(actor: Actor, store: Store, action: str, name: str, **detail: object) -> None:
-    """Writes an audit entry, with the account's name as the workspace knows it."""
+    """Writes an audit entry with the account's name as seen by the workspace."""
     workspace = _workspace(name)
     own = name.removeprefix(f"{workspace}/")
     await actor.record(store, action, f"account {own}", workspace=workspace, **detail)

@@ -207,7 +207,7 @@ async def _faulty(store: Store, campaign: Campaign, *, public_url: str) -> list[
     for number in range(1, len(campaign.steps) + 1):
         try:
             shown = await previewing.preview(store, campaign, number, prospect, now=now, public_url=public_url)
-        except Unrenderable:  # this recipient is left out
+        except Unrenderable:  # the campaign leaves this recipient out
             continue
         about: dict[str, Value] = {"name": campaign.name, "workspace": campaign.workspace, "step": number}
         found += [
@@ -318,7 +318,7 @@ async def _move(
 
 @action("campaign.retry", in_one_commit=False)
 async def retry(actor: Actor, request: Retry, store: Store) -> Retried:
-    """Retries the recipients who did not get the e-mail, one page per commit."""
+    """Retries the recipients who did not receive the e-mail, one page per commit."""
     campaign = await _campaign(store, request)
     if campaign.state in (CampaignState.DRAFT, CampaignState.CANCELLED):
         raise wrong_state(campaign, "retry")

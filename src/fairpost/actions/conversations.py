@@ -68,7 +68,9 @@ class Queued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotAccepted:
-    """The e-mail is invalid, or exceeds a quota, which has room again at `until`. `code` is the database's error code."""
+    """The e-mail is invalid, or exceeds a quota, which has room again at `until`. `code` is the database's error
+    code.
+    """
 
     field: str
     message: str
@@ -152,7 +154,9 @@ def _email(request: AnswerPerson, thread: Thread) -> dict[str, Any]:
 
 
 def _headers(thread: Thread) -> dict[str, str]:
-    """Returns the threading headers. Without an ID to answer, the thread follows from the previous e-mail."""
+    """Returns the threading headers. Without the ID of a message to answer, the thread of the previous e-mail is
+    continued.
+    """
     if thread.message_id is None:
         return {}
     ids = [each for each in thread.references if each != thread.message_id] + [thread.message_id]

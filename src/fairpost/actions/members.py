@@ -190,7 +190,9 @@ async def _require_registered(store: Store, workspace: str) -> None:
 async def _require_room(
     actor: Actor, store: Store, workspace: str | None, address: str, mail: ServiceMail | None
 ) -> None:
-    """Limits invitations, because they are sent through the service's own accounts to people who may not expect them."""
+    """Limits invitations, because they are sent through the service's own accounts to people who may not expect
+    them.
+    """
     if mail is None or actor.workspace is None or workspace is None:
         return
     sent, to_the_same = await workspaces.invitations_sent(store, workspace, address)

@@ -1,4 +1,6 @@
-"""Actions on the product's system e-mails: override their content for a workspace, and reset it to the built-in files."""
+"""Actions on the product's system e-mails: override their content for a workspace, and reset it to the built-in
+files.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,7 +35,7 @@ class NamedPortal:
 class OverridePortal(NamedPortal):
     """A request to override a system e-mail.
 
-    `parts` are subject, preheader, text and html. Omitted parts keep their current content.
+    `parts` are `subject`, `preheader`, `text` and `html`. Omitted parts keep their current content.
     """
 
     parts: Mapping[str, Any]

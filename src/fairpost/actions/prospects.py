@@ -41,7 +41,7 @@ class NamedProspect:
 class ChangeProspect(NamedProspect):
     """A request to change a prospect. Omitted values stay the same.
 
-    None in `fields` removes a field. `columns` are timezone and external_id.
+    None in `fields` removes a field. `columns` are `timezone` and `external_id`.
     """
 
     is_paused: bool | None = None

@@ -54,7 +54,7 @@ class Suppressed:
 
 @action("suppression.add")
 async def add(actor: Actor, request: Suppress, store: Store) -> Suppressed:
-    """Suppresses an address. E-mails that are already queued for it are not sent either."""
+    """Suppresses an address. E-mails that are already queued for this address are not sent either."""
     address = await store.parse_address(request.address)
     if address is None:
         raise Refusal("address.invalid", address=request.address)
@@ -80,7 +80,7 @@ async def remove(actor: Actor, request: RemoveSuppression, store: Store) -> None
 
 @action("suppression.import")
 async def import_(actor: Actor, request: ImportSuppressions, store: Store) -> Imported:
-    """Imports all lines or none. Each workspace in the list gets its own audit entry."""
+    """Imports all lines or none. Each workspace in the list has its own audit entry."""
     counted: Counter[str] = Counter()
     lines = _counting(request.lines, counted)
     try:

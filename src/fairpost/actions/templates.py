@@ -29,7 +29,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutTemplate(Named):
-    """A request to store a template. `parts` are subject, text and html; None removes one.
+    """A request to store a template. `parts` are `subject`, `text` and `html`; None removes a part.
 
     `header_fields` are headers and reply_to, as in an e-mail. With `is_whole`, omitted parts and fields are removed;
     otherwise they are kept.
@@ -68,7 +68,7 @@ class SequencePut:
 async def put(actor: Actor, request: PutTemplate, store: Store) -> TemplatePut:
     """Stores a template. Campaigns that are already launched keep their content."""
     wanted = _merged(await _find(store, request), request)
-    await require_good(wanted)  # slow, and needs no connection
+    await require_good(wanted)  # done first, because it is slow and needs no connection
     async with store.together() as one:
         before = await _find(one, request)
         kept = before.header_fields if before is not None and not request.is_whole else HeaderFields()
@@ -111,7 +111,9 @@ async def require_good(template: Template, place: str = "") -> None:
 
 
 def _mistakes(template: Template, place: str) -> Iterator[dict[str, Any]]:
-    """Yields the first mistake of each part. Compiling the whole template would stop at the first mistake of all parts."""
+    """Yields the first mistake of each part. Compiling the whole template would stop at the first mistake of all
+    parts.
+    """
     alone = (Template(subject=template.subject), Template(subject="", text=template.text))
     for each in (*alone, Template(subject="", html=template.html)):
         try:

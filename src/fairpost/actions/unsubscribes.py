@@ -19,7 +19,7 @@ class OfRecipient:
 
 @action("recipient.unsubscribe")
 async def unsubscribe(actor: Actor, request: OfRecipient, store: Store) -> bool:
-    """Unsubscribes an address. Queued campaign mail is not sent either. Returns False if there was nothing to do."""
+    """Unsubscribes an address. Queued campaign mail is not sent either. Returns False if nothing was changed."""
     await suppressions.take_turn(store, request.prospect_id)
     address = await prospects.address_of(store, request.workspace, request.prospect_id)
     if address is None:

@@ -60,7 +60,9 @@ class SetRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSettings:
-    """A request to change a workspace's settings. `changes` are fields of WorkspaceSettings; other settings are not changed."""
+    """A request to change a workspace's settings. `changes` are fields of WorkspaceSettings; other settings are
+    not changed.
+    """
 
     workspace: str
     changes: Mapping[str, str | bool | None]

@@ -42,7 +42,7 @@ async def compare(store: Store, file: CampaignFile) -> Applied:
 
 
 async def apply(store: Store, file: CampaignFile, *, now: datetime) -> Applied:
-    """Applies the file completely or not at all. Idempotent."""
+    """Applies the file completely or not at all. Applying it again changes nothing."""
     async with store.together() as one:
         found = await compare(one, file)
         return replace(found, campaign=await _changed(one, file, found.campaign, now=now)) if found.changes else found

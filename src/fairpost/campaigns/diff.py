@@ -35,7 +35,7 @@ class Change:
 
 
 def diff(before: CampaignFile | None, after: CampaignFile) -> tuple[Change, ...]:
-    """Compares two files. Equivalent values are not a change.
+    """Compares two files. Equivalent values are not reported as a change.
 
     A file without a schedule leaves the workspace's schedule unchanged.
     """
@@ -131,7 +131,7 @@ def _schedule_facts(schedule: Schedule | None) -> Facts:
 
 
 def _window_facts(window: SendingWindow | None) -> Facts:
-    """Returns the fields of a window. No window means always open."""
+    """Returns the fields of a window. Without a window, sending is always allowed."""
     return {
         "days": weekdays_in_words(window.days) if window else "mon-sun",
         "hours": hours_in_words(window.start, window.end) if window else "all",

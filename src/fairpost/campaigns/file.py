@@ -33,7 +33,7 @@ KEY_CHARS_MAX = 100
 UNKNOWN_TOLD_MAX = 20  # unknown keys reported per table: an unrelated file may have thousands
 
 CONTENT_KEYS = ("subject", "text", "text_file", "html", "html_file")
-KEYS: dict[str, tuple[str, ...]] = {  # by table; the first one is the file itself
+KEYS: dict[str, tuple[str, ...]] = {  # allowed keys by table; the first table is the file itself
     "": (
         "name", "workspace", "list", "lists", "pool", "account", "start", "user", "gap", "clock", "footer", "schedule", "step",
         "type", "tags", "metadata", "headers", "reply_to",
@@ -72,7 +72,7 @@ class CampaignFile:
     starts_at: datetime | None = None
     user: str = ""
     labels: Mapping[str, Any] = field(default_factory=dict)  # labels of the campaign's e-mails: type, tags, metadata
-    header_fields: HeaderFields = field(default_factory=HeaderFields)  # for its e-mails
+    header_fields: HeaderFields = field(default_factory=HeaderFields)  # headers of the campaign's e-mails
     gap: Gap | None
     by_recipients_clock: bool = False
     has_footer: bool = True
@@ -101,7 +101,7 @@ def parse_campaign(text: str, *, where: str, folder: Path, now: datetime) -> Cam
     """Parses a campaign file. `where` is the name of the file in error messages. Relative paths in the file start at
     `folder`.
 
-    Only for the operator's own files: a hostile file could take hours to parse, and its paths may lead anywhere.
+    This is only for the operator's own files: a hostile file could take hours to parse, and may contain any path.
     """
     problems: list[str] = []
     try:
@@ -136,7 +136,7 @@ class _Table:
         return len(self._problems)
 
     def read(self, key: str, parse: Callable[[Any], T], default: T) -> T:
-        """Reads a key. `parse` raises ValueError with the message that follows the key."""
+        """Reads a key. `parse` raises ValueError with a message that continues a sentence beginning with the key."""
         if key not in self._given:
             return default
         try:
@@ -146,7 +146,9 @@ class _Table:
             return default
 
     def one_of(self, *keys: str) -> str | None:
-        """Returns the key that is present. Only one of the keys is allowed, so a second one is reported as a problem."""
+        """Returns the key that is present. Only one of the keys is allowed, so a second one is reported as a
+        problem.
+        """
         there = [key for key in keys if key in self]
         if len(there) > 1:
             self.complain(f"{there[0]} and {there[1]} cannot be combined: remove one of them")

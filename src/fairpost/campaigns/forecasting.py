@@ -84,7 +84,7 @@ async def compute(store: Store, campaign: Campaign, *, now: datetime, seconds_ma
     """
     question = await asked(store, campaign, now=now)
     late_s = float("inf") if seconds_max is None else clock.monotonic() + seconds_max
-    return await asyncio.to_thread(  # takes seconds for a million e-mails
+    return await asyncio.to_thread(  # computing takes seconds for a million e-mails
         forecast, question.plan, question.senders, now=now, is_late=lambda: clock.monotonic() > late_s
     )
 

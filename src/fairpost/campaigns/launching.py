@@ -59,7 +59,9 @@ async def launch(
 async def set_going(
     store: Store, campaign: Campaign, *, skip_incomplete: bool, by: str, now: datetime, public_url: str = ""
 ) -> Campaign:
-    """Launches the draft without a forecast, which is stored afterwards. `public_url` is the base of unsubscribe links."""
+    """Launches the draft without a forecast, which is stored afterwards. `public_url` is the base of unsubscribe
+    links.
+    """
     if campaign.state is not CampaignState.DRAFT:
         return campaign
     store = store.in_bulk()
@@ -134,7 +136,7 @@ async def schedule(
 
 
 def warnings_of(campaign: Campaign, *, public_url: str) -> list[Reason]:
-    """Returns warnings about what receivers may penalize."""
+    """Returns warnings about properties of the campaign that receivers may penalize."""
     warnings = []
     if base_of(public_url) is None:
         warnings.append(Reason("campaign.no_unsubscribe_link", name=campaign.name))
@@ -144,7 +146,7 @@ def warnings_of(campaign: Campaign, *, public_url: str) -> list[Reason]:
 
 
 async def _steps(store: Store, campaign: Campaign, *, has_links: bool) -> tuple[list[LaunchStep], list[str]]:
-    """Returns the content of each step, and the fields that they require.
+    """Returns the content of each step, and the fields that the steps require.
 
     `has_links` means that every recipient has an unsubscribe link.
     """

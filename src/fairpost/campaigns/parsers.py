@@ -160,7 +160,7 @@ def _span(part: str) -> Iterator[int]:
 
 
 def _day(name: str) -> int:
-    """Parses a day's name. Three letters are enough."""
+    """Parses the name of a day. Its first three letters are sufficient."""
     numbers = [number for number, day in enumerate(DAYS, 1) if len(name) >= 3 and day.startswith(name)]
     if not numbers:
         raise ValueError

@@ -1,4 +1,6 @@
-"""Determines which follow-ups stay in the thread of the first e-mail. Gmail starts a new thread if the subject differs."""
+"""Determines which follow-ups stay in the thread of the first e-mail. Gmail starts a new thread if the subject
+differs.
+"""
 
 import re
 from dataclasses import dataclass

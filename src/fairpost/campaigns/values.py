@@ -19,7 +19,7 @@ from fairpost.model.window import RAMP_UP_DAYS
 
 LISTS_MAX = 100
 HOLIDAYS_MAX = 1_000
-WHOLE_MAX = 1_000_000_000  # a larger number is a typo
+WHOLE_MAX = 1_000_000_000  # a larger number is certainly a typing error
 LINE_CHARS_MAX = 200
 YEARS = range(1970, 2200)  # same as for e-mails
 
@@ -225,5 +225,5 @@ def said(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) and abs(value) > WHOLE_MAX:
-        return "a huge number"  # some numbers are too long to print
+        return "a huge number"  # Python refuses to format very long numbers
     return value.isoformat() if isinstance(value, date | time) else str(value)

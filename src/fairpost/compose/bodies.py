@@ -9,7 +9,7 @@ import re
 import struct
 
 LINE_BYTES_MAX = 998
-ROW_BYTES = 57  # 76 characters of base64
+ROW_BYTES = 57  # these bytes become 76 characters of base64
 ROWS_AT_ONCE = 256  # with chunks of this size, encoding 10 MB takes a third of the time
 
 PRINTABLE = bytes(range(0x20, 0x7F))
@@ -76,7 +76,7 @@ def quoted_printable(data: bytes, unsafe: bytes, *, is_exact: bool = False) -> b
     Makes one pass over the text for each distinct unsafe byte and one for the line breaks, all in C. This is faster
     than binascii.b2a_qp, which also produces overlong lines if they end with a blank.
     """
-    ends_with_blank = data.rfind(b" \n") >= 0 or data.endswith(b" ")  # rfind is twice as fast here
+    ends_with_blank = data.rfind(b" \n") >= 0 or data.endswith(b" ")  # here, rfind is twice as fast as `in`
     data = (data + b"\n").replace(b"=", b"=3D")
     unsafe = unsafe.replace(b"=", b"")
     while unsafe:
@@ -93,7 +93,7 @@ def quoted_printable(data: bytes, unsafe: bytes, *, is_exact: bool = False) -> b
     encoded = b"=\n".join(pieces)[:-1].replace(b"\n", b"\r\n")
     if not encoded.startswith(b"From ") and encoded.rfind(b"\nFrom ") < 0:
         return encoded
-    # A line that begins with "From " grows when it is escaped, so it is also broken there.
+    # Escaping makes a line that begins with "From " longer, so the line is also broken there.
     if encoded.startswith(b"From "):
         encoded = b"=46rom=\r\n " + encoded.removeprefix(b"From ")
     return encoded.replace(b"\r\nFrom ", b"\r\n=46rom=\r\n ")

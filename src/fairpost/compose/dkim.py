@@ -78,7 +78,7 @@ def _signed_bytes(key: SigningKey, data: bytes) -> bytes:
 
     if isinstance(key.private, RSAPrivateKey):
         return key.private.sign(data, PKCS1v15(), SHA256())
-    return key.private.sign(sha256(data).digest())  # RFC 8463 signs the hash, not the text
+    return key.private.sign(sha256(data).digest())  # in RFC 8463, the signed data is the hash, not the text
 
 
 def _signed(head: bytes) -> tuple[bytes, bytes]:

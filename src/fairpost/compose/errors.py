@@ -1,4 +1,4 @@
-"""The only error that composing raises."""
+"""The only error that is raised when a message is composed."""
 
 from fairpost.model.errors import FairpostError
 

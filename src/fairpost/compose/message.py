@@ -36,7 +36,7 @@ class Prepared:
 
     @property
     def size(self) -> int:
-        """The size in bytes, for caches."""
+        """The size in bytes, which caches use."""
         return len(self.reply_to) + len(self.subject) + len(self.headers) + len(self.body)
 
     @cached_property

@@ -1,4 +1,6 @@
-"""Parameters of MIME headers: a quoted string if ASCII and one line suffice, otherwise RFC 2231."""
+"""Parameters of MIME headers: a quoted string if the value is ASCII and fits on one line, otherwise encoded by RFC
+2231.
+"""
 
 import re
 from urllib.parse import quote
@@ -7,12 +9,12 @@ from fairpost.compose.headers import LINE_BYTES_GOOD
 
 SIMPLE = r"[!#-:<-\[\]-~]"  # no quotes, backslashes or semicolons: not every parser handles them inside quotes
 QUOTABLE = re.compile(rf"{SIMPLE}+(?: {SIMPLE}+)*")
-ATTRIBUTE_CHARS = "!#$&+-.^_`{|}~"  # in addition to letters and digits
+ATTRIBUTE_CHARS = "!#$&+-.^_`{|}~"  # characters that are allowed in addition to letters and digits
 
 
 def parameter(name: str, value: str) -> list[bytes]:
-    """Returns one word for `fold`, or several with the continuations of RFC 2231. All but the last end with a
-    semicolon.
+    """Returns one word for `fold`, or several words with the continuations of RFC 2231. All words except the last end
+    with a semicolon.
     """
     if QUOTABLE.fullmatch(value) and "=?" not in value:
         plain = f'{name}="{value}"'

@@ -1,4 +1,6 @@
-"""The MIME tree: mixed(alternative(text, related(html, images)), files), without levels that would have only one part."""
+"""The MIME tree: mixed(alternative(text, related(html, images)), files), without levels that would have only one
+part.
+"""
 
 import re
 from collections.abc import Sequence

@@ -18,7 +18,7 @@ class AccountChanges:
     def __init__(self, engine: str) -> None:
         self._engine = engine
         self._codes: dict[AccountId, str | None] = {}  # why the account is stopped, or None if it is not stopped
-        self._others: set[AccountId] = set()  # driven by other engines at the last check
+        self._others: set[AccountId] = set()  # accounts driven by other engines at the last check
 
     def seen(self, accounts: Sequence[AccountRuntime]) -> Iterator[Reason]:
         for each in accounts:

@@ -18,7 +18,7 @@ def encode(message: Message) -> bytes:
 
 
 class Lines:
-    """Splits received bytes into messages."""
+    """Splits the received bytes into messages."""
 
     def __init__(self) -> None:
         self._rest = b""

@@ -63,7 +63,7 @@ class Batch:
     # ── claim ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def fill(self, most: int, troubles: Troubles) -> Rested | None:
-        """Claim up to `most` e-mails. Return None if there is one to begin."""
+        """Claim up to `most` e-mails. Return None if at least one can begin."""
         await self._claims.await_supply(self._lease.now_held.account_id)
         if self._emails:
             return None
@@ -115,7 +115,9 @@ class Batch:
         return most - len(self._emails) if most >= AHEAD_MIN and is_low and not self._may_hold_more else 0
 
     def take_ahead(self, emails: Iterable[Outgoing], *, keep: bool) -> None:
-        """Take e-mails claimed ahead. If `keep` is False, the account has stopped sending, and they are given back."""
+        """Take e-mails claimed ahead. If `keep` is False, the account has stopped sending, and the e-mails are given
+        back.
+        """
         self._take(emails)
         if not keep:
             task = asyncio.create_task(self.give_rest_back())
@@ -154,7 +156,7 @@ class Batch:
         return True
 
     def _take(self, emails: Iterable[Outgoing]) -> None:
-        """Add claimed e-mails, urgent ones before those already there."""
+        """Add claimed e-mails. Urgent e-mails are inserted before the existing ones."""
         emails = [self._personal(email) for email in emails]
         urgent = [email for email in emails if email.email_class is EmailClass.URGENT]
         self._emails.extendleft(reversed(urgent))

@@ -55,7 +55,7 @@ class ClaimGroup:
         self._store = store
         self._asked: dict[str, list[Asked]] = {}  # by pool; an entry exists while a claim of the pool is in progress
         self._tasks: set[asyncio.Task[None]] = set()
-        self._members: dict[str, WeakValueDictionary[AccountId, Member]] = {}  # by pool
+        self._members: dict[str, WeakValueDictionary[AccountId, Member]] = {}  # working accounts, by pool
         self._supplying: dict[AccountId, asyncio.Future[None]] = {}  # accounts for which a claim ahead is in progress
         self._left_out: set[AccountId] = set()  # a claim ahead had nothing for them: they wait until they run out
 

@@ -96,7 +96,7 @@ async def ask_about_doubts(
             case Fate.UNSENT:
                 is_done = await _send_after_all(store, transport, account, email, permission) and is_done
             case Fate.UNKNOWN if answer.report.reached is Reached.UNTOUCHED:
-                is_done = False  # the provider could not be asked
+                is_done = False  # the provider could not be reached
             case Fate.UNKNOWN:
                 await store.leave_in_doubt(email.id, answer.report.error)
     return is_done

@@ -81,14 +81,14 @@ class Fleet:
         self._log = log
         self._lines = Lines()
         self._fds: list[int] = []
-        self._workers: dict[int, WorkerHandle] = {}  # by pid
+        self._workers: dict[int, WorkerHandle] = {}  # workers by pid
         self._asked: list[tuple[Place, set[AccountId]]] = []  # accounts for processes that are being forked
         self._suspects: set[AccountId] = set()  # accounts whose shared process has died
         self._at_rest: set[AccountId] = set()  # accounts that are idle and can send at once
         self._epochs: dict[AccountId, Epoch] = {}  # epochs of the leases that this engine's workers hold
         self._put_off_until_s: dict[AccountId, tuple[Pause, float]] = {}
         self._held_up: set[AccountId] = set()  # accounts whose workers are gone but not yet proven dead
-        self._lost: dict[int, list[Dead]] = {}  # by pid: gone, but not yet proven dead
+        self._lost: dict[int, list[Dead]] = {}  # accounts by pid of workers that are gone, but not yet proven dead
         self._is_finishing = False
         self.ours: dict[AccountId, bool] = {}  # whether the account is idle
         self.dead: list[Dead] = []  # not yet reported to the database
@@ -111,7 +111,7 @@ class Fleet:
     # ── commands to workers ───────────────────────────────────────────────────────────────────────────────
 
     def start(self, account: Account) -> None:
-        """Start the account in a process with room, or in a new one.
+        """Start the account in a process that has room, or in a new process.
 
         If the maximum number of processes is reached, do nothing: the next check asks again.
         """
@@ -180,7 +180,7 @@ class Fleet:
 
     @contextmanager
     def hearing(self) -> Iterator[None]:
-        """Process the supervisor's messages about workers inside this context."""
+        """While this context is open, process the supervisor's messages about workers."""
         loop = asyncio.get_running_loop()
         self._supervisor.setblocking(False)
         loop.add_reader(self._supervisor, self._on_supervisor)
@@ -239,7 +239,7 @@ class Fleet:
                 self._ended(worker, AccountId(id_), why, is_fault, more.get("unreleased"))
 
     def _put_off(self, account_id: AccountId) -> None:
-        """Delay the account, because its worker could not reach the database although we can.
+        """Delay the account, because its worker could not reach the database, although this process can.
 
         Trying again immediately would waste a process.
         """

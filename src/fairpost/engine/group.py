@@ -35,7 +35,7 @@ class StepGroup:
         self._left_out: set[asyncio.Task[None]] = set()
         self._places_alone = asyncio.Semaphore(ALONE_MAX)
         self._is_called = False
-        self._alarm: asyncio.TimerHandle | None = None  # set while some steps wait for others
+        self._alarm: asyncio.TimerHandle | None = None  # timer that is set while some steps wait for others
         self._at_work: dict[AccountId, float] = {}  # when each account last asked, the most recent at the end
 
     @classmethod
@@ -52,7 +52,7 @@ class StepGroup:
         answer: asyncio.Future[StepAnswer] = loop.create_future()
         self._asked.append((request, answer))
         self._works(request.lease.account_id, loop.time())
-        if not self._is_called:  # once all steps that are ready in the same turn of the loop have asked
+        if not self._is_called:  # the commit starts after all steps that are ready in this turn of the loop
             self._is_called = True
             loop.call_soon(self._commit_next)
         return await answer
@@ -99,7 +99,7 @@ class StepGroup:
         loop = asyncio.get_running_loop()
         for request, _ in asked:
             if request.meanwhile is not None:
-                loop.call_soon(request.meanwhile)  # runs as soon as the commit is on its way
+                loop.call_soon(request.meanwhile)  # runs as soon as the commit has been sent
         try:
             answers = await self._together([request for request, _ in asked])
             failpoint("after_group")

@@ -1,4 +1,4 @@
-"""Notes of what each worker is handing over, for the successor of a worker that was killed.
+"""Notes of the e-mails that each worker is handing over, for the successor of a worker that was killed.
 
 A worker that dies between `begin` and `settle` leaves an e-mail for which the database cannot tell whether it was sent.
 Only the worker itself knows whether it wrote the final dot. It therefore notes the e-mail, attempt and epoch in a file
@@ -12,13 +12,13 @@ gets the lock can be sure that no dot will follow. The boot must be the same, to
 disk may have an older page than memory had. The database must be the same as well, because another database uses the
 same numbers.
 
-The order of stores is sufficient, without waiting for the disk: SIGKILL stops a process between two instructions. What
-it stored before is in the page cache, which outlives it; what comes later in the program was never stored, on x86 and
-ARM alike, because processors make a store visible only once the instructions before it are certain. On ARM, another
-core may briefly see stores in another order, but not across a lock: releasing the dead process's lock and taking it are
-a release and an acquire. So a reader sees a prefix of the writer's stores. Copying a record into the map is not a
-single store, so it is framed: the mark is cleared first and set last, each as one byte, and a checksum covers the
-record and its mark.
+The order of stores is sufficient, without waiting for the disk: SIGKILL stops a process between two instructions.
+Earlier stores are in the page cache, which outlives the process. Later stores never happen, on x86 and ARM alike,
+because processors make a store visible only once the instructions before it are certain. On ARM, another core may
+briefly see stores in another order, but not across a lock: releasing the dead process's lock and taking it are a
+release and an acquire. So a reader sees a prefix of the writer's stores. Copying a record into the map is not a single
+store, so it is framed: the mark is cleared first and set last, each as one byte, and a checksum covers the record and
+its mark.
 
 There are two records per account: while one e-mail is being settled, the next one is begun in the same commit.
 """
@@ -44,19 +44,19 @@ from fairpost.store.store import Store
 from fairpost.system import chance, clock
 from fairpost.system.machine import boot_id, is_private, private_folder
 
-FOLDER = "handover"  # in Fairpost's home, by region
+FOLDER = "handover"  # folder in Fairpost's home, with a subfolder for each region
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - in a private folder of ours
-FILES_MAX = 20_000  # read at once
-ACCOUNTS_MAX = 10_000  # per file
+FILES_MAX = 20_000  # maximum number of files to read
+ACCOUNTS_MAX = 10_000  # accounts per file
 
 MAGIC = b"fairpost handover 1\n".ljust(24, b"\0")
 HEADER = Struct("<24s16s16sI4x")  # the header, which fills a cache line: magic, boot, database, accounts
 FIELDS = Struct("<QQQI")  # account, epoch, e-mail, attempt
 CHECKSUM = Struct("<I")
-FIELDS_AT = 8  # within a record; its first byte is its mark
+FIELDS_AT = 8  # offset of the fields in a record, whose first byte is the mark
 CHECKSUM_AT = FIELDS_AT + FIELDS.size
 END_AT = CHECKSUM_AT + CHECKSUM.size
-RECORD_BYTES = 64  # a cache line
+RECORD_BYTES = 64  # the size of a cache line
 PAIR_BYTES = 2 * RECORD_BYTES
 FILE_BYTES_MAX = HEADER.size + ACCOUNTS_MAX * PAIR_BYTES
 
@@ -145,7 +145,7 @@ class Handover:
 
     @classmethod
     def open(cls, folders: Sequence[Path], *, database: UUID, accounts_max: int) -> Self:
-        """Open a file in the first suitable folder. If there is none, nothing is noted."""
+        """Open a file in the first suitable folder. If no folder is suitable, no notes are written."""
         handover = cls(folders)
         boot = boot_id()
         for folder in folders if boot is not None else ():
@@ -205,7 +205,7 @@ class Handover:
         self._free.append(at)
 
     def _make(self, folder: Path, place: int, boot: bytes, database: UUID, accounts: int) -> None:
-        """Create the file, and lock it before it has a header, because a file without one is ignored."""
+        """Create the file, and lock it before it has a header, because other processes ignore a file without a header."""
         size = HEADER.size + accounts * PAIR_BYTES
         name = f"{os.getpid()}-{token_hex(8)}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -256,7 +256,7 @@ async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
                     left = read(content)
                     if left is not None and left.boot == boot:
                         if left.database != database:
-                            continue  # the process working on that database reads it
+                            continue  # the processes of that database will read this file
                         for each in left.unwritten:
                             cut += await put_back(store, each)
                     with suppress(OSError):
@@ -265,8 +265,8 @@ async def clear_doubts(store: Store, folders: Sequence[Path]) -> int:
 
 
 async def put_back(store: Store, left: Unwritten) -> bool:
-    """Return the e-mail to its retry schedule. The caller has proof that this attempt was not and will not be
-    completed.
+    """Return the e-mail to its retry schedule. The caller must have proof that this attempt was not completed and will
+    not be completed.
     """
     emails = await store.load([left.email_id])
     if not emails:
@@ -286,7 +286,7 @@ def _names(place: int | None) -> list[str]:
 def _left_behind(place: int | None, name: str) -> Iterator[bytes | None]:
     """Yield the content of a dead worker's file, locked inside this context.
 
-    Yields None if its worker is alive or the file is not ours.
+    Yields None if its worker is alive, or if the file belongs to another user.
     """
     content = None
     try:
@@ -298,7 +298,7 @@ def _left_behind(place: int | None, name: str) -> Iterator[bytes | None]:
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             seen = os.fstat(fd)
-            # With no link left, another process has just read it.
+            # If the file has no link left, another process has just read it.
             if stat.S_ISREG(seen.st_mode) and is_private(seen) and seen.st_nlink == 1:
                 content = os.pread(fd, FILE_BYTES_MAX, 0)
         yield content

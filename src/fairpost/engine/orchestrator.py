@@ -143,7 +143,7 @@ class Orchestrator:
     async def _step_or_rest(self) -> float:
         try:
             return await self.step()
-        except Outgrown as error:  # e-mails being sent are finished, and no others begin
+        except Outgrown as error:  # sends in progress are finished, and no other e-mails begin
             self._outgrown = error
             self.end()
             return 0.0
@@ -177,8 +177,8 @@ class Orchestrator:
         return max(0.0, min(self._look_s, ahead_s))
 
     async def _knows_server(self) -> bool:
-        """Ask about the server before registering this engine: the question goes to the engines that the database saw
-        in the last minute.
+        """Return whether the server is confirmed. Called before this engine is registered, because the engines that
+        were registered in the last minute are asked.
         """
         is_known = await self._store.ask_about_server()
         self._server.answers()
@@ -228,7 +228,7 @@ class Orchestrator:
         return accounts
 
     async def _plan(self, accounts: Sequence[AccountRuntime], due: set[str], *, engines: int, now: datetime) -> Plan:
-        """Plan which accounts to start. `due` are the routes with waiting mail."""
+        """Decide which accounts to start. `due` has the routes with waiting mail."""
         to_ask = {f"@{each.account.name}" for each in accounts if each.account.id in self._to_ask}
         after_deaths = [each.account.id for each in accounts if _rests_after_deaths(each, now)]
         return plan(

@@ -20,7 +20,7 @@ SHORT_REST = timedelta(minutes=10)  # a shorter rest does not justify a change o
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """The pause that the last e-mail asked for. The next one probably asks for the same."""
+    """The pause that the last e-mail asked for. The next e-mail probably asks for the same pause."""
 
     until: datetime
 
@@ -62,7 +62,7 @@ class Pace:
         return Paced(until) if until is not None else None
 
     def ask_for_follower(self, email: Outgoing, now: datetime) -> Go | None:
-        """Admit the next e-mail, or return None if it may not begin at the moment the previous one is settled."""
+        """Admit the next e-mail, or return None if it may not begin at the moment when the previous e-mail is settled."""
         admitted = self._admit(now)
         return admitted if isinstance(admitted, Go) and self._paced_until(email.gap, now) is None else None
 
@@ -119,7 +119,7 @@ class Pace:
     def learn(self, *, is_whole: bool) -> None:
         """Update how long an e-mail takes.
 
-        A refusal is faster than an accepted message, and says nothing about how many of those can be sent soon.
+        Refused messages are faster than accepted messages, so they are no measure of how many can soon be sent.
         """
         now_s = clock.monotonic()
         took_s, self._since_s = now_s - self._since_s, now_s

@@ -2,7 +2,8 @@
 
 Receives {"drive": id}, {"wake": id}, {"finish": id | null}. Sends {"holds": id, "epoch": …}, {"account": id, "idle":
 …}, {"ended": id, "why": …}, and every few seconds {"beat": [[id, e-mails handled], …]}. The first SIGTERM or SIGINT
-lets it finish what is in progress. The second ends the process immediately, and so does the end of the orchestrator.
+lets it finish the e-mails in progress. The second ends the process immediately, and so does the end of the
+orchestrator.
 """
 
 import asyncio
@@ -30,21 +31,21 @@ from fairpost.transports.port import ClosableTransport
 
 BEAT_S = 5.0
 LOOK_AGAIN_S = 20.0  # the orchestrator checks every second or two, and wakes this process
-END_S_MAX = 5.0  # how long it keeps trying to inform the database when ending at once
+END_S_MAX = 5.0  # when ending at once, time limit for informing the database
 CONNECTIONS_MAX = 8  # connections to the database, regardless of the number of accounts
-AT_ONCE = 70  # exit code: ended at once; e-mails being sent are in doubt
+AT_ONCE = 70  # exit code after ending at once: e-mails that were being sent are in doubt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
     url: str
     owner: str
-    accounts_max: int | None = 1  # per process; None: policy/packing.py decides
+    accounts_max: int | None = 1  # maximum accounts per process; None: policy/packing.py decides
     lease_s: float = LEASE_S
     idle_s_max: float = IDLE_S_MAX
     poll_only: bool = False
     notes: tuple[Path, ...] = ()  # folders for the handover notes of workers
-    steps: tuple[Path, ...] = ()  # folders for the steps that workers know to be committed
+    steps: tuple[Path, ...] = ()  # folders for the records of committed steps
     public_url: str = ""  # base of the unsubscribe links
     region: str = ""
 
@@ -85,7 +86,7 @@ class WorkerProcess:
         self._over = asyncio.Event()
 
     async def run(self, sock: socket.socket, lifeline: int) -> None:
-        """Run until it has finished on request and drives nothing, or until its orchestrator is gone."""
+        """Run until the process was asked to finish and drives no account any more, or until its orchestrator is gone."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
@@ -132,7 +133,7 @@ class WorkerProcess:
             self._send({"ended": account_id, **said})
 
     async def _open_notes(self) -> Steps:
-        """Open the notes, with the first account and once the database answers."""
+        """Open the notes. Called for the first account, after the database has responded."""
         if self._steps is None:
             key, life = await self._store.handover_key(), await self._store.current_life()
             if self._steps is None:  # another account may have opened them first
@@ -159,7 +160,7 @@ class WorkerProcess:
             steps=steps,
             together=self._together,
         )
-        if self._over.is_set():  # told to finish while the account was being looked up
+        if self._over.is_set():  # a request to finish arrived while the account was being read
             worker.finish()
         return await worker.run()
 

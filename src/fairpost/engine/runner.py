@@ -298,7 +298,7 @@ class Runner:
         match begun.verdict:
             case "stale":
                 return Rested(Idle.LOST)
-            case "inactive" | "changed":  # other accounts in the pool may send it
+            case "inactive" | "changed":  # the e-mail is given back, so that other accounts in the pool may send it
                 await self._batch.give_back_all(email)
                 return Rested(Idle.INACTIVE if begun.verdict == "inactive" else Idle.CHANGED)
             case "held":
@@ -324,7 +324,7 @@ class Runner:
             report = await self._sender.send(intent)
         except BaseException:
             if not self._sender.is_granted:
-                self._under_way.intent = intent  # interrupted before the message was complete: stopping gives it back
+                self._under_way.intent = intent  # interrupted before the message was complete: `stop` gives it back
             raise
         outcome = Outcome(intent.email, self._weigh(intent, report), report)
         self._under_way.outcome = outcome

@@ -107,7 +107,7 @@ class Sender:
 class LongSend:
     """Gives back claimed e-mails and renews the lease during a long send.
 
-    A short send costs nothing: one timer serves many of them.
+    Short sends cost nothing, because many of them share one timer.
     """
 
     def __init__(self, lease: HeldLease, batch: Batch) -> None:
@@ -130,7 +130,7 @@ class LongSend:
         return self._began_s is not None and self._loop.time() >= self._began_s + self._first_s
 
     def end(self) -> None:
-        """Stop giving back and renewing."""
+        """Stop giving back e-mails and renewing the lease."""
         self._began_s = None
         if self._renewing is not None:
             self._renewing.cancel()

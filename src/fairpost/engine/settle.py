@@ -67,7 +67,7 @@ class UnderWay:
         self._lease = lease
         self._note = note
         self._take_step = take_step
-        self._beginning: Intent | None = None  # requested, but not yet answered
+        self._beginning: Intent | None = None  # a begin that was requested, but not yet answered
         self.intent: Intent | None = None
         self.outcome: Outcome | None = None
         self._must_take_up = False
@@ -155,7 +155,7 @@ class UnderWay:
         await self._settle_plainly(email_id, InDoubt())
 
     async def _settle_plainly(self, email_id: EmailId, verdict: Verdict) -> None:
-        """Settle an e-mail. If the database does not accept this, the account's next holder finds the e-mail."""
+        """Settle an e-mail. If the database does not accept the outcome, the account's next holder finds the e-mail."""
         if (await self._take(settles=Settles(email_id=email_id, verdict=verdict))).is_taken:
             self._lease.acknowledge()
 

@@ -24,7 +24,7 @@ from zlib import crc32
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.system.machine import private_folder
 
-FOLDER = "steps"  # in Fairpost's home, by region
+FOLDER = "steps"  # folder in Fairpost's home, with a subfolder for each region
 BLOCK_BYTES = 8192
 RECORD = Struct("<QQI4x")  # step, the e-mail that it began (0: none), checksum
 ACCOUNT = Struct("<QI4x")  # the block's first record: account, checksum
@@ -35,14 +35,14 @@ FREE = bytes(BLOCK_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known about an account. `step` is the last step; `ring` has the records of the last few."""
+    """The recorded steps of an account. `step` is the last step; `ring` has the records of the last few steps."""
 
     account_id: AccountId
     step: int
     ring: bytes
 
     def since(self, step: int) -> list[EmailId]:
-        """Return the remembered e-mails begun after this step, which an older copy of the database does not know."""
+        """Return the remembered e-mails begun after this step, which an older copy of the database does not have."""
         begun = sorted((at, email_id) for at, email_id in _records(self.ring) if at > step and email_id)
         return [EmailId(email_id) for _, email_id in begun]
 
@@ -97,7 +97,7 @@ class Steps:
         return NoSteps()
 
     def known(self) -> list[Known]:
-        """Return what is known about all accounts that engines of this home have driven."""
+        """Return the recorded steps of all accounts that engines of this home have driven."""
         found = []
         for at, account_id in enumerate(self._owners() if self.remembers else ()):
             ring = os.pread(self._fd, BLOCK_BYTES - RECORD.size, at * BLOCK_BYTES + RECORD.size)
@@ -137,7 +137,7 @@ class Steps:
     def _place(self, account_id: AccountId) -> int:
         """Return the position of the account's block, creating it if necessary.
 
-        Its disk space is allocated now, so that a later step cannot run out of it.
+        The disk space of the block is allocated now, so that it cannot be missing for a later step.
         """
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         try:

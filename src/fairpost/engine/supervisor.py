@@ -2,7 +2,7 @@
 
 It is single-threaded, with everything imported and nothing opened: no loop, thread or connection exists when it forks,
 so a child starts in milliseconds and shares the parent's memory. It holds the lifeline, a pipe whose other end every
-child watches. When this process is gone, for whatever reason, all of them notice.
+child watches. When this process is gone, for any reason, all children notice it.
 
 The orchestrator asks for workers. The supervisor forks them, passes the socket of each to the orchestrator, and reports
 which ones ended and how. It also starts the process that reads mailboxes, when asked to. At most one such process is
@@ -30,11 +30,13 @@ from fairpost.system.pause import Pause
 ORCHESTRATOR = "orchestrator"
 READER = "reader"
 STEP_S_MAX = 1.0
-WELL_AFTER_S = 10.0  # after an orchestrator that lived this long, the pause before a restart is reset
+WELL_AFTER_S = 10.0  # if the orchestrator ran for this long, the pause before a restart is reset
 FOR_GOOD = 78  # exit code: a restart would not help
 
 Child = Callable[[socket.socket, int, Message], None]
-"""What a child runs. Its arguments are its socket, its end of the lifeline, and the orchestrator's message about it."""
+"""The function that a child runs. Its arguments are the child's socket, its end of the lifeline, and the orchestrator's
+message about it.
+"""
 
 
 class Supervisor:
@@ -187,7 +189,7 @@ class Supervisor:
         """Run the child and exit. This never returns, so that none of the parent's code runs in the child."""
         code = 1
         try:
-            os.setsid()  # Ctrl-C goes to the parent, which passes it on once
+            os.setsid()  # Ctrl-C is only sent to the parent, which passes it on once
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)

@@ -24,7 +24,7 @@ from fairpost.system import chance, clock
 from fairpost.transports.port import ClosableTransport
 
 IDLE_S_MAX = 60.0  # after being idle for this long, the worker gives up its place
-SHORT_PAUSE = timedelta(seconds=1)  # between two sends: a worker in such a pause is busy and is not woken
+SHORT_PAUSE = timedelta(seconds=1)  # in a shorter pause between two sends, a worker is not woken
 LOOK_AGAIN_S = 1.0  # e-mails enqueued without a wake-up are found within this time
 TRY_AGAIN_S_MIN, TRY_AGAIN_S_MAX = 0.05, 3.0  # increasing pauses between attempts while the database is in trouble
 
@@ -224,7 +224,7 @@ class AccountWorker:
         await self._wait(runner, until, min(self._look_again_s, left_s, self._lease_s / 3))
 
     async def _wait(self, runner: Runner, until: datetime | None, most_s: float) -> None:
-        """Wait until `until` or news, but at most `most_s`."""
+        """Wait until `until` or until something arrives, but at most `most_s` seconds."""
         ahead_s = (until - runner.now()).total_seconds() if until else most_s
         with suppress(TimeoutError):
             await asyncio.wait_for(self._news.wait(), max(0.0, min(ahead_s, most_s)))

@@ -71,7 +71,7 @@ class Connection:
 
     @classmethod
     async def open(cls, server: Server, login: Login | None) -> Self:
-        """Raises Unready."""
+        """Connects and logs in. Raises Unready."""
         wire = Wire()
         pipe = await connected(server, lambda: Pipe(wire.receive))
         connection = cls(server, wire, pipe)
@@ -106,7 +106,7 @@ class Connection:
                     messages = number or 0
         self._has_news = False
         if validity is None:
-            raise Refused("the server does not give its messages permanent numbers (UIDVALIDITY)")
+            raise Refused("the server does not assign permanent numbers to its messages (UIDVALIDITY)")
         return Folder(uid_validity=validity, uid_next=following, messages=messages)
 
     async def uids(self, first: int, last: int | None = None) -> list[int]:
@@ -155,7 +155,7 @@ class Connection:
         return None
 
     async def wait(self, wait_s: float) -> bool:
-        """Waits for changes in the open folder, with IDLE. Returns False if there were none in that time."""
+        """Waits for changes in the open folder, with IDLE. Returns False if no change was reported in that time."""
         if self._take_news():
             return True
         begun = self._loop.time() + COMMAND_S_MAX
@@ -290,9 +290,9 @@ class Connection:
     async def _start_tls(self, login: Login | None) -> None:
         self._step = Step.STARTTLS
         is_required = self._server.security is Security.STARTTLS
-        if self._wire.state is State.LOGGED_IN:  # PREAUTH: it is too late for TLS
+        if self._wire.state is State.LOGGED_IN:  # after PREAUTH, it is too late for TLS
             if is_required:
-                raise Broken("the server starts logged in, before TLS")
+                raise Broken("the server starts the session logged in, before TLS")
         elif "STARTTLS" in await self._know_capabilities():
             await self._ask(say.STARTTLS)
             await self._wrap(checked=is_required or must_be_checked(self._server, login))
@@ -326,7 +326,7 @@ class Connection:
             said = without_secret(answer.shown + _explained(self._challenge), login)
             if answer.code.startswith(_LATER):
                 raise Unready(Step.AUTH, f"the server does not accept logins now: {said}")
-            raise LoginRefused(f"the server refused our login: {said}")
+            raise LoginRefused(f"the server refused the login: {said}")
 
 
 @lru_cache(maxsize=100)

@@ -54,7 +54,7 @@ class Pipe(asyncio.Protocol):
     # ── our side ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def write(self, data: bytes) -> None:
-        """Raises Broken."""
+        """Writes data. Raises Broken."""
         if self.lost is not None or self._transport is None:
             raise Broken(self.lost or "there is no connection")
         if self._tls is None:
@@ -68,7 +68,9 @@ class Pipe(asyncio.Protocol):
         self._transport.write(self._tls.outgoing.read())
 
     async def moved(self, *, until: float) -> bool:
-        """Waits until data has arrived. Returns False if none arrived before `until`, by the loop's clock. Raises Broken."""
+        """Waits until data has arrived. Returns False if none arrived before `until`, by the loop's clock. Raises
+        Broken.
+        """
         if self.lost is not None:
             raise Broken(self.lost)
         loop = asyncio.get_running_loop()
@@ -82,7 +84,7 @@ class Pipe(asyncio.Protocol):
         return loop.time() < until
 
     async def start_tls(self, context: ssl.SSLContext, *, host: str, until: float) -> None:
-        """Raises Broken, or ssl.SSLError if the server's certificate or its TLS is refused."""
+        """Starts TLS. Raises Broken, or ssl.SSLError if the server's certificate or its TLS is refused."""
         assert self._transport is not None
         self._tls = _Tls(context, host)
         while not self._tls.is_up:
@@ -108,7 +110,7 @@ class Pipe(asyncio.Protocol):
             self._lose("the server closed the connection")
         except ssl.SSLWantReadError:
             pass
-        except ssl.SSLError as error:  # also the end of TLS
+        except ssl.SSLError as error:  # this includes the end of TLS
             self._lose(f"TLS ended: {error.reason or error}")
 
     def _lose(self, why: str) -> None:

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 LINE_BYTES_MAX = 1_048_576  # enough for the longest expected response, to a search in a hundred thousand messages
-LITERAL_BYTES_MAX = 2_097_152  # twice the size of any request
+LITERAL_BYTES_MAX = 2_097_152  # twice the size of the largest requested part
 LITERALS_MAX = 64
 DEPTH_MAX = 20  # levels of parentheses; the structure of nested messages has a few
 UNREAD_BYTES_MAX = 8_388_608
@@ -25,12 +25,14 @@ _UNSEEN = dict.fromkeys((*range(32), 127), "\ufffd")
 
 
 class Garbage(Exception):
-    """The server does not speak IMAP, or has stopped doing so."""
+    """The server sent something that is not IMAP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """OK, NO, BAD, BYE or PREAUTH. `tag` is None if it does not reply to a command. `code` is the text in brackets, in upper case."""
+    """OK, NO, BAD, BYE or PREAUTH. `tag` is None if it does not reply to a command. `code` is the text in
+    brackets, in upper case.
+    """
 
     tag: str | None
     status: str
@@ -163,7 +165,7 @@ def _number(value: Value) -> int | None:
 
 
 class _Values:
-    """Reads the values of one response. The even parts are text, the odd ones literals."""
+    """Reads the values of one response. The even parts are text, and the odd parts are literals."""
 
     def __init__(self, parts: list[bytes]) -> None:
         self._parts = parts
@@ -190,7 +192,7 @@ class _Values:
         return open_[0]
 
     def _piece(self) -> str | tuple[bytes | None] | None:
-        """Returns a parenthesis, a value, or None at the end."""
+        """Returns the next parenthesis or value, or None at the end."""
         text = self._parts[self._part]
         while self._at < len(text) and text[self._at] in b" \t":
             self._at += 1

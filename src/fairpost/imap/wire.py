@@ -49,7 +49,7 @@ class Command:
     """A command. The first of the `pieces` is sent immediately, and each other piece when the server asks for it."""
 
     name: str
-    pieces: tuple[bytes, ...] = field(repr=False)  # they may contain a password
+    pieces: tuple[bytes, ...] = field(repr=False)  # not shown, because they may contain a password
 
 
 class Wire:
@@ -82,7 +82,7 @@ class Wire:
     def go_on(self) -> bytes:
         """Returns the next piece of the command, after a continuation. Raises Garbage if there is none."""
         if not self._pieces:
-            raise Garbage("the server asked for more than the command has")
+            raise Garbage("the server asked for more data than the command has")
         return self._pieces.pop(0) + b"\r\n"
 
     def end_idle(self) -> bytes:

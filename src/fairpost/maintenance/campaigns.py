@@ -38,7 +38,7 @@ class CampaignWatch:
         self._stranded_at: datetime | None = None
 
     async def run(self) -> None:
-        complain = partial(self._complain, "looking after campaigns")
+        complain = partial(self._complain, "maintaining campaigns")
         await keep_stepping(self.step, every_s=LOOK_S, complain=complain)
 
     async def step(self) -> bool:
@@ -70,7 +70,9 @@ class CampaignWatch:
         return is_busy
 
     async def _plan(self, campaign_id: int) -> bool:
-        """Plan one batch. Return True if there is more. A campaign that cannot be planned fails with the reason."""
+        """Plan one batch. Return True if there is more. A campaign that cannot be planned fails, and the reason is
+        stored.
+        """
         try:
             planned = await campaigns.plan_batch(self._store, campaign_id, most=BATCH)
             failpoint("after_batch")

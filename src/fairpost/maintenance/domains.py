@@ -48,7 +48,7 @@ class DomainWatch:
         return len(due) == TAKEN_MAX
 
     async def _check_in_turn(self, turns: asyncio.Semaphore, workspace: str, domain: str) -> None:
-        """Check one domain. If it takes too long, the last result stays until the next day."""
+        """Check one domain. If the check takes too long, the last result is kept until the next day."""
         async with turns:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._check_s_max):

@@ -38,7 +38,7 @@ TAKE_S = 5.0
 LOOK_AGAIN = timedelta(minutes=30)  # a mailbox is read at least this often, even if the server reports no changes
 TURN = timedelta(seconds=30)  # longest turn of a mailbox that has more to read, while others wait
 TROUBLE_S = 5.0  # pause while the database is not responding
-FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # between attempts after failures
+FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # pauses after failures: first, lasting, longest
 TIMES_STUCK_MAX = 8  # attempts, over about two hours
 ASK_AFTER = (10, 60, 300, 1_800)  # seconds after a doubt was noticed: servers may file sent mail late
 
@@ -123,13 +123,13 @@ class MailboxWatch:
     # ── e-mails in doubt ──────────────────────────────────────────────────────────────────────────────────────
 
     async def ask_about_doubts(self) -> None:
-        """Looks for the e-mails in the sent mail, a few times. A missing e-mail proves nothing."""
+        """Searches the sent mail for the e-mails, a few times. A missing e-mail proves nothing."""
         open_: set[EmailId] = set()
         for account_id in await mailbox_reads.with_doubts(self._store, list(self._readings)):
             account = await self._store.account(account_id)
             for email in await self._store.doubts(account_id):
                 if email.evidence is not None:
-                    continue  # the account's worker asks its provider
+                    continue  # the account's worker asks the provider itself
                 open_.add(email.id)
                 since, times = self._asked.setdefault(email.id, (clock.now(), 0))
                 if times < len(ASK_AFTER) and clock.now() >= since + timedelta(seconds=ASK_AFTER[times]):
@@ -170,7 +170,7 @@ class Reading:
         self._times_stuck = 0
 
     async def run(self) -> None:
-        """Raises NoLongerOurs."""
+        """Reads until the mailbox is taken over. Raises NoLongerOurs."""
         if self._held.due_at is not None:
             await _sleep_until(self._held.due_at)
         while True:

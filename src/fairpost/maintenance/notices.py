@@ -1,4 +1,4 @@
-"""Write Fairpost's e-mails to operators and to workspaces' managers. They go through the queue like any other e-mail."""
+"""Write Fairpost's e-mails to operators and to workspaces' managers. They are queued like all other e-mails."""
 
 import shlex
 from collections.abc import Sequence
@@ -12,7 +12,9 @@ from fairpost.reasons.rendering import brief
 
 
 def notice_of_throttles(about: Sequence[Sender], to: str, *, pool: str, now: datetime) -> dict[str, Any]:
-    """Return one e-mail about all of these throttles. The idempotency key keeps a second engine from sending it again."""
+    """Return one e-mail about all of these throttles. The idempotency key keeps a second engine from sending it
+    again.
+    """
     first = about[0]
     subject = f"Fairpost: {first.id} {_verb(first)}"
     if len(about) > 1:
@@ -30,7 +32,7 @@ def notice_of_throttles(about: Sequence[Sender], to: str, *, pool: str, now: dat
 
 
 _CLOSING = (
-    "Its e-mails stay in the queue and are sent when the throttle ends.\n"
+    "E-mails of a throttled sender stay in the queue, and are sent when the throttle ends.\n"
     "Details: fairpost user list --throttled, fairpost fairness"
 )
 
@@ -74,9 +76,9 @@ def notice_of_disabled_webhook(webhook: Webhook, name: str, to: str, *, pool: st
         "text": (
             f"Fairpost stopped posting events from {whose} to\n\n  {webhook.url}\n\n"
             f"Nothing could be delivered{since}.{why}\n\n"
-            f"No event is lost. When the endpoint works again, resume it {place}with:\n\n"
+            f"New events are kept. When the endpoint works again, resume it {place}with:\n\n"
             f"  fairpost webhook resume {name}\n\n"
-            "It then receives all events from the meantime that are still stored.\n"
+            "The endpoint then receives all missed events that are still stored.\n"
         ),
         "headers": {"Auto-Submitted": "auto-generated"},
         "idempotency_key": f"webhook {webhook.id} {to} {webhook.disabled_at.isoformat()}",

@@ -40,7 +40,7 @@ class HistoryWatch:
                 await self.step()
                 wait_s = EVERY_S
             except asyncpg.LockNotAvailableError:
-                pass  # a long read is in progress
+                pass  # the tables are in use by a long read
             except Exception as error:
                 if not is_trouble(error):  # the orchestrator reports database trouble
                     failed("retention", error, self._log)

@@ -95,7 +95,7 @@ async def take_in(
 
 
 def email_of(address: str, public_ids: PublicIds) -> EmailId | None:
-    """Return the e-mail whose reports go to this address."""
+    """Return the e-mail whose reports are sent to this address."""
     token = token_in(address)
     return public_ids.of_return_token(token) if token else None
 

@@ -1,4 +1,4 @@
-"""Maintain senders: score active ones, end expired throttles, and move their mail to its assigned place in the queue.
+"""Maintain senders: score active senders, end expired throttles, and queue senders' mail under their assigned domains.
 
 Also notifies operators and measures the health of the queue. Runs in every engine's orchestrator process. At worst,
 several engines do the same work: a decision on outdated data is not written.
@@ -35,7 +35,7 @@ class SenderOptions:
     policy: SenderPolicy
     fairness: Fairness
     operators: tuple[str, ...] = ()  # recipients of throttle notices
-    pool: str = "default"  # pool that sends them
+    pool: str = "default"  # pool that sends these notices
 
 
 class SenderWatch:
@@ -44,14 +44,14 @@ class SenderWatch:
         self._options = options
         self._log = log
         self._hour: datetime | None = None
-        self._later: dict[SenderId, datetime | None] = {}  # locked by another process
+        self._later: dict[SenderId, datetime | None] = {}  # senders that another process had locked
         self._dirty: set[str] = set()  # workspaces to check
         self._looked_at: dict[str, datetime] = {}  # when each workspace was last checked
         self._told_at = self._health_at = self._folded_at = self._swept_at = LONG_AGO
         self._settled = [(LONG_AGO, 0)]  # marks, as times and highest numbers
 
     async def start(self) -> None:
-        """Apply the settings, and check all throttled senders: the settings may free them."""
+        """Apply the settings, and check all throttled senders: the new settings may end their throttles."""
         if await senders.lay_fairness(self._store, self._options.fairness):
             self._log(Reason("fairness.set", fairness=_in_words(self._options.fairness)))
         failpoint("after_fairness")
@@ -112,7 +112,7 @@ class SenderWatch:
         return [SenderId(workspace=name, level=SenderLevel.WORKSPACE) for name in due]
 
     async def _begin_hour(self, now: datetime) -> None:
-        """Count e-mails planned for this hour as volume from now on."""
+        """From now on, count the e-mails that are planned for this hour as volume."""
         hour = now.replace(minute=0, second=0, microsecond=0)
         if self._hour is None:  # including the hours in which no engine checked
             last = await senders.last_look(self._store)
@@ -125,7 +125,7 @@ class SenderWatch:
     async def _look_at(self, ids: Mapping[SenderId, datetime | None], now: datetime) -> None:
         """Check these senders. Each is given with the time of the event that caused the check, if known."""
         while ids:
-            changed: dict[SenderId, datetime | None] = {}  # changed by another process meanwhile: check again
+            changed: dict[SenderId, datetime | None] = {}  # changed by another process in the meantime: check again
             for active in await senders.with_activity(self._store, list(ids)):
                 decided = look(active.sender, active.hours, active.days, self._options.policy, now=now)
                 if decided is None:

@@ -102,7 +102,7 @@ class WebhookWatch:
         return len(self._running) < PLACES and len(taken) > 0
 
     async def settle(self) -> None:
-        """Wait for all endpoints in progress. For tests and benchmarks."""
+        """Wait until all endpoints in progress are done. Only for tests and benchmarks."""
         while self._running:
             await asyncio.wait([task for _, task in self._running.values()])
             await asyncio.sleep(0)

@@ -32,7 +32,7 @@ ATTEMPTS_SEEN_MAX = 2_000  # newest attempts searched for an account's failures
 
 
 class Situation(StrEnum):
-    """The situation of an account, worst first."""
+    """The situations of an account, sorted from worst to best."""
 
     SUSPENDED = "suspended"
     NO_SERVER = "no_server"
@@ -92,8 +92,8 @@ class AccountNow:
     may_send_at: datetime | None
     is_driven: bool
     driven_by: str | None
-    patience: Patience | None  # while suspended
-    reading: ReadingNow | None  # None without a server
+    patience: Patience | None  # set while the account is suspended
+    reading: ReadingNow | None  # None if the account has no server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from fairpost.store.store import Store
 
 SHOWN_MAX = 100
 ASKED_MAX = 5  # running campaigns per look: to find out why one waits takes a few milliseconds
-WHY_AGE_MAX = timedelta(seconds=3)  # older answers are looked up as well
+WHY_AGE_MAX = timedelta(seconds=3)  # older answers are refreshed
 STOPPED = (CampaignState.PAUSED, CampaignState.FAILED)
 
 
@@ -52,7 +52,9 @@ class _Asked(NamedTuple):
 
 
 class CampaignsWatch:
-    """Watches one workspace's campaigns, or all campaigns. `called` maps accounts to the names that the viewer knows."""
+    """Watches one workspace's campaigns, or all campaigns. `called` maps accounts to the names that the viewer
+    knows.
+    """
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Reads a campaign's progress: forecast, counts, and what it is waiting for.
 
-It takes the same time for ten e-mails as for a million.
+Reading takes the same time for ten e-mails as for a million.
 """
 
 from collections.abc import Callable

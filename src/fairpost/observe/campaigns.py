@@ -119,7 +119,7 @@ _LEFT = """
 async def read_routes(
     store: Store, routes: Collection[str], *, now: datetime, called: Callable[[Account], Account]
 ) -> dict[str, Condition]:
-    """Returns the condition of each route, regardless of what is queued for it."""
+    """Returns the condition of each route, regardless of the e-mails queued for it."""
     runtimes = await read_accounts(store, serving=routes) if routes else []
     names = {f"@{each.account.name}": f"@{called(each.account).name}" for each in runtimes}
     facts = Facts(now=now, accounts=[replace(each, account=called(each.account)) for each in runtimes])

@@ -42,7 +42,9 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The result of one check. `then` is the next command or step, or None if all is well. `code` is the condition's code."""
+    """The result of one check. `then` is the next command or step, or None if nothing needs to be done. `code` is the
+    condition's code.
+    """
 
     name: str
     grade: Grade
@@ -76,7 +78,7 @@ def _shouts(findings: Findings) -> Iterable[Check]:
         yield Check(
             name="redirect",
             grade=Grade.NOTE,
-            text=f"EVERY E-MAIL GOES TO {findings.machine.redirect_all} instead of its recipients",
+            text=f"EVERY E-MAIL IS SENT TO {findings.machine.redirect_all} instead of its recipients",
             then="unset FAIRPOST_REDIRECT_ALL, unless this is a staging system",
         )
 
@@ -140,7 +142,7 @@ def _settings_file(machine: Machine, path: str) -> Check:
 
 
 def _unreachable(findings: Findings) -> Check:
-    then = "start it, or check FAIRPOST_DATABASE_URL; to start the embedded one: fairpost db start"
+    then = "start the server, or check FAIRPOST_DATABASE_URL; to start the embedded server: fairpost db start"
     return _problem("database", findings.unreachable or "PostgreSQL is not responding", then)
 
 
@@ -267,7 +269,7 @@ def _pooler(server: Server) -> Check:
         return Check(
             name="connection",
             grade=Grade.NOTE,
-            text="the URL leads through a pooler such as PgBouncer: engines poll every FAIRPOST_POLL_INTERVAL, and get no NOTIFY",
+            text="the URL connects through a pooler such as PgBouncer: engines receive no NOTIFY, and poll every FAIRPOST_POLL_INTERVAL",
             then="optional: to send within milliseconds, give engines a direct URL to PostgreSQL",
         )
     return _ok("connection", "direct")
@@ -327,7 +329,7 @@ def _engine(engine: Engine) -> Iterable[Check]:
 def _restored(engine: Engine) -> Check:
     match engine.lineage:
         case Restored(signs):
-            text = f"it was restored or copied: {'; '.join(map(brief, signs))}"
+            text = f"the database was restored or copied: {'; '.join(map(brief, signs))}"
             return _problem(
                 "identity",
                 text,
@@ -337,7 +339,7 @@ def _restored(engine: Engine) -> Check:
             return Check(
                 name="identity",
                 grade=Grade.NOTE,
-                text="this role cannot identify its server, so only engines that ran before notice a restore",
+                text="this role cannot identify its server, so a restore is only detected by engines that ran before it",
                 then="if possible, GRANT EXECUTE ON FUNCTION pg_control_system() TO the role that Fairpost uses",
             )
         case First():
@@ -439,7 +441,7 @@ def _given(found: Environment) -> Check:
     if found.trouble:
         return _problem("environment", found.trouble, "correct the variables, and restart the engine")
     if not found.is_there:
-        then = "restart it with the variables that are set here: fairpost work"
+        then = "start an engine with the variables that are set here: fairpost work"
         return _note("environment", f"no engine has created the account {name} from FAIRPOST_SMTP_HOST yet", then)
     if not found.is_theirs:
         return _problem(

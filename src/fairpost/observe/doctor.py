@@ -46,7 +46,7 @@ SELECT s.name, s.setting, CASE s.source
 FROM pg_settings s WHERE s.name = ANY ($1)
 """
 LOOKS_AT_THE_CLOCK = 3  # number of measurements; the fastest one is the most precise
-OPEN_S_MIN = 60  # younger transactions are normal work
+OPEN_S_MIN = 60  # shorter transactions are normal
 
 _REFUSED = (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError)
 
@@ -130,7 +130,7 @@ async def _prepared(conn: "asyncpg.Connection") -> list[Holdback]:
         Holdback(
             what=f"the prepared transaction {row['gid']}",
             age_s=row["age_s"],
-            then="COMMIT PREPARED or ROLLBACK PREPARED it",
+            then="end it with COMMIT PREPARED or ROLLBACK PREPARED",
         )
         for row in rows
     ]

@@ -111,7 +111,9 @@ class ShownEmail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """A stop. No e-mail of this name is sent before `until`. If `until` is None, the stop lasts until it is released."""
+    """A stop. No e-mail of this name is sent before `until`. If `until` is None, the stop lasts until it is
+    released.
+    """
 
     workspace: str
     level: str
@@ -161,7 +163,7 @@ async def show_email(
 ) -> ShownEmail:
     """Returns everything about an e-mail. Raises Unknown.
 
-    If `with_log` is False, its attempts are left out, which saves a query.
+    If `with_log` is False, the e-mail's attempts are left out, which saves a query.
     """
     row = await store.row(
         "SELECT s.*, fairpost.has_places(s.content_id) AS has_places FROM fairpost.show_email($1, $2) s", email_id, now
@@ -236,7 +238,7 @@ async def stops_on(
     stream: str | None = None,
     now: datetime | None = None,
 ) -> list[Stop]:
-    """Returns holds and throttles on a workspace and on these names in it. A name may have one of each."""
+    """Returns holds and throttles on a workspace and on these names in it. A name may have both a hold and a throttle."""
     rows = await store.fetch(
         """SELECT r.workspace, r.level::text, r.key, nullif(s.until, 'infinity') AS until, s.kind, s.reason, s.params
            FROM fairpost.sender_rules r CROSS JOIN LATERAL fairpost.stops_by(r) s

@@ -40,7 +40,9 @@ def exposition(figures: Figures, *, by_account: bool = False) -> bytes:
 
 
 def exposition_of_regions(figures: Mapping[str, Figures | None], *, by_account: bool = False) -> bytes:
-    """Returns the metrics of all regions, with the label `region`. The value of a region that does not respond is None."""
+    """Returns the metrics of all regions, with the label `region`. The value of a region that does not respond is
+    None.
+    """
     return _written(_RegionsCollector(figures, by_account=by_account))
 
 
@@ -113,7 +115,10 @@ def _conditions(conditions: Iterable[Condition]) -> Iterator[Metric]:
 def _queue(report: FairnessReport) -> Iterator[Metric]:
     tiers = report.waiting.tiers
     yield _gauge(
-        "fairpost_queue_emails", "E-mails waiting, due or not.", ("tier",), {(t,): w.emails for t, w in tiers.items()}
+        "fairpost_queue_emails",
+        "Waiting e-mails, whether due or not.",
+        ("tier",),
+        {(t,): w.emails for t, w in tiers.items()},
     )
     yield _gauge(
         "fairpost_queue_senders", "Users with e-mails waiting.", ("tier",), {(t,): w.senders for t, w in tiers.items()}
@@ -195,7 +200,7 @@ def _served(report: FairnessReport) -> Iterator[Metric]:
     )
     yield _gauge(
         "fairpost_emails_per_hour",
-        "E-mails served in about the last sixty minutes.",
+        "E-mails served in about the past sixty minutes.",
         ("queue",),
         {(queue,): served.per_hour for queue, served in by_queue.items()},
     )
@@ -204,7 +209,12 @@ def _served(report: FairnessReport) -> Iterator[Metric]:
 def _grown(measured: Histograms) -> Iterator[Metric]:
     queues = {Measure.WAIT: FAIR, Measure.WAIT_FIFO: FIFO}
     families = (
-        ("fairpost_email_wait_seconds", "Time from due to start.", ("tier", "queue"), tuple(queues)),
+        (
+            "fairpost_email_wait_seconds",
+            "Time from when an e-mail is due until it is started.",
+            ("tier", "queue"),
+            tuple(queues),
+        ),
         ("fairpost_email_send_seconds", "Time the mail server took for an e-mail.", (), (Measure.SEND,)),
         (
             "fairpost_database_operation_seconds",
@@ -309,7 +319,7 @@ def _histogram(
 
 
 def _buckets(waits: Waits) -> Iterator[tuple[str, float]]:
-    """Yields cumulative counts per bound. They are exact, because every bound is the end of a bucket."""
+    """Yields the cumulative count for each bound. The counts are exact, because every bound is the end of a bucket."""
     for bound in BOUNDS:
         within = sum(times for bucket, times in waits.buckets.items() if bucket <= bound)
         yield str(BUCKET_ENDS_US[bound] / 1e6), within

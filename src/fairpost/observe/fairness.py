@@ -51,7 +51,7 @@ class Mode:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues that serve any senders."""
+        """The queues that serve at least one workspace."""
         used = {FAIR: self.fair_percent > 0, FIFO: self.fair_percent < 100}
         return tuple(name for name in QUEUES if used[name])
 
@@ -66,7 +66,7 @@ class Queue:
     queued: int
     queue_max: int
     oldest_wait_s: float | None  # age of the oldest e-mail that is due and not held
-    health: float  # 0.1 is bad, 2.0 is very good
+    health: float  # from 0.1 (falling behind) to 2.0 (spare capacity)
     limits: Mapping[str, int]
 
 
@@ -105,7 +105,9 @@ class TierWaiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Waiting e-mails, including those that are held or not due yet. `top_domains` covers only the listed workspaces."""
+    """Waiting e-mails, including those that are held or not due yet. `top_domains` covers only the listed
+    workspaces.
+    """
 
     emails: int
     tiers: Mapping[str, TierWaiting]
@@ -123,7 +125,7 @@ class Served:
     sent: int
     bounced: int
     rejected: int
-    per_hour: float  # current rate
+    per_hour: float  # current rate of e-mails per hour
     hours: Sequence[int]
     workspaces: Evenness
     users: Evenness
@@ -208,7 +210,7 @@ class FairnessReport:
     waiting: Waiting
     served: Served
     served_by: Mapping[str, Served]  # by queue, fair or not
-    top_workspaces: Sequence[Portion]  # by e-mails served
+    top_workspaces: Sequence[Portion]  # the workspaces with the most served e-mails
     top_users: Sequence[Portion]
     waits: Mapping[str, Mapping[str, Took]]  # time from due to begun, by queue and tier
     durations: Mapping[str, Took]  # durations of sends, claims and commits
@@ -354,7 +356,7 @@ def _urgent(row: Any) -> UrgentUse:
 
 
 def _mode(row: Any) -> Mode:
-    """Parses the mode. Arrays start with the lowest tier, which is -1."""
+    """Parses the mode. Arrays begin with the lowest tier, whose number is -1."""
     return Mode(
         fair_percent=row["share"],
         priority=Priority.LANES if row["lanes"] else Priority.WEIGHTS,
@@ -485,7 +487,7 @@ def _durations(took: Mapping[tuple[Measure, Tier], Waits]) -> dict[str, Took]:
 
 def _took(waits: Waits) -> Took:
     mean, p50, p99 = waits.mean, waits.quantile(0.5), waits.quantile(0.99)
-    assert mean is not None, "nothing is booked for nothing"
+    assert mean is not None, "there are no empty histograms"
     assert p50 is not None
     assert p99 is not None
     return Took(count=waits.count, mean_s=mean.total_seconds(), p50_s=p50.total_seconds(), p99_s=p99.total_seconds())

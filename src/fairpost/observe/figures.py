@@ -37,10 +37,10 @@ class FiguresReader:
     def __init__(self, window: timedelta) -> None:
         self._window = window
         self._since: datetime | None = None
-        self._before: dict[tuple[Measure, Tier], Waits] = {}  # counted before `_since`
+        self._before: dict[tuple[Measure, Tier], Waits] = {}  # measurements from before `_since`
         self._told: dict[tuple[Measure, Tier], Waits] = {}
         self._sent: dict[str, int] = {}
-        self._sent_by: dict[int, int] = {}  # by account, at the previous read
+        self._sent_by: dict[int, int] = {}  # sent e-mails by account, at the previous read
 
     async def read(self, store: Store) -> Figures:
         report = await read_fairness(store, window=self._window)

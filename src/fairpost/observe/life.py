@@ -315,7 +315,9 @@ _STOPS = {"held": "hold", "throttled": "throttle", "closed": "window"}
 
 
 def _of_accounts(behind: Background, told: Callable[[Condition], str]) -> Iterator[Obstacle]:
-    """Yields the reasons why the accounts of the e-mail's route cannot send it, in the same words as everywhere else."""
+    """Yields the reasons why the accounts of the e-mail's route cannot send it, in the same words as everywhere
+    else.
+    """
     if behind.route is None or not behind.route.keeps_mail_back:
         return
     kind = {"engine.none": "engine", "account.blocks_workspace": "block"}.get(behind.route.code, "account")
@@ -323,7 +325,9 @@ def _of_accounts(behind: Background, told: Callable[[Condition], str]) -> Iterat
 
 
 def _of_patience(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
-    """Yields the deadline of an e-mail for a single account, which fails if that account stays suspended for too long."""
+    """Yields the deadline of an e-mail for a single account, which fails if that account stays suspended for too
+    long.
+    """
     if not email.route.startswith("@"):
         return
     for patience in (account.patience for account in behind.accounts if account.patience):
@@ -333,10 +337,10 @@ def _of_patience(email: ShownEmail, behind: Background) -> Iterator[Obstacle]:
 
 CHOICES = (
     Choice(decision="sent", means="The e-mail arrived. It counts as sent, and nothing more happens."),
-    Choice(decision="resend", means="Send the e-mail again. Recipients who already got it get it twice."),
+    Choice(decision="resend", means="Send the e-mail again. Recipients who already received it receive it twice."),
     Choice(
         decision="failed",
-        means="Give up on the e-mail. Recipients who did not get it will not get it unless you retry.",
+        means="Give up on the e-mail. Recipients who did not receive it will not receive it unless you retry it.",
     ),
 )
 
@@ -347,7 +351,7 @@ def _doubt(email: ShownEmail, behind: Background) -> Doubt:
         attempt=email.attempts,
         begun_at=email.begun_at,
         account=email.account,
-        reached="the attempt was started and may have reached the end of the message; no reply was recorded",
+        reached="the attempt was started, and the message may have been sent completely; no reply was recorded",
         said=brief_or_none(email.reason),
         message_id_begins=f"<{behind.name_in_headers}.",
         asked=_asked(evidence),
@@ -358,14 +362,14 @@ def _doubt(email: ShownEmail, behind: Background) -> Doubt:
 
 def _asked(evidence: Mapping[str, Any] | None) -> str:
     if evidence is None:
-        return "SMTP servers cannot be asked later what they accepted."
+        return "SMTP servers cannot be asked later which e-mails they accepted."
     if "unknown" in evidence:
-        return f"The provider was asked, but does not know: {evidence['unknown']}"
+        return f"The provider was asked, but its answer is not conclusive: {evidence['unknown']}"
     return "The provider can be asked whether its draft was sent, but has not responded yet."
 
 
 POLICIES: Mapping[str, str] = {
-    "ask": "An engine asks the provider, whose answer decides.",
+    "ask": "An engine asks the provider, and acts on the answer.",
     "hold": "The e-mail stays in doubt until a person decides.",
     "resend": "The e-mail is sent again automatically once an engine is working on its account.",
     "exhausted": "The e-mail has no attempts left, so it is not sent again automatically. A person must decide.",

@@ -48,7 +48,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtWork:
-    """Numbers of accounts: all, usable, driven by a worker, and able to send right now."""
+    """Numbers of accounts: all accounts, usable accounts, accounts driven by a worker, and accounts that can send now."""
 
     all: int
     active: int

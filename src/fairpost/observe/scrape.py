@@ -1,4 +1,4 @@
-"""Serves the metrics at /metrics, in the running loop, without signal handlers."""
+"""Serves the metrics at /metrics, in the running event loop, without signal handlers."""
 
 import logging
 import socket
@@ -26,7 +26,7 @@ logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
 
 
 class Scrapes:
-    """The figures, read on request and cached for a second."""
+    """The metrics, which are read on request and cached for a second."""
 
     def __init__(self, look: Callable[[], Awaitable[bytes]]) -> None:
         self._look = look

@@ -19,14 +19,14 @@ class Wanted:
     workspace.
     """
 
-    to: str | None = None  # one of its recipients
+    to: str | None = None  # one of the e-mail's recipients
     key: str | None = None
     campaign: str | None = None
     user: str | None = None
     stream: str | None = None
     account: str | None = None  # the account that has the e-mail, or had it last
     type: str | None = None
-    tags: Mapping[str, str] | None = None  # all must match
+    tags: Mapping[str, str] | None = None  # all tags must match
     since: datetime | None = None  # accepted at or after this time
     until: datetime | None = None  # accepted before this time
 

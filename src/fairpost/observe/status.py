@@ -19,7 +19,7 @@ from fairpost.store.store import Store
 FINISHED_WITHIN = timedelta(hours=24)
 ALIVE = timedelta(seconds=5)  # engines report every two to four seconds
 HOLDS_MAX = 20
-HOLDS_SEEN_MAX = 1_000  # including throttles and gates
+HOLDS_SEEN_MAX = 1_000  # maximum number of holds, including throttles and gates
 
 
 async def read_facts(store: Store, *, now: datetime | None = None, with_finished: bool = True) -> Facts:
@@ -96,7 +96,9 @@ async def read_account(store: Store, name: str) -> AccountRuntime:
 
 
 async def _observed(store: Store, runtimes: list[AccountRuntime]) -> list[AccountRuntime]:
-    """Adds the sends in progress, the single sends that limits with a sliding window need, and the state of mailboxes."""
+    """Adds the sends in progress, the single sends that limits with a sliding window need, and the state of
+    mailboxes.
+    """
     ids = [each.account.id for each in runtimes]
     rows = await store.fetch("SELECT * FROM fairpost.on_the_wire($1)", ids)
     begun_at = {row["account_id"]: row["begun_at"] for row in rows}

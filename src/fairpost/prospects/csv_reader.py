@@ -1,6 +1,7 @@
 """Reads prospects from a CSV file of any size, as written by spreadsheets: record by record, in bounded memory.
 
-Returns the content or error of each line. The database decides which prospects are known, and what is written.
+Returns the content or error of each line. The database decides which prospects already exist, and which values are
+written.
 """
 
 import codecs
@@ -33,7 +34,9 @@ COLUMNS_SHOWN = 20
 
 
 class UnreadableFile(FairpostError):
-    """The file does not contain prospects. Raised before the first line, unless a given encoding turns out to be wrong."""
+    """The file does not contain prospects. Raised before the first line, unless a given encoding turns out to be
+    wrong.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +213,9 @@ def _columns(row: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
 
 
 def _guessed_fields(names: list[str], slugs: list[str], asked: dict[str, str]) -> list[str]:
-    """Guesses fields by column names. A column whose field the mapping gives to another column keeps its own name."""
+    """Guesses fields by column names. If the mapping assigns a column's field to another column, the first column keeps
+    its own name.
+    """
     guesses = [_KNOWN.get(_bare(name)) for name in names]
     if "email" not in guesses and "email" not in asked.values():
         guesses = [guess or _ADDRESS_MAYBE.get(_bare(name)) for guess, name in zip(guesses, names, strict=True)]
@@ -390,7 +395,8 @@ class _Plan:
         return cls(width=width, email=email, timezone=timezone, external_id=external_id, others=others)
 
     def misfit(self, row: list[str], *, whole: bool) -> str | None:
-        """Returns why a row does not fit. Spreadsheets omit empty cells at the end, or add some.
+        """Returns why a row does not fit. Missing or additional empty cells at the end are allowed, because
+        spreadsheets write them.
 
         Any other difference means that cells moved to other columns.
         """

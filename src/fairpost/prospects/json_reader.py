@@ -140,7 +140,7 @@ def text_of(value: str | float | bool) -> str:
 def _is_storable(text: str) -> bool:
     try:
         text.encode()
-    except UnicodeEncodeError:  # a lone surrogate
+    except UnicodeEncodeError:  # the text has a lone surrogate
         return False
     return len(text) <= FIELD_CHARS_MAX and "\0" not in text
 

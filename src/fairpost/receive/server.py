@@ -31,7 +31,7 @@ TAKE_S_MAX = 30
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverOptions:
     host: str = "127.0.0.1"
-    port: int = 2525  # 0: any free port
+    port: int = 2525  # 0 means any free port
     is_lmtp: bool = False
     reply_stops: ReplyStops = ReplyStops.PERSON
     also: frozenset[str] = frozenset()  # addresses in lower case that are accepted without a token
@@ -119,7 +119,7 @@ class _Handler:
         return "250 2.0.0 Ok"
 
     async def handle_exception(self, error: Exception) -> str:
-        """Handles commands that crash the library. A message that cannot be stored never gets here."""
+        """Handles commands that crash the library. A message that cannot be stored is handled elsewhere."""
         return "500 5.5.2 Command not recognised"
 
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fairpost.model.errors import NotFound
 
-MAIN = "main"  # the only region, if none are set
+MAIN = "main"  # name of the only region, if no regions are set
 HOME = "home"  # the database with the directory of regions and the admins; no region may have this name
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 REGIONS_MAX = 100
@@ -77,7 +77,7 @@ class Directory:
 
 
 def parse_regions(text: str) -> Directory | None:
-    """Parses `eu=postgresql://…,us=postgresql://…`. Returns None if the text is anything else."""
+    """Parses `eu=postgresql://…,us=postgresql://…`. Returns None if the text has a different form."""
     parts = [part.partition("=") for part in _BETWEEN.split(text.strip())]
     return _directory([(name.strip(), url.strip()) for name, _, url in parts])
 
@@ -91,7 +91,7 @@ def regions_of_table(table: Mapping[str, Any]) -> Directory | None:
 def hidden(text: str) -> str:
     """Returns the setting for error messages: the names if they are valid, and only host and database of the URLs."""
     if not set("=@") & set(text):
-        return text  # the path of a file
+        return text  # the text is the path of a file
     found = parse_regions(text)
     return ",".join(f"{r.name}={r.place}" for r in found) if found else f"{len(text)} characters, which are not shown"
 

@@ -1,6 +1,6 @@
 """A store for each region, opened on first use. A failure in one region does not affect others.
 
-For programs that serve several regions at once; an engine has only its own.
+This is for programs that serve several regions at once; an engine serves only its own region.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from fairpost.system import clock
 
 ANSWER_S_MAX = 3.0
 COOL_DOWN_S = 1.0  # during this time, no request tries again, because requests would pile up
-CONNECTIONS_MAX = 2  # per region
+CONNECTIONS_MAX = 2  # connections per region
 
 
 class RegionStores:
@@ -83,7 +83,7 @@ class _Door:
             self._is_well()
         except RegionUnavailable:
             raise
-        except TimeoutError as error:  # also an OSError
+        except TimeoutError as error:  # handled before OSError, because it is one
             if not limit.expired() and error.errno is None:
                 raise  # the caller's own timeout
             raise self._away(f"no response for {answer_s_max:g} s") from error

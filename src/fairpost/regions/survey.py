@@ -24,7 +24,7 @@ class Sight:
     place: str
     answers: bool
     trouble: str | None = None
-    pending: tuple[str, ...] | None = None  # empty: the schema is up to date
+    pending: tuple[str, ...] | None = None  # pending migrations; empty if the schema is up to date
     engines: int | None = None
     queued: int | None = None
 

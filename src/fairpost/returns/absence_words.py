@@ -30,9 +30,9 @@ AUTOMATIC_TEXTS = (
     r"自動(?:応答|返信|送信)|不在(?:に|と)して|休暇(?:中|を)|я (?:в отпуске|не в офисе)|автоматический ответ|jag är (?:\w+ ){0,3}(?:borta|ledig|på semester|inte på kontoret)",
 )
 
-# Near the date on which an absence ends: away until that day.
+# Words near the date on which an absence ends: the person is away until that day.
 UNTIL = r"until|till|through|up to|thru|\bto\b|bis|jusqu|\bau\b|hasta|\bal\b|fino|at[eé]|\ba\b|\btot\b|t/m|tot en met|\bdo\b|–|\s-\s|まで"
-# … and back from that day on.
+# Words near the date of the return: the person is back on that day.
 BACK = r"back|return|again (?:on|from)|wieder|zur[uü]ck|retour|[àa] partir d|regres|vuelv|retorn|rientr|torn|volt|terug|weer|wrac|powr[oó]t|wr[oó]c|ponownie|z powrotem|b[eę]d[eę] (?:ponownie )?dost[eę]pn"
 
 MONTHS: dict[str, int] = {
@@ -75,5 +75,5 @@ UNSUBSCRIBE = (
     # Polish
     r"wypis(?:a[cć]|z|anie|uj[eę]|zcie|cie)|rezygnuj[eę]|nie (?:chc[eę]|[zż]ycz[eę] sobie) (?:\w+ ){0,3}(?:otrzymywa[cć]|dostawa[cć]|wi[eę]cej)|usu[nń](?:cie|[aą][cć]|i[eę]cie)? (?:mnie|m[oó]j)|prosz[eę] (?:o usuni[eę]cie|mnie (?:usun[aą][cć]|wypisa[cć])|nie (?:pisa[cć]|wysy[lł]a[cć]|przysy[lł]a[cć]))|nie (?:piszcie|wysy[lł]ajcie|przysy[lł]ajcie)",
 )
-# Before such phrases, these words negate them or make them a question.
+# Before such phrases, these words negate them or turn them into a question.
 NOT_UNSUBSCRIBE = r"(?:not|n't|never|nicht|kein|pas|non|n[aã]o|no|niet|nie)\s+(?:\w+\s+){0,3}$|how (?:do|can|does|would) (?:\w+\s+){0,4}$|\bif\s+(?:\w+\s+){0,6}$"

@@ -2,13 +2,13 @@
 
 import re
 
-CHARS_MAX = 320  # 64 before the @, 255 after it
+CHARS_MAX = 320  # 64 characters before the @, and 255 after it
 
 # Chinese, Japanese and Korean texts have no space around an address: 收件人ann@example.com不存在.
 _CJK = r"\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 _MARKS = r"\s<>()\[\]{}:;,\"'@*|\\`=«»“”‘’\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
 _LABEL = rf"\w(?:(?!(?<=[A-Za-z0-9])[{_CJK}])[\w-]){{0,62}}"
-# Bounded on both sides of the @, so that no text makes the search slow.
+# Limited on both sides of the @, so that no text makes the search slow.
 ADDRESS = re.compile(
     rf"(?:(?<![^{_MARKS}/])|(?<=[{_CJK}])(?=[\x21-\x7e]))"
     rf"((?:\"[^\s\"<>\\]{{1,64}}\"|(?:(?![{_CJK}][\x21-\x3f\x41-\x7e])[^{_MARKS}]){{1,128}})@(?:{_LABEL}\.){{0,10}}{_LABEL})",
@@ -22,7 +22,9 @@ def addresses_in(text: str) -> list[str]:
 
 
 def address_of(value: str) -> str:
-    """Returns the address in a field such as From, or "": the one in angle brackets, otherwise the first."""
+    """Returns the address in a field such as From, or "" if there is none: the address in angle brackets, otherwise the
+    first one.
+    """
     if match := _BRACKETED.search(value):
         return match[1].strip()
     found = addresses_in(value)

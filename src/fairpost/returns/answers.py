@@ -1,7 +1,6 @@
-"""Extracts what a person wrote back: who, when, in which thread, the text without quotes, and HTML that is safe to
-show.
+"""Extracts a person's answer: the name, the time, the thread, the text without quotes, and HTML that is safe to show.
 
-Attachments and images stay in the mailbox.
+Attachments and images are left in the mailbox.
 """
 
 import re
@@ -51,7 +50,7 @@ class Answer:
     references: tuple[str, ...]
     text: str
     html: str | None
-    is_cut: bool  # it was longer
+    is_cut: bool  # the text was longer
 
 
 def read_answer(raw: bytes) -> Answer:
@@ -74,7 +73,7 @@ def read_answer(raw: bytes) -> Answer:
 
 
 def safe_html(source: str) -> str:
-    """Returns HTML that shows text and links, but runs and loads nothing."""
+    """Returns HTML with text and links, which executes no code and loads nothing."""
     return nh3.clean(source, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes=_SCHEMES)
 
 

@@ -1,7 +1,7 @@
 """Classifies incoming mail: a report, a complaint, an auto-reply, an unsubscribe request, a reply, or something else.
 
 A pure function from bytes to a value. Reports on an address are judged by the rules for a server's replies
-(`policy.replies`), so that a bounce after acceptance means the same as a refusal during the conversation.
+(`policy.replies`), so that a bounce after acceptance has the same meaning as a refusal during the SMTP conversation.
 """
 
 import re
@@ -42,18 +42,18 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What the message says about one address, or what that address says."""
+    """What the message says about one address, or what the owner of that address says."""
 
     address: str
     code: str  # the reason code
     class_: str
     scope: str
-    retry: bool  # the reporter calls it temporary
+    retry: bool  # the report calls the failure temporary
     suppress_recipient: bool
     why: str
     status: str = ""
-    aliases: tuple[str, ...] = ()  # the addresses it was rewritten to in transit
-    is_final: bool = True  # no more attempts follow
+    aliases: tuple[str, ...] = ()  # the addresses to which it was rewritten in transit
+    is_final: bool = True  # no more attempts will follow
     is_confirmed: bool = True  # False: the address seems dead, but one report is not enough to suppress it
     reply: str = ""  # the server's reply, as far as the report includes it
     kind: str = ""  # the kind of a feedback report
@@ -65,9 +65,9 @@ class Returned:
     recipients: tuple[Finding, ...] = ()
     back_on: date | None = None  # the first day after an absence
     returned: Headers | None = None  # headers of the message that a report or complaint returns
-    message_ids: tuple[str, ...] = ()  # of the e-mails that it may be about, most likely first
+    message_ids: tuple[str, ...] = ()  # IDs of the e-mails that the message may be about, most likely first
     sender: str = ""
-    token: str = ""  # of the e-mail, in the subject of a request to unsubscribe
+    token: str = ""  # token of the e-mail, from the subject of a request to unsubscribe
 
 
 MESSAGE_IDS_MAX = 20
@@ -82,12 +82,12 @@ _DELAYED = re.compile(
     r"will (?:be retried|continue|keep trying|retry)|not (?:yet )?been delivered yet|not yet been delivered|delivery (?:is |has been |was )?delayed"
     r"|delayed (?:\d+|for)|warning message only|(?:do|need) not (?:need to )?resend your message",
     re.IGNORECASE,
-)  # attempts continue
+)  # attempts will continue
 
 _EXPIRED = re.compile(
     r"retry time(?:out)? (?:exceeded|not reached)|have been failing for a long time|could not be delivered for \d+ (?:day|hour)",
     re.IGNORECASE,
-)  # Exim: earlier errors were temporary
+)  # phrases of Exim, after earlier temporary errors
 
 
 def classify(raw: bytes, *, now: datetime) -> Returned:
@@ -100,7 +100,9 @@ def classify(raw: bytes, *, now: datetime) -> Returned:
 
 
 def _message_ids(mail: Mail, returned: Headers | None) -> tuple[str, ...]:
-    """Returns the IDs of the returned message, of the message it answers, and of earlier e-mails, latest first."""
+    """Returns the IDs of the returned message, of the message that this message answers, and of earlier e-mails, latest
+    first.
+    """
     values = [returned[name] for name in ("message-id", "x-google-original-message-id")] if returned else []
     values += [mail.headers["in-reply-to"], " ".join(reversed(mail.headers["references"].split()))]
     found = (each for value in values for each in re.findall(r"<[^<>\s]{1,900}>", value))
@@ -236,7 +238,9 @@ def _unsubscribe(mail: Mail, now: datetime) -> Returned | None:
 def _unsubscribed(mail: Mail, token: str = "") -> Returned:
     return Returned(
         kind=Kind.UNSUBSCRIBE,
-        recipients=_from(mail, "email.unsubscribed", "The recipient asked not to get any more mail.", suppress=True),
+        recipients=_from(
+            mail, "email.unsubscribed", "The recipient asked not to receive any more mail.", suppress=True
+        ),
         token=token,
     )
 
@@ -285,7 +289,7 @@ def _of_group(group: Group, told: str) -> Finding:
     if group.diagnostic and meaning(Reply(550, told)).code == _FULL:
         said = said._replace(
             reply=Reply(said.reply.code, told)
-        )  # a full mailbox is not dead, whatever else the text says
+        )  # a full mailbox is not dead, even if other parts of the text suggest it
     return _finding(address, said, action=group.action, aliases=tuple(aliases), more=(told,), step=step_in(told))
 
 
@@ -298,7 +302,7 @@ def _finding(
     more: tuple[str, ...] = (),
     step: Step | None = None,
 ) -> Finding:
-    """`more` is other text about this address, and `step` the step that it mentions."""
+    """`more` is other text about this address, and `step` is the step that this text mentions."""
     found, text = _judged(said, action=action, more=more)
     is_passing = action == "delayed" or bool(_EXPIRED.search(said.reply.text))
     status = said.status or _status_like(said.reply.code, found, is_passing=is_passing)
@@ -323,8 +327,8 @@ def _finding(
 def _is_confirmed(found: Meaning, text: str, status: str, step: Step | None) -> bool:
     """Returns whether one report is enough to call the address dead.
 
-    It is not if the mailbox exists but is switched off, or if the server knew the recipient and refused only after it
-    had seen the content: filters often answer "user unknown".
+    One report is not enough if the mailbox exists but is disabled, or if the server accepted the recipient and refused
+    only the content: filters often answer "user unknown".
     """
     if found.code not in _OF_MAILBOXES:
         return True
@@ -336,7 +340,7 @@ def _is_confirmed(found: Meaning, text: str, status: str, step: Step | None) -> 
 def _status_like(code: int, found: Meaning, *, is_passing: bool) -> str:
     """Returns the status to assume if the report names none.
 
-    A report ends the attempts, unless it says that they continue.
+    A report means that the attempts have ended, unless it says that they will continue.
     """
     if found.class_ is ReplyClass.ACCEPTED:
         return "2.0.0"
@@ -344,7 +348,7 @@ def _status_like(code: int, found: Meaning, *, is_passing: bool) -> str:
 
 
 def _judged(said: Said, *, action: str, more: tuple[str, ...]) -> tuple[Meaning, str]:
-    """Returns the meaning, and the text that it was found in."""
+    """Returns the meaning, and the text in which it was found."""
     text = said.reply.text
     if action in _DELIVERED or said.status.startswith("2."):
         return meaning(Reply(250, text)), text
@@ -357,7 +361,7 @@ def _judged(said: Said, *, action: str, more: tuple[str, ...]) -> tuple[Meaning,
 
 
 def _meaning(said: Said) -> Meaning:
-    """Classifies a reply. Text without a code counts as a final refusal, because any report mentions errors and
+    """Classifies a reply. Text without a code is treated as a final refusal, because any report mentions errors and
     failures.
     """
     code = said.reply.code or (450 if said.status.startswith("4") else 550)

@@ -1,4 +1,4 @@
-"""Complaints: feedback reports (RFC 5965), and what providers send instead."""
+"""Complaints: feedback reports (RFC 5965), and other messages that providers send instead."""
 
 import re
 from typing import NamedTuple
@@ -12,7 +12,7 @@ _TYPE = re.compile(r"^[ \t>]{0,3}Feedback-Type[ \t]*:", re.IGNORECASE | re.MULTI
 _COMPANIONS = re.compile(
     r"^[ \t>]{0,3}(?:User-Agent|Version|Original-Mail-From|Source-IP|Arrival-Date)[ \t]*:", re.IGNORECASE | re.MULTILINE
 )
-# Sent by programs that forward what a person marked as spam, without the standard's fields.
+# Phrases of programs that forward mail that a person marked as spam, without the fields of the standard.
 _SUBJECT = re.compile(
     r"complaint about (?:a )?message from|abuse report\b|\bfeedback loop\b|\bspam (?:report|complaint)|(?:email|e-mail) abuse report",
     re.IGNORECASE,
@@ -26,7 +26,7 @@ _RECIPIENT_HEADERS = (
     *("x-hmxmroriginalrecipient", "x-original-to", "x-rcpt-to", "delivered-to", "x-apparently-to", "envelope-to"),
     *("x-envelope-to", "to", "cc"),
 )
-_FOR = re.compile(r"\bfor\s{1,4}<([^<>\s]{1,250}@[^<>\s]{1,250})>")  # in a Received header
+_FOR = re.compile(r"\bfor\s{1,4}<([^<>\s]{1,250}@[^<>\s]{1,250})>")  # the recipient in a Received header
 
 # Complaints by a person. Other kinds concern the delivery, such as auth-failure (RFC 6591) and not-spam.
 OF_PEOPLE = frozenset({"abuse", "fraud", "virus", "other", "opt-out", "opt-out-list", "miscategorized", ""})

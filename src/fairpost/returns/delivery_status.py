@@ -1,7 +1,8 @@
 """The fields of delivery reports (RFC 3464), wherever they appear: in their own part, or as lines of a text.
 
-Real reports omit blank lines, repeat fields, misname the part, and put the fields into the notice. So groups are found
-by their fields: they are separated by a blank line, or by a recipient field that the group already has.
+Real reports omit blank lines, repeat fields, use wrong names for the part, and put the fields into the notice. Groups
+are therefore found by their fields: a new group begins after a blank line, or with a recipient field that the current
+group already has.
 """
 
 import re
@@ -33,12 +34,12 @@ class Group:
 
     @property
     def addresses(self) -> list[str]:
-        """The address as we wrote it, followed by those it was rewritten to in transit."""
+        """The original address, followed by the addresses to which it was rewritten in transit."""
         values = (self.fields.get(name, "") for name in ("original-recipient", "final-recipient", "x-actual-recipient"))
         return list(dict.fromkeys(address for value in values if (address := _address(value))))
 
     def of(self, address: str) -> "Group":
-        """Returns the same report for an address that was found elsewhere."""
+        """Returns the same group for an address that was found elsewhere."""
         return Group(self.fields | {"final-recipient": address})
 
     @property
@@ -71,13 +72,13 @@ def _unescaped(match: "re.Match[str]") -> str:
 
 
 def groups_in(mail: Mail) -> list[Group]:
-    """Returns one group per recipient."""
+    """Returns one group for each recipient."""
     parts = mail.of_kind("message/delivery-status", "message/global-delivery-status")
     return _grouped([part.text() for part in parts])
 
 
 def groups_in_text(mail: Mail) -> list[Group]:
-    """Returns groups found in a text, for reports whose part has another type, or none.
+    """Returns groups found in a text, for reports whose part has another type or no type.
 
     Any mail can contain such lines, so check first whether it is a report.
     """
@@ -89,7 +90,7 @@ def _grouped(texts: list[str]) -> list[Group]:
     for chunk in (chunk for text in texts for chunk in _chunks(text)):
         if _has_address(chunk):
             groups.append(chunk)
-        elif groups:  # separated from its recipient by a stray blank line
+        elif groups:  # fields that a superfluous blank line separates from their recipient
             groups[-1].update({name: value for name, value in chunk.items() if name not in groups[-1]})
     return [Group(group) for group in groups[:GROUPS_MAX]]
 

@@ -1,4 +1,4 @@
-"""The consequences of a returned message as values: which address, what happens, and why.
+"""The consequences of a returned message as values: the address, the effect, and the reason.
 
 The database applies them (sql/settle/returned.sql).
 """
@@ -14,16 +14,18 @@ from fairpost.returns.classify import Finding, Kind, Returned
 
 class Effect(StrEnum):
     BOUNCED = "bounced"  # the address accepts no mail: the e-mail bounces, the address is suppressed
-    UNCONFIRMED = "unconfirmed"  # it seems so: the e-mail bounces, a second report suppresses the address
-    FULL = "full"  # the mailbox is full: the e-mail bounces, the address is suppressed after several of these
+    UNCONFIRMED = (
+        "unconfirmed"  # the address seems to accept no mail: the e-mail bounces, a second report suppresses the address
+    )
+    FULL = "full"  # the mailbox is full: the e-mail bounces, several such reports suppress the address
     UNDELIVERED = "undelivered"  # refused for another reason: the e-mail bounces
     DELAYED = "delayed"
     DELIVERED = "delivered"
     COMPLAINED = "complained"  # the address is suppressed; counts against the sender
     FEEDBACK = "feedback"
     AWAY = "away"  # the next step waits until the person is back
-    UNSUBSCRIBED = "unsubscribed"  # no more bulk mail
-    REPLIED = "replied"  # the sequence stops
+    UNSUBSCRIBED = "unsubscribed"  # the person receives no more bulk mail
+    REPLIED = "replied"  # the sequence stops for the person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Parses a returned message within bounds: headers, text and parts, from any bytes.
 
 The standard library's parser recurses into nested parts and takes seconds for a hostile message of 20 MB. This one
-reads the beginning of a message, walks its parts without recursion, and never fails: broken parts are read as plain text. Other
-modules interpret the parts.
+reads the beginning of a message, walks its parts without recursion, and never fails: broken parts are read as plain
+text. The interpretation of the parts is left to other modules.
 """
 
 import binascii
@@ -15,7 +15,7 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from functools import cached_property
 
-BYTES_MAX = 1_048_576  # reports come first; the rest is the returned message
+BYTES_MAX = 1_048_576  # reports are at the beginning; the rest is the returned message
 PARTS_MAX = 100
 DEPTH_MAX = 8
 HEADERS_MAX = 400
@@ -71,8 +71,8 @@ class Part:
 class Mail:
     headers: Headers
     kind: str
-    parameters: str  # of the content type
-    parts: tuple[Part, ...]  # leaves in order; an embedded message is a leaf
+    parameters: str  # parameters of the content type
+    parts: tuple[Part, ...]  # the leaves in order; an embedded message is a leaf
 
     @cached_property
     def text(self) -> str:
@@ -101,7 +101,7 @@ def read_mail(raw: bytes) -> Mail:
 
 
 def _leaves(headers: Headers, body: bytes) -> Iterator[Part]:
-    """Yields the leaves depth first, without recursion: a stack keeps the parts that are still to be opened."""
+    """Yields the leaves depth first, without recursion: a stack has the parts that are not opened yet."""
     stack, found = [(headers, body, 0)], 0
     while stack and found < PARTS_MAX:
         headers, body, depth = stack.pop()
@@ -119,7 +119,7 @@ def _inner(body: bytes, parameters: str) -> list[bytes]:
     boundary = _parameter(parameters, "boundary")
     if boundary:
         pattern = rb"^--" + re.escape(boundary.encode("utf-8", "surrogateescape")) + rb"(--)?[ \t]*$"
-    else:  # no boundary given: a line of dashes before a part's header counts as one
+    else:  # without a boundary parameter, a line of dashes before a part's header is treated as the boundary
         pattern = rb"^--[^\s]{4,200}(?<!-)()[ \t]*$(?=\nContent-)"
     parts, start = [], -1
     for mark in re.finditer(pattern, body, re.MULTILINE):
@@ -135,7 +135,7 @@ _FIELD = re.compile(r"([!-9;-~]{1,80})[ \t]*:[ \t]*(.*)", re.DOTALL)
 
 
 def _split(raw: bytes) -> tuple[Headers, bytes]:
-    """Splits a message into header and body. A part without a header is all body."""
+    """Splits a message into header and body. A part without a header consists only of a body."""
     if raw.startswith(b"\n"):
         return Headers([]), raw[1:]
     head, _, body = raw.partition(b"\n\n")
@@ -174,7 +174,7 @@ def _parameter(parameters: str, name: str) -> str:
     return (match[1] or match[2] or "").rstrip() if match else ""
 
 
-# Some programs declare base64 and write plain text.
+# Some programs declare base64, but write plain text.
 _BASE64 = re.compile(rb"\s*[A-Za-z0-9+/]{2,}={0,2}[ \t]*(?:\n|\Z)")
 
 
@@ -238,7 +238,7 @@ def text_of_html(source: str) -> str:
 
 
 def _shown(source: str) -> str:
-    """Removes the content of styles, scripts and the head."""
+    """Returns the HTML without styles, scripts and the head."""
     kept, start, depth = [], 0, 0
     for tag in _HIDDEN.finditer(source):
         if not depth:

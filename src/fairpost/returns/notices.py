@@ -1,7 +1,7 @@
-"""Delivery reports in prose: a program's notice to people, and the message or headers that it returned below.
+"""Delivery reports in prose: a program's notice for people, followed by the returned message or its headers.
 
-Each program has its own phrases, but they share a structure: a notice, the failed addresses, each with the reply of a
-server, and a line that separates the notice from the returned message. The rules here follow that structure.
+Each program has its own phrases, but they share a structure: a notice, the failed addresses with the server's reply for
+each, and a line that separates the notice from the returned message. The rules here follow that structure.
 """
 
 import re
@@ -36,7 +36,7 @@ _DAEMONS = re.compile(
     r"|double-?bounce|mail[ ._-]?router|ndr administrator|system administrator|microsoft ?exchange|mail server at|autoresponder-bounce|notification[ ._-]?system",
     re.IGNORECASE,
 )
-# In subjects and texts, by language.
+# Phrases in subjects and texts, by language.
 _UNDELIVERED = (
     r"undeliver|bounce|return(?:ed|ing) (?:mail|message|to sender)|mail (?:delivery|rejected)"
     r"|unzustellbar|(?:nicht|unmöglich) (?:zugestellt|zuzustellen|zustellbar)|kon niet worden (?:afgeleverd|bezorgd)|niet (?:worden )?(?:afgeleverd|bezorgd)|onbestelbaar"
@@ -62,7 +62,7 @@ _NOTICES = re.compile(
     r"|以下のメール|宛先",
     re.IGNORECASE,
 )
-# Notices repeat these fields of the message, and their content says nothing about the failure.
+# Notices repeat these fields of the message. The content of these fields does not concern the failure.
 _REPEATED = re.compile(
     r"^[ \t>*]{0,8}(?:subject|message-id|date|sent|betreff|objet|asunto|oggetto|assunto|onderwerp|temat|件名|主题|тема)[ \t]{0,3}[:：].*$",
     re.IGNORECASE | re.MULTILINE,
@@ -80,18 +80,18 @@ _AFTER_OWN = re.compile(
 )
 
 
-# An alias, and after this the address that we wrote to.
+# An alias, followed by the address to which the e-mail was sent.
 _ORIGIN = re.compile(r"(?:expanded from|generated (?:from|by))[\s:]{0,4}[<\"']?$", re.IGNORECASE)
 
 
 class Notice(NamedTuple):
-    text: str  # without the returned message below it
+    text: str  # the notice without the returned message
     returned: Headers | None  # headers of the returned message
 
 
 class Failed(NamedTuple):
     address: str
-    text: str  # what the notice says about the address
+    text: str  # the part of the notice about this address
 
 
 def read_notice(mail: Mail) -> Notice:
@@ -106,7 +106,7 @@ def read_notice(mail: Mail) -> Notice:
 
 
 def _cut(text: str) -> int:
-    """Returns where the returned message begins. A separator at the very start of a notice does not count."""
+    """Returns where the returned message begins. A separator at the start of a notice is ignored."""
     marks = [
         match.start() for pattern in (_PARTING, _HEADER_LINE) if (match := pattern.search(text, min(len(text), 40)))
     ]
@@ -154,8 +154,8 @@ def is_from_daemon(mail: Mail) -> bool:
 
 
 def sounds_like_report(mail: Mail, notice: Notice) -> bool:
-    """Returns whether this is about undelivered mail, judging by its sender, subject and text, and whether it returns
-    a message.
+    """Returns whether this is about undelivered mail. This is judged by sender, subject and text, and by whether a
+    message is returned.
     """
     headers = mail.headers
     if "x-failed-recipients" in headers or "delivery-status" in mail.parameters.lower():
@@ -193,7 +193,9 @@ def _sent_to(returned: Headers | None) -> list[str]:
 
 
 def _ranked(text: str, *, ours: Iterable[str], sent_to: list[str]) -> list[str]:
-    """Returns the addresses that a notice is about: those in the usual places, otherwise any that is not ours."""
+    """Returns the addresses that a notice is about: those in the usual places, otherwise all that do not belong to the
+    sender.
+    """
     ranks: dict[str, int] = {}
     lowered = {address.lower() for address in sent_to}
     aliases = set[str]()
@@ -237,7 +239,9 @@ def parted(text: str, addresses: list[str]) -> list[Failed]:
 
 
 def about(text: str, address: str) -> str:
-    """Returns the text from the line that begins with the address, or the first that contains it, or all of it."""
+    """Returns the text from the line that begins with the address, or from the first line that contains it, or the
+    whole text.
+    """
     pattern = re.escape(address[:200])
     match = re.search(rf"^[ \t<\"'*•>-]{{0,20}}{pattern}", text, re.IGNORECASE | re.MULTILINE) or re.search(
         pattern, text, re.IGNORECASE

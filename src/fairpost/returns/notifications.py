@@ -43,7 +43,7 @@ def _bounced(each: dict[str, Any], bounce: dict[str, Any]) -> tuple[str, str, st
 
 
 def _object(text: str) -> dict[str, Any]:
-    text = text.lstrip().replace("!\n ", "")  # how old mail programs wrap long lines
+    text = text.lstrip().replace("!\n ", "")  # line breaks that old mail programs insert into long lines
     if not text.startswith("{"):
         return {}
     try:

@@ -12,8 +12,8 @@ from fairpost.returns.mail import Headers, Mail
 from fairpost.returns.quotes import written
 
 AWAY_MAX = timedelta(days=180)
-OWN_CHARS_MAX = 3_000  # of the text that the person wrote
-REQUEST_CHARS_MAX = 400  # a longer text says more than "unsubscribe"
+OWN_CHARS_MAX = 3_000  # maximum characters of the person's text
+REQUEST_CHARS_MAX = 400  # a longer text contains more than a request to unsubscribe
 
 _SUBJECT = re.compile("|".join(words.AUTOMATIC_SUBJECTS), re.IGNORECASE)
 _TEXT = re.compile("|".join(words.AUTOMATIC_TEXTS), re.IGNORECASE)
@@ -44,7 +44,9 @@ def own_text(mail: Mail) -> str:
 
 
 def is_automatic(mail: Mail) -> bool:
-    """Returns whether a program answered for a person (RFC 3834), by its headers or else by subject and text."""
+    """Returns whether a program answered for a person (RFC 3834), judging by headers, or otherwise by subject and
+    text.
+    """
     headers = mail.headers
     submitted = headers["auto-submitted"].partition(";")[0].strip().lower()
     if submitted == "no":
@@ -78,7 +80,9 @@ def _is_marked(headers: Headers) -> bool:
 
 
 def _is_own_rule(headers: Headers) -> bool:
-    """Returns whether a rule of the sender's mailbox wrote this. Rules of other mailboxes forward what people wrote."""
+    """Returns whether a rule of the sender's mailbox wrote this. Rules of other mailboxes forward mail that people
+    wrote.
+    """
     return same(headers["x-ms-exchange-inbox-rules-loop"], address_of(headers["from"]))
 
 
@@ -92,20 +96,25 @@ def _is_list(headers: Headers) -> bool:
 
 
 def _is_for_many(headers: Headers) -> bool:
-    """Returns whether this is a program's own mail, such as a notification, and no answer for a person."""
+    """Returns whether this is a program's own mail, such as a notification, rather than an answer on behalf of a
+    person.
+    """
     return _is_list(headers) or bool(_OF_PROGRAMS.search(headers["from"]))
 
 
 def token_of_request(mail: Mail) -> str | None:
-    """Returns the token of a request that a mail program sent to the address in our header, whatever its text.
+    """Returns the token of a request that a mail program sent to the address in Fairpost's List-Unsubscribe header. The
+    text of the message does not matter.
 
-    "" means that it has none, and None that it is no such request.
+    "" means that the request has no token, and None means that the message is no such request.
     """
     return None if is_answer(mail.headers) else return_path.token_of_request(mail.headers.decoded("subject"))
 
 
 def wants_out(mail: Mail) -> bool:
-    """Returns whether a person asks not to get any more mail, in a short text or in the subject of an empty mail."""
+    """Returns whether a person asks not to receive any more mail, in a short text or in the subject of an empty
+    message.
+    """
     text = own_text(mail)
     subject = re.sub(r"^(?:\s*\w{1,4}\s*:)+", "", mail.headers.decoded("subject")).strip()
     if not text and subject:
@@ -137,7 +146,7 @@ _MONTH_DAY = re.compile(rf"\b({_MONTH})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(
 
 
 def away_until(mail: Mail, *, today: date) -> date | None:
-    """Returns the first day on which the person is back, if the auto-reply names one within half a year."""
+    """Returns the first day on which the person is back, if the auto-reply contains a date in the next half year."""
     told = re.search(r"enddate=(\d{4}-\d\d-\d\d)", mail.headers["x-apple-criteria"], re.IGNORECASE)
     if told:
         return _bounded(date.fromisoformat(told[1]) + timedelta(days=1), today)
@@ -151,7 +160,9 @@ def _bounded(day: date, today: date) -> date | None:
 
 
 def _end(text: str, start: int, end: int, day: date) -> date | None:
-    """Returns the day itself if they are back on it, or the day after if they are away until it."""
+    """Returns the day itself if the person is back on that day, or the next day if the person is away until that
+    day.
+    """
     before, after = text[max(0, start - 40) : start], text[end : end + 30].partition(".\n")[0]
     if _BACK.search(before) or _BACK.search(after):
         return day
@@ -173,9 +184,9 @@ def _dates(text: str, today: date) -> list[tuple[int, int, date]]:
 
 
 def _of_numbers(first: int, second: int, year: str | None, separator: str, today: date) -> date | None:
-    """Returns the date for a day and a month, which may be swapped if separated by slashes.
+    """Returns the date for a day and a month. If they are separated by slashes, their order may be reversed.
 
-    If two days are possible, returns the later one.
+    If two dates are possible, returns the later one.
     """
     ways = [_in_year(year, second, first, today)]
     if separator == "/":
@@ -198,6 +209,8 @@ def _day(year: int, month: int, day: int) -> date | None:
 
 
 def reference_day(mail: Mail, now: datetime) -> date:
-    """Returns the day the message was written, if plausible. Dates without a year are relative to it."""
+    """Returns the day on which the message was written, if it is plausible. Dates without a year are relative to this
+    day.
+    """
     sent = sent_on(mail)
     return sent if sent is not None and abs((now.date() - sent).days) <= AWAY_MAX.days else now.date()

@@ -14,13 +14,14 @@ _CODE = re.compile(
     re.ASCII,
 )
 
-# Phrases of many programs. The first match counts.
+# Phrases of many programs. The first match is used.
 _STEPS: tuple[tuple[re.Pattern[str], Step], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE | re.DOTALL), step)
     for pattern, step in (
-        # Sendmail sends DATA without waiting for the replies to RCPT TO, so its transcript shows those below DATA.
+        # Sendmail sends DATA without waiting for the replies to RCPT TO, so its transcript shows these replies after
+        # DATA.
         (r">>> ?data\b.{0,4000}?<<< ?5\d\d[^\n]{0,40}?(?:need rcpt|no valid recip|valid rcpt)", Step.RCPT),
-        # qmail names the step in words, Google (until 2016) by a number.
+        # qmail names the step in words, and Google (until 2016) named it by a number.
         (r"does not like recipient", Step.RCPT),
         (r"failed after i sent the message|\(state 1[78]\)", Step.DOT),
         (r"but sender was rejected", Step.MAIL),
@@ -46,13 +47,13 @@ _STEPS: tuple[tuple[re.Pattern[str], Step], ...] = tuple(
 
 
 class Said(NamedTuple):
-    reply: Reply  # with code 0 if there is only text
+    reply: Reply  # the code is 0 if there is only text
     status: str  # "" if there is none
     step: Step | None
 
 
 def said_in(text: str, *, status: str = "") -> Said:
-    """Returns a server's reply as quoted in a report. `status` is the one that the report gives separately."""
+    """Returns a server's reply as quoted in a report. `status` is the status that the report gives separately."""
     text = text.strip()[: 4 * TEXT_CHARS_MAX]
     step = step_in(text)
     if match := _CODE.search(text):
@@ -63,21 +64,21 @@ def said_in(text: str, *, status: str = "") -> Said:
 
 
 def _own_lines(text: str, code: str) -> str:
-    """Returns the reply's own text, which ends at another reply or another line of the conversation."""
+    """Returns the reply's own text, which ends where another reply or another line of the conversation begins."""
     end = re.search(rf"\n[ \t]*(?:\n|>>>|<<<(?! ?{code})|\.\.\. while|(?!{code})[245]\d\d[ -])", text)
     return text[: end.start()] if end else text
 
 
 def _status_in(text: str, kind: str = "") -> str:
     """Returns the first status that agrees with the code. Other numbers may be versions or addresses."""
-    right_after = STATUS.match(text.lstrip(" -"))  # 550 4.4.7: Microsoft's own status of a message that expired
+    right_after = STATUS.match(text.lstrip(" -"))  # 550 4.4.7 is Microsoft's own status for a message that expired
     found = (match for match in STATUS.finditer(text) if match[1] == kind or (not kind and match[1] != "2"))
     match = right_after if right_after and kind and right_after[1] != "2" else next(found, None)
     return f"{match[1]}.{int(match[2])}.{int(match[3])}" if match else ""
 
 
 def _chosen(named: str, found: str) -> str:
-    """Returns the server's own status, which is more reliable than the reporter's interpretation."""
+    """Returns the server's own status, which is more reliable than that of the program that wrote the report."""
     return found or named
 
 

@@ -29,7 +29,7 @@ CHUNK_BYTES = 65_536  # a message of up to this size is sent in one write, inclu
 
 
 def patience(timeouts: Timeouts) -> dict[Step, float]:
-    """Returns how long to wait at each step."""
+    """Returns the maximum time to wait for each step."""
     return {
         Step.GREETING: timeouts.greeting_s,
         Step.HELLO: timeouts.hello_s,
@@ -214,7 +214,7 @@ class Connection:
             return replace(talk.broken(str(error)), is_silent=is_silent), talk.is_unheard and not is_silent
         finally:
             if not self._is_in_step:
-                self._pipe.abort("the connection was left in the middle of a message")
+                self._pipe.abort("the connection was abandoned in the middle of a message")
 
     async def quit(self) -> None:
         """Sends QUIT if possible, and closes the connection."""
@@ -310,7 +310,7 @@ class Connection:
         if reply.code >= 500 and self._wire.state is State.GREETED:
             reply = await self._ask(old_hello(name))
         if self._wire.state is not State.READY:
-            raise Unready(Step.HELLO, "the server rejected our greeting", reply)
+            raise Unready(Step.HELLO, "the server rejected the greeting", reply)
 
     async def _start_tls(self, login: auth.Login | None) -> None:
         is_required = self._server.security is Security.STARTTLS

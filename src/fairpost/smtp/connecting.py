@@ -43,7 +43,7 @@ class Barred(Unready):
 
 
 async def connected(server: Server, protocol: Callable[[], P]) -> P:
-    """Raises Unready."""
+    """Connects to the server. Raises Unready."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(server.timeouts.connect_s):
@@ -74,7 +74,7 @@ async def _connected_as_judged(server: Server, guard: NetworkGuard, protocol: Ca
                 return made
         except OSError as error:
             failed = error
-    assert failed is not None, "a guard gives at least one address"
+    assert failed is not None, "a guard returns at least one address"
     raise failed
 
 

@@ -98,7 +98,7 @@ class Courier:
         self._rest = None
         rested_s = self._loop.time() - self._rested_at
         if self._is_busy:
-            return  # the current message sets the timer again
+            return  # the timer is set again after the current message
         if rested_s < self._reuse.idle_s_max:
             self._rest = self._loop.call_later(self._reuse.idle_s_max - rested_s, self._look)
         else:

@@ -14,8 +14,8 @@ from ipaddress import ip_address
 
 from fairpost.policy.networks import SMTP_PORTS, Address, Network, objection, port_refusal, refusal
 
-ADDRESSES_MAX = 8  # addresses tried per name; all are checked
-LOOK_UP_S_MAX = 10.0  # a user is waiting
+ADDRESSES_MAX = 8  # maximum addresses that are tried for a name, although all are checked
+LOOK_UP_S_MAX = 10.0  # short, because a user is waiting
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns a host's addresses as text. Raises OSError or ValueError if there are none."""
@@ -41,7 +41,9 @@ class NetworkGuard:
     resolve: Resolve = look_up
 
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """Returns the only addresses to connect to. Raises NotAllowed, or OSError or ValueError if the host is unknown."""
+        """Returns the only addresses to connect to. Raises NotAllowed, or OSError or ValueError if the host is
+        unknown.
+        """
         words = port_refusal(port, self.ports)
         if words is not None:
             raise NotAllowed(words)
@@ -57,7 +59,7 @@ class NetworkGuard:
         return _some(host, [ip_address(text) for text in await self.resolve(host, port)])
 
     async def refusal(self, host: str, port: int) -> str | None:
-        """Returns why an account may not use this server, or None if it may."""
+        """Returns why an account must not use this server, or None if it may use it."""
         try:
             async with asyncio.timeout(LOOK_UP_S_MAX):
                 await self.addresses(host, port)

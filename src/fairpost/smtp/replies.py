@@ -6,7 +6,7 @@ from collections import deque
 from fairpost.model.report import Reply
 
 LINE_BYTES_MAX = 2_048  # RFC 5321 requires 512; some servers send more
-REPLY_BYTES_MAX = 32_768  # an EHLO reply is a few KB at most
+REPLY_BYTES_MAX = 32_768  # enough for an EHLO reply, which has a few KB at most
 UNREAD_BYTES_MAX = 65_536  # twice the replies to a pipelined group of 50 recipients
 
 _LINE = re.compile(rb"([2-5][0-9]{2})(?:([ -])(.*))?", re.DOTALL)
@@ -14,16 +14,18 @@ _UNSEEN = dict.fromkeys((*range(9), *range(11, 32), 127), "\ufffd")
 
 
 class Garbage(Exception):
-    """The server does not speak SMTP, or no longer does."""
+    """The server sent something that is not SMTP."""
 
 
 class ReplyReader:
-    """Takes bytes as they arrive and returns complete replies. Replies that arrived before garbage are still returned."""
+    """Takes bytes as they arrive and returns complete replies. Replies that arrived before garbage are still
+    returned.
+    """
 
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()  # complete lines, not parsed yet
         self._rest = b""  # the incomplete last line
-        self._unread = 0  # bytes in both
+        self._unread = 0  # bytes in `_lines` and `_rest`
         self._is_flooded = False
         self._code = b""  # lines of the incomplete reply
         self._texts: list[bytes] = []

@@ -10,7 +10,7 @@ from fairpost.smtp.guard import NetworkGuard
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Seconds to wait for the server in each phase. The values are from RFC 5321 (4.5.3.2), if it gives any."""
+    """Seconds to wait for the server in each phase. The values are from RFC 5321 (4.5.3.2), where it specifies them."""
 
     connect_s: float = 30
     tls_s: float = 60

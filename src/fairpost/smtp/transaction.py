@@ -73,7 +73,7 @@ class Transaction:
         return self._end is not None
 
     def next(self) -> Next:
-        """Returns what to do next. Raises Garbage if the answers make no sense."""
+        """Returns what to do next. Raises Garbage if the answers are inconsistent."""
         if self._unsendable is not None:
             return Done(self._report(Reached.UNSENDABLE, MAIL, self._unsendable))
         if self._end is not None:

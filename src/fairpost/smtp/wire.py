@@ -49,7 +49,7 @@ class Command(NamedTuple):
     line: bytes
 
     def __repr__(self) -> str:
-        return f"Command({self.step})"  # the line may contain a password
+        return f"Command({self.step})"  # without the line, which may contain a password
 
 
 class Answer(NamedTuple):
@@ -97,7 +97,7 @@ class Wire:
         allowed = MAY_SAY[self.state] if len(steps) == 1 else TOGETHER if self.features.pipelining else ()
         assert not self._asked, f"{steps[0]} before {self._asked[0]} was answered"
         assert steps[0] in MAY_SAY[self.state], f"{steps[0]} while {self.state.value}"
-        assert all([step in allowed for step in steps]), f"{steps} do not travel together"  # noqa: C419 - quicker
+        assert all([step in allowed for step in steps]), f"{steps} cannot be pipelined"  # noqa: C419 - quicker
         if not self._reader.is_empty:
             raise Garbage("the server replied before a command was sent")
         self._asked.extend(steps)
@@ -106,7 +106,9 @@ class Wire:
         return b"".join([command.line + b"\r\n" for command in commands])
 
     def under_tls(self) -> None:
-        """Discards everything the server said before TLS began. Raises Garbage if it sent unrequested data unencrypted."""
+        """Discards everything that the server sent before TLS began. Raises Garbage if it sent unrequested data
+        unencrypted.
+        """
         assert Step.TLS in MAY_SAY[self.state]
         if not self._reader.is_empty:
             raise Garbage("the server sent unencrypted data just before TLS started")

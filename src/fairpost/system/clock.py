@@ -56,7 +56,7 @@ def stated() -> datetime | None:
 
 @contextmanager
 def stopped_at(moment: datetime) -> Iterator[ManualClock]:
-    """Let the yielded clock determine the time of this process, inside this context."""
+    """Inside this context, the yielded clock determines the time of this process."""
     global _manual
     before, _manual = _manual, ManualClock(moment)
     try:

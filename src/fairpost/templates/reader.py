@@ -1,4 +1,4 @@
-"""Reads a template before it runs: finds its fields, and refuses anything outside the language."""
+"""Reads a template before it runs: finds its fields, and refuses everything that is not part of the language."""
 
 import re
 from collections.abc import Iterable
@@ -57,10 +57,10 @@ class _Token(NamedTuple):
 
 @dataclass(slots=True)
 class _Block:
-    kind: str  # if or for
+    kind: str  # "if" or "for"
     at: int
     name: str = ""  # the loop variable
-    entries: str = ""  # the field that is looped over, if known
+    entries: str = ""  # the field that the loop iterates over, if known
     guards: frozenset[str] = frozenset()  # fields that are not empty here, because an `if` has checked them
     arms: int = 0
 
@@ -140,7 +140,7 @@ class Reader:
         word = self._take(*STATEMENTS)
         if word in ("if", "for"):
             if len(self.blocks) == DEPTH_MAX:
-                self._refuse(at, f"if and for can be nested at most {DEPTH_MAX} deep")
+                self._refuse(at, f"`if` and `for` can be nested at most {DEPTH_MAX} levels deep")
             self.blocks.append(_Block("if", at, guards=self._condition()) if word == "if" else self._loop(at))
         elif not word:
             self._refuse_statement(at)
@@ -156,7 +156,7 @@ class Reader:
         block = self.blocks[-1]
         block.name, block.guards, block.arms = "", frozenset(), block.arms + 1
         if block.arms > ARMS_MAX:
-            self._refuse(at, f"an if can have at most {ARMS_MAX} elif")
+            self._refuse(at, f"an `if` can have at most {ARMS_MAX} `elif`")
         if word == "elif":
             block.guards = self._condition()
 
@@ -240,7 +240,7 @@ class Reader:
     def _path(self, path: str) -> set[str]:
         root, *rest = path.split(".")
         if len(rest) > FIELD_DEPTH_MAX:
-            self._refuse(self.tokens[self.place].at, f"fields can be nested at most {FIELD_DEPTH_MAX} deep")
+            self._refuse(self.tokens[self.place].at, f"fields can be nested at most {FIELD_DEPTH_MAX} levels deep")
         if not root.isidentifier() or not all(step.isidentifier() or INDEX.fullmatch(step) for step in rest):
             self._refuse_token()
         is_known = path in LITERALS or (path in LOOP and any(block.name for block in self.blocks))

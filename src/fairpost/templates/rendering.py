@@ -93,7 +93,7 @@ class Compiled:
 
     def __init__(self, sources: dict[str, str], readers: "list[Reader]") -> None:
         self.required = frozenset(path for reader in readers for path in reader.required)
-        self._shape = frozenset(path for reader in readers for path in reader.shape)  # also products.*.name
+        self._shape = frozenset(path for reader in readers for path in reader.shape)  # such as products.*.name
         self._numbers = frozenset(path for reader in readers for path in reader.numbers)
         self.fields = frozenset(path for path in self._shape if "*" not in path)
         self.optional = self.fields - self.required
@@ -192,7 +192,7 @@ class _Object:
         return len(self._values)
 
     def __str__(self) -> str:
-        _run.printed = self._name  # the engine swallows exceptions raised here
+        _run.printed = self._name  # recorded, because the engine ignores exceptions raised here
         return ""
 
 
@@ -224,7 +224,7 @@ class _Intake:
         if kind is bool or (kind is int and abs(value) < 2**63) or (kind is float and isfinite(value)):
             return value
         if kind not in (dict, list) or depth == FIELD_DEPTH_MAX:
-            raise Unrenderable(f"{name} is not a text, number, list or object: {kind.__name__}")
+            raise Unrenderable(f"{name} is not a text, number, list or object, but {kind.__name__}")
         if kind is list:
             return _List(name, [self.take(name, entry, depth + 1) for entry in value if _is_filled(entry)])
         filled = ((key, entry) for key, entry in value.items() if _is_filled(entry))
@@ -292,12 +292,12 @@ def _meter(value: Any) -> Any:
         _run.room -= len(value)
         if _run.room < 0:
             raise _NoRoom
-    return NotImplemented  # the engine prints it as usual
+    return NotImplemented  # the engine then prints the value as usual
 
 
 def _explained(error: minijinja.TemplateError, part: str, source: str) -> FairpostError:
     if error.kind == "OutOfFuel":
-        return Unrenderable(f"{part}: it takes too many steps: shorten the lists or the repeated part")
+        return Unrenderable(f"{part}: rendering takes too many steps: shorten the lists or the repeated part")
     at = len(source.encode()[: (error.range or (0, 0))[0]].decode(errors="ignore"))
     line, column = line_and_column(source, at)
     if error.kind == "SyntaxError":

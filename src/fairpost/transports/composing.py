@@ -1,4 +1,4 @@
-"""Helpers for transports that compose messages: cached encoded contents, and an e-mail's sender."""
+"""Helpers for transports that compose messages: a cache of encoded contents, and the sender of an e-mail."""
 
 from collections import OrderedDict
 
@@ -14,7 +14,9 @@ def sender_of(account: Account, email: Outgoing) -> Mailbox:
 
 
 class PreparedContents:
-    """Caches the encoded form of the most recently used contents. Contents never change, and many e-mails share one."""
+    """Caches the encoded form of the most recently used contents. Contents never change, and many e-mails may share one
+    content.
+    """
 
     def __init__(self, *, bytes_max: int = PREPARED_BYTES_MAX) -> None:
         self._bytes_max = bytes_max

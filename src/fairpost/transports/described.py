@@ -1,6 +1,7 @@
-"""How a kind of transport describes its settings, each once and with its bounds. Options, requests and forms follow.
+"""How a kind of transport describes its settings, each once and with its limits. Options, requests and forms are
+derived from this.
 
-There is no I/O and nothing specific to a kind here: each kind's settings are in its folder.
+This module has no I/O and nothing that is specific to a kind: the settings of each kind are in its folder.
 """
 
 import re
@@ -10,7 +11,7 @@ from typing import Any
 
 from fairpost.model.errors import FairpostError
 
-SECRET_BYTES_MAX = 10_000  # tokens can be long
+SECRET_BYTES_MAX = 10_000  # large enough for long tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,24 +26,24 @@ class Setting:
     about: str = ""
     is_needed: bool = False
     default: Any = None
-    is_secret: bool = False  # sealed and never shown
+    is_secret: bool = False  # the value is sealed and never shown
     chars_min: int | None = None
     chars_max: int | None = None
-    pattern: str | None = None  # matches the whole text
+    pattern: str | None = None  # must match the whole text
     least: int | None = None
     most: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Settings that belong together and form an object in a request, whose shape is called `name`."""
+    """Settings that belong together and form an object in a request. The object's shape is called `name`."""
 
     name: str
     settings: tuple[Setting, ...]
     about: str = ""
 
 
-HAS_SECRET = Setting(name="has_secret", type=bool, is_needed=True)  # in responses
+HAS_SECRET = Setting(name="has_secret", type=bool, is_needed=True)  # name of the shape in responses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +54,10 @@ class Entry:
     label: str
     hint: str = ""
     is_needed: bool = False
-    input: str = ""  # HTML input type if it does not follow from the setting: email, file
-    accept: str = ""  # for a file input
+    input: str = ""  # HTML input type (email, file) if it does not follow from the setting
+    accept: str = ""  # the `accept` attribute of a file input
     placeholder: str = ""
-    options: tuple[tuple[str, str], ...] = ()  # for an enumeration: each value and its label
+    options: tuple[tuple[str, str], ...] = ()  # each value of an enumeration, with its label
     explained: str = ""  # shown if the value does not match the setting's pattern
 
 
@@ -68,23 +69,23 @@ READ = Setting(
 READ_ENTRY = Entry(
     setting="read",
     label="Read the mailbox",
-    options=(("false", "No"), ("true", "Yes: learn of bounces and replies")),
+    options=(("false", "No"), ("true", "Yes: detect bounces and replies")),
     hint="Nothing in the mailbox is deleted, moved or marked.",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """A way to sign in, and the settings it asks for. `name` is shown for a server that uses it."""
+    """A way to sign in, and the settings that it needs. `name` is shown for a server that uses it."""
 
     name: str
     title: str
     entries: tuple[Entry, ...] = ()
-    fixed: Mapping[str, str | None] = field(default_factory=dict)  # settings that this sign-in implies
-    user: str | None = None  # the setting that defaults to the address
+    fixed: Mapping[str, str | None] = field(default_factory=dict)  # values of settings that this sign-in implies
+    user: str | None = None  # the setting that defaults to the account's address
     hosts: tuple[
         str, ...
-    ] = ()  # a server with this sign-in only matches this choice if its host ends with one of these
+    ] = ()  # a server with this sign-in only matches this choice if its host has one of these endings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,7 @@ class Choice:
 class WrongSetting(FairpostError):
     """The value of a setting is invalid.
 
-    `field` is its name, prefixed with its groups, or empty for the server as a whole.
+    `field` is the setting's name, prefixed with its groups. It is empty for the server as a whole.
     """
 
     def __init__(self, field: str, rule: str) -> None:

@@ -1,7 +1,7 @@
-"""Builds the transport of a stored account: opens its password and names its server.
+"""Builds the transport of a stored account from its server settings and its opened secret.
 
-`guard` is set for accounts that are not the operator's own, which may only connect where the guard allows it. `host`
-is this machine's name, which is sent to servers in EHLO.
+`guard` is set for accounts that are not the operator's own. These may only connect to servers that the guard allows.
+`host` is this machine's name, which is sent to servers in EHLO.
 """
 
 from typing import assert_never
@@ -38,7 +38,9 @@ def transport_of(
 
 
 def reader_of(account: Account, vault: Vault, *, guard: NetworkGuard | None = None) -> MailboxReader | None:
-    """Returns None if the account's mailbox is not read. Raises the same errors as `transport_of`, and EndpointRefused."""
+    """Returns the reader of the account's mailbox, or None if it is not read. Raises the same errors as `transport_of`,
+    and EndpointRefused.
+    """
     settings = server_settings(account, guard=guard)
     kind = kind_of(settings)
     if not kind.reads(settings):
@@ -50,7 +52,7 @@ def reader_of(account: Account, vault: Vault, *, guard: NetworkGuard | None = No
 def server_settings(account: Account, *, guard: NetworkGuard | None = None) -> ServerSettings:
     """Returns the account's server settings.
 
-    Raises FairpostError if there are no readable settings, EndpointRefused if a guarded account may not use them.
+    Raises FairpostError if there are no readable settings, EndpointRefused if a guarded account must not use them.
     """
     again = f"Set one: fairpost account set {account.name} --smtp URL"
     match account.transport:

@@ -1,7 +1,7 @@
-"""Restricts what a workspace's account may send through.
+"""Restricts the servers that a workspace's account may use.
 
-It may use its own SMTP server if the guard allows it, and Google and Microsoft at their public addresses. Call
-`server_refusal` before storing such an account.
+The account may use its own SMTP server if the guard allows this server, and Google and Microsoft at their public
+addresses. Call `server_refusal` before storing such an account.
 """
 
 from fairpost.model.account import Account
@@ -16,9 +16,9 @@ from fairpost.transports.registry import kind_of
 
 
 def own_endpoint(settings: TransportSettings) -> str | None:
-    """Returns the name of a setting that leads away from the provider's public address, such as "base_url", or None.
+    """Returns the name of a setting, such as "base_url", that replaces the provider's public address, or None.
 
-    This includes settings that lead to the operator's files, but not an SMTP server's host and port, which the guard
+    This includes settings that refer to the operator's files, but not an SMTP server's host and port, which the guard
     checks.
     """
     return "kind" if isinstance(settings, UnknownTransport) else kind_of(settings).own_endpoint(settings)
@@ -30,7 +30,9 @@ def endpoint_refusal(settings: TransportSettings) -> WrongSetting | None:
 
 
 async def server_refusal(settings: TransportSettings, guard: NetworkGuard) -> WrongSetting | None:
-    """Returns why an account that is not the operator's may not use this server, or None if it may."""
+    """Returns the reason why an account that is not the operator's must not use this server, or None if it may
+    use it.
+    """
     wrong = endpoint_refusal(settings)
     return wrong or (await kind_of(settings).refusal(settings, guard) if isinstance(settings, ServerSettings) else None)
 
@@ -49,7 +51,7 @@ def standard(settings: ServerSettings) -> ServerSettings:
 
 
 class BarredTransport:
-    """Sends nothing and loses nothing. Used for an account whose settings point to a forbidden server."""
+    """Sends nothing, and keeps all e-mails waiting. Used for an account whose settings refer to a forbidden server."""
 
     def __init__(self, words: str) -> None:
         self._words = words

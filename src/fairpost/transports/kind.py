@@ -1,7 +1,8 @@
-"""What a kind of transport offers to the rest of the program: one class in the kind's folder, listed in registry.py.
+"""The interface of a kind of transport to the rest of the program: one class in the kind's folder, listed in
+registry.py.
 
-Its descriptions are data. Its methods import what they need when called, because commands that only print help also
-load this module. Many methods have a default that follows from the settings, which a kind can override.
+Its descriptions are data. Its methods import other modules only when they are called, because commands that only print
+help also load this module. Many methods have a default that is derived from the settings. A kind can override it.
 """
 
 from abc import ABC, abstractmethod
@@ -41,7 +42,7 @@ class Given(Protocol):
     def server(self, name: str, old: TransportSettings | None, *, mailbox: str) -> ServerSettings | None:
         """Returns the settings to store, or None to keep all settings. Raises FairpostError if something is missing.
 
-        Their `secret` is the one already sealed, if it is kept. `name` and `mailbox` are the account's.
+        If the sealed secret is kept, it is the `secret` of these settings. `name` and `mailbox` are the account's.
         """
 
 
@@ -49,13 +50,13 @@ class TransportKind(ABC, Generic[S]):
     settings: type[S]
     title: ClassVar[str]
     way: ClassVar[str]  # how an account sends, for example "by SMTP"
-    channel: ClassVar[Channel] = Channel.SMTP  # whose reply codes it uses
+    channel: ClassVar[Channel] = Channel.SMTP  # the provider whose reply codes it uses
     steps: ClassVar[tuple[str, ...]]  # the steps of `verify`
     asked: ClassVar[tuple[Setting, ...]]  # the settings of a request
-    preset: ClassVar[str | None] = None  # the preset it starts with, or None for that of the address's provider
-    presets: ClassVar[Mapping[str, str]] = {}  # replacements for it, by the address's provider
-    read_option: ClassVar[str] = "--help"  # of `fairpost account set`: switches reading on
-    keeps_secret: ClassVar[bool] = True  # a request that changes no setting may omit the secret
+    preset: ClassVar[str | None] = None  # the initial preset, or None for the preset of the address's provider
+    presets: ClassVar[Mapping[str, str]] = {}  # presets that replace it, by the address's provider
+    read_option: ClassVar[str] = "--help"  # option of `fairpost account set` that switches reading on
+    keeps_secret: ClassVar[bool] = True  # whether a request that changes no setting may omit the secret
 
     @property
     def name(self) -> str:
@@ -129,26 +130,30 @@ class TransportKind(ABC, Generic[S]):
         return failed.advice
 
     def announced(self, settings: S, host: str | None) -> S:
-        """Returns the settings with the name of this machine, if servers are told one and the settings have none."""
+        """Returns the settings with the name of this machine, if the kind announces a name and the settings have
+        none.
+        """
         return settings
 
     def preload(self) -> None:
-        """Imports what `transport` needs, before an engine forks its workers."""
+        """Imports the modules that `transport` needs, before an engine forks its workers."""
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def reads(self, settings: S) -> bool:
-        """Whether its mailbox is to be read."""
+        """Whether the account's mailbox should be read."""
         return False
 
     def bounce_domain(self, settings: S) -> str | None:
-        """The domain of the envelope sender, if reports come back to an address of our own there."""
+        """The domain of the envelope sender, if reports are returned to Fairpost's own address in this domain."""
         return None
 
     def reader(
         self, account: "Account", settings: S, secret: str | None, *, guard: "NetworkGuard | None"
     ) -> "MailboxReader":
-        """Returns the mailbox of an account that `reads`. The arguments are those of `transport`."""
+        """Returns the mailbox reader of an account for which `reads` is true. The arguments are the same as for
+        `transport`.
+        """
         raise NotImplementedError(self.name)
 
     # ── signing ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -158,14 +163,14 @@ class TransportKind(ABC, Generic[S]):
         return True
 
     def sending_host(self, settings: S) -> str | None:
-        """Returns a server that the mail goes out through, which SPF must include, or None if it is unknown.
+        """Returns a server that sends the mail to the internet, which SPF must include, or None if it is unknown.
 
         It may also be another host name of the same organization.
         """
         return None
 
     async def tls(self, settings: S, *, guard: "NetworkGuard | None") -> Tls | None:
-        """Returns what the server offers, without signing in.
+        """Returns the TLS that the server offers, without signing in.
 
         Returns None if it is always reached over TLS, or is on this machine.
         """
@@ -175,14 +180,16 @@ class TransportKind(ABC, Generic[S]):
 
     @abstractmethod
     def own_endpoint(self, settings: S) -> str | None:
-        """Returns the setting that leads away from the provider's public address or to the operator's files, or None."""
+        """Returns the setting that replaces the provider's public address or refers to the operator's files, or
+        None.
+        """
 
     def public(self, settings: S) -> S:
-        """Returns the same settings, but ignoring any server that the secret names."""
+        """Returns the same settings, but without any server that the secret names."""
         return settings
 
     async def refusal(self, settings: S, guard: "NetworkGuard") -> WrongSetting | None:
-        """Returns why the guard does not allow this server."""
+        """Returns why the guard does not allow this server, or None if it does."""
         return None
 
     # ── display ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -237,8 +244,8 @@ class TransportKind(ABC, Generic[S]):
     ) -> tuple[S, str | None]:
         """Returns the settings to store and the secret to seal. Raises WrongSetting.
 
-        Their own `secret` is the one already sealed, if it is kept. This default supports at most one secret, which is
-        kept as long as no other setting changes.
+        If the sealed secret is kept, it is the `secret` of these settings. This default supports at most one secret,
+        which is kept as long as no other setting changes.
         """
         for each in self.asked:
             if each.is_needed and not each.is_secret and given.get(each.name) is None:

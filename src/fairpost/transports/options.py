@@ -1,7 +1,7 @@
 """Options of `fairpost account` for an account's server.
 
-Some follow from a kind's settings. A password is given by a prompt, a file or an environment variable, but only one of
-them.
+Some are derived from a kind's settings. A password is given by a prompt, a file or an environment variable, but only by
+one of these.
 """
 
 import os
@@ -16,11 +16,11 @@ from fairpost.model.transport import ServerSettings, TransportSettings
 from fairpost.transports.described import Group, Setting, WrongSetting
 from fairpost.transports.kind import TransportKind
 
-PASSWORD_BYTES_MAX = 10_000  # tokens can be long
+PASSWORD_BYTES_MAX = 10_000  # large enough for long tokens
 
 AskPassword = Annotated[bool, typer.Option("--ask-password", help="Ask for the server's password.")]
 PasswordFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Read the password from this file; - for standard input.")
+    str | None, typer.Option(metavar="FILE", help="File with the password, or `-` for standard input.")
 ]
 PasswordEnv = Annotated[
     str | None, typer.Option(metavar="NAME", help="Read the password from this environment variable.")
@@ -35,7 +35,7 @@ class PasswordOptions:
 
 
 def given_password(options: PasswordOptions, *, in_url: str | None) -> str | None:
-    """Returns the password, or None if none was given. `in_url` is the password in the server's URL."""
+    """Returns the password, or None if none was given. `in_url` is the password from the server's URL."""
     ask, file, env = options.ask_password, options.password_file, options.password_env
     ways = {"the URL": in_url is not None, "--ask-password": ask, "--password-file": file, "--password-env": env}
     used = [way for way, given in ways.items() if given]
@@ -51,7 +51,7 @@ def given_password(options: PasswordOptions, *, in_url: str | None) -> str | Non
 
 
 def read_file(path: str, *, option: str, bytes_max: int) -> str:
-    """Reads one byte more than allowed, so that the caller notices if the file is too long."""
+    """Reads up to one byte more than allowed, so that the caller can detect a file that is too long."""
     import sys
 
     try:
@@ -65,7 +65,7 @@ def read_file(path: str, *, option: str, bytes_max: int) -> str:
         raise FairpostError(f"{option}: {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise FairpostError(f"{option} must be UTF-8 text.") from None
-    return text.removesuffix("\n").removesuffix("\r")  # editors and echo add a final newline
+    return text.removesuffix("\n").removesuffix("\r")  # editors and `echo` add a final newline
 
 
 def _from_environment(name: str) -> str:
@@ -112,7 +112,7 @@ def option_of(kind: TransportKind[Any], setting: Setting) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DescribedServer:
-    """The given values by setting. Settings that were not given keep their stored values."""
+    """The given values, by setting. Settings that are not given keep their stored values."""
 
     kind: TransportKind[Any]
     values: Mapping[str, Any] = field(repr=False)
@@ -151,5 +151,5 @@ def _type(setting: Setting) -> Any:
 
 def _option(setting: Setting) -> Any:
     if setting.is_secret:
-        return typer.Option(metavar="FILE", help=f"{setting.about} - for standard input.".strip())
+        return typer.Option(metavar="FILE", help=f"{setting.about} Use `-` for standard input.".strip())
     return typer.Option(help=setting.about, min=setting.least, max=setting.most)

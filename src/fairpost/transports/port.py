@@ -1,4 +1,4 @@
-"""The interface of a transport for a worker, and the results of testing one."""
+"""The interface between a worker and a transport, and the results of testing a transport."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,15 +32,15 @@ Evidence = Mapping[str, str]
 
 class Fate(StrEnum):
     SENT = "sent"
-    UNSENT = "unsent"  # the draft still exists: sending it again sends it once
+    UNSENT = "unsent"  # the draft still exists, and can be sent without a duplicate
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the provider said about our message.
+    """The provider's answer about a message.
 
-    `report` has its IDs if it was sent, or the reason why its fate is unknown.
+    `report` has the message's IDs if it was sent, or the reason why its fate is unknown.
     """
 
     fate: Fate
@@ -49,7 +49,7 @@ class Answer:
 
 @runtime_checkable
 class DraftingTransport(ClosableTransport, Protocol):
-    """Stores a message at the provider before sending it, so that the provider can tell its fate after a crash."""
+    """Stores a message at the provider before sending it, so that the provider can be asked about it after a crash."""
 
     async def draft(self, account: Account, email: Outgoing) -> Evidence | Report:
         """Stores a draft and returns its evidence, or a report if it could not be stored. Nothing is sent."""
@@ -57,12 +57,14 @@ class DraftingTransport(ClosableTransport, Protocol):
     async def send_draft(
         self, account: Account, email: Outgoing, evidence: Evidence, *, permission: Permission
     ) -> Report:
-        """Sends a draft. After a timeout, the draft is checked before an unknown outcome is reported."""
+        """Sends a draft. After a timeout, checks the draft before it reports an unknown outcome."""
 
     async def ask(self, account: Account, email: Outgoing, evidence: Evidence) -> Answer: ...
 
     async def discard(self, account: Account, evidence: Evidence) -> None:
-        """Deletes a draft that we will not send. Never fails: a draft that cannot be deleted stays behind unsent."""
+        """Deletes a draft that will not be sent. Never fails: a draft that cannot be deleted stays at the provider,
+        unsent.
+        """
 
 
 @runtime_checkable
@@ -75,7 +77,7 @@ class ComposingTransport(ClosableTransport, Protocol):
 
 @runtime_checkable
 class SigningTransport(ClosableTransport, Protocol):
-    """Signs what it sends if it has a signer."""
+    """Signs the messages that it sends, if it has a signer."""
 
     signer: Signer | None
 
@@ -88,5 +90,5 @@ class Tried:
     ok: bool
     text: str = ""
     reply: Reply | None = None
-    advice: str = ""  # if the failing step knows what to do
-    name: str = ""  # of a step that has no SMTP name
+    advice: str = ""  # set if the failing step has specific advice
+    name: str = ""  # name of a step that has no SMTP name

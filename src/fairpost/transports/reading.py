@@ -9,20 +9,22 @@ from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
 
 Position = Mapping[str, Any]
-"""The position at which reading continues. Each kind has its own format; stored as JSON."""
+"""The position at which reading continues. It is stored as JSON; each kind has its own format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A message, and the position at which reading continues after it. If `raw` is None, there is no message, only a new position."""
+    """A message, and the position at which reading continues after it. If `raw` is None, there is only a new position,
+    and no message.
+    """
 
     position: Position
     raw: bytes | None = field(default=None, repr=False)
 
 
 class Unreadable(Exception):
-    """The mailbox cannot be read now. `code` is a reason code. `is_lasting` means that only a change of its settings helps.
-    `beyond` is the position from which reading would continue without the message that was being fetched.
+    """The mailbox cannot be read now. `code` is a reason code. `is_lasting` means that only a change of its settings
+    can help. `beyond` is the position that skips the message that was being fetched.
     """
 
     def __init__(self, code: str, why: str, *, is_lasting: bool = False, advice: str = "") -> None:
@@ -37,15 +39,18 @@ class MailboxReader(Protocol):
     """Reads one mailbox over one connection, which is reopened when it is lost. Every method raises Unreadable."""
 
     def look(self, position: Position | None, *, since: datetime) -> AsyncGenerator[Found, None]:
-        """Yields what has arrived after the position, oldest first. Without a position, it starts at the present and finds no mail.
-        If the position is no longer valid, it yields what has arrived since the last look, at `since`, some of it again.
+        """Yields the messages that have arrived after the position, oldest first. Without a position, starts at the
+        current state and finds no mail. If the position is no longer valid, yields the messages that have arrived since
+        the last look, at `since`, some of them again.
         """
 
     async def wait(self) -> bool:
         """Waits a few minutes for changes. Returns False if the server reported none."""
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """Returns whether the mailbox has this e-mail among its sent mail. False proves nothing, because many servers keep no copies."""
+        """Returns whether the mailbox has this e-mail in its sent mail. False proves nothing, because many servers keep
+        no copies.
+        """
 
     async def close(self) -> None:
         """Closes the connection. Never fails."""

@@ -1,4 +1,5 @@
-"""For staging: sends every e-mail to one address instead of its recipients, who are named in it and get nothing.
+"""For staging: sends every e-mail to one address instead of its recipients, who are still named in the e-mail but do
+not receive it.
 
 The server's reply for that address is recorded for the recipients, but never as a missing mailbox: no recipient is
 suppressed because a test mailbox does not exist.
@@ -14,7 +15,8 @@ from fairpost.transports.port import ClosableTransport, Permission
 
 HEADER = "X-Fairpost-Original-Recipients"
 
-# Refusals that are not about an address or its mailbox (RFC 3463). A full mailbox counts, because it will be emptied.
+# Refusals that are not about an address or its mailbox (RFC 3463). A full mailbox is included, because it will be
+# emptied.
 _NOT_ABOUT_AN_ADDRESS = re.compile(r"\s*5\.(?:[3-7]\.|2\.2\b)")
 _BEFORE_ANY_ADDRESS = (Step.CONNECT, Step.GREETING, Step.HELLO, Step.STARTTLS, Step.TLS, Step.AUTH)
 
@@ -39,7 +41,8 @@ class Redirected:
         if report.reached is Reached.REPLIED and refusal is not None:
             words = f"the redirect address {self._address} was rejected: {refusal.code} {refusal.text}"
             return replace(report, reached=Reached.UNSENDABLE, recipients={}, reply=Reply(554, f"5.4.0 {words}"))
-        if ended is not None and 400 <= ended.code < 500:  # a full test mailbox says nothing about the recipients'
+        # A full test mailbox proves nothing about the recipients' mailboxes.
+        if ended is not None and 400 <= ended.code < 500:
             words = f"4.4.0 the redirect address {self._address} does not accept mail right now"
             return replace(report, recipients={}, reply=Reply(451, words))
         return replace(report, recipients=dict.fromkeys(email.envelope, own) if own else {})
@@ -53,7 +56,7 @@ def redirected(email: Outgoing, address: str) -> Outgoing:
     headers = {name: value for name, value in email.content.headers.items() if name.lower() != HEADER.lower()}
     content = replace(
         email.content,
-        id=-email.id,  # now unique to this e-mail: caches by id must not confuse it with the shared content
+        id=-email.id,  # now unique to this e-mail, so that caches by ID do not return the shared content
         headers={**headers, HEADER: ", ".join(f"{person.kind} {person.address}" for person in email.recipients)},
     )
     shown = tuple(_harmless(person, address) for person in email.recipients if person.kind != "bcc")
@@ -61,6 +64,6 @@ def redirected(email: Outgoing, address: str) -> Outgoing:
 
 
 def _harmless(person: Recipient, address: str) -> Recipient:
-    """Keeps the name readable, but changes the address so that a reply to all reaches no one else."""
+    """Keeps the name readable, but changes the address so that a reply to all does not reach the recipient."""
     who = person.address.replace("@", " at ")
     return Recipient(kind=person.kind, address=address, name=f"{person.name} ({who})" if person.name else who)

@@ -30,13 +30,13 @@ def kind_of(settings: ServerSettings) -> TransportKind[Any]:
 
 
 def preload() -> None:
-    """Imports what sending needs, for every kind."""
+    """Imports the modules that sending needs, for every kind."""
     for kind in kinds():
         kind.preload()
 
 
 def read_transport(stored: Mapping[str, Any]) -> TransportSettings | None:
-    """Parses stored settings. Returns None if there is no server. Invalid settings never raise an error."""
+    """Parses stored settings. Returns None if there is no server. Does not raise an error for invalid settings."""
     if not stored:
         return None
     kind = str(stored.get("kind"))

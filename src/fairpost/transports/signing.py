@@ -1,7 +1,7 @@
 """Selects and opens the keys that sign an e-mail, for transports whose provider does not sign.
 
-A key signs mail From its domain and the subdomains below it, which DMARC counts as aligned. If a key cannot be opened
-(Locked), the operator must act: the mail waits, because unsigned it would look forged.
+A key signs mail with a From address in its domain or in a subdomain, which DMARC treats as aligned. If a key cannot be
+opened (Locked), the operator must act. Until then, the mail waits, because without a signature it would look forged.
 """
 
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""Tests an account's server of any kind without sending anything."""
+"""Tests an account's server, of any kind, without sending anything."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -15,7 +15,7 @@ from fairpost.transports.reading import MailboxReader, Unreadable
 from fairpost.transports.registry import kind_of
 from fairpost.vault.vault import Vault
 
-READING = "reading"  # the last step, for an account whose mailbox is read
+READING = "reading"  # the last step, if the account's mailbox is read
 
 
 async def try_account(
@@ -47,14 +47,14 @@ async def try_account(
 
 
 async def _try_reading(reader: MailboxReader, name: str) -> Tried:
-    """Tests reading. Without a position, this finds no mail, and only determines where reading would begin."""
+    """Tests reading. No position is given, so this finds no mail, and only determines where reading would begin."""
     try:
         async with aclosing(reader.look(None, since=clock.now())) as found:
             await anext(found)
     except Unreadable as error:
         advice = (
             error.advice
-            or f"Check the mailbox's server: fairpost account set {name} --imap URL; or read nothing: --no-read"
+            or f"Check the mailbox's server: fairpost account set {name} --imap URL; or switch reading off: --no-read"
         )
         return Tried(step=Step.BODY, name=READING, ok=False, text=str(error), advice=advice)
     finally:
@@ -63,7 +63,7 @@ async def _try_reading(reader: MailboxReader, name: str) -> Tried:
 
 
 async def offered_tls(account: Account, *, guard: NetworkGuard) -> Tls | None:
-    """Returns what the account's server offers, without signing in, or None if there is nothing to ask.
+    """Returns the TLS that the account's server offers, without signing in, or None if no server needs to be asked.
 
     `guard` applies to accounts that are not the operator's own.
     """

@@ -13,7 +13,7 @@ FILE_BYTES_MAX = 1_000  # a key has 44 characters
 
 
 def read_key_file(path: Path) -> Key | None:
-    """Read the key. Return None if there is no such file."""
+    """Read the key. Return None if the file does not exist."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):

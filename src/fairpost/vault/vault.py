@@ -60,7 +60,7 @@ class Vault:
             )
         except InvalidTag:
             raise Unopenable(
-                f"{_called(secret)} is damaged, or was stored for another account: key {key_id} is the right one, but cannot decrypt it.",
+                f"{_called(secret)} is damaged, or was stored for another account: key {key_id} is the right key, but cannot decrypt it.",
                 then=_give_again(secret),
             ) from None
 
@@ -101,7 +101,7 @@ def _parts(secret: SealedSecret) -> tuple[str, bytes]:
         data = b""
     if version != VERSION or not key_id.isalnum() or len(data) < NONCE_BYTES:
         raise Unopenable(
-            f"{_called(secret)} is damaged, or in a format that this version of Fairpost does not know.",
+            f"{_called(secret)} is damaged, or has a format that this version of Fairpost does not support.",
             then=_give_again(secret),
         )
     return key_id, data

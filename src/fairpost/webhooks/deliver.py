@@ -21,7 +21,7 @@ from fairpost.webhooks.body import message_of
 from fairpost.webhooks.post import Endpoint
 from fairpost.webhooks.signing import signature
 
-AT_ONCE = 16  # requests to one endpoint
+AT_ONCE = 16  # concurrent requests to one endpoint
 TURN_S_MAX = 10.0  # after this, no further request begins
 
 
@@ -137,8 +137,8 @@ class Booking:
 def book(
     hook: Webhook, turn: Turn, *, cursor: str, is_end: bool, now: datetime, behind: Sequence[tuple[Due, datetime]] = ()
 ) -> Booking:
-    """Return what to write. `behind` are new events that were not tried, because earlier events of their lanes were
-    pending.
+    """Return the booking for a turn. `behind` are new events that were not tried, because earlier events of their lanes
+    were pending.
     """
     done = [each.due.place for each in turn.tried if each.answered.is_delivered and each.due.since is not None]
     pending: list[tuple[Due, datetime]] = []
@@ -185,7 +185,7 @@ def _is_outlived(due: Due, hook: Webhook) -> bool:
 
 
 def unsignable(hook: Webhook, *, now: datetime) -> Booking:
-    """Return what to write if there is no secret: events are never posted without a signature."""
+    """Return the booking if there is no secret: events are never posted without a signature."""
     why = Reason("webhook.no_secret")
     return replace(_of(hook), is_disabled=True, failing_since=hook.failing_since or now, why=why)
 

@@ -39,7 +39,9 @@ def system_tls() -> ssl.SSLContext:
 
 
 class Broken(Exception):
-    """The connection ended before the response did. `is_untouched` means that no byte of a response had arrived."""
+    """The connection ended before the response was complete. `is_untouched` means that no byte of a response had
+    arrived.
+    """
 
     def __init__(self, words: str, *, is_untouched: bool) -> None:
         super().__init__(words)
@@ -101,14 +103,14 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        if self._waiter is None or self._waiter.done():  # it sent data without a request
+        if self._waiter is None or self._waiter.done():  # the server sent data without a request
             self.close()
             return
         self._received += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            problem = "it switches protocols" if isinstance(error, httptools.HttpParserUpgrade) else error
+            problem = "the server switches protocols" if isinstance(error, httptools.HttpParserUpgrade) else error
             self._end(Broken(f"not HTTP: {problem}", is_untouched=False))
             self.close()
             return
@@ -119,7 +121,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if self.status is not None and not self._has_length and exc is None:  # it ends with the connection
+        if self.status is not None and not self._has_length and exc is None:  # the response ends with the connection
             self._end(None)
             return
         is_untouched = self._received == 0
@@ -304,5 +306,5 @@ def _seconds(retry_after: str | None) -> float | None:
         return float(retry_after) if retry_after and len(retry_after) < 7 else None
     try:
         return max(0.0, (parsedate_to_datetime(retry_after) - clock.now()).total_seconds())
-    except (ValueError, TypeError, OverflowError):  # also a date without a time zone
+    except (ValueError, TypeError, OverflowError):  # includes a date without a time zone
         return None

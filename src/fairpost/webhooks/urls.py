@@ -46,7 +46,7 @@ def target_of(url: str) -> Target:
     is_tls = parts.scheme == "https"
     port = port if port is not None else 443 if is_tls else 80
     if port < PORT_MIN and port not in PORTS:
-        raise WrongUrl(f"must use port 443, 80 or one from {PORT_MIN} on")
+        raise WrongUrl(f"must use port 443, port 80, or a port of {PORT_MIN} or higher")
     return Target(
         host=host, port=port, path=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""), is_tls=is_tls
     )

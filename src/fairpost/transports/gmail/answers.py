@@ -1,4 +1,6 @@
-"""Google's responses as values. Parsing never raises, because proxies and other servers may respond in Google's place."""
+"""Google's responses as values. Parsing never raises, because a proxy or another server may respond instead of
+Google.
+"""
 
 import base64
 import json
@@ -13,7 +15,7 @@ from fairpost.model.report import Reply
 
 TEXT_CHARS_MAX = 1_000
 OWN_LABELS = frozenset({"SENT", "DRAFT"})
-RETRY_MAX = timedelta(days=1)  # Google's longest limit; a later time is an error
+RETRY_MAX = timedelta(days=1)  # Google's longest limit lasts a day; a later time is an error
 
 _RETRY_AFTER = re.compile(r"retry after\s+(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))", re.I)
 
@@ -39,7 +41,7 @@ class Mail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawMail:
-    """A message as stored. `is_own` means that the mailbox itself sent or drafted it."""
+    """A message as stored. `is_own` means that the mailbox's own user sent or drafted it."""
 
     raw: bytes = field(repr=False)
     is_own: bool
@@ -57,7 +59,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An unexpected response. `is_googles` means that it has Google's format, so it comes from Google and not from a proxy."""
+    """An unexpected response. `is_googles` means that it has Google's format, so it is from Google rather than from a
+    proxy.
+    """
 
     status: int
     reason: str
@@ -71,9 +75,9 @@ class Refusal:
 
     @property
     def is_settled(self) -> bool:
-        """Whether Google itself refused, so that the request did nothing and never will.
+        """Whether Google itself refused the request, so that it has no effect, now or later.
 
-        A 404 says nothing about earlier requests.
+        A 404 proves nothing about earlier requests.
         """
         return self.is_googles and 400 <= self.status < 500 and self.status not in (404, 408, 409)
 
@@ -82,7 +86,7 @@ class Refusal:
 class NoAnswer:
     """No answer was received.
 
-    `has_left` means that the request was sent completely, so it may have been carried out, or may still be.
+    `has_left` means that the request was sent completely, so Google may have executed it, or may still do so.
     """
 
     error: str
@@ -91,7 +95,7 @@ class NoAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoToken:
-    """The token was refused, so Gmail was not contacted. `advice` is what an administrator can do about it."""
+    """The token was refused, so Gmail was not contacted. `advice` tells an administrator what to do."""
 
     reason: str
     message: str
@@ -120,7 +124,7 @@ class Answered:
 
 
 def content_of(answered: Answered, *, now: datetime) -> "dict[str, Any] | Refusal | NoAnswer":
-    """Returns the requested JSON object. An unreadable body counts as no answer."""
+    """Returns the requested JSON object. An unreadable body is treated as no answer."""
     if not 200 <= answered.status < 300:
         return refusal_of(answered, now=now)
     if answered.status == 204 or not answered.body.strip():
@@ -187,7 +191,7 @@ def listed_of(value: Mapping[str, Any]) -> Page:
 
 
 def added_of(value: Mapping[str, Any]) -> Page:
-    """The messages that were added, oldest first, each once: Google may name one several times."""
+    """Returns the messages that were added, oldest first, each once: Google may list a message several times."""
     added = [each for one in _list(value.get("history")) for each in _list(_mapping(one).get("messagesAdded"))]
     ids = [_text(_mapping(_mapping(each).get("message")).get("id")) for each in added]
     return Page(
@@ -206,14 +210,14 @@ def address_of(value: Mapping[str, Any]) -> str | NoAnswer:
 
 
 def aliases_of(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the addresses that the mailbox may send from. Google only accepts verified ones."""
+    """Returns the addresses that the mailbox may send from. Google only accepts verified addresses."""
     found = [_mapping(each) for each in _list(value.get("sendAs"))]
     usable = [each for each in found if each.get("verificationStatus", "accepted") in ("accepted", "")]
     return tuple([address for each in usable if (address := _text(each.get("sendAsEmail")))])
 
 
 def plain(value: object) -> str:
-    """Converts the text to one line, without characters that a database or terminal cannot handle."""
+    """Converts the text to one line, without characters that a database or terminal cannot process."""
     if not isinstance(value, str):
         return ""
     return "".join([char if char.isprintable() else " " for char in value[:TEXT_CHARS_MAX]]).strip()
@@ -277,12 +281,14 @@ def _list(value: object) -> list[Any]:
 
 
 def _text(value: object) -> str | None:
-    """Returns an ID or an address, which must be short and printable because it is stored and used in later requests."""
+    """Returns an ID or an address, which must be short and printable because it is stored and used in later
+    requests.
+    """
     return value if isinstance(value, str) and 0 < len(value) <= TEXT_CHARS_MAX and value.isprintable() else None
 
 
 def _moment(value: object) -> datetime | None:
-    """From milliseconds as text."""
+    """Parses a time from milliseconds as text."""
     known = _text(value)
     is_number = known is not None and re.fullmatch(r"[0-9]{1,14}", known, re.ASCII)
     return datetime.fromtimestamp(int(known or 0) / 1_000, UTC) if is_number else None

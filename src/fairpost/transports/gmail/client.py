@@ -1,7 +1,7 @@
 """A thin client for the Gmail API: one HTTP connection, one call at a time, every outcome a value.
 
-Only a 401 is retried: it proves that nothing was done, and a new token may help. Callers must find out what an
-unanswered request did.
+Only a 401 is retried: it proves that the request had no effect, and a new token may help. If a request is unanswered,
+callers must find out what its effect was.
 """
 
 import asyncio
@@ -46,9 +46,9 @@ from fairpost.transports.oauth.errors import Refused, Unreachable
 from fairpost.transports.oauth.sources import token_source
 from fairpost.transports.oauth.tokens import AccessToken, TokenSource
 
-JSON_BYTES_MAX = 3_500_000  # for a message inside JSON: base64 adds a third, and Google accepts 5 MB
+JSON_BYTES_MAX = 3_500_000  # maximum for a message inside JSON: base64 adds a third, and Google accepts 5 MB
 MESSAGE_BYTES_MAX = 36_700_160  # Google's maximum for an upload
-ANSWER_BYTES_MAX = 8_388_608  # a thread of a hundred messages is smaller than 1 MB
+ANSWER_BYTES_MAX = 8_388_608  # ample: a thread of a hundred messages is smaller than 1 MB
 CHUNK_BYTES = 65_536
 JSON_TYPE = "application/json; charset=UTF-8"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -59,10 +59,10 @@ Permission = Callable[[], bool]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
     connect_s: float = 10
-    write_s: float = 30  # for each chunk of a message
+    write_s: float = 30  # time limit for each chunk of a message
     read_s: float = 60
     total_s: float = 240  # enough for 35 MB over a slow connection
-    idle_s: float = 60  # a connection idle for longer is not reused
+    idle_s: float = 60  # a connection that was idle for longer is not reused
 
 
 class GmailClient:
@@ -120,25 +120,27 @@ class GmailClient:
         return raw_of(answer) if isinstance(answer, dict) else answer
 
     async def added_since(self, history_id: str, *, page_token: str | None = None) -> Page | Failure:
-        """Returns a page of the messages added since then. 404: Google no longer knows that moment."""
+        """Returns a page of the messages that were added after this position. After a 404, the position is too old."""
         query = f"startHistoryId={_quoted(history_id)}&historyTypes=messageAdded&maxResults=500"
         token = f"&pageToken={_quoted(page_token)}" if page_token else ""
         answer = await self._call("GET", f"/gmail/v1/users/me/history?{query}{token}")
         return added_of(answer) if isinstance(answer, dict) else answer
 
     async def newest(self, *, page_token: str | None = None) -> Page | Failure:
-        """Returns a page of all messages, newest first, also those in spam. Unlike a search, it knows the latest."""
+        """Returns a page of all messages, newest first, including spam. Unlike a search, this includes the latest
+        messages.
+        """
         token = f"&pageToken={_quoted(page_token)}" if page_token else ""
         answer = await self._call("GET", f"/gmail/v1/users/me/messages?includeSpamTrash=true&maxResults=100{token}")
         return listed_of(answer) if isinstance(answer, dict) else answer
 
     async def present(self) -> str | Failure:
-        """Returns the ID of the mailbox's present state."""
+        """Returns the ID of the mailbox's current state."""
         answer = await self._call("GET", "/gmail/v1/users/me/profile")
         return present_of(answer) if isinstance(answer, dict) else answer
 
     async def authorize(self) -> NoToken | NoAnswer | None:
-        """Gets a token. Returns None if one is available."""
+        """Gets a token. Returns None if this succeeded."""
         token = await self._token()
         return None if isinstance(token, AccessToken) else token
 
@@ -230,7 +232,8 @@ class GmailClient:
                 headers={"User-Agent": "fairpost", "Accept-Encoding": "identity"},
                 http2=False,
                 transport=self._wire,
-                trust_env=urlsplit(self.base_url).hostname not in LOOPBACK,  # a proxy cannot reach this machine
+                trust_env=urlsplit(self.base_url).hostname
+                not in LOOPBACK,  # a proxy could not reach this machine itself
             )
         return self._http
 
@@ -253,10 +256,10 @@ class Stopped(Exception):
 
 
 class Body:
-    """A request's content, handed to the connection chunk by chunk.
+    """A request's content, passed to the connection in chunks.
 
-    This shows whether the last chunk has left, and allows the permission to be checked right before it, no matter how
-    long connecting took.
+    It records whether the last chunk was sent, and checks the permission right before this chunk, no matter how long
+    connecting took.
     """
 
     def __init__(self, content: bytes, permission: Permission | None) -> None:
@@ -306,7 +309,7 @@ def _quoted(text: str) -> str:
 
 
 def _in_words(error: Exception) -> str:
-    """Describes the connection error. The text of httpx's timeouts is only their name."""
+    """Describes the connection error. The text of a timeout in httpx is only its name."""
     if isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout):
         return "connection timed out"
     if isinstance(error, httpx2.TimeoutException | TimeoutError):

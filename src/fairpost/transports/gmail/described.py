@@ -1,4 +1,4 @@
-"""Gmail API settings: what requests give, what responses show, and the choices on the page."""
+"""Gmail API settings: the settings in requests and responses, and the choices on the page."""
 
 from fairpost.transports.described import HAS_SECRET, READ, READ_ENTRY, Choice, Entry, Setting, SignIn
 from fairpost.transports.oauth.described import OAUTH, sign_in
@@ -29,7 +29,7 @@ CHOICES = (
     Choice(
         name="gmail-api",
         title="Gmail API",
-        about="For Google mailboxes. If a connection breaks, Fairpost can ask Google whether an e-mail was sent, so that none is sent twice.",
+        about="For Google mailboxes. If a connection is lost, Fairpost can ask Google whether an e-mail was sent, so that no e-mail is sent twice.",
         presets=("workspace", "gmail-api"),
         sign_ins=(
             SignIn(

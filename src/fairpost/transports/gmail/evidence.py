@@ -1,4 +1,4 @@
-"""Finds out what became of an e-mail in doubt: whether its draft still exists, or its thread has the sent message."""
+"""Finds out whether an e-mail in doubt was sent: whether its draft still exists, or its thread has the sent message."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -11,13 +11,13 @@ from fairpost.transports.gmail.answers import Draft, Failure, Mail, NoAnswer, No
 from fairpost.transports.gmail.client import GmailClient
 from fairpost.transports.port import Answer, Evidence, Fate
 
-MARK = "X-Fairpost-Id"  # marks a sent message as ours and identifies its e-mail
+MARK = "X-Fairpost-Id"  # header that marks a message as sent by Fairpost, and identifies its e-mail
 DRAFT = "draft"  # key in the evidence
 THREAD = "thread"
 ADDRESSED = "addressed"  # digest of the recipients
 
-WAITS_S = (1.0, 4.0)  # before the second and third try of the same query
-WAIT_S_MAX = 15.0  # if asked to wait longer, give up: the e-mail is retried later
+WAITS_S = (1.0, 4.0)  # pauses before the second and third attempt of the same query
+WAIT_S_MAX = 15.0  # if Google asks for a longer wait, give up: the e-mail is retried later
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class DraftEvidence:
         self._pause = pause
 
     async def ask(self, email: Outgoing, evidence: Evidence) -> Answer:
-        """Asks Google about an e-mail. A fate of UNKNOWN with UNTOUCHED means that Google did not respond and may be
+        """Asks Google about an e-mail. A fate of UNKNOWN with UNTOUCHED means that Google did not respond, and can be
         asked again.
         """
         if not evidence.get(DRAFT):
@@ -48,7 +48,7 @@ class DraftEvidence:
         return _unanswered(f"the draft is gone, and its thread could not be read: {in_words(sent)}", sent)
 
     async def patiently(self, ask: Callable[[], Awaitable[T | Failure]]) -> T | Failure:
-        """Retries a query if the answer may soon be different. Queries change nothing."""
+        """Retries a query if the answer may soon be different. Queries have no side effects."""
         answer = await ask()
         for usual_s in WAITS_S:
             if not _may_pass(answer):
@@ -62,7 +62,7 @@ class DraftEvidence:
         return answer
 
     async def _sent_in_thread(self, email: Outgoing, evidence: Evidence) -> Mail | Failure | None:
-        """Returns the sent message that the draft became. Looks twice, because Google sometimes shows sent messages
+        """Returns the message that was sent from the draft. Looks twice, because Google sometimes shows sent messages
         late.
         """
         thread_id = evidence.get(THREAD)
@@ -135,5 +135,7 @@ def _may_pass(answer: object) -> bool:
 
 
 def _marks(email: Outgoing) -> list[list[str]]:
-    """Returns the current mark, and the numeric one that an engine which was not restarted yet may have used."""
+    """Returns the current mark, and the numeric mark of older versions, which an engine that was not restarted yet may
+    have used.
+    """
     return [[email.name_in_headers], [f"{email.id:x}"]]

@@ -1,4 +1,4 @@
-"""The Gmail API as a kind of transport. The modules next to it do the work."""
+"""The Gmail API as a kind of transport. The other modules in this folder contain the implementation."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -12,25 +12,25 @@ from fairpost.transports.gmail.settings import GmailSettings
 from fairpost.transports.oauth.settings import OauthKind, OauthSettings
 from fairpost.transports.options import read_file
 
-FILE_BYTES_MAX = 64 * 1024  # Google's key files are 2.4 KB
+FILE_BYTES_MAX = 64 * 1024  # Google's key files have about 2.4 KB
 
 Gmail = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Send through the Gmail API, with the JSON key file of a service account that may act on behalf of the mailbox; - for standard input.",
+        help="Send through the Gmail API, with the JSON key file of a service account that may act on behalf of the mailbox. Use `-` for standard input.",
     ),
 ]
 GmailRefreshToken = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Send through the Gmail API with a refresh token: JSON file with client_id, client_secret and refresh_token; - for standard input.",
+        help="Send through the Gmail API with a refresh token: a JSON file with `client_id`, `client_secret` and `refresh_token`. Use `-` for standard input.",
     ),
 ]
 Subject = Annotated[
     str | None,
-    typer.Option(metavar="MAILBOX", help="Mailbox that --gmail acts on behalf of; '' for the account's address."),
+    typer.Option(metavar="MAILBOX", help="Mailbox that --gmail acts on behalf of. Use `''` for the account's address."),
 ]
 GmailUrl = Annotated[
     str | None,
@@ -154,7 +154,7 @@ def _mailbox(subject: str | None) -> str | None:
 
 
 def _url(url: str | None) -> str | None:
-    """Checks the URL. Empty means Google. Tokens only leave this machine over TLS."""
+    """Checks the URL. An empty text means Google. Tokens only leave this machine over TLS."""
     from urllib.parse import urlsplit
 
     from fairpost.transports.oauth.errors import Refused

@@ -1,7 +1,7 @@
 """Reads a mailbox through the Gmail API: the messages added since a position in its history. Changes nothing.
 
-Google keeps at least a week of history. If a position is too old (404), the messages received since the last look are
-listed instead.
+Google keeps at least a week of history. If a position is too old (404), all messages that were received after the last
+look are listed instead.
 """
 
 import asyncio
@@ -17,16 +17,16 @@ from fairpost.transports.gmail.client import GmailClient
 from fairpost.transports.gmail.evidence import in_words, is_gone
 from fairpost.transports.reading import Found, Position, Unreadable
 
-POLL_S = 60.0  # two units of 15,000 a minute for a look
-PAGES_MAX = 500  # of a hundred messages, if the history is no longer known
-OVERLAP = timedelta(hours=1)  # messages may be listed late, and clocks differ
+POLL_S = 60.0  # a look costs two units, out of 15,000 per minute
+PAGES_MAX = 500  # pages of a hundred messages, if the history is no longer available
+OVERLAP = timedelta(hours=1)  # extra time, because messages may be listed late and clocks differ
 T = TypeVar("T")
 
 REFUSED = frozenset({401, 403})
 
 
 class GmailReader:
-    """`mailbox` is the owner's address. A position in another mailbox is ignored."""
+    """Reads one mailbox. `mailbox` is the address of its owner. A position in another mailbox is ignored."""
 
     def __init__(self, client: GmailClient, *, mailbox: str) -> None:
         self._client = client
@@ -59,7 +59,7 @@ class GmailReader:
         return True
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """Returns False: the account's worker asks about the draft itself."""
+        """Returns False, because the account's worker itself asks about the draft."""
         return False
 
     async def close(self) -> None:
@@ -69,7 +69,7 @@ class GmailReader:
         return {"where": self._where, "history_id": history_id}
 
     async def _mail(self, id_: str, position: Position) -> RawMail | None:
-        """Returns None if the message has been deleted in the meantime, or is to be left out."""
+        """Returns the message, or None if it was deleted in the meantime or must be skipped."""
         left_out = position.get("without", [])
         got = await self._client.get_raw(id_) if id_ not in left_out else None
         if got is None or (not isinstance(got, RawMail) and is_gone(got)):
@@ -82,7 +82,9 @@ class GmailReader:
             raise
 
     async def _again(self, position: Position, since: datetime) -> AsyncGenerator[Found, None]:
-        """Records the current position before listing: messages that arrive in the meantime are found again next time."""
+        """Records the current position before listing: messages that arrive in the meantime are found again at the next
+        look.
+        """
         present = _known(await self._client.present())
         token: str | None = None
         for _ in range(PAGES_MAX):

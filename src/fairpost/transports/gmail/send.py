@@ -1,8 +1,8 @@
-"""Sends e-mails through the Gmail API as drafts. Google sends a draft once, no matter how often it is asked to.
+"""Sends e-mails through the Gmail API as drafts. Google sends a draft only once, however often it is asked to send it.
 
-So the outcome of a timeout can be found out. If the draft still exists, it was not sent, and sending it again sends it
-once. If it is gone and its thread has a sent message with our mark, it was sent. Anything else is in doubt and reported
-as such.
+The outcome of a request that timed out can therefore be found out. If the draft still exists, it was not sent, and can
+be sent again without a duplicate. If the draft is gone and its thread has a sent message with Fairpost's mark, it was
+sent. Otherwise, the e-mail is reported as in doubt.
 
 Once a request has gone unanswered, no later answer proves that nothing was sent, because Google may still be processing
 the first request. Only "sent" and "in doubt" remain possible.
@@ -47,7 +47,7 @@ OPTIONS = {
 
 
 class GmailTransport:
-    """Sends for one account, one e-mail at a time."""
+    """Sends the e-mails of one account, one at a time."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class GmailTransport:
         self._prepared = PreparedContents()
 
     async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
-        """Sends an e-mail for callers that store no intent. If it is in doubt, it cannot be checked later."""
+        """Sends an e-mail for callers that store no intent. An e-mail in doubt cannot be checked later."""
         evidence = await self.draft(account, email)
         if isinstance(evidence, Report):
             return evidence
@@ -92,7 +92,7 @@ class GmailTransport:
             if isinstance(readdressed, Report):
                 return readdressed
             evidence = readdressed
-        open_ends: list[Failure] = []  # failures of requests that may have sent it anyway
+        open_ends: list[Failure] = []  # failures of requests that may have sent the e-mail nevertheless
         for usual_s in (*WAITS_S, None):
             sent = await self._client.send_draft(evidence[DRAFT], permission=permission)
             if isinstance(sent, Mail):
@@ -148,23 +148,25 @@ class GmailTransport:
         return made
 
     async def _readdress(self, account: Account, email: Outgoing, evidence: Evidence) -> Evidence | Report:
-        """Rewrites the draft's recipients, because Gmail sends to everyone named in the draft.
+        """Rewrites the draft's recipients, because Gmail sends to all addresses in the draft.
 
-        Since the draft was created, a recipient was suppressed or has received the e-mail. It stays the same draft and
-        is still only sent once.
+        This is needed if a recipient was suppressed or has received the e-mail since the draft was created. The draft
+        stays the same, so it is still sent only once.
         """
         message = self._composed(account, email)
         if isinstance(message, Report):
             return message
         made = await self._client.update_draft(evidence[DRAFT], message.data, thread_id=evidence.get(THREAD))
-        if isinstance(made, Draft):  # Gmail may have moved it to a new thread
+        if isinstance(made, Draft):  # Gmail may have moved the draft to a new thread
             return {**evidence, THREAD: made.thread_id or evidence.get(THREAD, "")}
         if is_gone(made):
             return _outcome(await self.ask(account, email, evidence), "the draft's recipients cannot be changed")
         return await self._not_sent(account, email, evidence, made, [])
 
     async def _sent(self, sent: Mail) -> Report:
-        """Reads the Message-ID back, because Gmail may have replaced ours. Even if that fails, the e-mail is sent."""
+        """Reads the Message-ID of the sent message, because Gmail may have replaced it. Even if this fails, the e-mail
+        is sent.
+        """
         read = await self._evidence.patiently(lambda: self._client.get_message(sent.id, ["Message-ID"]))
         if isinstance(read, Mail):
             return accepted(replace(sent, thread_id=sent.thread_id or read.thread_id), read.values("Message-ID"))
@@ -177,10 +179,11 @@ class GmailTransport:
         if not open_ends and not isinstance(last, Refusal):
             return _failed(last, step=Step.DOT)
         if not open_ends:
-            if is_gone(await self._client.delete_draft(evidence[DRAFT])):  # an earlier request arrived late
+            if is_gone(await self._client.delete_draft(evidence[DRAFT])):  # an earlier request may have sent it
                 return _outcome(await self.ask(account, email, evidence), in_words(last))
             return _failed(last, step=Step.DOT)
-        # If Google reported every failure itself, nothing is still in progress, and a deleted draft will not be sent.
+        # If Google itself reported every failure, no request is still in progress, and a deleted draft will not be
+        # sent.
         is_over = isinstance(last, Refusal) and all(_has_ended(each) for each in open_ends)
         if is_over and await self._client.delete_draft(evidence[DRAFT]) is None:
             return _failed(last, step=Step.DOT)
@@ -189,7 +192,7 @@ class GmailTransport:
 
 
 def what_to_type(advice: str, account: str) -> str:
-    """Translates advice about tokens from the SMTP options that it names to the options of the Gmail API."""
+    """Replaces the SMTP options in advice about tokens with the options of the Gmail API."""
     for smtps, ours in OPTIONS.items():
         advice = advice.replace(smtps, ours)
     return advice.replace("NAME", account)
@@ -201,7 +204,7 @@ def _addressed(email: Outgoing) -> str:
 
 
 def _did_nothing(failure: Failure) -> bool:
-    """Returns whether this request certainly sent nothing, and never will."""
+    """Returns whether this request certainly sent nothing and will send nothing."""
     match failure:
         case Refusal():
             return failure.is_settled
@@ -212,7 +215,7 @@ def _did_nothing(failure: Failure) -> bool:
 
 
 def _has_ended(failure: Failure) -> bool:
-    """Returns whether Google itself failed, rather than a gateway that timed out while Google is still working."""
+    """Returns whether Google itself failed. Otherwise, a gateway may have timed out while Google is still working."""
     return isinstance(failure, Refusal) and failure.is_googles and failure.status in (500, 503)
 
 
@@ -247,7 +250,7 @@ def _unsendable(code: int, text: str) -> Report:
 
 
 def _outcome(answer: Answer, cause: str) -> Report:
-    """Returns the report on a send whose outcome had to be queried."""
+    """Returns the report on a send after its outcome was queried."""
     if answer.fate is Fate.SENT:
         return answer.report
     return in_doubt(f"{cause}; {answer.report.error or 'the draft still exists'}")

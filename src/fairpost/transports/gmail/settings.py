@@ -14,21 +14,21 @@ GOOGLE = "https://gmail.googleapis.com"
 class GmailSettings(ServerSettings):
     """The settings of a mailbox.
 
-    A service account acts for the mailbox `oauth.subject`, or for the account's own address if that is None. The sealed
-    secret is the key file, or the refresh token with its client's secret.
+    A service account acts for the mailbox `oauth.subject`, or for the account's own address if `oauth.subject` is None.
+    The sealed secret is the key file, or the refresh token with its client's secret.
     """
 
     kind: ClassVar[str] = "gmail"
     oauth: OauthSettings
-    base_url: str | None = None  # None: Google
-    read: bool = False  # whether its mailbox is read
+    base_url: str | None = None  # None: Google's address
+    read: bool = False  # whether the mailbox is read
 
 
 def read_gmail(given: Mapping[str, Any]) -> GmailSettings:
     """Parses stored settings. Raises KeyError, TypeError or ValueError if they are invalid."""
     oauth = read_oauth(given["oauth"])
     if not oauth.kind.is_google:
-        raise ValueError("Gmail takes Google's tokens")
+        raise ValueError("Gmail requires Google's tokens")
     if not all(isinstance(value, str) for name, value in given.items() if name not in ("oauth", "read")):
-        raise ValueError("all else is text")
+        raise ValueError("all other values must be text")
     return GmailSettings(**{**given, "oauth": oauth, "read": bool(given.get("read"))})

@@ -1,7 +1,7 @@
 """Tests a Gmail API mailbox without sending anything.
 
-Gets a token, checks the mailbox and its addresses, and creates and deletes a draft. If a step fails, it says what an
-administrator can do.
+Gets a token, checks the mailbox and its addresses, and creates and deletes a draft. If a step fails, its result says
+what an administrator can do.
 """
 
 import re
@@ -15,7 +15,7 @@ from fairpost.transports.gmail.send import what_to_type
 from fairpost.transports.gmail.settings import GOOGLE, GmailSettings
 from fairpost.transports.port import Tried
 
-PATIENCE = Timeouts(connect_s=10, read_s=20, total_s=40)  # a user is waiting
+PATIENCE = Timeouts(connect_s=10, read_s=20, total_s=40)  # short, because a user is waiting
 SCOPE = "https://mail.google.com/"
 
 _LIMITS = ("ratelimitexceeded", "userratelimitexceeded", "dailylimitexceeded", "quotaexceeded", "resource_exhausted")
@@ -120,7 +120,7 @@ def _advice(refusal: Refusal, account: _Account) -> str:
         case "insufficientpermissions" | "access_token_scope_insufficient" | "permission_denied":
             return (
                 f"The token does not cover the scope {SCOPE}. For a service account, add that scope in the Admin console "
-                f"(Security → Access and data control → API controls → Domain-wide delegation); for a person, let them "
+                f"(Security → Access and data control → API controls → Domain-wide delegation); for a person, ask them to "
                 f"allow it again; {again}"
             )
         case "delegationdenied":

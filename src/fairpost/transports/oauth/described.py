@@ -1,9 +1,11 @@
-"""Settings for signing in with tokens: what they mean, which of them each kind needs, and where to find them."""
+"""Settings for signing in with tokens: their meaning, the settings that each kind needs, and where to find their
+values.
+"""
 
 from fairpost.transports.described import SECRET_BYTES_MAX, Entry, Group, Setting, SignIn
 from fairpost.transports.oauth.settings import OauthKind
 
-KEY_BYTES_MAX = 65_536  # Google's key files are 2.4 KB
+KEY_BYTES_MAX = 65_536  # Google's key files have about 2.4 KB
 _ID = r"[A-Za-z0-9][A-Za-z0-9._\-]{0,199}"
 _ID_WORDS = "Letters, digits, dots and dashes"
 
@@ -37,7 +39,7 @@ OAUTH = Group(
     ),
 )
 
-# What each kind needs, and what it may have.
+# The required and the optional settings of each kind.
 NEEDED = {
     OauthKind.GOOGLE_SERVICE_ACCOUNT: ("key",),
     OauthKind.GOOGLE_PERSON: ("client_id", "refresh_token"),
@@ -98,7 +100,7 @@ _ENTRIES = {
         (
             "refresh_token",
             "Refresh token",
-            "The token your program got when the person granted the scope https://mail.google.com/.",
+            "The token that your program received when the person granted the scope https://mail.google.com/.",
         ),
     ),
     OauthKind.MICROSOFT_CLIENT: _entries(
@@ -127,7 +129,7 @@ _ENTRIES = {
         (
             "refresh_token",
             "Refresh token",
-            "The token your program got when the person granted the scopes https://outlook.office.com/SMTP.Send and offline_access.",
+            "The token that your program received when the person granted the scopes https://outlook.office.com/SMTP.Send and offline_access.",
         ),
     ),
 }

@@ -1,4 +1,6 @@
-"""Why there is no token: it was refused and someone must act, or there was no answer and a retry may work."""
+"""The reasons why there is no token: it was refused, so a person must act, or there was no answer, so a retry may
+work.
+"""
 
 from fairpost.model.errors import FairpostError
 
@@ -6,7 +8,7 @@ from fairpost.model.errors import FairpostError
 class Refused(FairpostError):
     """The token was refused, and asking again would give the same answer.
 
-    `reason` is the server's code, such as invalid_grant. `advice` is what an administrator can do about it.
+    `reason` is the server's code, such as invalid_grant. `advice` tells an administrator what to do.
     """
 
     def __init__(self, reason: str, what: str, advice: str) -> None:

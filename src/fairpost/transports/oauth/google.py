@@ -1,7 +1,7 @@
 """Google's tokens, for a service account that acts for a mailbox of its Workspace, or for a person who gave consent.
 
-google-auth signs the assertion. We send the request ourselves, because google-auth's client retries, uses its own
-clock, and hides the server's time, which we need to explain a wrong clock.
+google-auth signs the assertion. This module sends the request itself, because google-auth's client retries, uses its
+own clock, and hides the server's time, which is needed to detect a wrong clock.
 """
 
 import json
@@ -20,9 +20,9 @@ from fairpost.transports.oauth.secrets import read_refresh_secret
 from fairpost.transports.oauth.tokens import AccessToken, KeptTokens
 
 SCOPES = ("https://mail.google.com/",)  # the only scope that SMTP accepts
-ASSERTION_S = 3600  # Google's maximum
-SKEW_MAX = timedelta(minutes=1)  # a larger difference is reported
-KEYS_MAX = 64 * 1024  # a key file is 2.4 KB
+ASSERTION_S = 3600  # the maximum that Google allows
+SKEW_MAX = timedelta(minutes=1)  # a larger difference between the clocks is reported
+KEYS_MAX = 64 * 1024  # a key file has about 2.4 KB
 
 _DELEGATE = (
     "In the Google Admin console, Security → Access and data control → API controls → Domain-wide delegation, "
@@ -47,7 +47,7 @@ class ServiceKey:
 
 
 def read_service_key(text: str) -> ServiceKey:
-    """Parses a service account's key file. Raises Refused, which says what kind of file it is instead."""
+    """Parses a service account's key file. Raises Refused with the kind of file that it is instead."""
     info = _key_info(text)
     token_uri = info.get("token_uri") or public.GOOGLE_URI
     require_safe(str(token_uri))
@@ -60,7 +60,9 @@ def read_service_key(text: str) -> ServiceKey:
 
 
 class GoogleServiceAccount(KeptTokens):
-    """Tokens of a service account with domain-wide delegation. `subject` is the mailbox it acts for."""
+    """Tokens of a service account with domain-wide delegation. `subject` is the mailbox that the service account acts
+    for.
+    """
 
     def __init__(
         self,
@@ -118,7 +120,7 @@ class GoogleServiceAccount(KeptTokens):
             way = "behind" if skew > timedelta() else "ahead of"
             return Unreachable(
                 f"{what} This machine's clock is {say_duration(abs(skew).total_seconds())} {way} Google's. Correct it: timedatectl set-ntp true"
-            )  # not the account's fault: it works again once the clock is right
+            )  # the account is not to blame: it works again once the clock is correct
         if "short-lived" in lower or "timeframe" in lower:
             return Unreachable(f"{what} Check this machine's clock: timedatectl set-ntp true")
         if error in ("unauthorized_client", "access_denied", "invalid_scope"):
@@ -206,7 +208,7 @@ def _named(error: str, said: str) -> str:
 
 
 def _skew(answer: Answer, now: datetime) -> timedelta:
-    """Returns how far our clock is behind the server's."""
+    """Returns how far this machine's clock is behind the server's clock."""
     return answer.date - now if answer.date is not None else timedelta()
 
 
@@ -232,7 +234,7 @@ def _signer(info: Mapping[str, Any]) -> Any:
 
     try:
         return crypt.RSASigner.from_service_account_info(info)  # type: ignore[no-untyped-call]
-    except Exception as error:  # from OpenSSL, cryptography or google-auth: each means that it is not a key
+    except Exception as error:  # exceptions of OpenSSL, cryptography or google-auth: each means that this is not a key
         raise _wrong_key("is damaged: its private_key cannot be read") from error
 
 

@@ -1,7 +1,7 @@
-"""Requests to a token server. Each returns one JSON answer, in time and of a sensible size, or raises Unreachable.
+"""Requests to a token server. Each returns one JSON answer, within limits of time and size, or raises Unreachable.
 
-It blocks, because it runs in a thread, and has the interface that msal expects of an HTTP client. Secrets never appear
-in errors: requests are never shown, and responses only where the providers' modules choose to.
+The client blocks, because it runs in a thread, and has the interface that msal expects of an HTTP client. Secrets never
+appear in errors: requests are never shown, and responses only if a provider's module does this.
 """
 
 import ipaddress
@@ -19,9 +19,9 @@ import httpx2
 from fairpost.system import clock
 from fairpost.transports.oauth.errors import Refused, Unreachable
 
-PHASE_S_MAX = 10.0  # to connect, and between two chunks of an answer
+PHASE_S_MAX = 10.0  # time to connect, and between two chunks of an answer
 ANSWER_S_MAX = 20.0
-ANSWER_BYTES_MAX = 256 * 1024  # token answers are a few KB, and so is Microsoft's configuration
+ANSWER_BYTES_MAX = 256 * 1024  # ample: answers with tokens and Microsoft's configuration have a few KB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Answer:
 
     status_code: int
     headers: Mapping[str, str]
-    text: str  # may contain a token: never shown
+    text: str  # never shown, because it may contain a token
     body: Mapping[str, Any]
 
     def __repr__(self) -> str:
@@ -38,7 +38,7 @@ class Answer:
 
     @property
     def date(self) -> datetime | None:
-        """The server's time, if it sends one."""
+        """The server's time, if the response contains it."""
         with suppress(KeyError, ValueError):
             said = parsedate_to_datetime(self.headers["date"])
             return said if said.tzinfo is not None else None
@@ -52,7 +52,7 @@ class TokenHttp:
     def __init__(self) -> None:
         self._client = httpx2.Client(
             timeout=PHASE_S_MAX
-        )  # never follows redirects: a secret goes only to its intended server
+        )  # never follows redirects: a secret is only sent to its intended server
         self.last: Answer | None = None
 
     def __enter__(self) -> Self:
@@ -127,6 +127,6 @@ def _body(status: int, text: str, host: str) -> Mapping[str, Any]:
         body = json.loads(text)
     except ValueError:
         body = None
-    if not isinstance(body, dict):  # a page from a proxy or captive portal
+    if not isinstance(body, dict):  # probably a page from a proxy or captive portal
         raise Unreachable(f"{host} is not a token server: it responded with {status} and no JSON object.")
     return body

@@ -1,6 +1,6 @@
 """Microsoft's tokens through msal, for an application that sends on its own, or for a person who gave consent.
 
-msal caches tokens and refusals. Each fetch uses a new application object, so that our cache is the only one.
+msal caches tokens and refusals. Each fetch uses a new application object, so that Fairpost's cache is the only one.
 """
 
 import re
@@ -18,7 +18,7 @@ from fairpost.transports.oauth.sanitizer import shown
 from fairpost.transports.oauth.secrets import RefreshSecret, read_refresh_secret
 from fairpost.transports.oauth.tokens import AccessToken, KeptTokens
 
-APPLICATION_SCOPES = ("https://outlook.office365.com/.default",)  # what the application was granted: SMTP.SendAsApp
+APPLICATION_SCOPES = ("https://outlook.office365.com/.default",)  # all granted permissions: SMTP.SendAsApp
 PERSON_SCOPES = ("https://outlook.office.com/SMTP.Send",)  # msal adds offline_access itself
 READING_SCOPES = ("https://outlook.office.com/IMAP.AccessAsUser.All",)
 
@@ -33,7 +33,8 @@ _CONNECT = (
 _PERMISSIONS = "Entra admin center → App registrations → {client_id} → API permissions"
 _SIGN_INS = "Entra admin center → Sign-in logs shows the policy"
 
-# By the number after AADSTS. Numbers may change: codes not listed here are shown with Microsoft's own text.
+# Advice by the number after AADSTS. Numbers may change: codes that are not listed here are shown with Microsoft's own
+# text.
 ADVICE: Mapping[int, str] = {
     90002: "There is no tenant {tenant}. Copy the directory (tenant) ID from Entra's Overview page.",
     900023: "{tenant} is not a tenant ID or domain. Copy the directory (tenant) ID from Entra's Overview page.",
@@ -82,7 +83,7 @@ class _Microsoft(KeptTokens):
         with TokenHttp() as http:
             try:
                 said = question(self._application(http, secret.client_secret))
-            except _TRIPPED as error:  # the server's own error, if any, says more than msal's
+            except _TRIPPED as error:  # an error of the server is more specific than msal's error
                 said = dict(http.last.body) if http.last is not None and "error" in http.last.body else {}
                 if not said:
                     host = urlsplit(self._authority).netloc
@@ -120,7 +121,9 @@ class _Microsoft(KeptTokens):
 
 
 class MicrosoftClient(_Microsoft):
-    """Tokens of the application itself, with the permission SMTP.SendAsApp. Exchange grants it access to mailboxes."""
+    """Tokens of the application itself, with the permission SMTP.SendAsApp. Exchange grants the application access to
+    mailboxes.
+    """
 
     def __init__(
         self,
@@ -144,8 +147,8 @@ class MicrosoftClient(_Microsoft):
 class MicrosoftRefreshToken(_Microsoft):
     """Tokens of a person who gave consent. `secret` is in the format of write_refresh_secret.
 
-    Microsoft may return a new refresh token each time. It is used from then on and passed to `on_rotated`, from a
-    thread.
+    Microsoft may return a new refresh token each time. The new token is used from then on, and passed to `on_rotated`
+    in a thread.
     """
 
     def __init__(
@@ -156,7 +159,8 @@ class MicrosoftRefreshToken(_Microsoft):
         tenant: str,
         authority: str | None = None,
         scopes: tuple[str, ...] = PERSON_SCOPES,
-        # Ignored by default: the previous token remains valid until it expires, 90 days after it was issued.
+        # By default, the new token is ignored: the previous one remains valid until it expires, 90 days after it was
+        # issued.
         on_rotated: Callable[[str], None] = lambda _: None,
         now: Callable[[], datetime] = clock.now,
     ) -> None:

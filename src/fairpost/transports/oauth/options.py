@@ -20,7 +20,7 @@ class Provider(StrEnum):
 Oauth = Annotated[
     Provider | None,
     typer.Option(
-        help="Log in with access tokens instead of a password. For microsoft, use the password options for the application's secret."
+        help="Log in with access tokens instead of a password. For `microsoft`, use the password options for the application's secret."
     ),
 ]
 Tenant = Annotated[
@@ -28,11 +28,12 @@ Tenant = Annotated[
 ]
 ClientId = Annotated[str | None, typer.Option(metavar="ID", help="ID of the registered application.")]
 KeyFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="JSON key file of a Google service account; - for standard input.")
+    str | None,
+    typer.Option(metavar="FILE", help="JSON key file of a Google service account, or `-` for standard input."),
 ]
 RefreshTokenFile = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="File with a refresh token granted by a user; - for standard input."),
+    typer.Option(metavar="FILE", help="File with a refresh token granted by a user, or `-` for standard input."),
 ]
 
 

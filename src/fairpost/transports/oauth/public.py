@@ -9,14 +9,14 @@ MICROSOFT = "https://login.microsoftonline.com"
 GOOGLES_TOKEN_SERVERS = frozenset(
     {
         GOOGLE_URI,
-        "https://accounts.google.com/o/oauth2/token",  # in old key files
+        "https://accounts.google.com/o/oauth2/token",  # the address in old key files
         "https://www.googleapis.com/oauth2/v4/token",
     }
 )
 
 
 def own_token_server(oauth: OauthSettings | None) -> str | None:
-    """Returns the setting that names another token server, or None."""
+    """Returns the name of the setting that chooses a different token server, or None."""
     if oauth is None:
         return None
     if oauth.token_uri is not None and oauth.token_uri not in GOOGLES_TOKEN_SERVERS:
@@ -25,5 +25,5 @@ def own_token_server(oauth: OauthSettings | None) -> str | None:
 
 
 def with_public_server(oauth: OauthSettings) -> OauthSettings:
-    """Returns the settings without the token server that a service account's key file names."""
+    """Returns the settings, changed so that the token server in a service account's key file is ignored."""
     return replace(oauth, token_uri=GOOGLE_URI) if oauth.kind.is_google else oauth

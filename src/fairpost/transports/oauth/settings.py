@@ -9,10 +9,12 @@ from typing import Any
 class OauthKind(StrEnum):
     """The provider that grants the tokens, and the grantee."""
 
-    GOOGLE_SERVICE_ACCOUNT = "google-service-account"  # acts for a mailbox of its Workspace (the key file)
-    GOOGLE_PERSON = "google-refresh-token"  # a person gave consent (the refresh token and the client's secret)
+    GOOGLE_SERVICE_ACCOUNT = "google-service-account"  # a service account acts for a mailbox (the key file)
+    GOOGLE_PERSON = "google-refresh-token"  # a person has given consent (the refresh token and the client's secret)
     MICROSOFT_CLIENT = "microsoft-client"  # the application itself (the client's secret)
-    MICROSOFT_PERSON = "microsoft-refresh-token"  # a person gave consent (the refresh token, maybe a secret)
+    MICROSOFT_PERSON = (
+        "microsoft-refresh-token"  # a person has given consent (the refresh token, and perhaps the client's secret)
+    )
 
     @property
     def is_google(self) -> bool:
@@ -28,10 +30,10 @@ class OauthSettings:
     """The settings of a token source. Raises ValueError if a setting that every token request needs is missing."""
 
     kind: OauthKind
-    client_id: str | None = None  # of the registered application; a service account's is in its key file
-    tenant: str | None = None  # Microsoft's term for an organization: its id or domain
-    token_uri: str | None = None  # Google's token server, or None for that of the key file or the public one
-    subject: str | None = None  # the mailbox a service account acts for, or None for the server's login user
+    client_id: str | None = None  # ID of the registered application; a service account's ID is in its key file
+    tenant: str | None = None  # Microsoft's term for an organization: its ID or domain
+    token_uri: str | None = None  # Google's token server; None: the one in the key file, or the public one
+    subject: str | None = None  # the mailbox that a service account acts for; None: the server's login user
     authority: str | None = None  # Microsoft's token server, or None for the public one
 
     def __post_init__(self) -> None:
@@ -44,8 +46,8 @@ class OauthSettings:
 def read_oauth(data: Any) -> OauthSettings:
     """Parses stored settings. Raises KeyError, TypeError or ValueError if they are invalid."""
     if not isinstance(data, Mapping):
-        raise TypeError("it is an object")
+        raise TypeError("it must be an object")
     given = {name: value for name, value in data.items() if name != "kind"}
     if not all(isinstance(value, str) for value in given.values()):
-        raise ValueError("all of it is text")
+        raise ValueError("all values must be text")
     return OauthSettings(kind=OauthKind(data["kind"]), **given)

@@ -25,12 +25,13 @@ def token_source(
     on_rotated: Callable[[str], None] = lambda _: None,
     now: Callable[[], datetime] = clock.now,
 ) -> KeptTokens:
-    """Returns the token source. Nothing is read or requested yet, so errors in the secret appear with the first token.
+    """Returns the token source. Nothing is read or requested yet, so errors in the secret are raised with the first
+    token.
 
-    `mailbox` is the one that a service account acts for, unless the settings name another. `is_for_reading` is for IMAP;
-    only Microsoft grants that separately.
+    `mailbox` is the mailbox that a service account acts for, unless the settings name a different one. `is_for_reading`
+    is for IMAP, which only Microsoft grants separately.
     """
-    client_id, tenant = settings.client_id or "", settings.tenant or ""  # set if the kind needs them
+    client_id, tenant = settings.client_id or "", settings.tenant or ""  # these are set if the kind needs them
     match settings.kind:
         case OauthKind.GOOGLE_SERVICE_ACCOUNT:
             subject = settings.subject or mailbox

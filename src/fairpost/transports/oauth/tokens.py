@@ -10,8 +10,8 @@ from typing import Protocol
 from fairpost.system import clock
 from fairpost.transports.oauth.errors import Unreachable
 
-AHEAD = timedelta(minutes=5)  # a token is used for a whole connection, and clocks differ
-LAST_USE = timedelta(seconds=30)  # with less time left, a token may expire before the login
+AHEAD = timedelta(minutes=5)  # a token must last for a whole connection, and clocks differ
+LAST_USE = timedelta(seconds=30)  # with less time left, a token might expire before the login
 FETCH_S_MAX = 20.0
 
 
@@ -46,17 +46,19 @@ class KeptTokens(ABC):
         if self._fetching is None:
             self._fetching = asyncio.create_task(self._renew())
             self._fetching.add_done_callback(self._fetched)
-        return await asyncio.shield(self._fetching)  # a cancelled caller does not cancel the fetch for the others
+        return await asyncio.shield(self._fetching)  # if a caller is cancelled, the fetch continues for the others
 
     def forget(self) -> None:
         self._kept = None
 
     @abstractmethod
     def fetch(self) -> AccessToken:
-        """Gets a token from the provider. This may block, because it runs in a thread. Raises Refused or Unreachable."""
+        """Gets a token from the provider. This may block, because it runs in a thread. Raises Refused or
+        Unreachable.
+        """
 
     def lasting(self, secret: str, *, seconds: float, since: datetime) -> AccessToken:
-        """Returns a token that expires by our own clock, so it does not matter whether that clock is right."""
+        """Returns a token whose expiry is measured on this machine's clock, which need not be correct."""
         return AccessToken(secret=secret, expires_at=since + timedelta(seconds=seconds))
 
     def _left(self, token: AccessToken) -> timedelta:
@@ -69,7 +71,7 @@ class KeptTokens(ABC):
         except Unreachable:
             if old is None or self._kept is None or self._left(old) < LAST_USE:
                 raise
-            return old  # early renewal may fail: the old token is still valid
+            return old  # an early renewal may fail, because the old token is still valid
         return self._kept
 
     async def _fetch_in_time(self) -> AccessToken:
@@ -82,4 +84,4 @@ class KeptTokens(ABC):
     def _fetched(self, task: asyncio.Task[AccessToken]) -> None:
         self._fetching = None
         if not task.cancelled():
-            task.exception()  # retrieve it, even if no caller is waiting any more
+            task.exception()  # retrieve the exception, even if no caller is waiting any more

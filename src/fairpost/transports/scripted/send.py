@@ -21,7 +21,7 @@ class Delivery:
 
 
 class ScriptedTransport:
-    """Returns the reports of a script, then `always`, and records what a server would have received."""
+    """Returns the reports of a script, and after them `always`. Records what a server would have received."""
 
     def __init__(self, script: Iterable[Report] = (), *, always: Report | Callable[[Outgoing], Report] = OK) -> None:
         self._script: Iterator[Report] = iter(script)

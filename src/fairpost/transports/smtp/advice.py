@@ -57,7 +57,7 @@ def _about_login(failed: Tried, settings: SmtpSettings, change: str) -> str:
 
 
 def _about_token(failed: Tried, settings: SmtpSettings, oauth: OauthSettings, change: str) -> str:
-    """Returns the advice for a token that was granted but is refused by the server."""
+    """Returns the advice for a token that was granted, but that the mail server refuses."""
     if failed.reply is None:
         return f"Tokens need a server that offers XOAUTH2, over TLS: {change} --smtp smtp+starttls://HOST:587 --oauth …"
     if oauth.kind.is_google:

@@ -1,4 +1,4 @@
-"""SMTP settings: what requests give, what responses show, and the providers to choose from on the page."""
+"""SMTP settings: the settings in requests and responses, and the choice of providers on the page."""
 
 from dataclasses import replace
 

@@ -1,5 +1,5 @@
-"""The server of a mailbox as one line: `imaps://user@imap.example.com:993?folder=INBOX`. It has no password: the
-account's login is used.
+"""The server of a mailbox as one line: `imaps://user@imap.example.com:993?folder=INBOX`. The line contains no password,
+because the account's login is used.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ EXAMPLE = "imaps://imap.example.com or imap+starttls://USER@HOST:143?folder=INBO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mailbox:
-    """If `user` is None, the account's user is used."""
+    """The mailbox's server and folder. If `user` is None, the account's user is used."""
 
     host: str
     port: int = 993

@@ -1,4 +1,4 @@
-"""SMTP as a kind of transport. The modules next to it do the work."""
+"""SMTP as a kind of transport. The other modules in this folder contain the implementation."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -24,7 +24,7 @@ _SECURITY = {
     Security.NONE: "not encrypted",
 }
 
-# Providers that sign what is submitted to them, and may rewrite it first.
+# Providers that sign the mail that is submitted to them, and may change it before.
 _SIGNING_HOSTS = ("gmail.com", "googlemail.com", "office365.com", "outlook.com", "yahoo.com", "aol.com", "me.com")
 
 

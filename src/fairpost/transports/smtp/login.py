@@ -1,6 +1,7 @@
-"""Builds a server and its login from settings: with a password, or with an access token if it accepts no password.
+"""Builds a server and its login from settings: with a password, or with an access token if the settings have OAuth.
 
-A token server's answer is converted to the equivalent SMTP reply, so that policy suspends or pauses the account.
+A token server's answer is converted to the equivalent SMTP reply, so that the usual rules decide whether the account is
+suspended or paused.
 """
 
 from fairpost.model.errors import VaultError
@@ -34,7 +35,7 @@ def login_of(
 ) -> Password | LoginSource | None:
     """Returns the login, or None if the server needs none. Raises VaultError.
 
-    `secret` is already opened. `account` is its name, for advice.
+    `secret` is already opened. `account` is the account's name, for advice.
     """
     if settings.user is None:
         return None
@@ -59,7 +60,7 @@ class NoToken(Unready):
 
 
 class TokenLogin:
-    """Logs in with access tokens. `account` is its name, for advice."""
+    """Logs in with access tokens. `account` is the account's name, for advice."""
 
     def __init__(self, user: str, source: TokenSource, *, account: str) -> None:
         self._user = user

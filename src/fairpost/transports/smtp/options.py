@@ -1,4 +1,6 @@
-"""Command-line options for an SMTP server, rules for combining them, and what is kept when the server changes."""
+"""Command-line options for an SMTP server, rules for combining them, and rules for keeping values when the server
+changes.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Annotated
@@ -16,7 +18,7 @@ Smtp = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="SMTP server: smtp+starttls://USER@HOST:587, smtps://USER@HOST:465 or smtp://HOST:25. Other users of this machine can see a password in it (USER:PASSWORD@); use one of the options below instead.",
+        help="URL of the SMTP server: `smtp+starttls://USER@HOST:587`, `smtps://USER@HOST:465` or `smtp://HOST:25`. Other users of this machine can see a password in the URL (`USER:PASSWORD@`), so use one of the options below instead.",
     ),
 ]
 
@@ -37,7 +39,7 @@ Imap = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="Where --read finds the mailbox: imaps://HOST, imap+starttls://USER@HOST:143?folder=INBOX; '' for the provider's usual server.",
+        help="URL of the mailbox that --read reads, for example `imaps://HOST` or `imap+starttls://USER@HOST:143?folder=INBOX`. Use `''` for the provider's usual server.",
     ),
 ]
 
@@ -55,13 +57,13 @@ class SmtpOptions(ReadOptions, OauthOptions, PasswordOptions, UrlOption):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenSmtp:
-    """The given server, the secret to seal, and the OAuth settings. Each is None if not given."""
+    """The given server, the secret to seal, and the OAuth settings. Values that were not given are None."""
 
     url: SmtpSettings | None
     secret: str | None = field(repr=False)
     oauth: OauthSettings | None
     read: bool | None = None
-    imap: str | None = None  # empty: the provider's usual server
+    imap: str | None = None  # an empty text means the provider's usual server
 
     def server(self, name: str, old: TransportSettings | None, *, mailbox: str) -> SmtpSettings | None:
         before = old if isinstance(old, SmtpSettings) else None
@@ -89,7 +91,7 @@ class GivenSmtp:
         return replace(server, read=reads, imap=server.imap if self.imap is None else self.imap or None)
 
     def _with_login(self, name: str, old: SmtpSettings | None, *, mailbox: str) -> SmtpSettings | None:
-        """Returns the server with its OAuth settings, whether given or kept."""
+        """Returns the server with its OAuth settings, which are given or kept."""
         if self.oauth is None:
             if self.url is None:
                 _require_plain_secret(name, old)
@@ -154,7 +156,7 @@ def _with_grant(server: SmtpSettings, oauth: OauthSettings, *, user: str | None)
 
 
 def _with_kept_secret(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSettings:
-    """Keeps the stored secret only for the same host and user, so that a password cannot reach another server by
+    """Keeps the stored secret only for the same host and user, so that a password is not sent to another server by
     mistake.
     """
     if server.user is None:
@@ -165,7 +167,9 @@ def _with_kept_secret(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSet
 
 
 def with_kept_reading(server: SmtpSettings, old: SmtpSettings | None) -> SmtpSettings:
-    """Keeps the reading settings unless the server changes: a server's URL does not contain them, and another server has another mailbox."""
+    """Keeps the reading settings unless the server changes. A server's URL does not contain them, and another server
+    has a different mailbox.
+    """
     if old is None or not old.read or server.user is None:
         return server
     return replace(server, read=True, imap=old.imap if old.host == server.host else None)
@@ -180,7 +184,9 @@ def _require_user(name: str, server: SmtpSettings | None) -> None:
 
 
 def _require_plain_secret(name: str, old: SmtpSettings | None) -> None:
-    """Raises an error if a password alone cannot replace the sealed secret, because it contains more than a password."""
+    """Raises an error if a password alone cannot replace the sealed secret, because that secret contains more than a
+    password.
+    """
     oauth = old.oauth if old else None
     if oauth is None or oauth.kind is OauthKind.MICROSOFT_CLIENT:
         return

@@ -1,7 +1,8 @@
 """Reads the mailbox of an SMTP account by IMAP, with the account's login. Opens folders for reading only.
 
 The position is the last UID that was read, which is valid as long as the folder's UIDVALIDITY is the same and the next
-UID is higher. Otherwise the server has renumbered its messages, and what arrived since the last look is read again.
+UID is higher. Otherwise, the server has renumbered its messages, and all messages that arrived since the last look are
+read again.
 """
 
 import asyncio
@@ -30,11 +31,11 @@ from fairpost.transports.smtp.imap_urls import IMAP_PORTS, Mailbox, mailbox_of
 from fairpost.transports.smtp.login import NoToken, login_of
 from fairpost.transports.smtp.settings import SmtpSettings
 
-MAIL_BYTES_MAX = 1_048_576  # the classifier reads no more
+MAIL_BYTES_MAX = 1_048_576  # the classifier does not read more
 UIDS_AT_ONCE = 1_000
-WINDOWS_MAX = 1_000  # per look; the next one continues
-IDLE_S = 540.0  # routers forget silent connections after ten minutes or more
-POLL_S = 120.0  # for servers without IDLE
+WINDOWS_MAX = 1_000  # maximum messages for one look; the next look continues
+IDLE_S = 540.0  # short enough, because routers drop silent connections after ten minutes or more
+POLL_S = 120.0  # pause between checks, for servers without IDLE
 PATIENCE = Timeouts(connect_s=20, tls_s=20, greeting_s=60, auth_s=60)
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ T = TypeVar("T")
 def imap_reader(
     settings: SmtpSettings, secret: str | None, *, account: str, guard: NetworkGuard | None
 ) -> "ImapReader":
-    """`account` is the account's name, for advice. Raises VaultError or WrongUrl."""
+    """Returns the reader. `account` is the account's name, for advice. Raises VaultError or WrongUrl."""
     mailbox = mailbox_of(settings)
     known = replace(settings, user=mailbox.user or settings.user)
     server = Server(
@@ -104,7 +105,7 @@ class ImapReader:
             return await connection.check()
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """Uses a separate connection, because the other one has its folder open."""
+        """Uses a separate connection, because the other connection has its folder open."""
         domain = plain_address(sender_of(account, email).address).rpartition("@")[2]
         message_id = message_id_of(email, domain=domain)
         async with self._reported():
@@ -132,7 +133,7 @@ class ImapReader:
         return self._connection
 
     async def _opened(self) -> Connection:
-        """Asks for another token once, in case the server refuses one that is still valid for us."""
+        """Asks for a new token once, in case the server refuses a token that has not expired."""
         try:
             return await Connection.open(self._server, await current(self._login))
         except LoginRefused:
@@ -143,14 +144,14 @@ class ImapReader:
 
     @asynccontextmanager
     async def _reported(self) -> AsyncIterator[None]:
-        """Converts errors to Unreadable. The connection is not used again after that."""
+        """Converts errors to Unreadable. After an error, the connection is not used again."""
         try:
             yield
         except (Broken, Garbage, Refused, Unready) as error:
             self._drop()
             raise unreadable(error) from error
         except GeneratorExit:
-            raise  # the caller has read enough, between two commands
+            raise  # the caller has read enough, and no command is in progress
         except BaseException:
             self._drop()
             raise
@@ -176,7 +177,7 @@ def unreadable(error: Exception) -> Unreadable:
 
 
 def _is_ahead(position: Position, folder: Folder) -> bool:
-    """Returns whether the server's numbers went back, as after it was restored from a backup."""
+    """Returns whether the server's numbers have decreased, as after a restore from a backup."""
     return folder.uid_next is not None and int(position["uid"]) >= folder.uid_next
 
 
@@ -185,7 +186,9 @@ async def _newest(connection: Connection, folder: Folder) -> int:
 
 
 async def _after(connection: Connection, folder: Folder, uid: int) -> AsyncIterator[tuple[list[int], int]]:
-    """Yields the messages after this one, for a thousand numbers at a time, each with the last number requested."""
+    """Yields the messages after this one. Requests a thousand numbers at a time, and yields each message with the last
+    number requested.
+    """
     newest = await _newest(connection, folder)
     for begin in range(uid + 1, min(newest, uid + WINDOWS_MAX * UIDS_AT_ONCE) + 1, UIDS_AT_ONCE):
         end = min(begin + UIDS_AT_ONCE - 1, newest)
@@ -193,7 +196,7 @@ async def _after(connection: Connection, folder: Folder, uid: int) -> AsyncItera
 
 
 async def _again(connection: Connection, folder: Folder, since: datetime) -> AsyncIterator[tuple[list[int], int]]:
-    """Goes back one more day, because the server's day may begin at another time."""
+    """Starts one day earlier, because the server's day may begin at another time."""
     newest = await _newest(connection, folder)
     uids = await connection.uids_since((since - timedelta(days=1)).date())
     yield uids, max([newest, *uids])

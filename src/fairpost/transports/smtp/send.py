@@ -1,4 +1,6 @@
-"""Sends e-mails to an SMTP server: composes and transmits them, and reports each recipient by the address we know."""
+"""Sends e-mails to an SMTP server: composes and transmits them, and reports each recipient by the address in the
+queue.
+"""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -20,7 +22,7 @@ from fairpost.transports.signing import Locked, Signer
 
 
 class SmtpTransport:
-    """Sends for one account: one connection, one e-mail at a time."""
+    """Sends the e-mails of one account: one e-mail at a time, over one connection."""
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class SmtpTransport:
         self._ahead: tuple[Outgoing, Message] | None = None
 
     def compose_ahead(self, account: Account, email: Outgoing) -> None:
-        with suppress(Uncomposable, Locked):  # `send` reports it
+        with suppress(Uncomposable, Locked):  # `send` reports the error
             self._ahead = email, self._composed(account, email)
 
     async def send(self, account: Account, email: Outgoing, *, permission: Permission) -> Report:
@@ -47,12 +49,13 @@ class SmtpTransport:
             message = self._taken_ahead(email) or self._composed(account, email)
         except Uncomposable as error:
             return Report(reached=Reached.UNSENDABLE, step=Step.MAIL, reply=Reply(553, f"5.1.3 {error}"))
-        except Locked as locked:  # this e-mail waits; those from other domains do not
+        except Locked as locked:  # this e-mail waits; e-mails from other domains do not
             return Report(reached=Reached.UNTOUCHED, error=str(locked), locked_key=locked.key)
         report = await self._courier.send(message, permission=permission)
         if message.recipients == email.envelope:
             return report
-        as_known = dict(zip(message.recipients, email.envelope, strict=True))  # the former may have ASCII domains
+        # The addresses in the report may have ASCII domains.
+        as_known = dict(zip(message.recipients, email.envelope, strict=True))
         return replace(report, recipients={as_known[address]: reply for address, reply in report.recipients.items()})
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from fairpost.model.transport import MailboxLogin, Security, ServerSettings
 from fairpost.transports.oauth.settings import OauthSettings, read_oauth
 
-_VERIFIED = frozenset({Security.IMPLICIT, Security.STARTTLS})  # the certificate must match the server
+_VERIFIED = frozenset({Security.IMPLICIT, Security.STARTTLS})  # the certificate must be valid for the server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +19,12 @@ class SmtpSettings(ServerSettings):
     user: str | None = None  # None: no login
     ca_file: str | None = None
     hello_name: str | None = None
-    bounce_domain: str | None = None  # reports go to a per-e-mail address there; None: to the sender
+    bounce_domain: str | None = (
+        None  # domain for reports, with an address for each e-mail; None: reports are sent to the sender
+    )
     oauth: OauthSettings | None = None  # None: the secret is a password
-    read: bool = False  # whether its mailbox is read, with the same login
-    imap: str | None = None  # URL of the mailbox; None: as its provider has it
+    read: bool = False  # whether the mailbox is read, with the same login
+    imap: str | None = None  # URL of the mailbox; None: the provider's usual server
 
     @property
     def place(self) -> str:

@@ -113,7 +113,7 @@ def url_address(address: str) -> tuple[str, int | None]:
 def _host(host: str) -> str:
     try:
         name = ascii_domain(host.lower())
-    except ValueError:  # idna's errors are ValueErrors
+    except ValueError:  # includes the errors of idna
         name = ""
     if not _HOST.fullmatch(name) or ".." in name:
         raise WrongUrl("its host", "must be a name such as smtp.example.com, or an address (IPv6 in brackets)")

@@ -12,10 +12,11 @@ from fairpost.smtp.server import Security, Server, Timeouts
 from fairpost.transports.port import Tried
 from fairpost.transports.smtp.login import NoToken
 
-# A user is waiting, so these are shorter than a worker's timeouts, but longer than servers delay their greeting.
+# A user is waiting, so these timeouts are shorter than a worker's. They are longer than the time for which servers
+# delay their greeting.
 PATIENCE = Timeouts(connect_s=15, tls_s=20, greeting_s=60, hello_s=30, auth_s=60)
 TLS_S_MAX = 20
-BRIEF = Timeouts(connect_s=8, tls_s=8, greeting_s=12, hello_s=8, auth_s=12)  # an HTTP request is waiting
+BRIEF = Timeouts(connect_s=8, tls_s=8, greeting_s=12, hello_s=8, auth_s=12)  # timeouts while an HTTP request is waiting
 
 ELSEWHERE = (
     "Choose a server on the public internet, on a mail port, or ask the operator to allow this one: "
@@ -37,7 +38,7 @@ async def try_server(
     try:
         login = await current(source)
     except NoToken as none:
-        tried = await try_server(server, None, patience=patience)  # test the server as far as possible
+        tried = await try_server(server, None, patience=patience)  # tests as many steps of the server as possible
         failed = Tried(step=none.step, ok=False, text=none.what, advice=none.advice)
         return [*tried, failed] if all(each.ok for each in tried) else tried
     try:
@@ -52,7 +53,7 @@ async def try_server(
 
 
 async def tls_of(server: Server) -> Tls:
-    """Returns what the server offers to every client, regardless of the account's settings."""
+    """Returns the TLS that the server offers to every client, regardless of the account's settings."""
     security = Security.IMPLICIT if server.security is Security.IMPLICIT else Security.STARTTLS
     try:
         async with asyncio.timeout(TLS_S_MAX):
