@@ -89,7 +89,7 @@ class Service:
             return await read(store)
 
     async def recent_figure(self, name: Hashable, region: str, read: Callable[[Store], Awaitable[T]]) -> T:
-        """Reads a figure at most every two seconds, for all callers."""
+        """Reads a figure at most once every two seconds, for all callers."""
         return await self.recents.look((name, region), lambda: self.figure(region, read))
 
     async def sights(self) -> dict[str, bool]:

@@ -86,7 +86,7 @@ def answer(
     workspace: Workspace = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a person in the same thread, from the same account.
+    """Reply to a person in the same thread, from the same account.
 
     \b
     Example: fairpost conversation answer ann@example.com --text "Tuesday at ten suits me."

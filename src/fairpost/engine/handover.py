@@ -81,7 +81,7 @@ Memory = mmap.mmap | bytearray
 
 
 class Note:
-    """The notes of one account, written by the worker that drives it."""
+    """The notes for one account, written by the worker that sends through it."""
 
     def __init__(self, memory: Memory, account_id: AccountId, at: int) -> None:
         self._memory = memory

@@ -125,11 +125,11 @@ def wrong_fields(fields: Any) -> str | None:
         return f"fields must be an object with at most {COLUMNS_MAX:,} names"
     for name, value in fields.items():
         if len(name) > COLUMN_NAME_CHARS_MAX or not name.isidentifier() or name in MEANT_OTHERWISE:
-            return f"fields has {_quoted(name)}: names consist of letters, digits and underscores, and do not start with a digit"
+            return f"fields: {_quoted(name)} is not a valid name. Names consist of letters, digits and underscores, and do not start with a digit"
         if not isinstance(value, str | int | float | None):
-            return f"fields has {_quoted(name)}, which must be text or a number"
+            return f"fields: the value of {_quoted(name)} must be text or a number"
         if isinstance(value, str) and not _is_storable(value):
-            return f"fields has {_quoted(name)}, which must be text of at most {FIELD_CHARS_MAX:,} characters, without a zero byte"
+            return f"fields: the value of {_quoted(name)} must be text of at most {FIELD_CHARS_MAX:,} characters, without a zero byte"
     return None
 
 

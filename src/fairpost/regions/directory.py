@@ -35,7 +35,7 @@ class Region:
             host = parts.netloc or options.get("host", "localhost")
             database = parts.path.strip("/") or options.get("dbname") or options.get("database") or ""
         except ValueError:
-            return "a URL that cannot be read"
+            return "a malformed URL"
         return f"{host}/{database}"
 
 

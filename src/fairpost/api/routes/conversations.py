@@ -35,7 +35,7 @@ TAG = {"name": "conversations", "description": "Replies from people, with one co
 router = Router(prefix="/v1/conversations", tags=["conversations"])
 
 
-@router.get("", summary="List conversations, the latest reply first", responses=failures())
+@router.get("", summary="List conversations, most recent reply first", responses=failures())
 async def list_conversations(
     caller: Reads,
     label: Annotated[Text | None, Query(max_length=50, description="Only conversations with this label.")] = None,

@@ -135,7 +135,7 @@ const named = ({ level, workspace, name, key }) => ({ workspace, level, name: le
 
 async function lift(ctx, each) {
   const isDone = await confirmed(`Unthrottle ${who(each)}?`, {
-    text: "This sender's queued e-mails can be sent again. Abuse detection will not throttle the sender for a day.",
+    text: "This sender's queued e-mails can now be sent. Abuse detection will not throttle the sender for a day.",
     yes: "Unthrottle", tone: "main",
     act: () => post("/v1/admin/senders/unthrottle", named(each)),
     done: `Unthrottled ${who(each)}.`,

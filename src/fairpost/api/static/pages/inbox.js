@@ -112,7 +112,7 @@ function list(ctx, items) {
   const next = state.found ? state.found.next : state.isPaged ? state.next : live.next;
   return h("section.inbox-list.panel", { "data-key": "list", "aria-label": "E-mails" },
     h("form", { role: "search", onsubmit: (event) => { event.preventDefault(); find(ctx, event.target.elements.q.value); } },
-      h("input", { type: "search", name: "q", id: "inbox-search", value: values.q || "", placeholder: "Search text or to:address", "aria-label": "Search text, or to: and an address", maxlength: 500, autocomplete: "off",
+      h("input", { type: "search", name: "q", id: "inbox-search", value: values.q || "", placeholder: "Search text or to:address", "aria-label": "Search, or enter to:name@example.com", maxlength: 500, autocomplete: "off",
         oninput: (event) => { if (!event.target.value && values.q) find(ctx, ""); } })),
     state.found && live && Number(live.newest) > Number(state.found.newest ?? live.newest) && h("p", button("New e-mails have arrived. Search again", async () => { await search(ctx, values.q, true); ctx.show(); })),
     items.length ? h("ul.letters", { "data-key": "letters" }, items.map((item) => entry(ctx, item))) : state.found ? empty("No results.", h("p", "The search finds e-mails that contain all of these words in the subject, addresses or text.")) : h("p.quiet", "No e-mails."),
