@@ -17,7 +17,7 @@ from fairpost.model.networks import network_of
 
 CONNECTIONS_MAX = 300
 HEADS_MAX = 100
-RETRY_AFTER_S = 10  # by then, unfinished heads have been cut off
+RETRY_AFTER_S = 10  # by then, clients that have not sent complete headers have been disconnected
 TOO_MANY = "Too many connections from your network address. Close some, then try again."
 
 

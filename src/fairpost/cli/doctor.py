@@ -1,4 +1,4 @@
-"""`fairpost doctor`: checks for common problems and suggests fixes. Starts and changes nothing."""
+"""`fairpost doctor`: checks for common problems and suggests fixes. Does not start or change anything."""
 
 from typing import TYPE_CHECKING
 

@@ -86,7 +86,7 @@ class GmailTransport:
         self, account: Account, email: Outgoing, evidence: Evidence, *, permission: Permission
     ) -> Report:
         if not evidence.get(DRAFT):
-            return in_doubt("no draft is recorded that could be sent")
+            return in_doubt("there is no recorded draft to send")
         if evidence.get(ADDRESSED) != _addressed(email):
             readdressed = await self._readdress(account, email, evidence)
             if isinstance(readdressed, Report):

@@ -62,7 +62,7 @@ export function doing(ctx, account) {
 }
 
 const pause = (ctx, { name }) => dialog(`Pause ${name}?`, {
-  text: "The account does not start any more e-mails. A send in progress finishes. Queued e-mails use other accounts in the pool, or wait.",
+  text: "The account does not send any more e-mails. A send in progress finishes. Queued e-mails use other accounts in the pool, or wait.",
   fields: [{ name: "reason", label: "Reason", hint: "Visible to other members.", required: true, maxlength: 500 }],
   yes: "Pause", tone: "danger",
   act: async ({ reason }) => {

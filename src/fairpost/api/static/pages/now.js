@@ -63,7 +63,7 @@ function reasons({ reasons: all }) {
 }
 
 const pause = () => confirmed("Pause everything?", {
-  text: "No account starts another e-mail until you resume. Sends in progress finish.",
+  text: "No account sends another e-mail until you resume. Sends in progress finish.",
   yes: "Pause everything",
   act: () => post("/v1/admin/pause", { reason: "Paused from the dashboard" }),
   done: "Everything is paused.",

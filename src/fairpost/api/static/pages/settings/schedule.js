@@ -30,7 +30,7 @@ export default {
 
 function now(schedule) {
   if (!schedule.is_set) return "No schedule is set. Campaigns send at any time, up to the accounts' limits.";
-  if (!schedule.is_open) return schedule.opens_at ? ["The sending window is closed. It opens ", countdown(schedule.opens_at), "."] : "The sending window is closed and does not open within a year.";
+  if (!schedule.is_open) return schedule.opens_at ? ["The sending window is closed. It opens ", countdown(schedule.opens_at), "."] : "The sending window is closed and will not open within a year.";
   return schedule.closes_at ? ["The sending window is open. It closes ", countdown(schedule.closes_at), "."] : "The sending window is always open.";
 }
 
