@@ -82,7 +82,8 @@ def forecast(
     ] = None,
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone for the sending window.")] = "UTC",
     holiday: Annotated[
-        list[str] | None, typer.Option(metavar="DATE", help="Date without sending, for example 2027-12-25. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="DATE", help="Date on which nothing is sent, for example 2027-12-25. Repeatable."),
     ] = None,
     quota: Annotated[
         int | None,

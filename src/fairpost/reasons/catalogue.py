@@ -754,7 +754,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     # ── conversations ──
     "conversation.unknown": _unknown("There is no conversation {conversation}.", "fairpost conversation list"),
     "conversation.account_removed": _conflict(
-        "The account that wrote to this person was removed, so you cannot answer from it.",
+        "The account that wrote to this person was removed, so you cannot reply from it.",
         "fairpost email send --help",
     ),
     "conversation.sender_forbidden": _forbidden("This workspace is no longer allowed to send e-mails from {sender}."),

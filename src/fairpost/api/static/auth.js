@@ -117,7 +117,7 @@ function choose(workspaces) {
 
 // Shows whether the code can be sent by e-mail, and what to do if not.
 function sayWhere({ is_on_its_way: isOnItsWay, then }) {
-  if (!isOnItsWay) words.textContent = `The code cannot be sent by e-mail now. To get a code that works for 10 minutes in this browser, run this on the server: ${then}`;
+  if (!isOnItsWay) words.textContent = `The code cannot be sent by e-mail right now. To get a code that works for 10 minutes in this browser, run this on the server: ${then}`;
 }
 
 form.addEventListener("submit", (event) => {
