@@ -51,8 +51,8 @@ def test_a_database_that_is_what_it_was_is_sound() -> None:
 @pytest.mark.parametrize(
     ("seen", "facts"),
     [
-        ({"system_identifier": 8}, ("7 before", "8 now")),
-        ({"database_oid": 6, "table_oid": 9}, ("oid 5 before", "6 now")),
+        ({"system_identifier": 8}, (" 7 ", " 8")),
+        ({"database_oid": 6, "table_oid": 9}, (" 5 ", " 6")),
         ({"table_oid": 101}, ("tables",)),
         ({"folder": "4-5-6"}, ("files",)),
     ],

@@ -50,7 +50,7 @@ def _require_file(path: Path) -> None:
 def _decoded(data: bytes) -> str:
     """Decodes text, converting all line endings to line feeds."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in data:
-        raise ValueError("is not a UTF-8 text file: save it as UTF-8")
+        raise ValueError("is not a UTF-8 text file (perhaps UTF-16): save it as UTF-8")
     try:
         return data.removeprefix(codecs.BOM_UTF8).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:

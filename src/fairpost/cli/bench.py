@@ -204,7 +204,7 @@ def claim(as_json: AsJson = False) -> None:
 
 @app.command()
 def fairness(as_json: AsJson = False) -> None:
-    """Measure how long it takes to read fairness figures and to throttle a sender.
+    """Measure the reading of fairness figures, and throttling.
 
     Takes several minutes.
 
@@ -220,7 +220,7 @@ def fairness(as_json: AsJson = False) -> None:
 
 @app.command()
 def enqueue(as_json: AsJson = False) -> None:
-    """Measure how fast e-mails are accepted, with a durable commit for each.
+    """Measure how fast e-mails are accepted and committed.
 
     Example: fairpost bench enqueue
     """
@@ -231,7 +231,7 @@ def enqueue(as_json: AsJson = False) -> None:
 
 @app.command()
 def schedule(as_json: AsJson = False) -> None:
-    """Measure how fast a campaign with a million prospects is scheduled.
+    """Measure how fast a large campaign is scheduled.
 
     Example: fairpost bench schedule --json
     """
@@ -245,7 +245,7 @@ def send(
     dkim: Annotated[bool, typer.Option("--dkim", help="Also measure with DKIM signatures (RSA-2048).")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how fast the engine sends, with a durable commit for each e-mail.
+    """Measure how fast the engine sends and commits.
 
     \b
     Example: fairpost bench send --dkim --json
@@ -265,7 +265,7 @@ def plans(
     held: Annotated[float, typer.Option(min=1, max=86_400, help="Seconds to hold a transaction open.")] = 60,
     as_json: AsJson = False,
 ) -> None:
-    """Measure sending with correct, wrong or missing planner statistics.
+    """Measure sending with and without planner statistics.
 
     Also measures sending right after a bulk insert and during a long transaction. Prints sending rates and CPU use relative to other cases of the same run.
 
@@ -291,7 +291,7 @@ def plans(
 
 @app.command()
 def pickup(as_json: AsJson = False) -> None:
-    """Measure the time from an e-mail's commit to the mail server's 250 reply.
+    """Measure the time from commit to the server's 250 reply.
 
     Example: fairpost bench pickup --json
     """
@@ -302,7 +302,7 @@ def pickup(as_json: AsJson = False) -> None:
 
 @app.command()
 def webhooks(as_json: AsJson = False) -> None:
-    """Measure how fast webhooks are delivered to one endpoint on this machine.
+    """Measure how fast webhooks are delivered to one endpoint.
 
     Example: fairpost bench webhooks --json
     """
@@ -335,7 +335,7 @@ def compose(as_json: AsJson = False) -> None:
 
 @app.command()
 def render(as_json: AsJson = False) -> None:
-    """Measure how long it takes to render campaign and product e-mails.
+    """Measure how fast e-mails are rendered.
 
     Example: fairpost bench render
     """
@@ -370,7 +370,7 @@ def pages(
     emails: Annotated[int, typer.Option(min=1000, max=100_000_000, help="E-mails in history.")] = 1_000_000,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how long it takes to load pages of e-mails from a long history.
+    """Measure how fast pages of a long history are loaded.
 
     \b
     Example: fairpost bench pages --emails 10000000
@@ -409,7 +409,7 @@ def smtp(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how fast e-mails are sent over SMTP, compared with aiosmtplib.
+    """Compare sending over SMTP with aiosmtplib.
 
     Example: fairpost bench smtp --json
     """

@@ -163,7 +163,7 @@ def apply(
 
 @app.command()
 def export(name: Name, workspace: Workspace = None) -> None:
-    """Print a campaign in the file format of `fairpost campaign apply`.
+    """Print a campaign as a file for `campaign apply`.
 
     \b
     Example: fairpost campaign export spring > spring.toml
@@ -228,7 +228,7 @@ def launch(
 
 @app.command()
 def schedule(name: Name, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Schedule recipients who were added to the lists after the launch.
+    """Schedule recipients added to the lists since the launch.
 
     Recipients who are already scheduled are skipped and counted.
 
@@ -329,7 +329,7 @@ def list_campaigns(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of campaigns.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List campaigns, newest first, and show what each is waiting for.
+    """List campaigns and what each is waiting for.
 
     \b
     Example: fairpost campaign list

@@ -55,7 +55,7 @@ def list_(
 
 @app.command()
 def show(person: Person, workspace: Workspace = None, as_json: AsJson = False) -> None:
-    """Show the e-mails sent to a person and the mail received in return, in order.
+    """Show a person's conversation, in order.
 
     \b
     Example: fairpost conversation show ann@example.com

@@ -70,7 +70,7 @@ def add(
 
 @app.command("list")
 def list_keys(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """List a workspace's keys, newest first, with the person who added each.
+    """List a workspace's keys and who added each.
 
     \b
     Example: fairpost key list --workspace acme

@@ -46,7 +46,7 @@ def import_(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import a CSV file into a list: all lines, or none if a line is invalid.
+    """Import a CSV file into a list, unless a line is invalid.
 
     The first line contains the column names. One column must be the e-mail address. The columns `timezone` and `id` have special meanings, and every other column is a field for templates. Existing prospects keep fields that the file does not contain.
 

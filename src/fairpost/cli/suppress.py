@@ -175,7 +175,7 @@ def import_(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import addresses from a CSV file: all, or none if a line is invalid.
+    """Import addresses from a CSV file if all are valid.
 
     Columns: address, kind, reason, created_at, workspace, stops. Only `address` is required.
 
@@ -207,7 +207,7 @@ def export(
     kind: OnlyKind = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Export the suppression list as a CSV file for `fairpost suppress import`.
+    """Export the list as CSV for `suppress import`.
 
     \b
     Example: fairpost suppress export suppressions.csv --workspace acme

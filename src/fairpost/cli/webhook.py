@@ -359,7 +359,7 @@ def listen(
     secret: Annotated[str | None, typer.Option(help="Secret to verify signatures with, for example whsec_….")] = None,
     status: Annotated[int, typer.Option(min=200, max=599, help="HTTP status to respond with.")] = 200,
 ) -> None:
-    """Receive webhooks on this machine, verify them and print them. Use this for development.
+    """Receive, verify and print webhooks, for development.
 
     \b
     Example: fairpost webhook listen --secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
