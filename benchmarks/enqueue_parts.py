@@ -1,9 +1,10 @@
-"""Measures the CPU time per e-mail that each part of enqueueing costs the database process of the only connection.
+"""Measures how much CPU time per e-mail each part of enqueueing costs in the database.
 
     PYTHONPATH=. python benchmarks/enqueue_parts.py          # takes half a minute, with its own embedded PostgreSQL
 
-The parts are measured in turns, without waiting for the disk (`synchronous_commit` is off). The lowest figure of all
-rounds counts, because other programs can only increase it.
+There is a single connection, and the CPU time is that of the database process that serves it. The parts are measured
+in turns, without waiting for the disk (`synchronous_commit` is off). The lowest figure of all rounds counts, because
+other programs can only increase it.
 """
 
 import asyncio

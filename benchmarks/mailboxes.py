@@ -3,7 +3,7 @@
     PYTHONPATH=. python benchmarks/mailboxes.py [MAILBOXES] [MAILS]      # default: 5,000 and 1,000; takes some minutes
 
 One reader runs as in an engine, with its own embedded PostgreSQL. The IMAP server is a separate process on the same
-machine; connections use TLS. The new mail corresponds to one minute: a third each of reports, replies and newsletters.
+machine; connections use TLS. The new mail arrives within a minute: a third each of reports, replies and newsletters.
 """
 
 import asyncio

@@ -2,8 +2,8 @@
 
     python benchmarks/steps.py          # takes some minutes, with an embedded PostgreSQL that is removed afterwards
 
-Prints the CPU time per step of the database process that serves the only connection, with each account's step in its
-own transaction, and with the steps of several accounts in one.
+Prints the CPU time per step, first with a transaction for each account's step, then with the steps of several accounts
+in one transaction. There is a single connection, and the CPU time is that of the database process that serves it.
 """
 
 import asyncio
