@@ -38,8 +38,7 @@ HELLO = json.dumps([{"to": "ann@there.test", "from": "x@d.test", "subject": "s",
 class Callers:
     """Enqueue in parallel and measure how long each call waits. Some callers keep their transactions open for seconds.
 
-    Every other caller uses the owner's login; the others use the login of an application that may enqueue for all
-    workspaces.
+    They alternate between the owner's login and the login of an application that may enqueue for all workspaces.
     """
 
     def __init__(self, url: str, shop_url: str) -> None:

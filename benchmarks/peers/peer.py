@@ -27,7 +27,7 @@ class Missing(Exception):
 
 
 class CommandFailed(Exception):
-    """The message is the command and its output."""
+    """A command exited with an error. The message contains the command and its output."""
 
 
 class Database:
