@@ -1,7 +1,7 @@
-"""Runs the benchmarks, prints their tables and records them: `make bench` (some of them: make bench ARGS='send
-enqueue').
+"""Runs the benchmarks, prints their tables and records their figures: `make bench`. To run only some of them:
+`make bench ARGS='send enqueue'`.
 
-benchmarks/figures.json has the latest figures of each, with commit and date. The table in README.md is generated from
+benchmarks/figures.json contains the latest figures of each benchmark, with commit and date. The table in README.md is generated from
 it, and tests/docs/test_figures.py compares the two.
 """
 
@@ -34,7 +34,7 @@ ALL = (
 )
 BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
 
-# Each row of README's table: its text, the keys of its figures, and their format.
+# The rows of the README's table: the text, and the keys of the figures with their format.
 ROWS = (
     ("Whole engine: claim, compose, send, settle, one commit per e-mail / a simple sender in one process / in two", "{emails_per_s:,.0f}/s / {naive_emails_per_s:,.0f}/s / {naive_2_processes_per_s:,.0f}/s"),
     ("CPU per e-mail: engine / PostgreSQL / receiving server", "{cpu_us_engine:,.0f} µs / {cpu_us_database:,.0f} µs / {cpu_us_sink:,.0f} µs"),
@@ -59,7 +59,7 @@ def commit() -> str:
 
 
 def table(recorded: dict[str, dict[str, object]]) -> str:
-    """Leaves out rows whose figures were not measured."""
+    """Returns the table for the README, without rows whose figures were not measured."""
     figures = {key: value for each in recorded.values() for key, value in dict(each["figures"]).items()}  # type: ignore[call-overload]
     rows = []
     for what, form in ROWS:

@@ -1,8 +1,10 @@
-"""What enqueueing costs the database, by parts: CPU of the process that serves the only connection, per e-mail.
+"""Measures how much CPU time per e-mail each part of enqueueing costs in the database.
 
-    PYTHONPATH=. python benchmarks/enqueue_parts.py          # half a minute; on an embedded PostgreSQL of its own
+    PYTHONPATH=. python benchmarks/enqueue_parts.py          # takes half a minute, with its own embedded PostgreSQL
 
-Without waiting for the disk (synchronous_commit off), by turns; the least of all rounds, because other programs only add.
+There is a single connection, and the CPU time is that of the database process that serves it. The parts are measured
+in turns, without waiting for the disk (`synchronous_commit` is off). The lowest figure of all rounds counts, because
+other programs can only increase it.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Measures the forecast of a million recipients over fifty accounts, compared with a plan stepped one e-mail at a time.
+"""Measures the forecast for a million recipients and fifty accounts, compared with planning one e-mail at a time.
 
-Reports CPU time, which a busy machine affects less, and elapsed time. Needs only the package. `--json` prints only the
+Reports elapsed time and CPU time, which a busy machine affects less. Needs only the package. `--json` prints only the
 figures.
 """
 
@@ -60,7 +60,7 @@ def _forecast(plan: Plan, senders: Sequence[Sender]) -> Callable[[], object]:
 
 
 def one_by_one(limits: Limits, emails: int) -> None:
-    """Applies the same rules, one e-mail at a time."""
+    """Plans the e-mails with the same rules, one at a time."""
     usage, now = Sender(name="a", limits=limits).usage, NOW
     while emails:
         match admit(limits, usage, now=now):
@@ -71,7 +71,7 @@ def one_by_one(limits: Limits, emails: int) -> None:
 
 
 def measured(subject: Callable[[], object]) -> dict[str, float]:
-    """Returns the fastest run, because the others were disturbed."""
+    """Returns the figures of the fastest run, because other programs disturbed the slower ones."""
     rounds = []
     for _ in range(ROUNDS):
         started, worked = perf_counter(), process_time()

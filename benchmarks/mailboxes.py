@@ -1,9 +1,9 @@
-"""Measures the cost of reading mailboxes: memory and connections of idle ones, and CPU for new mail.
+"""Measures the cost of reading mailboxes: memory and connections for idle mailboxes, and CPU time for new mail.
 
-    PYTHONPATH=. python benchmarks/mailboxes.py [MAILBOXES] [MAILS]      # 5,000 and 1,000 by default; some minutes
+    PYTHONPATH=. python benchmarks/mailboxes.py [MAILBOXES] [MAILS]      # default: 5,000 and 1,000; takes some minutes
 
-One reader runs as in an engine, on its own embedded PostgreSQL. The IMAP server is a separate process on this machine;
-connections use TLS. The mails, a minute's worth, are reports, replies and newsletters in equal parts.
+One reader runs as in an engine, with its own embedded PostgreSQL. The IMAP server is a separate process on the same
+machine; connections use TLS. The new mail arrives within a minute: a third each of reports, replies and newsletters.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
-"""Loads the built-in e-mails and renders each of them, compared with the engine alone and Jinja2 on the same sources in
-the same run.
+"""Measures loading and rendering the built-in product e-mails, compared in the same run with the template engine alone
+and with Jinja2.
 
 Reports CPU time, which a busy machine affects less. Needs only the package; Jinja2 is included if it is installed.
 `--json` prints only the figures.
@@ -61,7 +61,7 @@ def sources_of(template: PortalTemplate) -> dict[str, str]:
 
 
 def by_minijinja(template: PortalTemplate) -> Callable[[], object]:
-    """Renders without kinds, limits or checks for missing fields, which is the lower bound."""
+    """Returns a function that renders without kinds, limits or checks for missing fields: the lower bound."""
     engine = minijinja.Environment(templates=sources_of(template), auto_escape_callback=lambda part: part == "html")
     values: dict[str, Any] = {**template.sample, **template.constants}
     return lambda: [engine.render_template(part, **values) for part in ("subject", "text", "html")]
@@ -86,7 +86,7 @@ def by_jinja2(templates: tuple[PortalTemplate, ...]) -> dict[str, list[Callable[
 
 
 def medians_us(subjects: dict[str, list[Callable[[], object]]]) -> dict[str, float]:
-    """Measures them in turns, so that a busy moment of the machine affects all of them."""
+    """Returns the median times. The functions run in turns, so that a busy moment of the machine affects all of them."""
     seen: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(ROUNDS):
         for name, calls in subjects.items():

@@ -1,8 +1,8 @@
 """Measures how fast a million prospects are read and imported, and with how much memory, compared with a bare
-csv.reader in the same run.
+`csv.reader` in the same run.
 
-Each way has its own process, so that its peak memory is its own. Rates are given by elapsed time and by CPU time, which
-other programs disturb less.
+Each of the three runs in a separate process, so that its peak memory can be measured. Rates are given per second of
+elapsed time and of CPU time, which other programs affect less.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ def read(path: Path) -> int:
 
 
 def imported(path: Path) -> int:
-    """Into a PostgreSQL that writes to its disk as usual. Its start is not included."""
+    """Imports into a PostgreSQL that writes to disk as usual. The time to start PostgreSQL is not included."""
 
     async def run(url: str) -> int:
         conn = await asyncpg.connect(url)
@@ -106,7 +106,7 @@ def measured(way: str, path: Path) -> Figures:
 
 
 def best(rounds: list[Figures]) -> Figures:
-    """Returns the fastest run, because the others were disturbed, and the highest peak."""
+    """Returns the figures of the fastest run, because other programs disturbed the slower ones, and the highest peak."""
     return {key: max(figures[key] for figures in rounds) for key in rounds[0]}
 
 

@@ -1,9 +1,9 @@
-"""Measures what a step costs the database, alone and together with those of other accounts.
+"""Measures the CPU time that one step costs the database: settling an e-mail and beginning the next one.
 
-    python benchmarks/steps.py          # takes some minutes, on an embedded PostgreSQL that is removed afterwards
+    python benchmarks/steps.py          # takes some minutes, with an embedded PostgreSQL that is removed afterwards
 
-Prints the CPU time of the process that serves the only connection, per e-mail that is settled while the next one
-begins.
+Prints the CPU time per step, first with a transaction for each account's step, then with the steps of several accounts
+in one transaction. There is a single connection, and the CPU time is that of the database process that serves it.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ def main() -> None:
         server = EmbeddedServer(Path(home))
         url = server.start()
         try:
-            print(f"each on its own: {asyncio.run(measured_us(url, 4, together=False)):,.0f} µs")
+            print(f"separately: {asyncio.run(measured_us(url, 4, together=False)):,.0f} µs")
             for accounts in (1, 4, 8, 16):
                 print(
                     f"{accounts} together: {asyncio.run(measured_us(url, accounts, together=True)):,.0f} µs", flush=True

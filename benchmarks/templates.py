@@ -1,4 +1,4 @@
-"""Renders a template for one recipient, compared with str.format_map and Jinja2 in the same run.
+"""Measures rendering a template for one recipient, compared with `str.format_map` and Jinja2 in the same run.
 
 Reports CPU time, which a busy machine affects less. Needs only the package; Jinja2 is included if it is installed.
 `--json` prints only the figures.
@@ -64,7 +64,7 @@ def by_jinja2() -> dict[str, Callable[[int], object]]:
 
 
 def medians_us(subjects: dict[str, Callable[[int], Any]]) -> dict[str, float]:
-    """Measures them in turns, so that a busy moment of the machine affects all of them."""
+    """Returns the median times. The functions run in turns, so that a busy moment of the machine affects all of them."""
     seen: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(ROUNDS):
         for name, subject in subjects.items():

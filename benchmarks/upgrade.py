@@ -1,6 +1,6 @@
-"""Measures an upgrade under load: a million e-mails wait, an old engine sends, and callers keep transactions open.
+"""Measures an upgrade under load: a million e-mails are queued, an old engine sends, and callers keep transactions open.
 
-    python benchmarks/upgrade.py OLD NEW        # two folders with a .venv/bin/fairpost: the old and the new version
+    python benchmarks/upgrade.py OLD NEW        # folders of the old and the new version, each with .venv/bin/fairpost
 
 Prints how long enqueues had to wait during the migration, compared with the usual wait, and how the old engine ended.
 It uses its own embedded PostgreSQL, which is removed afterwards.
@@ -36,8 +36,10 @@ HELLO = json.dumps([{"to": "ann@there.test", "from": "x@d.test", "subject": "s",
 
 
 class Callers:
-    """Some keep their transaction open for seconds, the others are fast; each wait is measured. They take turns: one is
-    the owner, the next an application that may enqueue for all workspaces."""
+    """Enqueue in parallel and measure how long each call waits. Some callers keep their transactions open for seconds.
+
+    They alternate between the owner's login and the login of an application that may enqueue for all workspaces.
+    """
 
     def __init__(self, url: str, shop_url: str) -> None:
         self.urls = itertools.cycle([url, shop_url])
@@ -145,7 +147,7 @@ async def measure(old: Path, new: Path, emails: int, home: Path) -> bool:
             f"longest enqueue before: {callers.longest_ms(0, began - 1):.0f} ms; during the migration: {callers.longest_ms(began, ended):.0f} ms"
         )
         print(
-            f"the old engine ended with {engine.poll()}, {stopped - ended:.1f} s after it, and said last: {log.read_text().strip().splitlines()[-1]}"
+            f"the old engine ended with {engine.poll()}, {stopped - ended:.1f} s after the migration; last line: {log.read_text().strip().splitlines()[-1]}"
         )
         print(f"in doubt: {doubts}; sent before: {sent_by}; by the new engine in 10 s: {after - sent_by}")
         return (

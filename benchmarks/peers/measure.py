@@ -1,4 +1,4 @@
-"""Two runs of a peer: one for its speed, and one in which it is killed five times, to measure the cost of crashes."""
+"""Measures a peer in two runs: one for its speed, and one in which it is killed five times."""
 
 import tempfile
 import time
@@ -18,27 +18,27 @@ LOOK_S = 0.005
 RESTART_S = 1.0  # a worker that has ended with work left is restarted after this time, as by cron or systemd
 RECOVER_S = 90.0  # after this time without an arrival, does what the documentation says to do after a crash
 STALL_S_MAX = 240.0  # after this time, nothing more is expected
-LATE_S = 1.0  # e-mails in progress when the queue is empty arrive within this time
+LATE_S = 1.0  # when the queue is empty, e-mails in progress arrive within this time
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
     per_s: float
     commits_each: float | None
-    """Of the database, reading ones too; None: it has none."""
+    """Database transactions per e-mail, including read-only ones. None if the peer has no database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
     repeated: int
-    """E-mails that arrived more than once."""
+    """Number of e-mails that arrived more than once."""
     copies: int
-    """How often they arrived beyond the first time."""
+    """Number of additional copies of these e-mails."""
     missing: int
     left: int
-    """What the peer itself shows as not sent. Some of it may have arrived."""
+    """Number of e-mails that the peer itself shows as not sent. Some of them may have arrived."""
     back_s: float
-    """From a kill to the next arrival, the median of all kills."""
+    """Median time from a kill to the next arrival."""
 
 
 class Unfinished(Exception):
@@ -60,7 +60,7 @@ def a_place(server_url: str, name: str) -> Iterator[Place]:
 
 
 def measure_speed(peer: Peer, place: Place, emails: Sequence[Email], server_url: str) -> Speed:
-    """Returns the time from the first arrival until everything has arrived and is settled."""
+    """Measures from the first arrival until all e-mails have arrived and are settled."""
     with psycopg.connect(server_url, autocommit=True) as server, _prepared(peer, place, emails):
         commits, asked = _commits(server, place), place.database.asked
         with _Running(peer, place) as running:
@@ -70,13 +70,13 @@ def measure_speed(peer: Peer, place: Place, emails: Sequence[Email], server_url:
         report = place.sink.report()
         assert report.first_s is not None
         mine = place.database.asked - asked
-        time.sleep(LATE_S)  # the counters of connections that have just ended
+        time.sleep(LATE_S)  # until PostgreSQL has counted the commits of connections that have just ended
         spent = _commits(server, place) - commits - mine
         return Speed(len(emails) / (done_s - report.first_s), spent / len(emails) if spent > 0 else None)
 
 
 def measure_damage(peer: Peer, place: Place, emails: Sequence[Email]) -> Damage:
-    """Kills it with everything it started each time another sixth has arrived, and restarts it."""
+    """Kills and restarts all processes of the peer whenever another sixth of the e-mails has arrived."""
     back_s = []
     with _prepared(peer, place, emails), _Running(peer, place) as running:
         for turn in range(1, KILLS + 1):
@@ -117,7 +117,7 @@ class _Running:
         self._workers.end()
 
     def kill(self) -> float:
-        """Returns how long it takes until something arrives again."""
+        """Kills and restarts the peer. Returns the time in seconds until the next e-mail arrives."""
         killed_s = time.monotonic()
         self._workers.kill()
         before = self._sink.report().messages

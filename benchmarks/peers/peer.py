@@ -1,4 +1,4 @@
-"""What every peer of the comparison provides: how it is installed, filled and started, and whether it is done."""
+"""The interface of a peer, one of the systems compared: install it, fill its queue, start it, and see whether it is done."""
 
 import os
 import subprocess
@@ -27,11 +27,11 @@ class Missing(Exception):
 
 
 class CommandFailed(Exception):
-    """The message is the command and its output."""
+    """A command exited with an error. The message contains the command and its output."""
 
 
 class Database:
-    """The peer's own database. Counts the comparison's own queries, which are not the peer's work."""
+    """The peer's own database. Counts the queries of the comparison, so that they are not counted as the peer's."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -48,7 +48,7 @@ class Database:
 
     @property
     def environment(self) -> dict[str, str]:
-        """In a form that every PostgreSQL client understands."""
+        """The connection as environment variables that every PostgreSQL client understands."""
         parts = urlsplit(self.url)
         options = parse_qs(parts.query)
         return {
@@ -61,7 +61,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The place where one run of one peer happens. It is empty at first, and nothing is kept."""
+    """The folder, database and mail server of one run. All are empty at first and removed afterwards."""
 
     folder: Path
     database: Database
@@ -82,7 +82,7 @@ class Place:
 
 
 class AtWork(Protocol):
-    """Returns the peer's processes that send."""
+    """The peer's processes that send."""
 
     def have_ended(self) -> bool: ...
 
@@ -96,28 +96,28 @@ class Peer(Protocol):
     title: str
 
     def install(self) -> None:
-        """Called once. Raises Missing if it is not available."""
+        """Installs the peer. Raises Missing if it is not available."""
 
     def prepare(self, place: Place, emails: Sequence[Email]) -> None:
-        """When this returns, everything is in its queue, and nothing is sent yet."""
+        """Puts all e-mails into the peer's queue without sending any."""
 
     def start(self) -> AtWork:
         """Starts sending, or continues after a crash, as documented."""
 
     def is_done(self) -> bool:
-        """Whether nothing is left that it would still send by itself."""
+        """Returns whether nothing is left that the peer would still send by itself."""
 
     def recover(self) -> None:
-        """Does what its documentation says to do after a crash, besides restarting it."""
+        """Does what the peer's documentation says to do after a crash, besides restarting it."""
 
     def left(self) -> int:
-        """Returns how many e-mails it shows as not sent, for a person to handle."""
+        """Returns the number of e-mails that the peer shows as not sent and leaves to a person."""
 
     def close(self) -> None: ...
 
 
 def make_emails(count: int) -> list[Email]:
-    """5 KB of text and HTML each, encoded once, and all different."""
+    """Returns different e-mails, each with 5 KB of text and HTML, unencoded."""
     return [
         {
             "to": f"reader{n}@example.org",
@@ -131,7 +131,7 @@ def make_emails(count: int) -> list[Email]:
 
 
 def install(name: str, *packages: str) -> Path:
-    """Creates a virtual environment with exactly these packages. Returns its Python."""
+    """Creates a virtual environment with exactly these packages, and returns the path of its Python."""
     folder = HOME / name
     python, stamp = folder / "bin/python", folder / ".installed"
     wanted = "\n".join(packages)

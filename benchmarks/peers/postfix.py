@@ -1,4 +1,4 @@
-"""Postfix relaying: filled while it holds everything, then started with its defaults, with the sink as its next hop.
+"""Postfix as a relay: its queue is filled while all mail is on hold, then it sends to the sink with default settings.
 
 Its queue consists of files, each synced to the disk; it does not use the database.
 """
@@ -23,7 +23,7 @@ HOLD = {"smtpd_recipient_restrictions": "check_recipient_access static:HOLD"}
 
 
 class Serving:
-    """A running Postfix in its room."""
+    """A running Postfix."""
 
     def __init__(self, room: Room, command: Sequence[str], port: int) -> None:
         self._stack = ExitStack()

@@ -1,4 +1,4 @@
-"""A peer's processes: started, ended gracefully, or killed with everything they have started."""
+"""Starts a peer's processes, ends them gracefully, or kills them with everything they have started."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ def is_alive(pid: int) -> bool:
 
 
 def kill_trees(roots: Sequence[int]) -> None:
-    """Kills all at once. They are stopped first, so that none notices the end of another and cleans up."""
+    """Kills processes with their descendants. First stops all of them, so that none notices that another has died."""
     family = [pid for root in roots for pid in _family(root)]
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in family:

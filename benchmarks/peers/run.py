@@ -44,7 +44,7 @@ ROUNDS = 3
 
 @dataclass(slots=True)
 class Line:
-    """The results of one peer. `why` says what is missing, and why."""
+    """The results of one peer. If some are missing, `why` says why."""
 
     title: str
     speed: Speed | None = None
@@ -59,7 +59,7 @@ class Comparison:
         self._say = say
 
     def run(self, names: Sequence[str], *, rounds: int) -> dict[str, Line]:
-        """Measures them in turns, so that a busy moment of the machine affects all of them."""
+        """Measures the peers in turns, so that a busy moment of the machine affects all of them."""
         lines = {name: Line(PEERS[name]().title) for name in names}
         speeds: dict[str, list[Speed]] = {name: [] for name in names}
         for turn in range(rounds):
@@ -96,9 +96,11 @@ class Comparison:
 
 
 def table_of(lines: dict[str, Line]) -> Table:
-    table = Table(title="The same e-mails through each, and again with five kills", title_justify="left")
+    table = Table(
+        title="The same e-mails sent by each system, first without and then with five kills", title_justify="left"
+    )
     table.add_column("")
-    for column in ("e-mails/s", "commits each", "repeated", "never arrived", "left to a person", "back after"):
+    for column in ("e-mails/s", "commits per e-mail", "repeated", "never arrived", "left to a person", "recovery"):
         table.add_column(column, justify="right")
     for line in lines.values():
         table.add_row(line.title, *_cells(line))
@@ -115,10 +117,10 @@ def _cells(line: Line) -> list[str]:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON, and no table")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--only", nargs="+", choices=list(PEERS), default=list(PEERS), metavar="NAME")
     parser.add_argument("--emails", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each speed, of which the median counts")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="number of speed measurements; the median counts")
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are stopped
     console = Console(stderr=True)

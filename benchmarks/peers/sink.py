@@ -1,7 +1,7 @@
 """A mail server that accepts everything and counts the messages for each recipient, in a separate process.
 
-As a script, it serves and prints its port; `running_sink` starts it like this, and `Sink` queries it. Each e-mail of a
-run has its own recipient, because some peers create a new Message-ID for every attempt.
+As a script, this module prints its port and serves. `running_sink` starts it in this way, and `Sink` queries it. Each
+e-mail of a run has a different recipient, because some peers create a new Message-ID for every attempt.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ class Report:
     messages: int
     distinct: int
     repeated: int
-    """Recipients who got more than one."""
+    """Number of recipients who got more than one message."""
     first_s: float | None
-    """By the monotonic clock, which the processes of a machine share."""
+    """Time of the first arrival by the monotonic clock, which all processes of a machine share."""
 
 
 class Arrivals:
@@ -53,7 +53,7 @@ class Arrivals:
 
 
 class Session(asyncio.Protocol):
-    """A message counts once its final dot has arrived, whether or not the sender lives to read the answer."""
+    """An SMTP connection. A message counts once its final dot has arrived, even if the sender dies before the reply."""
 
     def __init__(self, arrivals: Arrivals) -> None:
         self._arrivals = arrivals

@@ -1,4 +1,4 @@
-"""Reads e-mails as JSON and adds them to the queue of the app that the settings name."""
+"""Reads e-mails as JSON and adds them to the queue of the app in the Django settings."""
 
 import json
 import sys

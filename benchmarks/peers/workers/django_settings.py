@@ -1,4 +1,4 @@
-"""The smallest Django project that queues and sends: defaults, except for the names of this machine."""
+"""Minimal Django settings that queue and send: the defaults, except for the database and the mail server."""
 
 import os
 
@@ -20,6 +20,6 @@ EMAIL_PORT = int(os.environ["SINK_PORT"])
 
 if INSTALLED_APPS == ["mailer"]:
     EMAIL_BACKEND = "mailer.backend.DbBackend"
-    MAILER_USE_FILE_LOCK = False  # the file remains after a kill and stops every later run; the database locks as well
+    MAILER_USE_FILE_LOCK = False  # after a kill, the lock file would block every later run; the database lock is enough
 else:
     EMAIL_BACKEND = "post_office.EmailBackend"

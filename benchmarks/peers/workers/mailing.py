@@ -1,4 +1,4 @@
-"""How a task of a general queue sends an e-mail: composed with the standard library, sent with aiosmtplib.
+"""Sends an e-mail from a task of a general-purpose queue: composed with the standard library, sent with aiosmtplib.
 
 The tasks of a process share and reuse connections, as the documentation of both queues recommends for clients.
 """
@@ -35,7 +35,7 @@ def compose(email: dict[str, str]) -> bytes:
 
 @asynccontextmanager
 async def _connection() -> AsyncIterator[aiosmtplib.SMTP]:
-    """A connection that failed is not returned to the pool."""
+    """Yields a connection from the pool. If it fails, it is not returned to the pool."""
     connection = _idle.pop() if _idle else await _connected()
     yield connection
     _idle.append(connection)

@@ -1,4 +1,4 @@
-"""The factory of the PgQueuer peer. As a script it reads e-mails as JSON and enqueues a job for each."""
+"""The factory of the PgQueuer peer. As a script, it reads e-mails as JSON and enqueues a job for each."""
 
 import asyncio
 import json

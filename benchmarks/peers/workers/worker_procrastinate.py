@@ -1,4 +1,4 @@
-"""The app of the procrastinate peer. As a script it reads e-mails as JSON and defers a job for each."""
+"""The app of the procrastinate peer. As a script, it reads e-mails as JSON and defers a job for each."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ async def send_email(email: dict[str, str]) -> None:
 
 
 async def retry_stalled_jobs(context: Any, timestamp: int) -> None:
-    """As in the documentation, but every minute, so that a run ends sooner."""
+    """Retries stalled jobs as in the documentation, but every minute, so that a run ends sooner."""
     for job in await app.job_manager.get_stalled_jobs():
         await app.job_manager.retry_job(job)
 
