@@ -27,7 +27,7 @@ IN_PLACE: Fields = {"line": "line {line}"}
 async def act(
     caller: Caller, action: Action[R, T], request: R, *, store: Store | None = None, fields: Fields = IN_PLACE
 ) -> T:
-    """Runs an action in the caller's workspace. `store` replaces the caller's own where the action must see more.
+    """Runs an action in the caller's workspace. Pass `store` if the action must see more than the caller's own store.
 
     Raises ApiError for a refusal.
     """
@@ -89,7 +89,7 @@ def _mistake(mistake: dict[str, Any], fields: Fields) -> dict[str, Any]:
 
 
 def _as_known(reason: Reason, caller: Caller) -> Reason:
-    """Returns the reason with IDs and names as the caller knows them."""
+    """Replaces the IDs and names in the reason with those that the caller knows."""
     known = dict(reason.params)
     match known:
         case {"id": str(number)}:

@@ -1,8 +1,8 @@
 """Limits per client and process: connections, unfinished request heads and requests.
 
-A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests of many clients: its connections belong to
-no client, and its requests belong to the client it names. Memory use grows only with the number of open connections.
-Limits of keys and users are in other modules.
+A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests of many clients: its connections count for
+no client, and each of its requests counts for the client that the proxy names. Memory use grows only with the number of
+open connections. Limits of keys and users are in other modules.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ class Connection(Protocol):
 
 
 class Clients:
-    """The connected clients. For a proxy or a local socket, the client is None, and is never refused."""
+    """The connected clients. A proxy or a local socket has the client None, which is never refused."""
 
     def __init__(self, limits: ClientLimits) -> None:
         self._limits = limits

@@ -26,7 +26,7 @@ class ConcurrencyLimit:
 
     @property
     def workspaces(self) -> set[str]:
-        """Counts running and waiting requests by workspace."""
+        """The workspaces that have running or waiting requests."""
         return {*self._under_way, *self._waiting}
 
     @asynccontextmanager

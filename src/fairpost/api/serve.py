@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BACKLOG = 1_024
 KEEP_ALIVE_S = 75
 STOP_S_MAX = 30
-START_S_MAX = 120  # for a process on a busy machine; an unresponsive process is replaced after the same time
+START_S_MAX = 120  # to start a process on a busy machine; an unresponsive process is replaced after the same time
 DATABASE_S_MAX = 3.0  # how long a process waits for its database before it starts to respond with errors
 CONNECTIONS_AT_ONCE = 1_000  # per process; above that, idle connections make room for new ones
 USUAL_LIMITS = ClientLimits()

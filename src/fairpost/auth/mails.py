@@ -86,7 +86,7 @@ class ServiceMail:
             "text": said.text,
             "html": said.html,
             "pool": self.pool,
-            "on_doubt": "resend",  # a second copy does no harm, but without the e-mail, a person cannot sign in
+            "on_doubt": "resend",  # receiving the e-mail twice does no harm, but without it, a person cannot sign in
             "expires_at": expires_at.isoformat(),
         }
         (row,) = await store.enqueue_many([email], now=now)

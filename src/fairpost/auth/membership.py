@@ -61,7 +61,7 @@ async def invite(
     mail: ServiceMail | None = None,
     now: datetime | None = None,
 ) -> Offered | Refused:
-    """Creates a link to choose a password, which invalidates the previous one. With `mail`, also sends it."""
+    """Creates a link to choose a password, and sends it if `mail` is given. The person's previous link becomes invalid."""
     if (refused := _refused_words(workspace, name, role)) is not None:
         return refused
     async with store.together() as tx:
@@ -80,7 +80,9 @@ async def invite(
 async def offer_reset(
     store: "Store", person_id: PersonId, *, mail: ServiceMail | None = None, now: datetime | None = None
 ) -> Offered | Refused:
-    """Creates a link to choose a new password. Only admins can do this: access to a mailbox must not be enough."""
+    """Creates a link to choose a new password, and sends it if `mail` is given. Only a manager or an admin can request
+    the link, because access to a mailbox must not be enough to take over an account.
+    """
     async with store.together() as tx:
         person = (await _locked(tx, person_id, now=now)).person
         if person.disabled_at is not None:
@@ -157,9 +159,8 @@ async def first_admin_link(store: "Store", public_url: str, *, now: datetime | N
 async def local_operator_link(
     store: "Store", public_url: str, *, by: str = "fairpost up", now: datetime | None = None
 ) -> str | None:
-    """Returns a link that signs in the user of this machine as an admin, without a password.
-
-    This user does not count as the first admin. Returns None if this admin was disabled.
+    """Returns a link that signs in the user of this machine as an admin, without a password. The admin created for this
+    does not count as the first admin. Returns None if this admin was disabled.
     """
     async with store.together() as tx:
         person = await rows.find(tx, workspace=None, address=LOCAL_OPERATOR)

@@ -54,7 +54,7 @@ def complaint_about(password: str, *, address: str) -> str | None:
 
 
 def is_busy() -> bool:
-    """Returns whether the queue is so long that a new request would wait longer than a few seconds."""
+    """Returns whether so many hashes are queued that a new one would have to wait for several seconds."""
     return _under_way >= WAITING_MAX
 
 
@@ -68,7 +68,7 @@ async def hashed(password: str, *, like: str | None = None) -> str:
 
 
 async def is_right(password: str, password_hash: str | None) -> bool:
-    """Checks a password. If the hash is None, there is no password, and the check takes the same time."""
+    """Checks a password. The hash is None if the person has no password, and the check then takes just as long."""
     return await _in_thread(lambda: _verify(password, password_hash))
 
 
@@ -125,7 +125,7 @@ def _decoy(hasher: PasswordHasher) -> str:
 
 
 def _bytes(password: str) -> bytes:
-    """Encodes a password. It is normalized, because keyboards compose letters differently, and it is cut."""
+    """Encodes a password. The text is normalized, because keyboards compose letters differently, and limited in length."""
     return unicodedata.normalize("NFKC", password[: CHARS_MAX + 1]).encode("utf-8", "surrogatepass")
 
 

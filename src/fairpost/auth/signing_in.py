@@ -1,7 +1,8 @@
 """Signing in: the password, then a code by e-mail in the same browser. Both steps are required for a session.
 
-Errors never say which part is wrong, and every attempt takes the same time. Before a password or code is checked, the
-attempt is counted as a failure, and a correct attempt is uncounted afterwards. So parallel attempts have no advantage.
+Errors never say which part is wrong, and every attempt takes the same time. Each attempt is counted as a failure before
+the password or code is checked. If it was correct, it is removed from the count afterwards. Parallel attempts therefore
+have no advantage.
 """
 
 import math
@@ -53,7 +54,9 @@ async def begin_sign_in(
     mail: ServiceMail,
     now: datetime | None = None,
 ) -> SignInBegun | Refused:
-    """Takes the first step. `workspace` is None for admins of the service. `client` is a network address."""
+    """Takes the first step of signing in: checks the password and sends a code. `workspace` is None for admins of the
+    service. `client` is a network address.
+    """
     if passwords.is_busy():
         return _too_many(BUSY_S)
     attempt = await take_attempt(store, workspace=workspace, address=address, client=client, now=now)
@@ -80,7 +83,7 @@ async def salt_of(store: "Store", address: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A person with this address, and the region whose database has them."""
+    """A person with this address, and the region whose database stores the person."""
 
     region: str
     store: "Store"
@@ -185,7 +188,9 @@ async def resend_code(
 
 
 async def _begun(store: "Store", token_hash: bytes, *, now: datetime | None) -> "tuple[Locked, PendingSignIn] | None":
-    """Returns the sign-in. Returns None if it was used, expired or tried too often, or if the person was disabled."""
+    """Returns the unfinished sign-in, or None if it was used, has expired or had too many attempts, or if the person
+    was disabled.
+    """
     locked = await rows.lock_signing_in(store, token_hash, now=now)
     if locked is None or locked.person.disabled_at is not None:
         return None
@@ -196,7 +201,7 @@ async def _begun(store: "Store", token_hash: bytes, *, now: datetime | None) -> 
 async def finish_sign_in(
     store: "Store", *, browser_secret: str, code: str, agent: str, now: datetime | None = None
 ) -> SignedIn | Refused:
-    """Takes the second step. `agent` is the browser's user agent."""
+    """Takes the second step of signing in: checks the code and starts a session. `agent` is the browser's user agent."""
     token_hash = hash_of(browser_secret)
     async with store.together() as tx:
         begun = await _begun(tx, token_hash, now=now)

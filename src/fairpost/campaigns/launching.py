@@ -32,8 +32,8 @@ ALWAYS_KNOWN = frozenset({"email"})
 class SchedulingResult:
     """The result of one run.
 
-    `errors` has the first recipients that were left out, with reasons. `inherited_subjects` are the steps that use the
-    first step's subject. `leaving_thread` are the steps that start a new thread in Gmail because of their own subject.
+    `errors` lists the first recipients that were left out, with reasons. `inherited_subjects` lists the steps that use
+    the first step's subject. `leaving_thread` lists the steps whose own subject starts a new thread in Gmail.
     """
 
     scheduled: int = 0
@@ -43,7 +43,7 @@ class SchedulingResult:
     inherited_subjects: list[int] = field(default_factory=list)
     leaving_thread: list[int] = field(default_factory=list)
     warnings: list[Reason] = field(default_factory=list)
-    is_done: bool = False  # False if the campaign was paused or cancelled in the meantime, or the time ran out
+    is_done: bool = False  # False if the campaign was paused or cancelled in the meantime, or if the time ran out
 
 
 async def launch(
@@ -105,11 +105,11 @@ async def schedule(
     seconds_max: float | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> SchedulingResult:
-    """Schedules all prospects in batches. After an interruption, finished batches are kept.
+    """Schedules all prospects in batches. If scheduling is interrupted, the finished batches are kept.
 
-    An engine may schedule at the same time; its e-mails are counted as well. `already` is the number of e-mails before
-    this run, or None for the current number. After `seconds_max`, the rest is left to an engine. `progress` is called
-    with the number of prospects seen.
+    An engine may schedule prospects at the same time, and the result includes its e-mails. `already` is the number of
+    e-mails before this run, or None for the current number. After `seconds_max`, scheduling stops, and an engine
+    schedules the remaining prospects. `progress` is called with the number of prospects handled so far.
     """
     store = store.in_bulk()
     begun_s = clock.monotonic()

@@ -69,10 +69,10 @@ async def preview(
 
 
 def trial_email(shown: Preview, campaign: Campaign, to: str) -> dict[str, Any]:
-    """Returns an e-mail for the queue that sends the same content to another address, immediately and through the same
-    accounts.
+    """Returns a test e-mail for the queue, which has the same content and goes to another address, immediately and
+    through the same accounts.
 
-    It does not count as a step.
+    It does not count as a step of the campaign.
     """
     through = {"account": campaign.route[1:]} if campaign.route.startswith("@") else {"pool": campaign.route}
     return {

@@ -72,7 +72,7 @@ class ResponseReader:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._scanned = 0  # before this position, there is no end of a line
+        self._scanned = 0  # there is no line ending before this position
         self._parts: list[bytes] = []  # parts of the incomplete response: text, literal, text, …
         self._literal: int | None = None  # bytes of the current literal so far
 

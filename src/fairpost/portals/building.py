@@ -19,12 +19,12 @@ from fairpost.portals.values import LINE_RULE, is_line
 from fairpost.templates.reader import TemplateError
 from fairpost.templates.rendering import Compiled, Template, UnfitValue, Unrenderable, compile_template
 
-SHOWN_BYTES_MAX = 102_400  # Gmail hides the part of an e-mail after this
-WORDS_BYTES_MAX = SHOWN_BYTES_MAX  # applies to each part, unless the operator writes it
+SHOWN_BYTES_MAX = 102_400  # Gmail hides everything after this
+WORDS_BYTES_MAX = SHOWN_BYTES_MAX  # for each part, unless the operator wrote it
 
 
 class _Rules(NamedTuple):
-    """Errors about undeclared fields, and about fields that may be missing."""
+    """The wording of errors about undeclared fields, and about fields that may be missing."""
 
     unknown: str
     optional: str
@@ -91,7 +91,7 @@ class Builder:
         return portal
 
     def _layout(self, part: str, portal: Portal | None) -> str | None:
-        """Renders the layout with the portal's values, and leaves its slots open."""
+        """Renders the layout with the portal's values. The slots for the content of e-mails stay open."""
         source = self.files.shared.get(f"layout.{'html' if part == 'html' else 'txt'}")
         compiled = self._understood(source, part) if source else None
         if source is None or compiled is None:
@@ -225,8 +225,8 @@ class Builder:
         return built
 
     def _unfit_values(self, sources: dict[str, Source], meta: Meta, portal: Portal) -> list[Problem]:
-        """Returns problems where the content itself cannot hold the values. In the layout, their positions would
-        differ.
+        """Returns the problems that occur when the content alone is rendered, because inside the layout, their
+        positions would be different.
         """
         found = []
         for part, source in sources.items():
@@ -241,7 +241,7 @@ class Builder:
         return found
 
     def _try_out(self, template: PortalTemplate, where: Source) -> None:
-        """Renders with all fields, and with only the required ones."""
+        """Renders the template with all fields and with only the required ones, and warns if the e-mail is too long."""
         template.render(template.meta.fewest)
         html_bytes = len((template.render(template.sample).html or "").encode())
         if html_bytes > SHOWN_BYTES_MAX:

@@ -260,7 +260,7 @@ def _listed(names: list[str]) -> str:
 
 class _Lines:
     """The lines of a file, from which csv builds records. Keeps the lines of the current record, so that they can be
-    given back.
+    read again.
     """
 
     def __init__(self, text: io.TextIOWrapper, *, skip: int) -> None:
@@ -269,7 +269,7 @@ class _Lines:
         self._reread_chars = 0
         self.record: list[str] = []
         self.last = skip  # the number of the record's last line
-        self.doubtful = 0  # up to this line, lines may be inside a field, such as notes, and need not be prospects
+        self.doubtful = 0  # lines up to this one may be part of a quoted field, such as notes, instead of prospects
         for _ in range(skip):
             self._fresh()
 
@@ -292,7 +292,7 @@ class _Lines:
         return line
 
     def give_back(self, *, doubtful: int) -> None:
-        """Gives back all lines of the record except the first, unless too many were given back before."""
+        """Makes all lines of the record except the first be read again, unless too much has been read twice already."""
         self.doubtful = max(self.doubtful, doubtful)
         others = self.record[1:]
         self._reread_chars += sum(map(len, others))
@@ -302,10 +302,11 @@ class _Lines:
 
 
 def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadProspectLine]:
-    """Yields the prospects. A malformed record that spans several lines most likely has an unclosed quote.
+    """Yields the prospects, and an error for each malformed record. If a malformed record spans several lines, it most
+    likely has an unclosed quote.
 
-    Its first line is then invalid, and the others are read separately. Because the end of the field is unknown, all
-    rows from there on must be complete.
+    In this case, only its first line is reported as invalid, and the other lines are read separately. Because the end
+    of the quoted field is unknown, all rows after it must be complete.
     """
     plan = _Plan.of(header)
     rows = csv.reader(lines, delimiter=header.delimiter, strict=True)

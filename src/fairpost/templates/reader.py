@@ -66,10 +66,11 @@ class _Block:
 
 
 class Reader:
-    """Reads one part of a template. Each method of the grammar returns the fields that are needed to print its piece.
+    """Reads one part of a template. Each method reads one rule of the grammar, and returns the fields that are needed
+    to print the text that it has read.
 
-    A missing field is passed to the engine as empty text; inside another field, it is undefined. Both are false, but
-    undefined supports no comparison, and no filter except a fallback.
+    The engine gets a missing field as empty text, and a missing field inside another field as undefined. Both count as
+    false, but an undefined value supports no comparison, and no filter except a fallback.
     """
 
     def __init__(self, part: str, source: str) -> None:
@@ -175,7 +176,9 @@ class Reader:
         return _Block("for", at, name=name, entries=entries)
 
     def _condition(self) -> frozenset[str]:
-        """Returns the fields that are not empty if the condition holds. The fields that it checks may be missing."""
+        """Reads a condition, and returns the fields that are certainly not empty if it is true. Fields in a condition
+        may be missing.
+        """
         start = self.place
         self._either()
         words = ["and", *(token.text for token in self.tokens[start : self.place]), "and"]

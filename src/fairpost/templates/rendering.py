@@ -39,7 +39,7 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class Unrenderable(FairpostError):
-    """The template cannot be rendered with this recipient's fields, but works with others."""
+    """The template cannot be rendered with this recipient's fields, although it may work for other recipients."""
 
 
 class UnfitValue(Unrenderable):
@@ -85,7 +85,7 @@ def compile_template(template: Template) -> "Compiled":
 
 
 class Compiled:
-    """A template that any number of threads can render. It stays in its process; other processes compile their own.
+    """A compiled template, which any number of threads can render. Each process compiles its own.
 
     `required` are the fields that every recipient needs. `optional` are those with a fallback, or checked with `if`. A
     nested field is named with a dot: order.total.
@@ -115,7 +115,7 @@ class Compiled:
 
     @property
     def chars(self) -> int:
-        """The length of its sources, which is about the memory that caching it takes."""
+        """The length of the sources, which is roughly the memory that the cached template needs."""
         return sum(map(len, self._sources.values()))
 
     def render(self, fields: Mapping[str, Any]) -> Rendered:
@@ -175,7 +175,7 @@ class _NoRoom(Exception):
 
 
 class _Object:
-    """A dict without its methods, which the engine would treat as entries."""
+    """A dict without the methods of a dict, which the engine would treat as entries."""
 
     __slots__ = ("_name", "_values")
 

@@ -54,7 +54,7 @@ class TransportKind(ABC, Generic[S]):
     steps: ClassVar[tuple[str, ...]]  # the steps of `verify`
     asked: ClassVar[tuple[Setting, ...]]  # the settings of a request
     preset: ClassVar[str | None] = None  # the initial preset, or None for the preset of the address's provider
-    presets: ClassVar[Mapping[str, str]] = {}  # presets that replace it, by the address's provider
+    presets: ClassVar[Mapping[str, str]] = {}  # presets that replace `preset`, by the address's provider
     read_option: ClassVar[str] = "--help"  # option of `fairpost account set` that switches reading on
     keeps_secret: ClassVar[bool] = True  # whether a request that changes no setting may omit the secret
 
@@ -74,7 +74,7 @@ class TransportKind(ABC, Generic[S]):
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """The choices on the page."""
+        """The choices of this kind on the page for adding an account."""
         entries = [
             Entry(
                 setting=each.name,
@@ -180,12 +180,12 @@ class TransportKind(ABC, Generic[S]):
 
     @abstractmethod
     def own_endpoint(self, settings: S) -> str | None:
-        """Returns the setting that replaces the provider's public address or refers to the operator's files, or
-        None.
+        """Returns the name of the setting that replaces the provider's public address or refers to the operator's
+        files, or None.
         """
 
     def public(self, settings: S) -> S:
-        """Returns the same settings, but without any server that the secret names."""
+        """Returns the settings, changed so that a server named in the secret is ignored."""
         return settings
 
     async def refusal(self, settings: S, guard: "NetworkGuard") -> WrongSetting | None:

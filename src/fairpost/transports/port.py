@@ -72,7 +72,9 @@ class ComposingTransport(ClosableTransport, Protocol):
     """Can compose a message before it is sent."""
 
     def compose_ahead(self, account: Account, email: Outgoing) -> None:
-        """Composes the e-mail that is probably sent next, while its begin is being committed. Never fails."""
+        """Composes the e-mail that will probably be sent next, while the database commits that its send begins. Never
+        fails.
+        """
 
 
 @runtime_checkable

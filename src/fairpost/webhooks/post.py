@@ -166,7 +166,9 @@ class Connection(asyncio.Protocol):
 
 
 class Endpoint:
-    """The connections to one URL. With `is_operators`, it may be in any network, and receives all account names."""
+    """The connections to one URL. With `is_operators`, the URL may be in any network, and its events contain all
+    account names.
+    """
 
     def __init__(self, url: str, guard: NetworkGuard, *, is_operators: bool, tls: Tls = system_tls) -> None:
         self.url = url
@@ -273,8 +275,8 @@ class Endpoint:
         raise OSError("no address")
 
     async def _found(self) -> list[Address]:
-        """Look up the host once for all connections that need it now: each lookup at a hanging DNS server occupies a
-        thread, even after the time limit.
+        """Look up the host once for all connections that need its addresses now, because each lookup at a hanging DNS
+        server occupies a thread, even after the time limit.
         """
         if self._look_up is None or self._look_up.done():
             looking = addresses(self._target, self._guard, is_operators=self.is_operators)
@@ -284,9 +286,7 @@ class Endpoint:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the connection should be closed because it has been idle for long: the server has closed it, or will
-        close it.
-        """
+        """Whether all connections are closed, or have been idle for so long that the server will close them soon."""
         return all(clock.steady() - each.idle_since_s >= IDLE_S_MAX or not each.is_open for each in self._free)
 
     def close(self) -> None:
@@ -301,7 +301,7 @@ def _said(error: Exception) -> str:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Read a header in one of its two forms: seconds, or a date."""
+    """Read a Retry-After header, which contains either seconds or a date."""
     if retry_after is None or retry_after.isdecimal():
         return float(retry_after) if retry_after and len(retry_after) < 7 else None
     try:

@@ -1,4 +1,4 @@
-"""The URLs that webhooks may have: https to a public host, or http to a host in a network that is not public."""
+"""The URLs that webhooks may have: `https` to a public host, or `http` to a host in a private network."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit

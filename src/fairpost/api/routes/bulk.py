@@ -100,21 +100,21 @@ async def _users(body: IO[bytes]) -> set[str]:
             if isinstance(user, str) and "\0" not in user and user.encode():
                 users.add(user)
         if number % CHUNK_LINES == 0:
-            await asyncio.sleep(0)  # lets other requests run
+            await asyncio.sleep(0)  # give other requests a turn
     return users
 
 
 def _lines(body: IO[bytes], key: str | None, known: Callable[[Any], str]) -> Iterator[str | Refused]:
-    """Yields each line as JSON, or the mistake in the line. Skips empty lines."""
+    """Yields each line as JSON, or a refusal if the line is invalid. Skips empty lines."""
     for number, line in enumerate(body, 1):
         if line.strip():
             yield checked_line(line, None if key is None else f"{key}:{number}", known)
 
 
 def checked_line(line: bytes, key: str | None, known: Callable[[Any], str]) -> str | Refused:
-    """Returns the line as JSON that PostgreSQL can read.
+    """Checks a line and returns it as JSON that PostgreSQL can read.
 
-    Adds a key if the line has none. `known` converts a public ID to an internal one.
+    Adds the idempotency key `key` if the line has none. `known` converts a public ID to an internal one.
     """
     try:
         text = line.decode()

@@ -1,7 +1,7 @@
 """Live topics as server-sent events.
 
-`state` has the complete state after each change, `trouble` means that it cannot be read, and `over` that the session or
-key has ended.
+The event `state` contains the complete state after each change. `trouble` means that the state cannot be read. `over`
+means that the session or key has ended.
 """
 
 import asyncio

@@ -104,7 +104,7 @@ class Waits(ResponseModel):
 
 
 class Throttled(ResponseModel):
-    """The number of users that are stopped now, and the number of senders that are held."""
+    """Numbers of throttled users, of users whose e-mails are stopped by a throttle, and of held senders."""
 
     throttled: int
     stopped: int
@@ -119,7 +119,7 @@ class FairnessOut(ResponseModel):
     waits: Annotated[
         Waits | None,
         Field(
-            description="Waiting times of e-mails sent through the workspace's own accounts. Null if these sent nothing."
+            description="Waiting times of e-mails sent through the workspace's own accounts. Null if those accounts sent nothing."
         ),
     ]
     throttling: Throttled

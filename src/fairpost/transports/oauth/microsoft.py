@@ -31,7 +31,7 @@ _CONNECT = (
     "fairpost account set NAME --oauth microsoft --tenant {tenant} --client-id {client_id} --refresh-token-file FILE"
 )
 _PERMISSIONS = "Entra admin center → App registrations → {client_id} → API permissions"
-_SIGN_INS = "Entra admin center → Sign-in logs shows the policy"
+_SIGN_INS = "The policy is shown under Entra admin center → Sign-in logs"
 
 # Advice by the number after AADSTS. Numbers may change: codes that are not listed here are shown with Microsoft's own
 # text.
@@ -58,9 +58,9 @@ ADVICE: Mapping[int, str] = {
     70008: f"The refresh token has expired, or was revoked. {_CONNECT}",
     700082: f"The refresh token has expired, because it was not used for 90 days. {_CONNECT}",
     700084: f"The refresh token was issued to a single-page app, and lasts a day. {_CONNECT}",
-    53000: f"Conditional access requires a managed device. Exempt this application; {_SIGN_INS}.",
-    53003: f"Conditional access blocks it. Exempt this application or this machine's address; {_SIGN_INS}.",
-    530003: f"Conditional access requires a registered device. Exempt this application; {_SIGN_INS}.",
+    53000: f"Conditional Access requires a managed device. Exempt this application from the policy. {_SIGN_INS}.",
+    53003: f"Conditional Access blocks this sign-in. Exempt this application or this machine's address from the policy. {_SIGN_INS}.",
+    530003: f"Conditional Access requires a registered device. Exempt this application from the policy. {_SIGN_INS}.",
 }
 PASSING = (90033, 90024)  # temporary problems at Microsoft
 _TEMPORARY = ("temporarily_unavailable", "server_error")
