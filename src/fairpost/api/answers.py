@@ -50,7 +50,7 @@ Moment = Annotated[
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """Converts a time to UTC. The framework then writes it with a Z."""
+    """Converts a time to UTC. The framework then formats it with a trailing Z."""
     return moment if moment.tzinfo is UTC else moment.astimezone(UTC)  # values from the database are in UTC already
 
 
@@ -86,13 +86,13 @@ AddressPath = Annotated[Text, Path(max_length=500, description="The e-mail addre
 
 
 class ResponseModel(BaseModel):
-    """A response, built from our own values."""
+    """The base of all response models."""
 
     model_config = ConfigDict(from_attributes=True, defer_build=True)
 
 
 class RequestModel(BaseModel):
-    """A request. Unknown fields are errors."""
+    """The base of all request models. Unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -117,7 +117,7 @@ class Answer(BaseModel, Generic[T]):
 
 
 class Page(BaseModel, Generic[T]):
-    """`next` is the cursor of the next page, or null on the last page."""
+    """A page of a list. `next` is the cursor of the next page, or null on the last page."""
 
     model_config = ConfigDict(defer_build=True)
 

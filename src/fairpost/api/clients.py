@@ -105,7 +105,7 @@ class Requests:
 
     @contextmanager
     def one_more(self, host: str | None, *, most: int) -> Iterator[None]:
-        """Counts one request of a client while it is handled. Raises ApiError at the limit."""
+        """Counts a client's request until it has been handled. Raises ApiError if the client is at its limit."""
         client = network_of(host) if host else None
         if client is None:
             yield

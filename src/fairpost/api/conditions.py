@@ -10,7 +10,7 @@ from fairpost.policy.conditions import Condition
 from fairpost.reasons import rendering
 from fairpost.reasons.rendering import Shown
 
-HIDDEN = ("why", "server", "by")  # parameters about the operator's own accounts and decisions
+HIDDEN = ("why", "server", "by")  # parameters that reveal the operator's own accounts and decisions
 
 
 def shown(condition: Condition, caller: Caller | None = None, *, zone: str | None = None) -> Shown:
@@ -31,7 +31,7 @@ def told_reason(reason: Reason | None, caller: Caller, name: str = "reason") -> 
 
 
 def without_its_name(text: str) -> str:
-    """Removes the account's name from texts if the caller has no name for the account."""
+    """Removes the account's name from a text if the caller must not see that name."""
     return text.replace(f"Account {SHARED}", SHARED.capitalize()).replace(f"account {SHARED}", SHARED)
 
 

@@ -105,7 +105,9 @@ class RequestMiddleware:
 
 
 class _Body:
-    """Counts and times the body: slow or oversized requests are refused and release their resources."""
+    """Limits the size and duration of a request body. Slow or oversized requests are refused and release their
+    resources.
+    """
 
     def __init__(self, receive: Receive, *, most: int) -> None:
         self._receive = receive

@@ -31,7 +31,8 @@ INVITATION_LIFE = timedelta(hours=48)
 RESET_LIFE = timedelta(hours=1)
 SETUP_LIFE = timedelta(hours=24)
 LOCAL_OPERATOR = "operator@localhost"
-NO_NAME = re.compile(r"[/@:<>]|\.\S")  # names appear in e-mails to other people, so they must not contain advertising
+# Names appear in e-mails to other people, and must not be misused for advertising.
+NO_NAME = re.compile(r"[/@:<>]|\.\S")
 
 EXPIRED = Refused(kind="expired", message="This link is no longer valid. Ask for a new one.")
 LAST_ADMIN = Refused(kind="last_admin")
@@ -147,7 +148,7 @@ async def accept(
 
 
 async def first_admin_link(store: "Store", public_url: str, *, now: datetime | None = None) -> str | None:
-    """Returns the link for creating the first admin, as long as no admin can sign in. It replaces an earlier link."""
+    """Returns a link for creating the first admin, or None if an admin can sign in. The link replaces earlier ones."""
     async with store.together() as tx:
         if await rows.has_admin(tx):
             return None

@@ -76,7 +76,7 @@ async def _better(store: "Store", person: Person, password: str, known: str) -> 
 
 
 async def salt_of(store: "Store", address: str) -> str | None:
-    """Returns the hash whose salt all passwords of this address share."""
+    """Returns a hash with the salt that all passwords of this address share."""
     found = await rows.hashes_of(store, address)
     return found[0][1] if found else None
 
@@ -92,7 +92,7 @@ class Candidate:
 
 
 async def candidates(store: "Store", address: str, *, region: str, of_members: bool) -> list[Candidate]:
-    """Returns the people who can sign in with this address here: members, or admins of the service."""
+    """Returns the people who can sign in with this address in this region: members, or admins of the service."""
     found = await rows.hashes_of(store, _storable(address.strip()), of_members=of_members)
     return [Candidate(region=region, store=store, person=person, password_hash=known) for person, known in found]
 
@@ -100,10 +100,10 @@ async def candidates(store: "Store", address: str, *, region: str, of_members: b
 async def the_one_meant(
     found: "Sequence[Candidate]", *, password: str, client: str, now: datetime | None = None
 ) -> Candidate | Refused | None:
-    """Chooses among all people with an address if no workspace was given. Returns None if there is no such person.
+    """Chooses one of the people with the same address if no workspace was given. Returns None if there is none.
 
-    If there are several, the password decides. If it matches several of them, the person must choose. All passwords of
-    an address share a salt, so this costs no more than checking one.
+    If there are several, the password decides. If the password is correct for several of them, the user must choose a
+    workspace. All passwords of an address share a salt, so this takes no longer than checking a single password.
     """
     if len(found) < 2:
         return found[0] if found else None  # in this case, the password is checked later, as usual
@@ -294,7 +294,7 @@ async def enter(store: "Store", token: str, *, agent: str, now: datetime | None 
 async def take_attempt(
     store: "Store", *, workspace: str | None, address: str, client: str | None, now: datetime | None
 ) -> "Attempt | Refused":
-    """Records an attempt. It counts as a failure until it succeeds."""
+    """Records a sign-in attempt, which counts as a failure until it succeeds."""
     attempt = await rows.take_attempt(
         store,
         workspace=_storable(workspace) if workspace is not None else None,
@@ -317,7 +317,9 @@ def network_of(client: str) -> str:
 
 
 def _storable(text: str) -> str:
-    """Returns an address that the database can store. All others belong to no person and count as one."""
+    """Returns the address if the database can store it. All other addresses belong to no person, and share one count of
+    attempts.
+    """
     is_fine = len(text) <= ADDRESS_CHARS_MAX and "\0" not in text and text.isprintable()
     return text if is_fine else ""
 

@@ -85,7 +85,7 @@ async def _file_step(store: Store, campaign: Campaign, number: int, step: Step) 
 
 
 def own_template(campaign: str, number: int) -> str:
-    """Returns the name of the template that stores the content of a step given in the file."""
+    """Returns the name of the template that stores a step's content if the campaign file contains this content."""
     short = campaign if len(campaign) <= OWN_NAME_MAX else f"{campaign[: OWN_NAME_MAX - 17]}-{_hash(campaign)}"
     return f"{short}.step-{number}"
 

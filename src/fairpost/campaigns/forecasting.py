@@ -42,9 +42,8 @@ class Question:
 
 
 async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
-    """Returns the input for this campaign alone.
-
-    Other campaigns that share its accounts or its workspace's quota are ignored.
+    """Returns the forecast's input for this campaign alone. Other campaigns that share its accounts or its workspace's
+    quota are ignored.
     """
     stored = await schedules.schedule_of(store, campaign.workspace)
     today = day_start(stored.schedule.timezone, now)

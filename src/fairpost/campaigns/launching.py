@@ -30,7 +30,7 @@ ALWAYS_KNOWN = frozenset({"email"})
 
 @dataclass(slots=True)
 class SchedulingResult:
-    """The result of one run.
+    """The result of one scheduling run.
 
     `errors` lists the first recipients that were left out, with reasons. `inherited_subjects` lists the steps that use
     the first step's subject. `leaving_thread` lists the steps whose own subject starts a new thread in Gmail.
@@ -77,7 +77,8 @@ async def set_going(
 
 
 async def begin_again(store: Store, campaign: Campaign, *, now: datetime) -> int:
-    """Starts again at the first prospect, to include recipients that were added after the launch. Call `schedule` next.
+    """Restarts scheduling at the first prospect, to include prospects that were added to the lists after the launch.
+    Call `schedule` next.
 
     Returns the number of existing e-mails. Raises Refusal if the campaign is not running.
     """
@@ -136,7 +137,7 @@ async def schedule(
 
 
 def warnings_of(campaign: Campaign, *, public_url: str) -> list[Reason]:
-    """Returns warnings about properties of the campaign that receivers may penalize."""
+    """Returns warnings about properties of the campaign for which receivers may reject its e-mails."""
     warnings = []
     if base_of(public_url) is None:
         warnings.append(Reason("campaign.no_unsubscribe_link", name=campaign.name))

@@ -46,7 +46,7 @@ def duration_s(text: str) -> int:
 
 
 def weekdays(text: str) -> frozenset[int]:
-    """Parses days of the week: `mon-fri`, `mon,wed,fri`, `fri-mon`, `all`. 1 is Monday."""
+    """Parses days of the week: `mon-fri`, `mon,wed,fri`, `fri-mon`, `all`. Monday is 1."""
     tidy = _tidy(text)
     if tidy == "all":
         return EVERY_DAY
@@ -90,7 +90,7 @@ def hours_in_words(start: time, end: time) -> str:
 
 
 def gap(text: str) -> Gap | None:
-    """Parses a pause in seconds: `30-90`, or `45` for a constant one. `none` means no pause."""
+    """Parses a gap in seconds: `30-90` for a random gap, or `45` for a constant one. `none` means no gap."""
     tidy = _tidy(text)
     if tidy == "none":
         return None

@@ -42,7 +42,9 @@ class Preview:
 async def preview(
     store: Store, campaign: Campaign, number: int, prospect: Prospect, *, now: datetime, public_url: str = ""
 ) -> Preview:
-    """Returns the preview. Raises Unrenderable with the name of a missing field. The unsubscribe link has no effect."""
+    """Returns a preview of one e-mail, in which the unsubscribe link has no effect. Raises Unrenderable if a field is
+    missing.
+    """
     subject, text, html = await campaigns.words_of_step(store, campaign, number)
     base = base_of(public_url)
     link = f"{base.rstrip('/')}{PATH}/preview" if base else None

@@ -36,7 +36,7 @@ def text_of(path: Path, bytes_max: int) -> str:
 
 
 def _require_file(path: Path) -> None:
-    """Refuses pipes, because reading them would block."""
+    """Raises ValueError for anything but a file. Reading a pipe, for example, would block."""
     begins = "paths are relative to the campaign file"
     try:
         if not S_ISREG(path.stat().st_mode):

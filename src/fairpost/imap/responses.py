@@ -81,7 +81,7 @@ class ResponseReader:
         return not self._buffer and not self._parts
 
     def feed(self, data: bytes) -> None:
-        """Adds received bytes. Raises Garbage if the server sends more than is ever read."""
+        """Adds received bytes. Raises Garbage if the server sends more than any expected response contains."""
         if len(self._buffer) + len(data) > UNREAD_BYTES_MAX:
             raise Garbage(f"the server sent more than {UNREAD_BYTES_MAX:,} unexpected bytes")
         self._buffer += data
@@ -124,7 +124,9 @@ class ResponseReader:
         return taken
 
     def _announced(self, line: bytes) -> int | None:
-        """Returns the size of the literal that follows. A status text may end in braces without a literal."""
+        """Returns the size of the literal that follows the line, if any. The text of a status may end in braces
+        although no literal follows.
+        """
         found = _LITERAL.search(line)
         if found is None or (len(self._parts) == 1 and _is_text(line)):
             return None

@@ -37,7 +37,7 @@ OF_FILES = _Rules(
 
 
 class Builder:
-    """Builds one portal. After a problem, continues with the parts that do not depend on it, to find all problems."""
+    """Builds one portal. After a problem, continues with everything that does not depend on it, to find all problems."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Builder:
         rules: _Rules,
         where: str,
     ) -> PortalTemplate | None:
-        """Builds the template from content that exists and is text."""
+        """Builds a template from its declaration and its content."""
         before = len(self.problems)
         self._require_fields(declared, sources, meta, rules)
         self._require_one_line(sources["subject"])

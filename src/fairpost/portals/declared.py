@@ -204,7 +204,7 @@ class _Table:
     def links(self) -> list[dict[str, str]]:
         given = self._take("links", list, False) or []
         if len(given) > LINKS_MAX or not all(isinstance(link, dict) for link in given):
-            self._refuse("links", f"must be up to {LINKS_MAX} tables of label and url")
+            self._refuse("links", f"must be at most {LINKS_MAX} tables, each with label and url")
             return []
         links = []
         for link in given:

@@ -43,7 +43,7 @@ class Problem:
 
 
 class BrokenTemplates(FairpostError):
-    """These folders, or this content, cannot be used until all `problems` are fixed."""
+    """Raised for folders or custom content that cannot be used until all `problems` are fixed."""
 
     def __init__(self, problems: Sequence[Problem], said: str = "The templates are not valid:") -> None:
         self.problems = tuple(sorted(set(problems)))

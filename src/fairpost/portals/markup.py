@@ -151,9 +151,8 @@ def _element(piece: re.Match[str]) -> Element:
 
 
 def problems_of(source: Source, *, urls: frozenset[str] | None) -> list[Problem]:
-    """Returns the problems of a source. `urls` are the fields that can be a whole link.
-
-    If it is None, the source is a layout, which is checked again when it is filled in.
+    """Returns the problems of a source. `urls` lists the fields that can be a whole link. For a layout, which is
+    checked again after it has been filled in, `urls` is None.
     """
     return _Check(source, urls).problems
 
@@ -212,7 +211,7 @@ class _Check:
         return piece.end()
 
     def _between(self, start: int, end: int) -> None:
-        """Checks plain text, prints, if and for."""
+        """Checks the text and the template tags between two HTML tags."""
         inside = self.open[-1].name if self.open else ""
         at = start
         for statement in _within(self.statements, start, end):

@@ -20,7 +20,7 @@ EMAIL = re.compile(r"[^\s@<>\"'(),:;\\\[\]?&%\x00-\x20\x7f-\x9f]{1,64}@[\w-]+(?:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field. Of the kinds, `text` is one line, `lines` are several lines, and `code` is six digits."""
+    """A field of an e-mail. The kind `text` is one line, `lines` is several lines, and `code` is six digits."""
 
     name: str
     description: str

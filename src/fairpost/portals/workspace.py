@@ -44,10 +44,10 @@ class Override:
 
 
 class WorkspacePortals:
-    """The portals of a workspace, for one event loop. Names that are not in the files raise NotFound."""
+    """The portals with the content of workspaces, for one event loop. Names that are not in the files raise NotFound."""
 
     def __init__(self, store: "Store", portals: Portals, *, kept: "Kept | None" = None) -> None:
-        """Creates the portals. `kept` has compiled templates to share within this process."""
+        """Creates the portals. `kept` is a cache of compiled templates to share within this process."""
         self.portals = portals
         self._store = store
         self._kept = Kept() if kept is None else kept  # an empty cache is falsy
@@ -79,7 +79,7 @@ class WorkspacePortals:
     async def remove_override(self, workspace: str, portal: str, mail_type: str) -> bool:
         """Removes an override. Returns False if there was none.
 
-        This also removes content whose type no longer exists in the files.
+        This also works for content whose type no longer exists in the files.
         """
         if not (NAME.fullmatch(portal) and NAME.fullmatch(mail_type)):
             self.portals.get(portal, mail_type)  # raises NotFound

@@ -42,7 +42,9 @@ def parse(text: str) -> Mailbox | None:
 
 
 def parse_exactly(text: str) -> Mailbox | None:
-    """Returns the same result for any text as `fairpost.parse_address` in a database with the C locale."""
+    """Parses an address. For any text, the result is the same as that of `fairpost.parse_address` in a database with
+    the C locale.
+    """
     address, name = text, None
     if "<" in text:
         parts = _NAMED.fullmatch(text.strip(" "))

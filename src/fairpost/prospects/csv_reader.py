@@ -41,9 +41,7 @@ class UnreadableFile(FairpostError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """How to read the file. `columns` has the name of each column and its field. A column with an empty field is
-    skipped.
-    """
+    """How to read the file. `columns` maps the name of each column to a field. A column with an empty field is skipped."""
 
     encoding: str
     delimiter: str
@@ -88,8 +86,8 @@ _MARKED = "fairpost.broken"
 
 
 def _marked(error: UnicodeError) -> tuple[str, int]:
-    """Converts an undecodable byte to U+DC00 plus its value, which no file can contain, so that the line can be named
-    later.
+    """Replaces an undecodable byte with the character U+DC00 plus its value. No file can contain these characters, so
+    the line can be reported later.
     """
     assert isinstance(error, UnicodeDecodeError)
     return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
@@ -121,8 +119,8 @@ def _decoded(file: io.BufferedReader | io.BytesIO, encoding: str) -> io.TextIOWr
 
 
 def _guessed(head: bytes) -> str:
-    """Guesses the encoding. Text that is not UTF-8 is Windows-1252, but a few invalid bytes may simply be damaged
-    UTF-8.
+    """Guesses the encoding. Text that is not UTF-8 is read as Windows-1252, unless it has so few invalid bytes that it
+    is probably damaged UTF-8.
     """
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
@@ -292,7 +290,9 @@ class _Lines:
         return line
 
     def give_back(self, *, doubtful: int) -> None:
-        """Makes all lines of the record except the first be read again, unless too much has been read twice already."""
+        """Puts back all lines of the record except the first, so that they are read again. If too much has already been
+        read twice, only skips them.
+        """
         self.doubtful = max(self.doubtful, doubtful)
         others = self.record[1:]
         self._reread_chars += sum(map(len, others))
@@ -399,7 +399,7 @@ class _Plan:
         """Returns why a row does not fit. Missing or additional empty cells at the end are allowed, because
         spreadsheets write them.
 
-        Any other difference means that cells moved to other columns.
+        Any other difference means that cells have shifted to other columns.
         """
         if any(row[self.width :]) or (whole and len(row) < self.width):
             return f"has {len(row):,} fields where the header has {self.width:,}; a delimiter or line break in a field needs quotes"

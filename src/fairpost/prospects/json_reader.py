@@ -67,7 +67,7 @@ def _skip_rest(file: BinaryIO) -> None:
 
 
 def _parsed(data: bytes) -> Any:
-    """Parses JSON. Raises ValueError for anything else."""
+    """Parses JSON. Raises ValueError if the data is not JSON."""
     try:
         return json.loads(data.decode(), parse_constant=_no_number)
     except RecursionError:

@@ -76,7 +76,7 @@ def search_text(reading: Reading, *, sender: str, recipients: tuple[str, ...]) -
 
 
 def fold(text: str) -> str:
-    """Removes differences in case, and in the composition of letters."""
+    """Normalizes text for searching, so that case and the composition of letters do not matter."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
@@ -136,7 +136,9 @@ def _octets_of_word(encoding: str, text: str) -> bytes:
 
 
 def _leaves(message: Message) -> tuple[list[Message], bool]:
-    """Returns the leaf parts in order, and whether there are more. Does not look inside attached messages."""
+    """Returns the first leaf parts in order, and whether there are more. The parts of attached messages are not
+    included.
+    """
     waiting, leaves = [message], list[Message]()
     for _ in range(PARTS_MAX):
         if not waiting:

@@ -39,7 +39,7 @@ class Group:
         return list(dict.fromkeys(address for value in values if (address := _address(value))))
 
     def of(self, address: str) -> "Group":
-        """Returns the same group for an address that was found elsewhere."""
+        """Returns a copy of the group for an address that was found elsewhere."""
         return Group(self.fields | {"final-recipient": address})
 
     @property
@@ -72,7 +72,7 @@ def _unescaped(match: "re.Match[str]") -> str:
 
 
 def groups_in(mail: Mail) -> list[Group]:
-    """Returns one group for each recipient."""
+    """Returns the groups of a report: one for each recipient."""
     parts = mail.of_kind("message/delivery-status", "message/global-delivery-status")
     return _grouped([part.text() for part in parts])
 

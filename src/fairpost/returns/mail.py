@@ -63,7 +63,7 @@ class Part:
         return _decoded(_unwrapped(self.body, self.headers["content-transfer-encoding"]), self.charset)
 
     def message(self) -> "Mail":
-        """Returns the message in this part, or its headers."""
+        """The message in this part, or only its headers if the part contains no more."""
         return read_mail(_unwrapped(self.body, self.headers["content-transfer-encoding"]))
 
 

@@ -51,7 +51,7 @@ class UnfitValue(Unrenderable):
 
 
 class MissingFields(Unrenderable):
-    """Fields are missing. `missing_of` returns the same fields."""
+    """The recipient lacks required fields. `missing_of` returns the same fields."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         fallback = f'{{{{ {names[0]} or "something else" }}}}'

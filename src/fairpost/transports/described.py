@@ -76,12 +76,12 @@ READ_ENTRY = Entry(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """A way to sign in, and the settings that it needs. `name` is shown for a server that uses it."""
+    """A sign-in method, and the settings that it needs. `name` is shown for a server that uses this method."""
 
     name: str
     title: str
     entries: tuple[Entry, ...] = ()
-    fixed: Mapping[str, str | None] = field(default_factory=dict)  # values of settings that this sign-in implies
+    fixed: Mapping[str, str | None] = field(default_factory=dict)  # values of settings that this method implies
     user: str | None = None  # the setting that defaults to the account's address
     hosts: tuple[
         str, ...

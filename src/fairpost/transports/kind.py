@@ -126,12 +126,12 @@ class TransportKind(ABC, Generic[S]):
         """
 
     def advice(self, failed: "Tried", settings: S, name: str) -> str:
-        """Returns the command to type after this step failed."""
+        """Returns the command that may fix the failed step."""
         return failed.advice
 
     def announced(self, settings: S, host: str | None) -> S:
-        """Returns the settings with the name of this machine, if the kind announces a name and the settings have
-        none.
+        """Returns the settings, completed with the name of this machine if the kind announces a name and the settings
+        have none.
         """
         return settings
 
@@ -145,7 +145,7 @@ class TransportKind(ABC, Generic[S]):
         return False
 
     def bounce_domain(self, settings: S) -> str | None:
-        """The domain of the envelope sender, if reports are returned to Fairpost's own address in this domain."""
+        """The domain of the envelope sender, if reports are returned to an address of Fairpost in that domain."""
         return None
 
     def reader(
@@ -163,14 +163,13 @@ class TransportKind(ABC, Generic[S]):
         return True
 
     def sending_host(self, settings: S) -> str | None:
-        """Returns a server that sends the mail to the internet, which SPF must include, or None if it is unknown.
-
-        It may also be another host name of the same organization.
+        """Returns a server that sends the mail to the internet, so that SPF must allow it, or None if no such server is
+        known. Another host name of the same organization is sufficient.
         """
         return None
 
     async def tls(self, settings: S, *, guard: "NetworkGuard | None") -> Tls | None:
-        """Returns the TLS that the server offers, without signing in.
+        """Returns which TLS the server offers, without signing in.
 
         Returns None if it is always reached over TLS, or is on this machine.
         """
@@ -209,7 +208,7 @@ class TransportKind(ABC, Generic[S]):
         return self.name
 
     def secret_in_short(self, settings: S) -> str | None:
-        """Describes the sealed secret, unless it is a password."""
+        """Describes the kind of the sealed secret, unless it is a password."""
         return None
 
     def facts(self, settings: S) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Unreadable(Exception):
 
 
 class MailboxReader(Protocol):
-    """Reads one mailbox over one connection, which is reopened when it is lost. Every method raises Unreadable."""
+    """Reads one mailbox over one connection, which is reopened after it is lost. Every method can raise Unreadable."""
 
     def look(self, position: Position | None, *, since: datetime) -> AsyncGenerator[Found, None]:
         """Yields the messages that have arrived after the position, oldest first. Without a position, starts at the

@@ -217,8 +217,8 @@ class Endpoint:
         return connection.status, judged(connection.status), connection
 
     async def _exchanged(self, raw: bytes) -> Connection:
-        """Send a request. A server may close an idle connection at any moment; in this case, one new connection is
-        tried.
+        """Send a request. If the server has closed the idle connection in the meantime, try again once over a new
+        connection.
         """
         connection = self._taken() or await self._connected()
         is_old = connection.is_used

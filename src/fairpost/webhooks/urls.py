@@ -53,7 +53,9 @@ def target_of(url: str) -> Target:
 
 
 async def addresses(target: Target, guard: NetworkGuard, *, is_operators: bool) -> list[Address]:
-    """Return the only addresses to connect to. Raises NotAllowed, or OSError or ValueError if the host is unknown."""
+    """Return the addresses of the URL's host. Connect only to these. Raises NotAllowed, or OSError or ValueError if the
+    host is unknown.
+    """
     everywhere = NetworkGuard(allowed=guard.allowed, ports=frozenset({target.port}), resolve=guard.resolve)
     if is_operators:
         found = await everywhere.unchecked(target.host, target.port)

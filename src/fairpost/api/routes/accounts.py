@@ -335,7 +335,7 @@ def _line(name: str | None) -> str | None:
 
 
 def _changes(given: AccountChange, account: Account, address: str, caller: Caller, service: Service) -> dict[str, Any]:
-    """Returns the changes by column."""
+    """Converts a request to changes of database columns."""
     changes: dict[str, Any] = {}
     if "address" in given.model_fields_set:
         changes["address"] = address
@@ -353,7 +353,9 @@ def _changes(given: AccountChange, account: Account, address: str, caller: Calle
 
 
 def _begun_limits(given: AccountIn | AccountChange, address: str, service: Service) -> tuple[Limits, str | None]:
-    """Returns the provider's limits with the given ones applied, and the provider's name."""
+    """Returns the limits of a new account, and the provider's name. Limits in the request override the provider's
+    limits.
+    """
     preset = _preset(given, address.rpartition("@")[2], service)
     return with_given(preset.limits if preset else Limits(), given.limits), preset.name if preset else None
 
@@ -398,7 +400,7 @@ def _shown(post: AccountRuntime, caller: Caller, now: datetime) -> AccountOut:
 
 
 def account_out(post: AccountRuntime, now: datetime) -> AccountOut:
-    """Returns the account with the database's field names."""
+    """Converts an account to a response. The account keeps the names that it has in the database."""
     account = post.account
     hour_used, day_used = used(post.account, now)
     may_send_at, waits_for = may_send(post.account, now)

@@ -262,7 +262,7 @@ async def get_email_life(email_id: EmailIdPath, caller: Reads) -> Answer[EmailLi
 
 
 async def email_now(caller: Caller, email_id: EmailId) -> EmailNow:
-    """Returns the parts of an e-mail that can change. Raises NotFound."""
+    """Returns the current values of everything in an e-mail that can change. Raises NotFound."""
     email = await _own_email(caller, email_id)
     return EmailNow(email=EmailItem.model_validate(_facts(email, caller)), life=await _life(caller, email))
 

@@ -103,7 +103,7 @@ class GmailClient:
         return draft_of(answer) if isinstance(answer, dict) else answer
 
     async def delete_draft(self, id_: str) -> Failure | None:
-        """Deletes a draft. Returns None if it existed and is now deleted."""
+        """Deletes a draft. Returns None if the draft existed and was deleted."""
         answer = await self._call("DELETE", f"/gmail/v1/users/me/drafts/{_quoted(id_)}")
         return None if isinstance(answer, dict) else answer
 
@@ -256,10 +256,8 @@ class Stopped(Exception):
 
 
 class Body:
-    """A request's content, passed to the connection in chunks.
-
-    It records whether the last chunk was sent, and checks the permission right before this chunk, no matter how long
-    connecting took.
+    """A request's content, which is passed to the connection in chunks. The permission is checked right before the last
+    chunk, no matter how long connecting took. Also records whether the last chunk was sent.
     """
 
     def __init__(self, content: bytes, permission: Permission | None) -> None:

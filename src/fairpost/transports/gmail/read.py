@@ -59,7 +59,7 @@ class GmailReader:
         return True
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """Returns False, because the account's worker itself asks about the draft."""
+        """Returns False, because for Gmail, the account's worker finds this out by asking about the draft."""
         return False
 
     async def close(self) -> None:
@@ -82,8 +82,8 @@ class GmailReader:
             raise
 
     async def _again(self, position: Position, since: datetime) -> AsyncGenerator[Found, None]:
-        """Records the current position before listing: messages that arrive in the meantime are found again at the next
-        look.
+        """Finds the messages again if the position is too old. Records the current position before listing, so that no
+        message that arrives in the meantime is missed.
         """
         present = _known(await self._client.present())
         token: str | None = None
@@ -103,7 +103,7 @@ class GmailReader:
 
 
 def _known(answer: T | Failure) -> T:
-    """Raises Unreadable."""
+    """Returns the answer if the request succeeded. Raises Unreadable otherwise."""
     match answer:
         case NoToken():
             raise Unreadable("account.read_login_refused", answer.message, is_lasting=True, advice=answer.advice)

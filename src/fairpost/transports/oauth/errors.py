@@ -6,7 +6,7 @@ from fairpost.model.errors import FairpostError
 
 
 class Refused(FairpostError):
-    """The token was refused, and asking again would give the same answer.
+    """The token server refused a token, and would refuse it again.
 
     `reason` is the server's code, such as invalid_grant. `advice` tells an administrator what to do.
     """

@@ -47,7 +47,7 @@ class ServiceKey:
 
 
 def read_service_key(text: str) -> ServiceKey:
-    """Parses a service account's key file. Raises Refused with the kind of file that it is instead."""
+    """Parses a service account's key file. Raises Refused for any other file, with a message that names its kind."""
     info = _key_info(text)
     token_uri = info.get("token_uri") or public.GOOGLE_URI
     require_safe(str(token_uri))
