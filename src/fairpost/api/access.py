@@ -59,7 +59,7 @@ class Caller:
     scopes: frozenset[str]
     store: Store
     owner: Store = field(repr=False)
-    ids: PublicIds  # public IDs as used in the region's database
+    ids: PublicIds  # converts public IDs for the region's database
     request_id: str = ""
     key_id: str | None = None  # None for a session
     person_id: int | None = None
@@ -275,7 +275,7 @@ async def caller_of(
     ] = None,
 ) -> Caller:
     known: Caller | None = getattr(request.state, "caller", None)
-    if known is not None:  # already authenticated, before the body was read
+    if known is not None:  # the middleware has already authenticated the caller
         return known
     authorization = request.headers.get("authorization")
     if authorization is not None:

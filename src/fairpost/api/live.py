@@ -21,8 +21,8 @@ from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 
 EVERY_S = 1.0
-COST_MAX = 0.1  # share of the time that looks may take
-REST_S_MAX = 4.0  # between two looks, however long they take: changes appear within five seconds
+COST_MAX = 0.1  # maximum share of the time that looks may take
+REST_S_MAX = 4.0  # maximum pause between two looks, however long they take, so that changes appear within five seconds
 BEAT_S = 15.0  # heartbeat, so that proxies do not close the connection
 OF_ONE_MAX = 250  # streams per workspace, or of all admins together
 OF_ALL_MAX = 700  # per process; admins always get a stream
@@ -188,7 +188,7 @@ class Live:
             async with topic.watched(screen):
                 yield topic
         finally:
-            self._streams -= Counter([of])  # subtraction drops owners without streams
+            self._streams -= Counter([of])  # subtraction drops owners whose count is 0
             if topic.watchers == 0 and not lingers:
                 self._topics.pop(key, None)
 

@@ -36,7 +36,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, clients: Clients, connections_max: int, **more: Any) -> None:
         super().__init__(*args, **more)
         self._clients = clients
-        self._connections_max = connections_max  # for all clients together
+        self._connections_max = connections_max  # the maximum for all clients together
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -104,7 +104,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """Shuts down gracefully. A new connection gets a moment, because its first request may be on its way."""
         if self._is_streaming():
-            self.transport.close()  # a stream would never finish, and the browser reconnects
+            self.transport.close()  # a stream would never finish by itself; the browser reconnects
             return
         has_asked: bool = self.cycle is not None
         if not has_asked and not self._is_last:

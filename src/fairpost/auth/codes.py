@@ -19,8 +19,8 @@ def new_code() -> str:
 
 
 def code_hash(browser_secret: str, code: str) -> bytes:
-    """Hashes a code with the browser's secret. The database does not have this secret, so its hashes alone do not allow
-    guessing codes.
+    """Hashes a code with the browser's secret. The secret is not in the database, so codes cannot be guessed from the
+    stored hashes.
     """
     return hashlib.sha256(_bytes(browser_secret) + _bytes(code)).digest()
 

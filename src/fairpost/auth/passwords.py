@@ -24,7 +24,7 @@ HASHER = PasswordHasher(time_cost=3, memory_cost=65_536, parallelism=4, hash_len
 
 AT_ONCE_MAX = 2
 WAITING_MAX = 50
-KINDS_MAX = 3  # different salts per address: each needs a separate computation
+KINDS_MAX = 3  # maximum number of different salts per address, because each needs a separate computation
 CHARS_MIN = 12
 CHARS_MAX = 256
 _COMMON = """
@@ -111,7 +111,7 @@ def _computed(password: str, kind: str) -> str:
 
 
 def _verify(password: str, password_hash: str | None) -> bool:
-    decoy = _decoy(HASHER)  # created by the first sign-in, whether it succeeds or not
+    decoy = _decoy(HASHER)  # created for the first password check, even if it does not need the decoy
     try:
         HASHER.verify(password_hash or decoy, _bytes(password))
     except (VerificationError, InvalidHashError):

@@ -106,7 +106,7 @@ async def the_one_meant(
     workspace. All passwords of an address share a salt, so this takes no longer than checking a single password.
     """
     if len(found) < 2:
-        return found[0] if found else None  # in this case, the password is checked later, as usual
+        return found[0] if found else None  # there is no choice, and the password is checked in the next step
     if passwords.is_busy():
         return _too_many(BUSY_S)
     attempts: list[tuple[Store, Attempt]] = []
@@ -283,7 +283,7 @@ async def enter(store: "Store", token: str, *, agent: str, now: datetime | None 
         if locked is None or locked.person.disabled_at is not None:
             return NO_ENTRY
         if not await rows.use_offer(tx, token_hash, now=locked.now):
-            return NO_ENTRY  # another request was faster
+            return NO_ENTRY  # another request used the link first
         await rows.note_sign_in(tx, locked.person.id, now=locked.now)
         return await begin_session(tx, locked.person, agent, now=locked.now)
 

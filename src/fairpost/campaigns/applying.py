@@ -15,14 +15,14 @@ from fairpost.store.header_fields import raw
 from fairpost.store.store import Store
 from fairpost.templates.rendering import Template
 
-OWN_NAME_MAX = 91  # with the suffix .step-100, a template's name then has a hundred characters
+OWN_NAME_MAX = 91  # so that with a suffix such as `.step-100`, a template's name has at most a hundred characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
     changes: tuple[Change, ...]
     is_new: bool
-    campaign: Campaign | None  # after a comparison, None if the campaign does not exist
+    campaign: Campaign | None  # None if the campaign does not exist, which is possible only after a comparison
 
 
 async def compare(store: Store, file: CampaignFile) -> Applied:

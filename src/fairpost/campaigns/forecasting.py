@@ -30,14 +30,14 @@ from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
-SECONDS_MAX = 10.0  # time limit for one stored forecast: a ten-year plan takes about this long
+SECONDS_MAX = 10.0  # time limit for computing a stored forecast: a ten-year plan takes about this long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     plan: Plan
     senders: list[Sender]
-    not_counted: int  # follow-ups whose accounts cannot send, so that their end is unknown
+    not_counted: int  # follow-ups whose accounts cannot send, so it is unknown when they will be sent
     gives_up_at: datetime | None  # when the first of these e-mails fail, unless their account is resumed
 
 

@@ -20,7 +20,7 @@ DURATION_S_MAX = 366 * 86_400
 GAP_S_MAX = 86_400
 CHARS_MAX = 2_000  # enough for the percentages of a year
 SHOWN_CHARS_MAX = 60
-RUN_DAYS_MIN = 3  # with this many days, mon-wed is shorter than a list of days
+RUN_DAYS_MIN = 3  # from this many days on, `mon-wed` is shorter than a list of days
 
 EVERY_DAY = frozenset(range(1, 8))
 WHOLE_DAY = (time(), time())

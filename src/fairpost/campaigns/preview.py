@@ -23,7 +23,7 @@ from fairpost.store.header_fields import raw
 from fairpost.store.store import Store
 from fairpost.templates.rendering import Rendered, Template, compile_template
 
-NO_ACCOUNT = Mailbox(address="nobody@localhost")  # sender if there is no account
+NO_ACCOUNT = Mailbox(address="nobody@localhost")  # the sender in a preview if there is no account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Preview:
     said: Rendered
     content: Content
     raw: bytes  # the complete message
-    findings: tuple[Finding, ...] = ()  # what receivers may penalize, and what they approve of
+    findings: tuple[Finding, ...] = ()  # problems that receivers may penalize, and passed checks
     is_subject_inherited: bool = False  # inherited from the first step
     leaves_thread: bool = False  # leaves the thread in Gmail, because its subject differs
 

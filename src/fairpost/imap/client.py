@@ -26,7 +26,7 @@ from fairpost.smtp.auth import Login, without_secret
 from fairpost.smtp.connecting import Unready, connected, must_be_checked, tls_complaint
 from fairpost.smtp.server import Security, Server, tls_context
 
-COMMAND_S_MAX = 120.0  # a search in a large mailbox takes long
+COMMAND_S_MAX = 120.0  # long, because a search in a large mailbox takes time
 LOGOUT_S_MAX = 5.0
 RESPONSES_MAX = 100_000  # responses to one command; a list of all folders is the longest
 _UID = re.compile(rb"[0-9]{1,10}")
@@ -66,7 +66,7 @@ class Connection:
         self._pipe = pipe
         self._loop = asyncio.get_running_loop()
         self._step = Step.GREETING
-        self._has_news = False  # the server has reported a message since the folder was opened
+        self._has_news = False  # whether the server has reported a message since the folder was opened
         self._challenge = ""  # the last challenge, which may contain the reason for a refused login
 
     @classmethod
@@ -145,7 +145,7 @@ class Connection:
             if isinstance(each, Data) and each.kind == "FETCH":
                 fields = _pairs(each.values)
                 if fields.get("UID") == str(uid).encode():
-                    body = fields.get("BODY[]<0>", fields.get("BODY[]"))  # some servers leave out the offset
+                    body = fields.get("BODY[]<0>", fields.get("BODY[]"))  # some servers omit the offset
                     found = body[:bytes_max] if isinstance(body, bytes) else found
         return found
 

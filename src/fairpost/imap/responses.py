@@ -10,7 +10,7 @@ from dataclasses import dataclass
 LINE_BYTES_MAX = 1_048_576  # enough for the longest expected response, to a search in a hundred thousand messages
 LITERAL_BYTES_MAX = 2_097_152  # twice the size of the largest requested part
 LITERALS_MAX = 64
-DEPTH_MAX = 20  # levels of parentheses; the structure of nested messages has a few
+DEPTH_MAX = 20  # maximum nesting of parentheses; real responses have a few levels
 UNREAD_BYTES_MAX = 8_388_608
 TEXT_CHARS_MAX = 4_000  # characters of a status or a code; capabilities are the longest
 

@@ -107,7 +107,7 @@ class Wire:
     def receive(self, data: bytes) -> None:
         try:
             self._reader.feed(data)
-        except Garbage as garbage:  # raised at the next read
+        except Garbage as garbage:  # the error is raised when the next response is read
             self._flooded = garbage
 
     def next(self) -> Response | None:
@@ -161,7 +161,7 @@ class Wire:
             case "LOGIN" | "AUTHENTICATE" if status.is_ok:
                 self.state = State.LOGGED_IN
                 if not status.code.startswith("CAPABILITY "):
-                    self.capabilities = None  # a server may offer more capabilities after the login
+                    self.capabilities = None  # ask again, because a server may offer more capabilities after the login
             case "STARTTLS" if status.is_ok:
                 self.state = State.UPGRADE
             case "EXAMINE":

@@ -163,7 +163,8 @@ class Builder:
         for part, source in sources.items():
             compiled = self._understood(source, part)
             if compiled is None:
-                used |= meta.fields.keys()  # its fields are unknown, so there is no warning
+                # This part is invalid, so it is unknown which fields it uses: do not warn about any.
+                used |= meta.fields.keys()
                 continue
             used |= compiled.fields
             self._require_known(source, compiled, set(meta.fields), rules.unknown)

@@ -16,7 +16,7 @@ from fairpost.portals.values import LINE_RULE, Field, is_line, taken, unfit
 from fairpost.templates.reader import RESERVED
 from fairpost.templates.rendering import VALUE_CHARS_MAX, Unrenderable
 
-SLOTS = ("content", "preheader", "subject")  # in a layout
+SLOTS = ("content", "preheader", "subject")  # the places in a layout that are filled in for each e-mail
 COLOURS = ("accent", "on_accent", "background", "surface", "text", "muted", "border")
 READABLE = (("text", "surface"), ("muted", "surface"), ("muted", "background"), ("on_accent", "accent"))
 CONTRAST_MIN = 4.5  # WCAG 2.2, level AA

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from fairpost.portals.folder import PROBLEMS_MAX, Problem, Source
 from fairpost.templates.reader import OPENING, TOKEN
 
-PRINT, STATEMENT = "\ufdd1", "\ufdd2"  # replace a template tag in the mask: no file contains them
+# These characters replace template tags in the masked source. No file contains them.
+PRINT, STATEMENT = "\ufdd1", "\ufdd2"
 PIECE = re.compile(
     r"<!--(?P<comment>.*?)-->"
     r"|(?P<doctype><!DOCTYPE[^<>]*>)"
@@ -79,7 +80,8 @@ PARENTS = {
     "tr": {"table", "tbody", "thead"}, "td": {"tr"}, "th": {"tr"}, "tbody": {"table"}, "thead": {"table"},
     "li": {"ul", "ol"}, "head": {"html"}, "body": {"html"}, "title": {"head"}, "style": {"head"}, "meta": {"head"},
 }  # fmt: skip
-NO_TEXT = frozenset({"table", "tbody", "thead", "tr", "ul", "ol", "html", "head"})  # a parser would move their text
+# A parser would move text that is directly inside these elements.
+NO_TEXT = frozenset({"table", "tbody", "thead", "tr", "ul", "ol", "html", "head"})
 NEEDED = {"img": ("src", "alt", "width"), "a": ("href",)}
 LINKS = {"href", "src"}
 WITH_FIELDS = LINKS | {"alt", "title", "aria-label"}
@@ -88,7 +90,7 @@ WITH_FIELDS = LINKS | {"alt", "title", "aria-label"}
 class TemplateTag(NamedTuple):
     start: int
     end: int
-    word: str  # of a statement: if, endif, …; {{ prints, {# is a comment
+    word: str  # `if`, `endif` and so on for a statement, `{{` for a print, `{#` for a comment
     text: str
 
 
@@ -135,7 +137,7 @@ def masked(source: str) -> str:
 
 
 def elements(mask: str) -> Iterator[Element]:
-    """Yields the tags, without comments and malformed parts, which problems_of reports."""
+    """Yields the HTML tags. Skips comments, and malformed parts, which `problems_of` reports."""
     for piece in PIECE.finditer(mask):
         if piece["name"]:
             yield _element(piece)

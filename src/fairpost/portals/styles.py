@@ -127,5 +127,6 @@ def _edits(element: Element, rules: list[Rule]) -> Iterable[tuple[int, int, str]
 
 def _put(style: dict[str, str], declarations: Iterable[tuple[str, str]]) -> None:
     for name, value in declarations:
-        style.pop(name, None)  # moves it to the end, where a padding also overrides an earlier padding-top
+        # Moves the property to the end, so that for example `padding` overrides an earlier `padding-top`.
+        style.pop(name, None)
         style[name] = value

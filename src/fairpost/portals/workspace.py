@@ -23,8 +23,8 @@ from fairpost.templates.rendering import Rendered
 if TYPE_CHECKING:
     from fairpost.store.store import Store
 
-KEPT_MAX = 512  # compiled e-mails of workspaces
-KEPT_CHARS_MAX = 33_554_432  # for all of them together: inlined styles can make the source ten times longer
+KEPT_MAX = 512  # maximum number of compiled templates of workspaces
+KEPT_CHARS_MAX = 33_554_432  # for all of them together: inlined styles can make a source ten times longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

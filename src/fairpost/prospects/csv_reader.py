@@ -22,13 +22,13 @@ from fairpost.model.prospect import BadProspectLine, ProspectLine
 from fairpost.prospects.addresses import parse
 
 DELIMITERS = ",;\t|"
-SAMPLE_BYTES = 1_048_576  # bytes that are used to guess the encoding; also the maximum size of a header
+SAMPLE_BYTES = 1_048_576  # how much is read to guess the encoding; also the maximum size of a header
 COLUMNS_MAX = 1_000
 COLUMN_NAME_CHARS_MAX = 100
 FIELD_CHARS_MAX = 100_000
 RECORD_CHARS_MAX = 1_000_000
 REREAD_CHARS_MAX = 100_000_000  # reading this much again takes a second or two
-EXTERNAL_ID_CHARS_MAX = 200  # the ID is part of a key of 500 characters
+EXTERNAL_ID_CHARS_MAX = 200  # the ID becomes part of an idempotency key, which can have 500 characters
 TEXT_CHARS_SHOWN = 100
 COLUMNS_SHOWN = 20
 
@@ -113,7 +113,7 @@ class _Rejoined(io.RawIOBase):
 
 
 def _decoded(file: io.BufferedReader | io.BytesIO, encoding: str) -> io.TextIOWrapper:
-    if encoding == "utf-8":  # the built-in handler leaves the same marks, and is faster
+    if encoding == "utf-8":  # the built-in error handler makes the same marks, and is faster
         return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
     return io.TextIOWrapper(file, encoding=encoding, errors=_MARKED, newline="")
 
@@ -175,7 +175,7 @@ def _first_row(text: io.TextIOWrapper, delimiter: str) -> tuple[list[str], int]:
         for row in rows:
             if any(cell.strip() for cell in row) and not row[0].startswith("sep="):
                 return row, rows.line_num
-    except csv.Error:  # unreadable with this delimiter; another may work
+    except csv.Error:  # the file is unreadable with this delimiter, but another one may work
         return [], 0
     raise UnreadableFile('the file is empty. Its first line must name the columns, one of them "email".')
 
@@ -324,7 +324,8 @@ def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadPros
         text = "".join(lines.record)
         if row is None:
             found: ProspectLine | str = _unparsed(text)
-            rows = csv.reader(lines, delimiter=header.delimiter, strict=True)  # the old reader has ended
+            # The old reader cannot continue after an error.
+            rows = csv.reader(lines, delimiter=header.delimiter, strict=True)
             lines.give_back(doubtful=sys.maxsize)
         elif not any(map(str.strip, row)):
             continue

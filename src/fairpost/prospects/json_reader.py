@@ -24,7 +24,8 @@ LINE_BYTES_MAX = 1_048_576
 LIST_MAX = 100_000  # maximum entries of a list, which is read as a whole
 LIST_BYTES_MAX = 4_194_304  # maximum size of a list, which is read as a whole; longer data must be sent as lines
 KEYS = {"address", "id", "timezone", "fields"}
-MEANT_OTHERWISE = {"email", "timezone", "external_id"}  # names that are not allowed for fields
+# Names that would be misunderstood as something other than a field.
+MEANT_OTHERWISE = {"email", "timezone", "external_id"}
 
 
 def read_json_lines(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:

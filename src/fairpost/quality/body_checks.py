@@ -12,7 +12,7 @@ from fairpost.quality.reading import Reading
 
 NAMES_MAX = 20
 WORDS_CHARS_MIN = 30
-HTML_BYTES_MAX = 102_000  # Gmail shows no more
+HTML_BYTES_MAX = 102_000  # Gmail clips longer e-mails
 
 
 def check_parts(reading: Reading) -> Iterator[Finding]:

@@ -81,7 +81,7 @@ class _Seen:
     words: list[str] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
     images: list[Image] = field(default_factory=list)
-    _url: str | None = None  # of the open link
+    _url: str | None = None  # the URL of the open link
     _text: list[str] = field(default_factory=list)
 
     def take(self, token: _Token) -> None:

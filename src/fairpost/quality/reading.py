@@ -25,7 +25,7 @@ HEADERS_MAX = 1_000
 HEADER_CHARS_MAX = 20_000
 FILENAME_CHARS_MAX = 500
 PARTS_MAX = 1_000
-SEARCH_CHARS_MAX = 20_000  # for ten thousand mails, a few hundred megabytes at worst
+SEARCH_CHARS_MAX = 20_000  # with ten thousand messages, this takes a few hundred megabytes at worst
 
 # Python codecs that no mail uses, and those that give no information.
 _NO_CHARSETS = {"", "ascii", "idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}
@@ -49,7 +49,7 @@ class Reading:
 
 def read(raw: bytes) -> Reading:
     message = _or(None, lambda: message_from_bytes(raw, policy=policy.compat32))
-    if message is None:  # nested too deeply for the parser
+    if message is None:  # the parts were nested too deeply for the parser
         return Reading(headers=(), text=_storable(_guess(raw)), html=None, attachments=(), is_cut=True)
     texts, htmls, files = list[str](), list[str](), list[Attachment]()
     leaves, is_cut = _leaves(message)

@@ -48,7 +48,7 @@ class Finding:
     code: str  # the reason code
     class_: str
     scope: str
-    retry: bool  # the report calls the failure temporary
+    retry: bool  # whether the report calls the failure temporary
     suppress_recipient: bool
     why: str
     status: str = ""
@@ -82,12 +82,12 @@ _DELAYED = re.compile(
     r"will (?:be retried|continue|keep trying|retry)|not (?:yet )?been delivered yet|not yet been delivered|delivery (?:is |has been |was )?delayed"
     r"|delayed (?:\d+|for)|warning message only|(?:do|need) not (?:need to )?resend your message",
     re.IGNORECASE,
-)  # attempts will continue
+)  # phrases which say that attempts will continue
 
 _EXPIRED = re.compile(
     r"retry time(?:out)? (?:exceeded|not reached)|have been failing for a long time|could not be delivered for \d+ (?:day|hour)",
     re.IGNORECASE,
-)  # phrases of Exim, after earlier temporary errors
+)  # phrases of Exim for giving up after temporary errors
 
 
 def classify(raw: bytes, *, now: datetime) -> Returned:
@@ -287,9 +287,8 @@ def _of_group(group: Group, told: str) -> Finding:
     address, *aliases = group.addresses
     said = said_in(group.diagnostic or told, status=status_of(group.status))
     if group.diagnostic and meaning(Reply(550, told)).code == _FULL:
-        said = said._replace(
-            reply=Reply(said.reply.code, told)
-        )  # a full mailbox is not dead, even if other parts of the text suggest it
+        # A full mailbox exists, even if other parts of the text suggest that it does not.
+        said = said._replace(reply=Reply(said.reply.code, told))
     return _finding(address, said, action=group.action, aliases=tuple(aliases), more=(told,), step=step_in(told))
 
 

@@ -90,7 +90,7 @@ def _grouped(texts: list[str]) -> list[Group]:
     for chunk in (chunk for text in texts for chunk in _chunks(text)):
         if _has_address(chunk):
             groups.append(chunk)
-        elif groups:  # fields that a superfluous blank line separates from their recipient
+        elif groups:  # these fields belong to the previous recipient, in spite of a superfluous blank line
             groups[-1].update({name: value for name, value in chunk.items() if name not in groups[-1]})
     return [Group(group) for group in groups[:GROUPS_MAX]]
 

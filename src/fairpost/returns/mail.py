@@ -15,7 +15,7 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from functools import cached_property
 
-BYTES_MAX = 1_048_576  # reports are at the beginning; the rest is the returned message
+BYTES_MAX = 1_048_576  # enough, because the report is at the beginning, before the returned message
 PARTS_MAX = 100
 DEPTH_MAX = 8
 HEADERS_MAX = 400

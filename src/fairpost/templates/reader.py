@@ -28,7 +28,7 @@ TOKEN = re.compile(
 INDEX = re.compile("[0-9]{1,4}")
 PROCESSED = re.compile("[“”„‘’«»\xa0]")  # characters that word processors use instead of quotes and spaces
 
-FILTERS = {  # number of values that each filter takes in parentheses
+FILTERS = {  # the possible numbers of arguments of each filter
     "default": {1}, "d": {1}, "join": {0, 1}, "round": {0, 1}, "capitalize": {0}, "float": {0}, "int": {0},
     "length": {0}, "lower": {0}, "title": {0}, "trim": {0}, "upper": {0}, "urlencode": {0},
 }  # fmt: skip

@@ -29,9 +29,9 @@ from fairpost.templates.reader import (
 
 VALUE_CHARS_MAX = 100_000
 FIELDS_CHARS_MAX = 1_000_000
-STEPS_MAX = 20_000  # a field takes two or three steps: enough for a thousand entries with three fields each
-LOOPED_CHARS_MAX = 268_435_456  # characters of plain text, in case a loop prints it until the steps run out
-LIGHT_TAGS_MAX = 100  # with more, or with a loop, output is counted and values are shorter, to save memory
+STEPS_MAX = 20_000  # enough for a thousand entries with three fields each, because a field takes two or three steps
+LOOPED_CHARS_MAX = 268_435_456  # maximum output of a loop that prints plain text until the steps run out
+LIGHT_TAGS_MAX = 100  # to save memory, a template with more tags or with a loop has limited output and shorter values
 HEAVY_VALUE_CHARS_MAX = 20_000
 COMPILED_KEPT_MAX = 64
 
@@ -192,7 +192,7 @@ class _Object:
         return len(self._values)
 
     def __str__(self) -> str:
-        _run.printed = self._name  # recorded, because the engine ignores exceptions raised here
+        _run.printed = self._name  # recorded here and raised later, because the engine ignores exceptions raised here
         return ""
 
 
@@ -282,7 +282,7 @@ def _urlencode(value: Any) -> str:
 
 
 def _defined(value: Any) -> Any:
-    if value is None:  # undefined is passed as None, and would be printed as such
+    if value is None:  # undefined values arrive as None, and would be printed as "none"
         raise Unrenderable("a list entry lacks a value that the template prints: write a fallback")
     return value
 

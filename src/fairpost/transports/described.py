@@ -43,7 +43,7 @@ class Group:
     about: str = ""
 
 
-HAS_SECRET = Setting(name="has_secret", type=bool, is_needed=True)  # name of the shape in responses
+HAS_SECRET = Setting(name="has_secret", type=bool, is_needed=True)  # in responses, instead of the secret itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class SignIn:
     user: str | None = None  # the setting that defaults to the account's address
     hosts: tuple[
         str, ...
-    ] = ()  # a server with this sign-in only matches this choice if its host has one of these endings
+    ] = ()  # a server with this sign-in method matches this choice only if its host has one of these endings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

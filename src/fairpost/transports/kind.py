@@ -50,7 +50,7 @@ class TransportKind(ABC, Generic[S]):
     settings: type[S]
     title: ClassVar[str]
     way: ClassVar[str]  # how an account sends, for example "by SMTP"
-    channel: ClassVar[Channel] = Channel.SMTP  # the provider whose reply codes it uses
+    channel: ClassVar[Channel] = Channel.SMTP  # whose reply codes the server uses
     steps: ClassVar[tuple[str, ...]]  # the steps of `verify`
     asked: ClassVar[tuple[Setting, ...]]  # the settings of a request
     preset: ClassVar[str | None] = None  # the initial preset, or None for the preset of the address's provider

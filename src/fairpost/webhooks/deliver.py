@@ -22,7 +22,7 @@ from fairpost.webhooks.post import Endpoint
 from fairpost.webhooks.signing import signature
 
 AT_ONCE = 16  # concurrent requests to one endpoint
-TURN_S_MAX = 10.0  # after this, no further request begins
+TURN_S_MAX = 10.0  # after this time, no further request begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,9 @@ class Booking:
     is_end: bool
     tried: tuple[Tried, ...] = ()
     done: tuple[tuple[int, int], ...] = ()  # events that are no longer pending
-    pending: tuple[tuple[Due, datetime], ...] = ()  # events, each with its next attempt
+    pending: tuple[
+        tuple[Due, datetime], ...
+    ] = ()  # events that are still pending, each with the time of its next attempt
     is_delivered: bool = False
     is_disabled: bool = False
     failing_since: datetime | None = None

@@ -26,7 +26,7 @@ CONNECT_S_MAX = 5.0
 RESPONSE_BYTES_MAX = 65_536
 ANSWER_CHARS_MAX = 500
 IDLE_S_MAX = 20.0
-KEPT_MAX = 16  # connections to one endpoint
+KEPT_MAX = 16  # idle connections kept for one endpoint
 
 Tls = Callable[[], ssl.SSLContext]
 
@@ -121,7 +121,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if self.status is not None and not self._has_length and exc is None:  # the response ends with the connection
+        # Without a length, the response ends when the connection is closed.
+        if self.status is not None and not self._has_length and exc is None:
             self._end(None)
             return
         is_untouched = self._received == 0

@@ -315,7 +315,7 @@ async def _proven_again(
         try:
             secret = service.vault.open(old.secret, account_id=known.id, name=known.name)
         except VaultError:
-            secret = None  # the request must contain the secret again
+            secret = None  # the stored secret cannot be read, so the request must contain it again
     return await _proven_mailbox(caller, service, address, server or old, secret)
 
 

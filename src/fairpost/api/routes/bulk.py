@@ -28,7 +28,7 @@ LINES_MAX = 100_000
 CHUNK_LINES = 1_000
 CHUNK_BYTES = 8_000_000
 IN_MEMORY_BYTES = 1_048_576  # the rest of the body is kept on disk
-KEY_CHARS_MAX = 480  # the line number is added, and the result must have at most 500 characters
+KEY_CHARS_MAX = 480  # with the line number appended, a key must have at most 500 characters
 
 
 @router.post(
@@ -74,7 +74,7 @@ async def send_emails(
         is_one_chunk = lines <= CHUNK_LINES and body.tell() <= CHUNK_BYTES
         users = set() if is_one_chunk else await _users(body) | {caller.user}
         if users and service.settings.daily_max_of_workspace:
-            users.add("")  # stands for the workspace as a whole
+            users.add("")  # the workspace itself, which is locked like a user
         body.seek(0)
         async with caller.owner.together() as one:
             if users:

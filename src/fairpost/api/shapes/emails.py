@@ -144,9 +144,7 @@ class EmailItem(Reasoned):
     status: Annotated[str, Field(description="`pending`, `processing`, `sent`, `failed` or `cancelled`.")]
     sequence_status: Annotated[
         SequenceWord,
-        Field(
-            description="The state as one of five values, for applications that only show the progress of a sequence."
-        ),
+        Field(description="The state in the terms of applications that schedule sequences."),
     ]
     user: str
     stream: str

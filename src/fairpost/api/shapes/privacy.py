@@ -30,6 +30,6 @@ class Erased(ResponseModel):
     in_hand: Annotated[
         list[Id],
         Field(
-            description="Number of e-mails that are being sent or in doubt. To erase them, repeat the request later."
+            description="E-mails that were not erased, because they are being sent or in doubt. To erase them, repeat the request later."
         ),
     ]

@@ -27,7 +27,7 @@ from fairpost.store.campaigns import Planning
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-MEMBERS_EVERY_S = 10.0  # how often recipients on a draft's lists are counted
+MEMBERS_EVERY_S = 10.0  # how often the recipients on a draft's lists are counted
 
 
 class CampaignLine(ResponseModel):

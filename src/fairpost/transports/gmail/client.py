@@ -62,7 +62,7 @@ class Timeouts:
     write_s: float = 30  # time limit for each chunk of a message
     read_s: float = 60
     total_s: float = 240  # enough for 35 MB over a slow connection
-    idle_s: float = 60  # a connection that was idle for longer is not reused
+    idle_s: float = 60  # connections that have been idle for longer are not reused
 
 
 class GmailClient:
@@ -233,7 +233,7 @@ class GmailClient:
                 http2=False,
                 transport=self._wire,
                 trust_env=urlsplit(self.base_url).hostname
-                not in LOOPBACK,  # a proxy could not reach this machine itself
+                not in LOOPBACK,  # a proxy must not be used for this machine's own addresses
             )
         return self._http
 

@@ -12,12 +12,12 @@ from fairpost.transports.gmail.client import GmailClient
 from fairpost.transports.port import Answer, Evidence, Fate
 
 MARK = "X-Fairpost-Id"  # header that marks a message as sent by Fairpost, and identifies its e-mail
-DRAFT = "draft"  # key in the evidence
+DRAFT = "draft"  # key of the draft's ID in the evidence
 THREAD = "thread"
-ADDRESSED = "addressed"  # digest of the recipients
+ADDRESSED = "addressed"  # key of the digest of the recipients
 
 WAITS_S = (1.0, 4.0)  # pauses before the second and third attempt of the same query
-WAIT_S_MAX = 15.0  # if Google asks for a longer wait, give up: the e-mail is retried later
+WAIT_S_MAX = 15.0  # if Google asks for a longer wait, the query is given up, and the e-mail is retried later
 
 T = TypeVar("T")
 

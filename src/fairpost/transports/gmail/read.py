@@ -17,8 +17,8 @@ from fairpost.transports.gmail.client import GmailClient
 from fairpost.transports.gmail.evidence import in_words, is_gone
 from fairpost.transports.reading import Found, Position, Unreadable
 
-POLL_S = 60.0  # a look costs two units, out of 15,000 per minute
-PAGES_MAX = 500  # pages of a hundred messages, if the history is no longer available
+POLL_S = 60.0  # a look uses two of the 15,000 quota units per minute
+PAGES_MAX = 500  # maximum number of pages, of a hundred messages each, if the history is no longer available
 OVERLAP = timedelta(hours=1)  # extra time, because messages may be listed late and clocks differ
 T = TypeVar("T")
 
@@ -47,7 +47,8 @@ class GmailReader:
             for id_ in page.ids:
                 mail = await self._mail(id_, position)
                 if mail is not None and not mail.is_own:
-                    yield Found(position, mail.raw)  # Gmail does not number messages in the order of arrival
+                    # The position stays the same, because Gmail does not number messages in the order of arrival.
+                    yield Found(position, mail.raw)
             if page.next_token is None:
                 break
             page = _known(await self._client.added_since(begin, page_token=page.next_token))

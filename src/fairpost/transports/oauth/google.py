@@ -120,7 +120,7 @@ class GoogleServiceAccount(KeptTokens):
             way = "behind" if skew > timedelta() else "ahead of"
             return Unreachable(
                 f"{what} This machine's clock is {say_duration(abs(skew).total_seconds())} {way} Google's. Correct it: timedatectl set-ntp true"
-            )  # the account is not to blame: it works again once the clock is correct
+            )  # temporary, because the account works again once the clock is correct
         if "short-lived" in lower or "timeframe" in lower:
             return Unreachable(f"{what} Check this machine's clock: timedatectl set-ntp true")
         if error in ("unauthorized_client", "access_denied", "invalid_scope"):
