@@ -372,7 +372,7 @@ def _preset(given: AccountIn | AccountChange, domain: str, service: Service) -> 
     kind = given_kind(given)
     if kind is not None and kind.preset is not None:
         return presets[kind.presets.get(known.name if known else "", kind.preset)]
-    # Explicit limits for an unknown mailbox replace the preset completely.
+    # If the provider is unknown, limits in the request replace the default preset completely.
     return known or (None if given.limits is not None else presets[CUSTOM])
 
 

@@ -104,7 +104,9 @@ class Waits(ResponseModel):
 
 
 class Throttled(ResponseModel):
-    """Numbers of throttled users, of users whose e-mails are stopped by a throttle, and of held senders."""
+    """Numbers of throttled users, of throttled users whose e-mails are not sent at all now (`stopped`), and of held
+    senders.
+    """
 
     throttled: int
     stopped: int

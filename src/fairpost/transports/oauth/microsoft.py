@@ -45,7 +45,7 @@ ADVICE: Mapping[int, str] = {
     7000218: f"The application {{client_id}} needs a client secret. {_NEW_SECRET}",
     7000222: f"The client secret has expired. {_NEW_SECRET}",
     50034: "There is no such user in tenant {tenant}. Check that the mailbox belongs to this tenant.",
-    50053: "The user is locked after too many attempts, or signs in from a blocked address. Wait, or unlock it in Entra.",
+    50053: "The user is locked after too many attempts, or signs in from a blocked address. Wait, or unlock the user in Entra.",
     50055: f"The user's password has expired. Change it, then: {_CONNECT}",
     50057: "The user is disabled. Enable it: Entra admin center → Users.",
     50105: "The user is not assigned to the application: Entra admin center → Enterprise applications → Users and groups.",
