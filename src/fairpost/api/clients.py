@@ -1,8 +1,8 @@
 """Limits per client and process: connections, unfinished request heads and requests.
 
-A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests of many clients: its connections count for
-no client, and each of its requests counts for the client that the proxy names. Memory use grows only with the number of
-open connections. Limits of keys and users are in other modules.
+A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests of many clients: its connections are not
+counted for any client, and each of its requests is counted for the client that the proxy names. Memory use grows only
+with the number of open connections. Limits of keys and users are in other modules.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """API keys and the members who created them.
 
-A key belongs to the workspace and stays valid when its creator leaves. Therefore, disabling a member lists their keys.
-Keys created with another key are attributed to the creator of the first key.
+A key belongs to the workspace and stays valid when its creator leaves. For this reason, disabling a member lists the
+keys that the member created. Keys created with another key are attributed to the creator of the first key.
 """
 
 from collections.abc import Sequence

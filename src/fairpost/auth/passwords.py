@@ -54,7 +54,7 @@ def complaint_about(password: str, *, address: str) -> str | None:
 
 
 def is_busy() -> bool:
-    """Returns whether so many hashes are queued that a new one would have to wait for several seconds."""
+    """Returns whether the queue of hashes is so long that a new one would have to wait for several seconds."""
     return _under_way >= WAITING_MAX
 
 

@@ -15,7 +15,7 @@ from fairpost.store.header_fields import raw
 from fairpost.store.store import Store
 from fairpost.templates.rendering import Template
 
-OWN_NAME_MAX = 91  # so that with a suffix such as `.step-100`, a template's name has at most a hundred characters
+OWN_NAME_MAX = 91  # with a suffix such as `.step-100`, a template's name then has at most a hundred characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

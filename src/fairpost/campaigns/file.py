@@ -1,7 +1,8 @@
-"""A campaign as one TOML file to keep under version control: its keys, and how their errors are found.
+"""A campaign as a TOML file, which can be kept under version control: the keys of the file, and the checks of their
+values.
 
-Only the file and the template files it names are checked here. Whether its lists, accounts and stored templates exist
-is checked against the database elsewhere. docs/campaign-file.md explains every key.
+Only the file itself and the template files that it names are checked here. Other modules check whether its lists,
+accounts and stored templates exist in the database. docs/campaign-file.md explains every key.
 """
 
 import re

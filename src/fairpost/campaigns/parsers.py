@@ -1,7 +1,7 @@
 """Text formats of delays, days, hours, gaps and ramp-ups: `1d 12h`, `mon-fri`, `09:00-17:00`, `30-90`, `10d`.
 
-Parsing raises ValueError. Its message continues a sentence that begins with the name: `must be …, got …`. A formatted
-value parses to the same value. policy/ decides whether days, hours and quotas are consistent.
+Parsing raises ValueError. Its message continues a sentence that begins with the name: `must be …, got …`. Parsing a
+formatted value gives the same value again. policy/ decides whether days, hours and quotas are consistent.
 """
 
 import re

@@ -1,7 +1,7 @@
 """An IMAP connection over asyncio, for reading only: opens a folder with EXAMINE, and waits for new messages.
 
-wire.py chooses the bytes and interprets responses without I/O. This module moves bytes and waits for them, with a
-timeout for each command.
+wire.py decides which bytes to send and interprets the responses, without I/O. This module sends and receives the bytes,
+with a timeout for each command.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """A strict subset of HTML that all mail programs interpret alike: closed tags, double quotes, and no active content.
 
-The source contains template tags ({{ … }}, {% … %}), which an HTML parser would move or break. So it is parsed strictly
-here, and refused if two parsers could read it differently. This keeps a field from becoming a tag or an attribute.
+The source contains template tags ({{ … }}, {% … %}), which an HTML parser would move or break. The source is therefore
+parsed strictly here, and refused if two parsers could read it differently. This keeps a field from becoming a tag or an
+attribute.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Reads prospects from JSON: a list of objects, or one object per line. Returns the content or error of each entry.
 
-An object has `address`, and may have `id`, `timezone` and `fields`: `fields` has names for templates, with texts or
-numbers as values.
+An object has `address`, and may have `id`, `timezone` and `fields`: `fields` maps the names that templates use to texts
+or numbers.
 """
 
 import json

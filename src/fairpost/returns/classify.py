@@ -1,7 +1,8 @@
 """Classifies incoming mail: a report, a complaint, an auto-reply, an unsubscribe request, a reply, or something else.
 
-A pure function from bytes to a value. Reports on an address are judged by the rules for a server's replies
-(`policy.replies`), so that a bounce after acceptance has the same meaning as a refusal during the SMTP conversation.
+The classification is a pure function from bytes to a value. Reports on an address are judged by the rules for a
+server's replies (`policy.replies`), so that a bounce after acceptance has the same meaning as a refusal during the SMTP
+conversation.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""How a kind of transport describes its settings, each once and with its limits. Options, requests and forms are
-derived from this.
+"""The form in which a kind of transport describes its settings: each setting once, with its limits. Options, requests
+and forms are derived from this.
 
 This module has no I/O and nothing that is specific to a kind: the settings of each kind are in its folder.
 """

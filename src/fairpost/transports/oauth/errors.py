@@ -1,5 +1,5 @@
-"""The reasons why there is no token: it was refused, so a person must act, or there was no answer, so a retry may
-work.
+"""The reasons why there is no token: either the token server refused it, and a person must act, or the server did not
+answer, and a retry may work.
 """
 
 from fairpost.model.errors import FairpostError
