@@ -296,7 +296,7 @@ class Connection:
         is_required = self._server.security is Security.STARTTLS
         if self._wire.state is State.LOGGED_IN:  # after PREAUTH, it is too late for TLS
             if is_required:
-                raise Broken("the server starts the session logged in, before TLS")
+                raise Broken("the server logs in the session before TLS has started")
         elif "STARTTLS" in await self._know_capabilities():
             await self._ask(say.STARTTLS)
             await self._wrap(checked=is_required or must_be_checked(self._server, login))

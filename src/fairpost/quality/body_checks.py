@@ -77,7 +77,7 @@ def check_images(reading: Reading, markup: Markup) -> Iterator[Finding]:
             fault="without_alt",
         )
     else:
-        yield good("images", f"{count(len(images), 'image')}, with alt text.")
+        yield good("images", f"{count(len(images), 'image')}, all with alt text.")
     if len(" ".join(markup.words.split())) < WORDS_CHARS_MIN:
         yield bad(
             "images",

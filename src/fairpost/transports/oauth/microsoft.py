@@ -50,7 +50,7 @@ ADVICE: Mapping[int, str] = {
     50057: "The user is disabled. Enable it: Entra admin center → Users.",
     50105: "The user is not assigned to the application: Entra admin center → Enterprise applications → Users and groups.",
     65001: f"Consent is missing. An administrator can grant it: {_PERMISSIONS} → Grant admin consent.",
-    500011: f"Tenant {{tenant}} does not have Exchange Online. Check the tenant, and {_PERMISSIONS}.",
+    500011: f"Tenant {{tenant}} does not have Exchange Online. Check the tenant and its permissions: {_PERMISSIONS}.",
     50076: f"Multi-factor authentication is required. {_CONNECT}",
     50079: f"The user must set up multi-factor authentication. {_CONNECT}",
     50173: f"The refresh token was revoked: the password was changed, or the sessions were ended. {_CONNECT}",
