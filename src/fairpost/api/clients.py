@@ -38,7 +38,7 @@ class Connection(Protocol):
 
 
 class Clients:
-    """The connected clients. A proxy or a local socket has the client None, which is never refused."""
+    """The connected clients. For a proxy or a local socket, the client is None, and connections are never refused."""
 
     def __init__(self, limits: ClientLimits) -> None:
         self._limits = limits

@@ -71,7 +71,7 @@ async def preview(
 
 
 def trial_email(shown: Preview, campaign: Campaign, to: str) -> dict[str, Any]:
-    """Returns a test e-mail for the queue, which has the same content and goes to another address, immediately and
+    """Returns a test e-mail for the queue. It has the same content, but is sent to another address, immediately,
     through the same accounts.
 
     It does not count as a step of the campaign.

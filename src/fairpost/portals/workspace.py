@@ -38,7 +38,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """An override. `problem` is the reason why it is no longer used, because the files have changed since then."""
+    """An override. `problem` says why the override is no longer used, if the files have changed since it was stored."""
 
     stored: StoredOverride
     problem: str | None

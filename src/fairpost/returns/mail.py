@@ -101,7 +101,7 @@ def read_mail(raw: bytes) -> Mail:
 
 
 def _leaves(headers: Headers, body: bytes) -> Iterator[Part]:
-    """Yields the leaves depth first, without recursion: a stack has the parts that are not opened yet."""
+    """Yields the leaves depth first. Instead of recursion, uses a stack of the parts that have not been opened yet."""
     stack, found = [(headers, body, 0)], 0
     while stack and found < PARTS_MAX:
         headers, body, depth = stack.pop()

@@ -40,7 +40,7 @@ class Fate(StrEnum):
 class Answer:
     """The provider's answer about a message.
 
-    `report` has the message's IDs if it was sent, or the reason why its fate is unknown.
+    `report` contains the message's IDs if it was sent, or the reason why its fate is unknown.
     """
 
     fate: Fate

@@ -28,9 +28,9 @@ async def try_account(
 ) -> list[Tried]:
     """Tests an account's server and returns every step taken, in order. If one failed, it is the last.
 
-    `guard` is set if the account is not the operator's own. `host` is the name of this machine. `is_brief` means that an HTTP request is waiting for the
-    result. Raises FairpostError if the account has no server that it may use, VaultError if its secret cannot be
-    opened.
+    `guard` is set if the account is not the operator's own. `host` is the name of this machine. `is_brief` means that
+    an HTTP request is waiting for the result. Raises FairpostError if the account has no server that it may use,
+    VaultError if its secret cannot be opened.
     """
     settings = server_settings(account, guard=guard)
     kind = kind_of(settings)

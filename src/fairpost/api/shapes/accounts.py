@@ -40,7 +40,7 @@ class UsageOut(ResponseModel):
 
 
 class RestOut(ResponseModel):
-    """A pause because the server asked for it or could not be reached."""
+    """A pause that began because the server asked for it or could not be reached."""
 
     until: Moment
     reason: str

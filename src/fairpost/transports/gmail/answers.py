@@ -77,7 +77,7 @@ class Refusal:
 
     @property
     def is_settled(self) -> bool:
-        """Whether Google itself refused the request, so that it has no effect, now or later.
+        """Whether Google itself refused the request, which therefore has no effect, now or later.
 
         A 404 proves nothing about earlier requests.
         """

@@ -6,7 +6,7 @@ from fairpost.model.errors import FairpostError
 
 
 class Refused(FairpostError):
-    """The token server refused a token, and would refuse it again.
+    """The token server refused to grant a token, and would refuse again.
 
     `reason` is the server's code, such as invalid_grant. `advice` tells an administrator what to do.
     """
