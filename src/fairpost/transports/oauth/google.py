@@ -1,4 +1,5 @@
-"""Google's tokens, for a service account that acts for a mailbox of its Workspace, or for a person who gave consent.
+"""Gets Google's tokens, for a service account that acts for a mailbox of its Workspace or for a person who gave
+consent.
 
 google-auth signs the assertion. This module sends the request itself, because google-auth's client retries, uses its
 own clock, and hides the server's time, which is needed to detect a wrong clock.

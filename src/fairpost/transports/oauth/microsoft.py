@@ -1,4 +1,4 @@
-"""Microsoft's tokens through msal, for an application that sends on its own, or for a person who gave consent.
+"""Gets Microsoft's tokens through msal, for an application that sends on its own or for a person who gave consent.
 
 msal caches tokens and refusals. Each fetch uses a new application object, so that Fairpost's cache is the only one.
 """
