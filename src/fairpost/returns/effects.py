@@ -14,7 +14,8 @@ from fairpost.returns.classify import Finding, Kind, Returned
 
 class Effect(StrEnum):
     BOUNCED = "bounced"  # the address accepts no mail: the e-mail bounces, and the address is suppressed
-    UNCONFIRMED = "unconfirmed"  # the address seems to accept no mail: the e-mail bounces, and a second report suppresses the address
+    # The address seems to accept no mail: the e-mail bounces, and a second report suppresses the address.
+    UNCONFIRMED = "unconfirmed"
     FULL = "full"  # the mailbox is full: the e-mail bounces, and several such reports suppress the address
     UNDELIVERED = "undelivered"  # refused for another reason: the e-mail bounces
     DELAYED = "delayed"

@@ -61,9 +61,7 @@ class _Block:
     at: int
     name: str = ""  # the loop variable
     entries: str = ""  # the field that the loop iterates over, if known
-    guards: frozenset[str] = (
-        frozenset()
-    )  # fields that are not empty inside this block, because an `if` has checked them
+    guards: frozenset[str] = frozenset()  # fields that are not empty in this block, because an `if` has checked them
     arms: int = 0
 
 
