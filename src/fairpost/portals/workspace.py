@@ -1,9 +1,9 @@
 """The product's own e-mails as a workspace sends them: with the workspace's content or, if it has none, the operator's
 or Fairpost's.
 
-A workspace's content is inserted into the portal's layout and can use only the fields of the files. The rules for files
-also apply to it, before it is stored. Compiled versions are cached, and one lookup per e-mail checks that they are
-current.
+A workspace's content is inserted into the portal's layout and can use only the fields of the files. Before it is
+stored, this content is checked by the same rules as the files. Compiled versions are cached, and one lookup per e-mail
+checks that they are current.
 """
 
 import asyncio
