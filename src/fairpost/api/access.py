@@ -59,7 +59,7 @@ class Caller:
     scopes: frozenset[str]
     store: Store
     owner: Store = field(repr=False)
-    ids: PublicIds  # of the region's database
+    ids: PublicIds  # converts public IDs for the region's database
     request_id: str = ""
     key_id: str | None = None  # None for a session
     person_id: int | None = None
@@ -67,11 +67,11 @@ class Caller:
 
     @property
     def user(self) -> str:
-        """The user for e-mails without a `user` field. Callers cannot submit such names themselves."""
+        """The user for e-mails without a `user` field. Callers cannot submit user names in this format themselves."""
         return f"key:{self.key_id}" if self.key_id else f"person:{self.person_id}"
 
     def email_id(self, text: str) -> EmailId | None:
-        """Parses an e-mail ID. Returns None if the text is not one. Only operators may use plain numbers."""
+        """Parses an e-mail ID. Returns None if the text is not an e-mail ID. Only operators may use plain numbers."""
         return self.ids.email_id(text, or_number=self.is_operator)
 
 
@@ -194,7 +194,7 @@ async def signed_in_of(
 
 
 def _require_own_page(request: Request, service: Service, token: str, csrf_token: str | None) -> None:
-    """Checks that a change comes from our own page, not from another site with the browser's cookies."""
+    """Checks that a change comes from our own page, not from another site that uses the browser's cookies."""
     origin = request.headers.get("origin")
     ours = {urlsplit(service.settings.public_url).netloc, request.headers.get("host", "")}
     if origin is not None and urlsplit(origin).netloc not in ours:
@@ -214,7 +214,7 @@ async def _by_session(request: Request, service: Service, signed_in: SignedIn, c
     if workspace is None:
         if chosen is None or not WORKSPACE_NAME.fullmatch(chosen):
             raise ApiError("bad_request", "Specify a workspace in the X-Workspace header.")
-        if chosen == SERVICE_WORKSPACE:  # its e-mails contain sign-in links and codes of other people
+        if chosen == SERVICE_WORKSPACE:  # its e-mails contain other people's sign-in links and codes
             raise _not_yours()
         workspace, region = chosen, await service.region_of(chosen)
         _note_actor(request, "admin", workspace)
@@ -275,7 +275,7 @@ async def caller_of(
     ] = None,
 ) -> Caller:
     known: Caller | None = getattr(request.state, "caller", None)
-    if known is not None:  # already authenticated, before the body was read
+    if known is not None:  # the middleware has already authenticated the caller
         return known
     authorization = request.headers.get("authorization")
     if authorization is not None:

@@ -27,7 +27,7 @@ IN_PLACE: Fields = {"line": "line {line}"}
 async def act(
     caller: Caller, action: Action[R, T], request: R, *, store: Store | None = None, fields: Fields = IN_PLACE
 ) -> T:
-    """Runs an action in the caller's workspace. `store` replaces the caller's own where the action must see more.
+    """Runs an action in the caller's workspace. Pass `store` if the action must see more than the caller's own store.
 
     Raises ApiError for a refusal.
     """
@@ -73,8 +73,8 @@ def refused(reason: Reason, fields: Fields = IN_PLACE) -> ApiError:
 
 
 def _with_mistakes(reason: Reason, fields: Fields) -> ApiError:
-    """Returns an error with all mistakes as details. Its message has the first mistake, for clients that do not show
-    details.
+    """Returns an error with all mistakes as details. The message contains the first mistake, for clients that do not
+    show details.
     """
     found = mistakes(reason)
     words = f"{sentence(reason)} {mistake_in_words(found[0]).rstrip('.')}. Nothing was changed."
@@ -89,7 +89,7 @@ def _mistake(mistake: dict[str, Any], fields: Fields) -> dict[str, Any]:
 
 
 def _as_known(reason: Reason, caller: Caller) -> Reason:
-    """Returns the reason with IDs and names as the caller knows them."""
+    """Replaces the IDs and names in the reason with those that the caller knows."""
     known = dict(reason.params)
     match known:
         case {"id": str(number)}:

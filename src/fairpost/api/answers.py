@@ -50,7 +50,7 @@ Moment = Annotated[
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """Converts a time to UTC. The framework then writes it with a Z."""
+    """Converts a time to UTC. The framework then formats it with a trailing Z."""
     return moment if moment.tzinfo is UTC else moment.astimezone(UTC)  # values from the database are in UTC already
 
 
@@ -86,13 +86,13 @@ AddressPath = Annotated[Text, Path(max_length=500, description="The e-mail addre
 
 
 class ResponseModel(BaseModel):
-    """A response, built from our own values."""
+    """The base of all response models."""
 
     model_config = ConfigDict(from_attributes=True, defer_build=True)
 
 
 class RequestModel(BaseModel):
-    """A request. Unknown fields are errors."""
+    """The base of all request models. Unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -117,7 +117,7 @@ class Answer(BaseModel, Generic[T]):
 
 
 class Page(BaseModel, Generic[T]):
-    """`next` is the cursor of the next page, or null on the last page."""
+    """A page of a list. `next` is the cursor of the next page, or null on the last page."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -183,7 +183,7 @@ class Failure(BaseModel):
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """Returns the fields of a dataclass, for a response that changes some of them."""
+    """Returns the fields of a dataclass, so that a response can change some of them."""
     kind: Any = type(value)
     names, values_of = _reader_of(kind)
     return dict(zip(names, values_of(value), strict=True))
@@ -191,7 +191,7 @@ def as_dict(value: Any) -> dict[str, Any]:
 
 @cache
 def _reader_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
-    """Returns the names of the fields, and a function that reads them all at once, because lists are long."""
+    """Returns the names of the fields, and a function that reads all of them at once, which is faster for long lists."""
     names = tuple(field.name for field in fields(kind))
     return names, attrgetter(*names) if len(names) > 1 else lambda value: (getattr(value, names[0]),)
 
@@ -208,7 +208,7 @@ _FAILURE = {"$ref": "#/components/schemas/Failure"}
 def failure_schemas() -> dict[str, Any]:
     """Returns the schemas that `failures` refers to.
 
-    If they were a model, the framework would build it again for each status of each path.
+    If they were declared as a model, the framework would build that model again for each status of each path.
     """
     schema = Failure.model_json_schema(ref_template="#/components/schemas/{model}")
     return {**schema.pop("$defs"), "Failure": schema}

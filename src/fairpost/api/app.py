@@ -215,7 +215,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 
 async def _ours(request: Request, error: Exception) -> Response:
-    """Handles errors that our own code raises, and database errors about values it cannot store."""
+    """Handles errors raised by Fairpost's own code, and database errors about values that cannot be stored."""
     match error:
         case ApiError():
             return failure(error)

@@ -1,8 +1,8 @@
 """Limits per client and process: connections, unfinished request heads and requests.
 
-A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests of many clients: its connections belong to
-no client, and its requests belong to the client it names. Memory use grows only with the number of open connections.
-Limits of keys and users are in other modules.
+A client is an IPv4 address or an IPv6 /64. A trusted proxy forwards requests of many clients: its connections are not
+counted for any client, and each of its requests is counted for the client that the proxy names. Memory use grows only
+with the number of open connections. Limits of keys and users are in other modules.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ class Connection(Protocol):
 
 
 class Clients:
-    """The connected clients. For a proxy or a local socket, the client is None, and is never refused."""
+    """The connected clients. For a proxy or a local socket, the client is None, and connections are never refused."""
 
     def __init__(self, limits: ClientLimits) -> None:
         self._limits = limits
@@ -105,7 +105,7 @@ class Requests:
 
     @contextmanager
     def one_more(self, host: str | None, *, most: int) -> Iterator[None]:
-        """Counts one request of a client while it is handled. Raises ApiError at the limit."""
+        """Counts a client's request until it has been handled. Raises ApiError if the client is at its limit."""
         client = network_of(host) if host else None
         if client is None:
             yield

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 
 from fairpost.api.errors import ApiError
 
-OF_ONE_MAX = 2  # per workspace, in this process
-OF_ALL_MAX = 5  # half of the database connections
-TRIALS_MAX = 50  # logins at other servers, which may be slow but occupy only sockets
-WAITING_MAX = 20  # per workspace
+OF_ONE_MAX = 2  # concurrent requests of a workspace, in this process
+OF_ALL_MAX = 5  # concurrent requests of all workspaces: half of the database connections
+TRIALS_MAX = 50  # concurrent logins at other servers, which may be slow but occupy only sockets
+WAITING_MAX = 20  # waiting requests of a workspace
 WAIT_S_MAX = 20.0
 
 
@@ -26,7 +26,7 @@ class ConcurrencyLimit:
 
     @property
     def workspaces(self) -> set[str]:
-        """Counts running and waiting requests by workspace."""
+        """The workspaces that have running or waiting requests."""
         return {*self._under_way, *self._waiting}
 
     @asynccontextmanager
@@ -54,7 +54,7 @@ class ConcurrencyLimit:
 
 
 def _without_one(counts: Counter[str], workspace: str) -> Counter[str]:
-    return counts - Counter([workspace])  # a workspace whose count is 0 is dropped
+    return counts - Counter([workspace])  # subtraction drops workspaces whose count is 0
 
 
 def _too_many() -> ApiError:

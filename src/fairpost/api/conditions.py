@@ -10,7 +10,7 @@ from fairpost.policy.conditions import Condition
 from fairpost.reasons import rendering
 from fairpost.reasons.rendering import Shown
 
-HIDDEN = ("why", "server", "by")  # parameters about the operator's own accounts and decisions
+HIDDEN = ("why", "server", "by")  # parameters that reveal the operator's own accounts and decisions
 
 
 def shown(condition: Condition, caller: Caller | None = None, *, zone: str | None = None) -> Shown:
@@ -31,7 +31,7 @@ def told_reason(reason: Reason | None, caller: Caller, name: str = "reason") -> 
 
 
 def without_its_name(text: str) -> str:
-    """Removes the account's name from texts if the caller has no name for the account."""
+    """Removes the account's name from a text if the caller must not see that name."""
     return text.replace(f"Account {SHARED}", SHARED.capitalize()).replace(f"account {SHARED}", SHARED)
 
 
@@ -45,7 +45,7 @@ def known_reason(reason: Reason, caller: Caller) -> Reason:
         params["pool"] = own_name(pool, caller)
     if isinstance(account := params.get("account"), str):
         params["account"] = own_account(account, caller) or SHARED
-        # The figures of account.blocks_workspace are the workspace's own.
+        # The figures in `account.blocks_workspace` are about the workspace itself, so it may see them.
         if params["account"] == SHARED and reason.code != "account.blocks_workspace":
             params |= dict.fromkeys((name for name in HIDDEN if name in params), None)
     if "by" in params and reason.code.startswith("everything."):

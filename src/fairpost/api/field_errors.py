@@ -151,7 +151,7 @@ def _is_settled(path: Path, found: Sequence[tuple[Path, Error]]) -> bool:
 
 
 def words_for(error: Error) -> str:
-    """Describes one error as complete text."""
+    """Describes an error in words that follow the field's name."""
     kind = error["type"]
     if kind in EXPECTED:
         return f"must be {EXPECTED[kind]}"

@@ -65,7 +65,7 @@ async def submit(
 
 
 def followed(caller: Caller, given: Any) -> str:
-    """Returns the internal ID of the e-mail that another one follows.
+    """Returns the internal ID of the e-mail that a follow-up refers to.
 
     Invalid IDs become 0, which does not exist, so the database rejects them like unknown ones.
     """

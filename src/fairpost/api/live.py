@@ -1,8 +1,8 @@
 """Live topics: as long as a topic has watchers, one query serves all of them.
 
 The database is queried once, no matter how many pages are open. Charts are drawn once for each screen size in use. A
-slow watcher gets the newest state and skips the ones in between. A slow query (a "look") runs less often, so that it
-uses at most a tenth of the time. Even so, every change appears within five seconds.
+slow watcher gets the newest state and skips the states in between. The query of a topic is called a look. Slow looks
+run less often, so that they take at most a tenth of the time. Even so, every change appears within five seconds.
 """
 
 import asyncio
@@ -21,17 +21,17 @@ from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 
 EVERY_S = 1.0
-COST_MAX = 0.1  # share of the time that looks may take
-REST_S_MAX = 4.0  # between two looks, however long they take: changes appear within five seconds
+COST_MAX = 0.1  # maximum share of the time that looks may take
+REST_S_MAX = 4.0  # maximum pause between two looks, however long they take, so that changes appear within five seconds
 BEAT_S = 15.0  # heartbeat, so that proxies do not close the connection
 OF_ONE_MAX = 250  # streams per workspace, or of all admins together
 OF_ALL_MAX = 700  # per process; admins always get a stream
 LOOKS_OF_ONE_MAX = 3  # looks at once per workspace, however many topics are watched
 REVOKED_EVERY_S = 3.0
-LINGER_S = 300.0  # how long a topic without watchers keeps its state
-LINGERING_MAX = 200  # maximum number of topics without watchers
+LINGER_S = 300.0  # how long a topic is kept after its last watcher left
+LINGERING_MAX = 200  # maximum number of kept topics without watchers
 
-OPERATORS = "*"  # stands for admins; no workspace has this name
+OPERATORS = "*"  # the owner of the streams of all admins; no workspace has this name
 STILL_HERE = b": still here\n\n"
 
 
@@ -83,7 +83,7 @@ class Topic:
                     None,
                     {},
                     0,
-                )  # the next watcher waits for a fresh state
+                )  # the next watcher must get a fresh state
 
     async def events(self, ended: asyncio.Event, screen: Screen = Screen.WIDE) -> AsyncIterator[bytes]:
         """Yields the current state, then each new state, until `ended` is set. After setting `ended`, call `wake`."""
@@ -174,10 +174,10 @@ class Live:
         every_s: float = EVERY_S,
         lingers: bool = True,
     ) -> AsyncIterator[Topic]:
-        """Watches a topic. `look` creates its query if the topic is new.
+        """Watches a topic. If the topic is new, `look` creates its look.
 
-        `of` is the owner of the stream; see `require_room`. Set `lingers` for topics that are few in number and keep
-        their state.
+        `of` is the workspace that the stream counts for, or OPERATORS. With `lingers`, the topic is kept for a while
+        after its last watcher has left. Use this only for topics that are few in number.
         """
         self._forget()
         topic = self._topics.get(key)
@@ -188,7 +188,7 @@ class Live:
             async with topic.watched(screen):
                 yield topic
         finally:
-            self._streams -= Counter([of])  # subtraction drops owners without streams
+            self._streams -= Counter([of])  # subtraction drops owners whose count is 0
             if topic.watchers == 0 and not lingers:
                 self._topics.pop(key, None)
 

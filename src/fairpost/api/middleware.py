@@ -25,7 +25,7 @@ BODIES: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/v1/campaigns/[^/]+"), 22_020_096),  # can contain templates
     (re.compile(r"/v1/(templates|portals|suppressions)\b.*"), 22_020_096),
 )
-CHUNK_S_MAX = 20.0  # between two chunks of a body
+CHUNK_S_MAX = 20.0  # maximum pause between two chunks of a body
 BODY_S_MAX = 120.0
 CLIENT_LEFT = 499  # the client disconnected before the response
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
@@ -68,7 +68,7 @@ class RequestMiddleware:
         async def answer(message: Message) -> None:
             nonlocal has_begun, status
             if body.refused is not None and not has_begun:
-                return  # the reader handles this
+                return  # the reader of the body handles this
             if message["type"] == "http.response.start":
                 has_begun, status = True, message["status"]
                 headers = MutableHeaders(scope=message)
@@ -105,7 +105,9 @@ class RequestMiddleware:
 
 
 class _Body:
-    """Counts and times the body: slow or oversized requests are refused and release their resources."""
+    """Limits the size and duration of a request body. Slow or oversized requests are refused and release their
+    resources.
+    """
 
     def __init__(self, receive: Receive, *, most: int) -> None:
         self._receive = receive

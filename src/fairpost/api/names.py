@@ -14,12 +14,12 @@ SHARED = "a shared account"
 
 
 def full_name(name: str, caller: Caller) -> str:
-    """Returns the name in the database."""
+    """Returns the database's name for an account or pool of the workspace."""
     return f"{caller.workspace}/{name}"
 
 
 def own_name(name: str, caller: Caller) -> str:
-    """Returns the name without the workspace's prefix. Names without an owner stay as they are."""
+    """Returns a database name without the workspace's prefix. Names of shared accounts and pools stay the same."""
     return name.removeprefix(f"{caller.workspace}/")
 
 
@@ -36,7 +36,7 @@ def own_route(route: str, caller: Caller) -> tuple[str | None, str | None]:
 
 
 def as_known(account: Account, caller: Caller) -> Account:
-    """Returns the account, limited to what the workspace may see. Its own accounts keep their full names."""
+    """Hides the details of shared accounts from the workspace. The workspace's own accounts are returned unchanged."""
     if own_account(account.name, caller) is not None:
         return account
     return replace(account, name=SHARED, status_reason=None, transport=UnknownTransport("shared"))

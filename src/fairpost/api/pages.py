@@ -29,7 +29,7 @@ Cursor = Annotated[
 def page_of(
     found: Sequence[T], limit: int, *, shown: Callable[[T], Shown], place: Callable[[T], str]
 ) -> Answer[Page[Shown]]:
-    """Builds a page. If another page follows, `found` has one more item than `limit`."""
+    """Builds a page. If another page follows, `found` contains one more item than `limit`."""
     items = found[:limit]
     following = cursor_of(place(items[-1])) if len(found) > limit else None
     return Answer(data=Page(items=[shown(each) for each in items], next=following))

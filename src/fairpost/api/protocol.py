@@ -13,11 +13,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from fairpost.api.clients import RETRY_AFTER_S, TOO_MANY, Clients
 
 HEAD_BYTES_MAX = 65_536
-HEAD_S_MAX = 10.0  # from when a client connects, or gets the previous response, to the end of a request's head
-HEAD_S_FREE = 1.0  # before an unfinished head is counted: many clients connecting at once are not an attack
+HEAD_S_MAX = 10.0  # from the connection or the previous response to the end of a request's head
+# An unfinished head is counted only after this time, because many clients that connect at once are not an attack.
+HEAD_S_FREE = 1.0
 FIRST_S_MAX = 1.0  # how long a shutdown waits for the first request on a new connection
 REST_S_MAX = 5.0  # how long an unread body may continue after the response
-REST_BYTES_MAX = 8_388_608  # of an unread body, discarded after the response: a client that is cut off may miss it
+# After the response, up to this much of an unread body is discarded: a client that is cut off may miss the response.
+REST_BYTES_MAX = 8_388_608
 STREAMS = ("/v1/live/", "/api/live/")
 
 
@@ -34,7 +36,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, clients: Clients, connections_max: int, **more: Any) -> None:
         super().__init__(*args, **more)
         self._clients = clients
-        self._connections_max = connections_max  # for all clients together
+        self._connections_max = connections_max  # the maximum for all clients together
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -102,7 +104,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """Shuts down gracefully. A new connection gets a moment, because its first request may be on its way."""
         if self._is_streaming():
-            self.transport.close()  # a stream would never finish, and the browser reconnects
+            self.transport.close()  # a stream would never finish by itself; the browser reconnects
             return
         has_asked: bool = self.cycle is not None
         if not has_asked and not self._is_last:

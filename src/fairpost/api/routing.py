@@ -16,7 +16,9 @@ _building = RLock()  # services in several threads share routes
 
 
 class LateRoute(APIRoute):
-    """A route that knows its path and methods. The rest is built at the first request, or for the OpenAPI document."""
+    """A route that at first knows only its path and methods. Everything else is built for the first request or for the
+    OpenAPI document.
+    """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], *, methods: Any = None, **more: Any) -> None:
         self.path = path
@@ -35,9 +37,8 @@ class LateRoute(APIRoute):
 
 
 def operation_id(name: str) -> str:
-    """Converts the name of a function to an operation ID: `list_emails` becomes `listEmails`.
-
-    That is a valid identifier in all languages that clients are generated for.
+    """Converts the name of a function to an operation ID: `list_emails` becomes `listEmails`. Such IDs are valid
+    identifiers in all languages for which clients are generated.
     """
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)

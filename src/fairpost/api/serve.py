@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 BACKLOG = 1_024
 KEEP_ALIVE_S = 75
 STOP_S_MAX = 30
-START_S_MAX = 120  # for a process on a busy machine; an unresponsive process is replaced after the same time
+START_S_MAX = 120  # to start a process on a busy machine; an unresponsive process is replaced after the same time
 DATABASE_S_MAX = 3.0  # how long a process waits for its database before it starts to respond with errors
-CONNECTIONS_AT_ONCE = 1_000  # per process; above that, idle connections make room for new ones
+CONNECTIONS_AT_ONCE = 1_000  # connections per process; above this limit, idle connections are closed to make room
 USUAL_LIMITS = ClientLimits()
 
 # Clients get a response to invalid requests. Without a handler, these would also appear on stderr.
@@ -73,7 +73,7 @@ def config_for(app: Any, limits: ClientLimits, **more: Any) -> uvicorn.Config:
         server_header=False,
         date_header=True,
         backlog=BACKLOG,
-        limit_concurrency=CONNECTIONS_AT_ONCE + 1,  # never reached, because the protocol has a lower limit
+        limit_concurrency=CONNECTIONS_AT_ONCE + 1,  # never reached, because the protocol enforces a lower limit
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S_MAX,
         timeout_worker_healthcheck=START_S_MAX,
@@ -121,7 +121,7 @@ def app_of_a_process(opened: Callable[[], Any], log: Log) -> "FastAPI":
 
     `opened` is a context manager that yields the Service. It is entered in the loop of the serving process.
     """
-    gc.disable()  # imported modules stay as long as the process, so that scanning them repeatedly is a waste
+    gc.disable()  # imported modules are never freed, so there is no point in scanning them again and again
     from fairpost.api.app import build_app
 
     @asynccontextmanager

@@ -48,13 +48,13 @@ class Service:
     vault: Vault
     mail: ServiceMail
     guard: NetworkGuard  # restricts which hosts workspaces' accounts connect to
-    log: Log  # for errors that no response reports
+    log: Log  # logs errors that no response reports
     policy: SenderPolicy = field(default_factory=SenderPolicy)  # for manual throttles
-    host: str | None = None  # the name of this machine for mail servers; None: use only its address
-    resolver: Resolver | None = None  # for DNS checks of domains; None: the system's
+    host: str | None = None  # the machine name to announce to mail servers; None: announce only its address
+    resolver: Resolver | None = None  # checks the DNS records of domains; None: the system's resolver
     live: Live = field(init=False)
     stream_revoker: StreamRevoker = field(init=False)
-    durations: HttpDurations = field(default_factory=HttpDurations)  # of requests, since they were last stored
+    durations: HttpDurations = field(default_factory=HttpDurations)  # durations of requests since they were last stored
     recents: Recents = field(default_factory=lambda: Recents(kept_s=RECENT_S, kept_max=RECENTS_MAX))
     long: ConcurrencyLimit = field(default_factory=ConcurrencyLimit)  # requests that keep the database busy
     # requests that wait for another server
@@ -67,8 +67,8 @@ class Service:
         object.__setattr__(self, "stream_revoker", StreamRevoker(self._still_open, log=self.log))
 
     async def own_store(self) -> Store:
-        """Returns the database that `fairpost inbox`, `up` and `metrics` use: the region in the settings, or else the
-        first.
+        """Returns the store that `fairpost inbox`, `up` and `metrics` use: that of the region in the settings, or else
+        of the first region.
         """
         chosen = self.settings.region
         return await self.store_of(chosen if chosen in self.regions else self.regions[0])
@@ -81,7 +81,7 @@ class Service:
             return open_sessions | (await workspaces.keys_that_open(store, keys) if keys else set())
 
     async def figure(self, region: str, read: Callable[[Store], Awaitable[T]]) -> T:
-        """Reads a figure. A slow query does not block other requests."""
+        """Reads a figure from a region, with a time limit. A slow query does not block other requests."""
         async with self.auth_store(region) as store:
             await store.value("SELECT true")
         store = await self.store_of(region)
@@ -89,11 +89,11 @@ class Service:
             return await read(store)
 
     async def recent_figure(self, name: Hashable, region: str, read: Callable[[Store], Awaitable[T]]) -> T:
-        """Reads a figure at most once every two seconds, for all callers."""
+        """Reads a figure from a region at most once every two seconds. All callers share the result."""
         return await self.recents.look((name, region), lambda: self.figure(region, read))
 
     async def sights(self) -> dict[str, bool]:
-        """Checks whether each region responds, with a short time limit."""
+        """Returns whether each region responds within a short time limit."""
 
         async def ask(region: str) -> None:
             async with self.auth_store(region) as store:
@@ -140,7 +140,7 @@ class Service:
         return region if region in self.regions else self.regions[0]
 
     def mail_of(self, region: str) -> ServiceMail:
-        """Returns a sender of e-mails whose links lead back to this region."""
+        """Returns the sender of Fairpost's own e-mails, with links that lead back to this region."""
         return self.mail if self.settings.regions is None or region == HOME else replace(self.mail, region=region)
 
 

@@ -58,7 +58,7 @@ def _step(each: Tried) -> StepTried:
 
 
 def _in_words(failed: StepTried) -> str:
-    words = f"The test failed at {failed.step}: {(failed.text or 'no details are known').rstrip('.')}."
+    words = f"The test failed at {failed.step}: {(failed.text or 'no details are available').rstrip('.')}."
     return f"{words} The server replied: {failed.reply.code} {failed.reply.text}" if failed.reply else words
 
 

@@ -19,12 +19,16 @@ def new_code() -> str:
 
 
 def code_hash(browser_secret: str, code: str) -> bytes:
-    """Hashes a code with the browser's secret, which is not in the database. Without it, no code can be tested."""
+    """Hashes a code with the browser's secret. The secret is not in the database, so codes cannot be guessed from the
+    stored hashes.
+    """
     return hashlib.sha256(_bytes(browser_secret) + _bytes(code)).digest()
 
 
 def local_code_hash(token_hash: bytes, code: str) -> bytes:
-    """Hashes a code that the server created without the browser's secret. The code works only in that browser."""
+    """Hashes a code that a command on the server created. The command knows only the hash of the browser's secret, so
+    the code works only in the browser that has the secret.
+    """
     return hashlib.sha256(token_hash + _bytes(code)).digest()
 
 
@@ -36,13 +40,15 @@ def is_code(browser_secret: str, given: str, *, emailed: bytes, local: bytes | N
 
 
 def csrf_token_of(session_token: str) -> str:
-    """Returns a token that is constant for a session, so that it can be sent again. It reveals nothing else."""
+    """Derives a session's CSRF token, which stays the same as long as the session. The token does not reveal the
+    session token.
+    """
     digest = hmac.digest(_bytes(session_token), b"fairpost csrf token", "sha256")
     return urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def is_csrf_token(session_token: str, given: str) -> bool:
-    """Returns whether the token is correct: only pages of this session can read it."""
+    """Returns whether this is the session's CSRF token, which only pages of this session can read."""
     return hmac.compare_digest(_bytes(csrf_token_of(session_token)), _bytes(given))
 
 

@@ -1,7 +1,7 @@
 """API keys and the members who created them.
 
-A key belongs to the workspace and stays valid when its creator leaves. Therefore, disabling a member lists their keys.
-Keys created with another key are attributed to the creator of the first key.
+A key belongs to the workspace and stays valid when its creator leaves. For this reason, disabling a member lists the
+keys that the member created. Keys created with another key are attributed to the creator of the first key.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ BY_KEY = "key "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeKey:
-    """A key and its creator. `maker` is the address of the member who created it, directly or with a key.
+    """A key and its creator. `maker` is the address of the member who created the key, directly or with another key.
 
     `maker` is None for the operator, or if the creator is unknown.
     """
@@ -35,7 +35,7 @@ class MadeKey:
 
 
 async def made_keys(store: "Store", workspace: str) -> list[MadeKey]:
-    """Returns all keys, newest first. Requires a store that can read people."""
+    """Returns all keys of a workspace, newest first. The store must have access to the table of people."""
     keys = await workspaces.keys(store, workspace)
     members = {person.address: person for person in await rows.listed(store, workspace)}
     makers = makers_of(keys)
@@ -51,7 +51,7 @@ async def open_keys_of(store: "Store", person: Person, *, now: datetime) -> list
 
 
 def makers_of(keys: Sequence[ApiKey]) -> dict[str, str]:
-    """Returns the address of the member behind each key."""
+    """Returns, by key ID, the address of the member who created each key, directly or with another key."""
     by_id = {key.id: key for key in keys}
     found: dict[str, str] = {}
     for key in keys:

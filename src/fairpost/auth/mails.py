@@ -26,13 +26,15 @@ Page = Literal["setup", "invitation", "reset", "enter"]
 
 
 def link(public_url: str, page: Page, token: str, *, region: str = "") -> str:
-    """Returns a link. If there are several regions, `region` is the one whose database has the token."""
+    """Returns a link to a page, with a token. If there are several regions, `region` is the one whose database stores
+    the token.
+    """
     return f"{public_url.rstrip('/')}/{page}?{urlencode({'token': f'{region}.{token}' if region else token})}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceMail:
-    """Sends the service's own e-mails."""
+    """Sends Fairpost's own e-mails."""
 
     portals: Portals
     pool: str
@@ -45,7 +47,7 @@ class ServiceMail:
     async def send_code(
         self, store: "Store", person: Person, code: str, *, client: str, now: datetime, expires_at: datetime
     ) -> None:
-        """Sends a code. The e-mail expires with its code."""
+        """Sends a sign-in code. The e-mail expires together with its code."""
         fields = {"code": code, "requested_at": f"{now.astimezone(UTC):%d %B %Y, %H:%M} UTC", "place": client}
         await self._queue(store, person, "tfa", fields, now=now, expires_at=expires_at)
 
@@ -86,7 +88,7 @@ class ServiceMail:
             "text": said.text,
             "html": said.html,
             "pool": self.pool,
-            "on_doubt": "resend",  # a second copy does no harm, but without the e-mail, a person cannot sign in
+            "on_doubt": "resend",  # receiving the e-mail twice does no harm, but without it, a person cannot sign in
             "expires_at": expires_at.isoformat(),
         }
         (row,) = await store.enqueue_many([email], now=now)

@@ -31,7 +31,8 @@ INVITATION_LIFE = timedelta(hours=48)
 RESET_LIFE = timedelta(hours=1)
 SETUP_LIFE = timedelta(hours=24)
 LOCAL_OPERATOR = "operator@localhost"
-NO_NAME = re.compile(r"[/@:<>]|\.\S")  # names appear in e-mails to other people, so they must not contain advertising
+# Names appear in e-mails to other people, and must not be misused for advertising.
+NO_NAME = re.compile(r"[/@:<>]|\.\S")
 
 EXPIRED = Refused(kind="expired", message="This link is no longer valid. Ask for a new one.")
 LAST_ADMIN = Refused(kind="last_admin")
@@ -61,7 +62,7 @@ async def invite(
     mail: ServiceMail | None = None,
     now: datetime | None = None,
 ) -> Offered | Refused:
-    """Creates a link to choose a password, which invalidates the previous one. With `mail`, also sends it."""
+    """Creates a link to choose a password, and sends it if `mail` is given. The person's previous link becomes invalid."""
     if (refused := _refused_words(workspace, name, role)) is not None:
         return refused
     async with store.together() as tx:
@@ -80,7 +81,9 @@ async def invite(
 async def offer_reset(
     store: "Store", person_id: PersonId, *, mail: ServiceMail | None = None, now: datetime | None = None
 ) -> Offered | Refused:
-    """Creates a link to choose a new password. Only admins can do this: access to a mailbox must not be enough."""
+    """Creates a link to choose a new password, and sends it if `mail` is given. Only a manager or an admin can request
+    the link, because access to a mailbox must not be enough to take over an account.
+    """
     async with store.together() as tx:
         person = (await _locked(tx, person_id, now=now)).person
         if person.disabled_at is not None:
@@ -145,7 +148,7 @@ async def accept(
 
 
 async def first_admin_link(store: "Store", public_url: str, *, now: datetime | None = None) -> str | None:
-    """Returns the link for creating the first admin, as long as no admin can sign in. It replaces an earlier link."""
+    """Returns a link for creating the first admin, or None if an admin can sign in. The link replaces earlier ones."""
     async with store.together() as tx:
         if await rows.has_admin(tx):
             return None
@@ -157,9 +160,8 @@ async def first_admin_link(store: "Store", public_url: str, *, now: datetime | N
 async def local_operator_link(
     store: "Store", public_url: str, *, by: str = "fairpost up", now: datetime | None = None
 ) -> str | None:
-    """Returns a link that signs in the user of this machine as an admin, without a password.
-
-    This user does not count as the first admin. Returns None if this admin was disabled.
+    """Returns a link that signs in the user of this machine as an admin, without a password. The admin created for this
+    does not count as the first admin. Returns None if this admin was disabled.
     """
     async with store.together() as tx:
         person = await rows.find(tx, workspace=None, address=LOCAL_OPERATOR)

@@ -24,7 +24,7 @@ HASHER = PasswordHasher(time_cost=3, memory_cost=65_536, parallelism=4, hash_len
 
 AT_ONCE_MAX = 2
 WAITING_MAX = 50
-KINDS_MAX = 3  # different salts per address: each needs a separate computation
+KINDS_MAX = 3  # maximum number of different salts per address, because each needs a separate computation
 CHARS_MIN = 12
 CHARS_MAX = 256
 _COMMON = """
@@ -54,7 +54,7 @@ def complaint_about(password: str, *, address: str) -> str | None:
 
 
 def is_busy() -> bool:
-    """Returns whether the queue is so long that a new request would wait longer than a few seconds."""
+    """Returns whether the queue of hashes is so long that a new one would have to wait for several seconds."""
     return _under_way >= WAITING_MAX
 
 
@@ -68,7 +68,7 @@ async def hashed(password: str, *, like: str | None = None) -> str:
 
 
 async def is_right(password: str, password_hash: str | None) -> bool:
-    """Checks a password. If the hash is None, there is no password, and the check takes the same time."""
+    """Checks a password. The hash is None if the person has no password, and the check then takes just as long."""
     return await _in_thread(lambda: _verify(password, password_hash))
 
 
@@ -111,7 +111,7 @@ def _computed(password: str, kind: str) -> str:
 
 
 def _verify(password: str, password_hash: str | None) -> bool:
-    decoy = _decoy(HASHER)  # created by the first sign-in, whether it succeeds or not
+    decoy = _decoy(HASHER)  # created for the first password check, even if it does not need the decoy
     try:
         HASHER.verify(password_hash or decoy, _bytes(password))
     except (VerificationError, InvalidHashError):
@@ -125,7 +125,7 @@ def _decoy(hasher: PasswordHasher) -> str:
 
 
 def _bytes(password: str) -> bytes:
-    """Encodes a password. It is normalized, because keyboards compose letters differently, and it is cut."""
+    """Encodes a password. The text is normalized, because keyboards compose letters differently, and limited in length."""
     return unicodedata.normalize("NFKC", password[: CHARS_MAX + 1]).encode("utf-8", "surrogatepass")
 
 

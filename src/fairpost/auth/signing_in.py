@@ -1,7 +1,8 @@
 """Signing in: the password, then a code by e-mail in the same browser. Both steps are required for a session.
 
-Errors never say which part is wrong, and every attempt takes the same time. Before a password or code is checked, the
-attempt is counted as a failure, and a correct attempt is uncounted afterwards. So parallel attempts have no advantage.
+Errors never say which part is wrong, and every attempt takes the same time. Each attempt is counted as a failure before
+the password or code is checked. If it was correct, it is removed from the count afterwards. Parallel attempts therefore
+have no advantage.
 """
 
 import math
@@ -53,7 +54,9 @@ async def begin_sign_in(
     mail: ServiceMail,
     now: datetime | None = None,
 ) -> SignInBegun | Refused:
-    """Takes the first step. `workspace` is None for admins of the service. `client` is a network address."""
+    """Takes the first step of signing in: checks the password and sends a code. `workspace` is None for admins of the
+    service. `client` is a network address.
+    """
     if passwords.is_busy():
         return _too_many(BUSY_S)
     attempt = await take_attempt(store, workspace=workspace, address=address, client=client, now=now)
@@ -73,14 +76,14 @@ async def _better(store: "Store", person: Person, password: str, known: str) -> 
 
 
 async def salt_of(store: "Store", address: str) -> str | None:
-    """Returns the hash whose salt all passwords of this address share."""
+    """Returns a hash with the salt that all passwords of this address share."""
     found = await rows.hashes_of(store, address)
     return found[0][1] if found else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A person with this address, and the region whose database has them."""
+    """A person with this address, and the region whose database stores the person."""
 
     region: str
     store: "Store"
@@ -89,7 +92,7 @@ class Candidate:
 
 
 async def candidates(store: "Store", address: str, *, region: str, of_members: bool) -> list[Candidate]:
-    """Returns the people who can sign in with this address here: members, or admins of the service."""
+    """Returns the people who can sign in with this address in this region: members, or admins of the service."""
     found = await rows.hashes_of(store, _storable(address.strip()), of_members=of_members)
     return [Candidate(region=region, store=store, person=person, password_hash=known) for person, known in found]
 
@@ -97,13 +100,13 @@ async def candidates(store: "Store", address: str, *, region: str, of_members: b
 async def the_one_meant(
     found: "Sequence[Candidate]", *, password: str, client: str, now: datetime | None = None
 ) -> Candidate | Refused | None:
-    """Chooses among all people with an address if no workspace was given. Returns None if there is no such person.
+    """Chooses one of the people with the same address if no workspace was given. Returns None if there is none.
 
-    If there are several, the password decides. If it matches several of them, the person must choose. All passwords of
-    an address share a salt, so this costs no more than checking one.
+    If there are several, the password decides. If the password is correct for several of them, the user must choose a
+    workspace. All passwords of an address share a salt, so this takes no longer than checking a single password.
     """
     if len(found) < 2:
-        return found[0] if found else None  # in this case, the password is checked later, as usual
+        return found[0] if found else None  # there is no choice, and the password is checked in the next step
     if passwords.is_busy():
         return _too_many(BUSY_S)
     attempts: list[tuple[Store, Attempt]] = []
@@ -185,7 +188,9 @@ async def resend_code(
 
 
 async def _begun(store: "Store", token_hash: bytes, *, now: datetime | None) -> "tuple[Locked, PendingSignIn] | None":
-    """Returns the sign-in. Returns None if it was used, expired or tried too often, or if the person was disabled."""
+    """Returns the unfinished sign-in, or None if it was used, has expired or had too many attempts, or if the person
+    was disabled.
+    """
     locked = await rows.lock_signing_in(store, token_hash, now=now)
     if locked is None or locked.person.disabled_at is not None:
         return None
@@ -196,7 +201,7 @@ async def _begun(store: "Store", token_hash: bytes, *, now: datetime | None) -> 
 async def finish_sign_in(
     store: "Store", *, browser_secret: str, code: str, agent: str, now: datetime | None = None
 ) -> SignedIn | Refused:
-    """Takes the second step. `agent` is the browser's user agent."""
+    """Takes the second step of signing in: checks the code and starts a session. `agent` is the browser's user agent."""
     token_hash = hash_of(browser_secret)
     async with store.together() as tx:
         begun = await _begun(tx, token_hash, now=now)
@@ -278,7 +283,7 @@ async def enter(store: "Store", token: str, *, agent: str, now: datetime | None 
         if locked is None or locked.person.disabled_at is not None:
             return NO_ENTRY
         if not await rows.use_offer(tx, token_hash, now=locked.now):
-            return NO_ENTRY  # another request was faster
+            return NO_ENTRY  # another request used the link first
         await rows.note_sign_in(tx, locked.person.id, now=locked.now)
         return await begin_session(tx, locked.person, agent, now=locked.now)
 
@@ -289,7 +294,7 @@ async def enter(store: "Store", token: str, *, agent: str, now: datetime | None 
 async def take_attempt(
     store: "Store", *, workspace: str | None, address: str, client: str | None, now: datetime | None
 ) -> "Attempt | Refused":
-    """Records an attempt. It counts as a failure until it succeeds."""
+    """Records a sign-in attempt, which counts as a failure until it succeeds."""
     attempt = await rows.take_attempt(
         store,
         workspace=_storable(workspace) if workspace is not None else None,
@@ -312,7 +317,9 @@ def network_of(client: str) -> str:
 
 
 def _storable(text: str) -> str:
-    """Returns an address that the database can store. All others belong to no person and count as one."""
+    """Returns the address if the database can store it. All other addresses belong to no person, and share one count of
+    attempts.
+    """
     is_fine = len(text) <= ADDRESS_CHARS_MAX and "\0" not in text and text.isprintable()
     return text if is_fine else ""
 

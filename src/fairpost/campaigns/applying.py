@@ -15,14 +15,14 @@ from fairpost.store.header_fields import raw
 from fairpost.store.store import Store
 from fairpost.templates.rendering import Template
 
-OWN_NAME_MAX = 91  # with the suffix .step-100, a template's name then has a hundred characters
+OWN_NAME_MAX = 91  # with a suffix such as `.step-100`, a template's name then has at most a hundred characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
     changes: tuple[Change, ...]
     is_new: bool
-    campaign: Campaign | None  # after a comparison, None if the campaign does not exist
+    campaign: Campaign | None  # None if the campaign does not exist, which is possible only after a comparison
 
 
 async def compare(store: Store, file: CampaignFile) -> Applied:
@@ -85,7 +85,7 @@ async def _file_step(store: Store, campaign: Campaign, number: int, step: Step) 
 
 
 def own_template(campaign: str, number: int) -> str:
-    """Returns the name of the template that stores the content of a step given in the file."""
+    """Returns the name of the template that stores a step's content if the campaign file contains this content."""
     short = campaign if len(campaign) <= OWN_NAME_MAX else f"{campaign[: OWN_NAME_MAX - 17]}-{_hash(campaign)}"
     return f"{short}.step-{number}"
 

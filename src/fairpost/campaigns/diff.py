@@ -19,7 +19,7 @@ from fairpost.model.durations import write_duration
 from fairpost.model.sender import normalize_user
 from fairpost.model.window import SendingWindow
 
-LINES_COMPARED_MAX = 2_000  # maximum lines, because comparing takes quadratic time
+LINES_COMPARED_MAX = 2_000  # maximum number of lines to compare, because comparing takes quadratic time
 CONTEXT_LINES = 2
 
 Facts = dict[str, str | None]  # values by field, as text; None if absent
@@ -67,7 +67,7 @@ def _lines(text: str | None) -> list[str]:
 
 def _compared(before: list[str], after: list[str]) -> Iterator[str]:
     lines = unified_diff(before, after, n=CONTEXT_LINES, lineterm="")
-    yield from list(lines)[2:]  # skips the first two lines, which name files
+    yield from list(lines)[2:]  # skips the first two lines, which contain file names
 
 
 def _said(sign: str, field: str, lines: list[str]) -> Iterator[str]:

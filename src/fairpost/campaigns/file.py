@@ -1,7 +1,8 @@
-"""A campaign as one TOML file to keep under version control: its keys, and how their errors are found.
+"""A campaign as a TOML file, which can be kept under version control: the keys of the file, and the checks of their
+values.
 
-Only the file and the template files it names are checked here. Whether its lists, accounts and stored templates exist
-is checked against the database elsewhere. docs/campaign-file.md explains every key.
+Only the file itself and the template files that it names are checked here. Other modules check whether its lists,
+accounts and stored templates exist in the database. docs/campaign-file.md explains every key.
 """
 
 import re
@@ -53,8 +54,7 @@ IN_THE_FILE = {"daily_max": "quota", "ramp_up_days": "ramp_up (days)", "ramp_up_
 class FileStep:
     """A step, with its content or the name of a stored template.
 
-    Without `own_subject`, a follow-up uses the first step's subject; if the content is given here, its own subject is
-    then empty.
+    Without `own_subject`, a follow-up uses the first step's subject. If `content` is set, its subject is then empty.
     """
 
     delay_s: int = 0
@@ -81,7 +81,7 @@ class CampaignFile:
 
 
 class BadCampaignFile(FairpostError):
-    """Raised with all problems of a file. Each problem has its place in the file, the rule, and the invalid value."""
+    """Contains all problems of a file. Each problem names its place in the file, the rule, and the invalid value."""
 
     def __init__(self, where: str, problems: Sequence[str]) -> None:
         super().__init__("\n".join(f"{where}: {problem}" for problem in problems))
@@ -101,7 +101,7 @@ def parse_campaign(text: str, *, where: str, folder: Path, now: datetime) -> Cam
     """Parses a campaign file. `where` is the name of the file in error messages. Relative paths in the file start at
     `folder`.
 
-    This is only for the operator's own files: a hostile file could take hours to parse, and may contain any path.
+    Use this only for the operator's own files: a hostile file could take hours to parse, and could name any path.
     """
     problems: list[str] = []
     try:
@@ -146,9 +146,7 @@ class _Table:
             return default
 
     def one_of(self, *keys: str) -> str | None:
-        """Returns the key that is present. Only one of the keys is allowed, so a second one is reported as a
-        problem.
-        """
+        """Returns the one of these keys that is present. If several are present, this is reported as a problem."""
         there = [key for key in keys if key in self]
         if len(there) > 1:
             self.complain(f"{there[0]} and {there[1]} cannot be combined: remove one of them")
@@ -324,7 +322,7 @@ def _body(table: _Table, key: str, folder: Path) -> str | None:
 
 
 def _template_errors(template: Template) -> Iterable[TemplateError]:
-    """Yields the first error of each part: compiling the whole template would stop at the first error of all parts."""
+    """Yields the first error of each part. Compiling the template as a whole would report only one error."""
     parts = [Template(subject=template.subject)]
     parts += [Template(subject="", text=template.text), Template(subject="", html=template.html)]
     return filter(None, map(_template_error, parts))

@@ -30,21 +30,20 @@ from fairpost.store.trouble import DRIVER_ERRORS
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
 
-SECONDS_MAX = 10.0  # time limit for one stored forecast: a ten-year plan takes about this long
+SECONDS_MAX = 10.0  # time limit for computing a stored forecast: a ten-year plan takes about this long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     plan: Plan
     senders: list[Sender]
-    not_counted: int  # follow-ups whose accounts cannot send, so that their end is unknown
+    not_counted: int  # follow-ups whose accounts cannot send, so it is unknown when they will be sent
     gives_up_at: datetime | None  # when the first of these e-mails fail, unless their account is resumed
 
 
 async def asked(store: Store, campaign: Campaign, *, now: datetime) -> Question:
-    """Returns the input for this campaign alone.
-
-    Other campaigns that share its accounts or its workspace's quota are ignored.
+    """Returns the forecast's input for this campaign alone. Other campaigns that share its accounts or its workspace's
+    quota are ignored.
     """
     stored = await schedules.schedule_of(store, campaign.workspace)
     today = day_start(stored.schedule.timezone, now)

@@ -30,10 +30,10 @@ ALWAYS_KNOWN = frozenset({"email"})
 
 @dataclass(slots=True)
 class SchedulingResult:
-    """The result of one run.
+    """The result of one scheduling run.
 
-    `errors` has the first recipients that were left out, with reasons. `inherited_subjects` are the steps that use the
-    first step's subject. `leaving_thread` are the steps that start a new thread in Gmail because of their own subject.
+    `errors` lists the first recipients that were left out, with reasons. `inherited_subjects` lists the steps that use
+    the first step's subject. `leaving_thread` lists the steps whose own subject starts a new thread in Gmail.
     """
 
     scheduled: int = 0
@@ -43,7 +43,7 @@ class SchedulingResult:
     inherited_subjects: list[int] = field(default_factory=list)
     leaving_thread: list[int] = field(default_factory=list)
     warnings: list[Reason] = field(default_factory=list)
-    is_done: bool = False  # False if the campaign was paused or cancelled in the meantime, or the time ran out
+    is_done: bool = False  # False if the campaign was paused or cancelled in the meantime, or if the time ran out
 
 
 async def launch(
@@ -77,7 +77,8 @@ async def set_going(
 
 
 async def begin_again(store: Store, campaign: Campaign, *, now: datetime) -> int:
-    """Starts again at the first prospect, to include recipients that were added after the launch. Call `schedule` next.
+    """Restarts scheduling at the first prospect, to include prospects that were added to the lists after the launch.
+    Call `schedule` next.
 
     Returns the number of existing e-mails. Raises Refusal if the campaign is not running.
     """
@@ -105,15 +106,16 @@ async def schedule(
     seconds_max: float | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> SchedulingResult:
-    """Schedules all prospects in batches. After an interruption, finished batches are kept.
+    """Schedules all prospects in batches. If scheduling is interrupted, the finished batches are kept.
 
-    An engine may schedule at the same time; its e-mails are counted as well. `already` is the number of e-mails before
-    this run, or None for the current number. After `seconds_max`, the rest is left to an engine. `progress` is called
-    with the number of prospects seen.
+    An engine may schedule prospects at the same time, and the result includes its e-mails. `already` is the number of
+    e-mails before this run, or None for the current number. After `seconds_max`, scheduling stops, and an engine
+    schedules the remaining prospects. `progress` is called with the number of prospects handled so far.
     """
     store = store.in_bulk()
     begun_s = clock.monotonic()
-    most = BATCH if seconds_max is None else max(1, BATCH // max(1, len(campaign.steps)))  # so that each batch is short
+    # Small batches, so that the time limit is checked often.
+    most = BATCH if seconds_max is None else max(1, BATCH // max(1, len(campaign.steps)))
     if already is None:
         already = (await campaigns.planning(store, campaign)).scheduled
     result, is_over = SchedulingResult(), False
@@ -136,7 +138,7 @@ async def schedule(
 
 
 def warnings_of(campaign: Campaign, *, public_url: str) -> list[Reason]:
-    """Returns warnings about properties of the campaign that receivers may penalize."""
+    """Returns warnings about properties of the campaign for which receivers may reject its e-mails."""
     warnings = []
     if base_of(public_url) is None:
         warnings.append(Reason("campaign.no_unsubscribe_link", name=campaign.name))

@@ -1,7 +1,7 @@
 """Text formats of delays, days, hours, gaps and ramp-ups: `1d 12h`, `mon-fri`, `09:00-17:00`, `30-90`, `10d`.
 
-Parsing raises ValueError. Its message continues a sentence that begins with the name: `must be …, got …`. A formatted
-value parses to the same value. policy/ decides whether days, hours and quotas are consistent.
+Parsing raises ValueError. Its message continues a sentence that begins with the name: `must be …, got …`. Parsing a
+formatted value gives the same value again. policy/ decides whether days, hours and quotas are consistent.
 """
 
 import re
@@ -20,7 +20,7 @@ DURATION_S_MAX = 366 * 86_400
 GAP_S_MAX = 86_400
 CHARS_MAX = 2_000  # enough for the percentages of a year
 SHOWN_CHARS_MAX = 60
-RUN_DAYS_MIN = 3  # with this many days, mon-wed is shorter than a list of days
+RUN_DAYS_MIN = 3  # from this many days on, `mon-wed` is shorter than a list of days
 
 EVERY_DAY = frozenset(range(1, 8))
 WHOLE_DAY = (time(), time())
@@ -46,7 +46,7 @@ def duration_s(text: str) -> int:
 
 
 def weekdays(text: str) -> frozenset[int]:
-    """Parses days of the week: `mon-fri`, `mon,wed,fri`, `fri-mon`, `all`. 1 is Monday."""
+    """Parses days of the week: `mon-fri`, `mon,wed,fri`, `fri-mon`, `all`. Monday is 1."""
     tidy = _tidy(text)
     if tidy == "all":
         return EVERY_DAY
@@ -90,7 +90,7 @@ def hours_in_words(start: time, end: time) -> str:
 
 
 def gap(text: str) -> Gap | None:
-    """Parses a pause in seconds: `30-90`, or `45` for a constant one. `none` means no pause."""
+    """Parses a gap in seconds: `30-90` for a random gap, or `45` for a constant one. `none` means no gap."""
     tidy = _tidy(text)
     if tidy == "none":
         return None

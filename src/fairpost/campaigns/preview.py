@@ -23,7 +23,7 @@ from fairpost.store.header_fields import raw
 from fairpost.store.store import Store
 from fairpost.templates.rendering import Rendered, Template, compile_template
 
-NO_ACCOUNT = Mailbox(address="nobody@localhost")  # sender if there is no account
+NO_ACCOUNT = Mailbox(address="nobody@localhost")  # the sender in a preview if there is no account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Preview:
     said: Rendered
     content: Content
     raw: bytes  # the complete message
-    findings: tuple[Finding, ...] = ()  # what receivers may penalize, and what they approve of
+    findings: tuple[Finding, ...] = ()  # problems that receivers may penalize, and passed checks
     is_subject_inherited: bool = False  # inherited from the first step
     leaves_thread: bool = False  # leaves the thread in Gmail, because its subject differs
 
@@ -42,7 +42,9 @@ class Preview:
 async def preview(
     store: Store, campaign: Campaign, number: int, prospect: Prospect, *, now: datetime, public_url: str = ""
 ) -> Preview:
-    """Returns the preview. Raises Unrenderable with the name of a missing field. The unsubscribe link has no effect."""
+    """Returns a preview of one e-mail, in which the unsubscribe link has no effect. Raises Unrenderable if a field is
+    missing.
+    """
     subject, text, html = await campaigns.words_of_step(store, campaign, number)
     base = base_of(public_url)
     link = f"{base.rstrip('/')}{PATH}/preview" if base else None
@@ -69,10 +71,10 @@ async def preview(
 
 
 def trial_email(shown: Preview, campaign: Campaign, to: str) -> dict[str, Any]:
-    """Returns an e-mail for the queue that sends the same content to another address, immediately and through the same
-    accounts.
+    """Returns a test e-mail for the queue. It has the same content, but is sent to another address, immediately,
+    through the same accounts.
 
-    It does not count as a step.
+    It does not count as a step of the campaign.
     """
     through = {"account": campaign.route[1:]} if campaign.route.startswith("@") else {"pool": campaign.route}
     return {

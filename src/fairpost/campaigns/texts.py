@@ -8,7 +8,7 @@ from typing import Any
 from fairpost.campaigns.parsers import shown
 from fairpost.campaigns.values import line
 
-TEMPLATE_BYTES_MAX = 4_194_304  # maximum number of characters in a template, with four bytes each
+TEMPLATE_BYTES_MAX = 4_194_304  # the maximum number of characters in a template, at four bytes each
 PATH_CHARS_MAX = 1_000
 
 
@@ -36,7 +36,7 @@ def text_of(path: Path, bytes_max: int) -> str:
 
 
 def _require_file(path: Path) -> None:
-    """Refuses pipes, because reading them would block."""
+    """Raises ValueError for anything but a file. Reading a pipe, for example, would block."""
     begins = "paths are relative to the campaign file"
     try:
         if not S_ISREG(path.stat().st_mode):

@@ -1,7 +1,7 @@
 """An IMAP connection over asyncio, for reading only: opens a folder with EXAMINE, and waits for new messages.
 
-wire.py chooses the bytes and interprets responses without I/O. This module moves bytes and waits for them, with a
-timeout for each command.
+wire.py decides which bytes to send and interprets the responses, without I/O. This module sends and receives the bytes,
+with a timeout for each command.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from fairpost.smtp.auth import Login, without_secret
 from fairpost.smtp.connecting import Unready, connected, must_be_checked, tls_complaint
 from fairpost.smtp.server import Security, Server, tls_context
 
-COMMAND_S_MAX = 120.0  # a search in a large mailbox takes long
+COMMAND_S_MAX = 120.0  # long, because a search in a large mailbox takes time
 LOGOUT_S_MAX = 5.0
 RESPONSES_MAX = 100_000  # responses to one command; a list of all folders is the longest
 _UID = re.compile(rb"[0-9]{1,10}")
@@ -34,7 +34,7 @@ _LATER = ("UNAVAILABLE", "INUSE", "LIMIT", "SERVERBUG", "OVERQUOTA")  # RFC 5530
 
 
 class LoginRefused(Unready):
-    """The server rejects this user or password, and will continue to do so until one of them changes."""
+    """The server rejects this user or password. Trying again does not help until one of them changes."""
 
     def __init__(self, error: str) -> None:
         super().__init__(Step.AUTH, error)
@@ -66,7 +66,7 @@ class Connection:
         self._pipe = pipe
         self._loop = asyncio.get_running_loop()
         self._step = Step.GREETING
-        self._has_news = False  # the server has reported a message since the folder was opened
+        self._has_news = False  # whether the server has reported a message since the folder was opened
         self._challenge = ""  # the last challenge, which may contain the reason for a refused login
 
     @classmethod
@@ -110,12 +110,14 @@ class Connection:
         return Folder(uid_validity=validity, uid_next=following, messages=messages)
 
     async def uids(self, first: int, last: int | None = None) -> list[int]:
-        """Returns the UIDs from `first` to `last` that exist, in order. If `last` is None, up to the newest."""
+        """Returns, in order, the UIDs of the messages from `first` to `last`, or to the newest message if `last` is
+        None.
+        """
         most = say.UID_MAX if last is None else last
         return [uid for uid in await self._search(say.search_uids(first, last)) if first <= uid <= most]
 
     async def newest(self, folder: Folder) -> int:
-        """Returns the UID of the newest message, or 0 if there is none. This is for servers that do not report the next
+        """Returns the UID of the newest message, or 0 if there is none. Needed for servers that do not report the next
         UID.
         """
         if not folder.messages:
@@ -135,13 +137,15 @@ class Connection:
         return bool(await self._search(say.search_message_id(message_id)))
 
     async def fetch(self, uid: int, *, bytes_max: int) -> bytes | None:
-        """Returns the beginning of the message, without changing or marking it, or None if it no longer exists."""
+        """Returns the beginning of a message, or None if the message no longer exists. Does not mark the message as
+        read.
+        """
         found: bytes | None = None
         for each in await self._ask(say.fetch(uid, bytes_max=bytes_max)):
             if isinstance(each, Data) and each.kind == "FETCH":
                 fields = _pairs(each.values)
                 if fields.get("UID") == str(uid).encode():
-                    body = fields.get("BODY[]<0>", fields.get("BODY[]"))  # some servers leave out the offset
+                    body = fields.get("BODY[]<0>", fields.get("BODY[]"))  # some servers omit the offset
                     found = body[:bytes_max] if isinstance(body, bytes) else found
         return found
 
@@ -292,7 +296,7 @@ class Connection:
         is_required = self._server.security is Security.STARTTLS
         if self._wire.state is State.LOGGED_IN:  # after PREAUTH, it is too late for TLS
             if is_required:
-                raise Broken("the server starts the session logged in, before TLS")
+                raise Broken("the server logs in the session before TLS has started")
         elif "STARTTLS" in await self._know_capabilities():
             await self._ask(say.STARTTLS)
             await self._wrap(checked=is_required or must_be_checked(self._server, login))
@@ -331,8 +335,8 @@ class Connection:
 
 @lru_cache(maxsize=100)
 def _context(ca_file: str | None, *, checked: bool) -> ssl.SSLContext:
-    """Returns one context for all connections, because each context holds the certificates of all authorities, about 1
-    MB.
+    """Returns a TLS context that all connections share, because each context holds the certificates of all authorities,
+    about 1 MB.
     """
     return tls_context(Server(host="", port=0, ca_file=ca_file), checked=checked)
 
@@ -355,7 +359,9 @@ def _goodbye(responses: list[Status | Data]) -> str:
 
 
 def _explained(challenge: str) -> str:
-    """Returns the reason from a challenge. Microsoft and Google send it there before they refuse a token."""
+    """Returns the reason that a challenge contains. Microsoft and Google send such a challenge before they refuse a
+    token.
+    """
     with suppress(NotBase64, UnicodeDecodeError):
         words = b64decode(challenge, validate=True).decode()
         return f" ({words})" if words.isprintable() and words else ""

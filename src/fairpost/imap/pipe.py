@@ -100,7 +100,7 @@ class Pipe(asyncio.Protocol):
             self._transport.abort()
 
     def _decrypt(self) -> None:
-        """Decrypts bytes. Those that arrived before TLS was established are in its buffer."""
+        """Decrypts received bytes. Bytes that arrived during the handshake are already in the TLS buffer."""
         assert self._tls is not None
         if not self._tls.is_up:
             return

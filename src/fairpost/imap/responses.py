@@ -10,7 +10,7 @@ from dataclasses import dataclass
 LINE_BYTES_MAX = 1_048_576  # enough for the longest expected response, to a search in a hundred thousand messages
 LITERAL_BYTES_MAX = 2_097_152  # twice the size of the largest requested part
 LITERALS_MAX = 64
-DEPTH_MAX = 20  # levels of parentheses; the structure of nested messages has a few
+DEPTH_MAX = 20  # maximum nesting of parentheses; real responses have a few levels
 UNREAD_BYTES_MAX = 8_388_608
 TEXT_CHARS_MAX = 4_000  # characters of a status or a code; capabilities are the longest
 
@@ -72,7 +72,7 @@ class ResponseReader:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._scanned = 0  # before this position, there is no end of a line
+        self._scanned = 0  # there is no line ending before this position
         self._parts: list[bytes] = []  # parts of the incomplete response: text, literal, text, …
         self._literal: int | None = None  # bytes of the current literal so far
 
@@ -81,7 +81,7 @@ class ResponseReader:
         return not self._buffer and not self._parts
 
     def feed(self, data: bytes) -> None:
-        """Adds received bytes. Raises Garbage if the server sends more than is ever read."""
+        """Adds received bytes. Raises Garbage if the server sends more than any expected response contains."""
         if len(self._buffer) + len(data) > UNREAD_BYTES_MAX:
             raise Garbage(f"the server sent more than {UNREAD_BYTES_MAX:,} unexpected bytes")
         self._buffer += data
@@ -124,7 +124,9 @@ class ResponseReader:
         return taken
 
     def _announced(self, line: bytes) -> int | None:
-        """Returns the size of the literal that follows. A status text may end in braces without a literal."""
+        """Returns the size of the literal that follows the line, if any. The text of a status may end in braces
+        although no literal follows.
+        """
         found = _LITERAL.search(line)
         if found is None or (len(self._parts) == 1 and _is_text(line)):
             return None

@@ -55,7 +55,7 @@ class Command:
 class Wire:
     def __init__(self) -> None:
         self.state = State.GREETING
-        self.capabilities: frozenset[str] | None = None  # None: the client must ask for them
+        self.capabilities: frozenset[str] | None = None  # None: the server has not sent them, so the client must ask
         self._reader = ResponseReader()
         self._tag = 0
         self._asked: Command | None = None
@@ -80,7 +80,7 @@ class Wire:
         return self._current_tag.encode() + b" " + first + b"\r\n"
 
     def go_on(self) -> bytes:
-        """Returns the next piece of the command, after a continuation. Raises Garbage if there is none."""
+        """Returns the next piece of the command, for which the server has asked. Raises Garbage if no piece is left."""
         if not self._pieces:
             raise Garbage("the server asked for more data than the command has")
         return self._pieces.pop(0) + b"\r\n"
@@ -91,8 +91,8 @@ class Wire:
         return b"DONE\r\n"
 
     def under_tls(self) -> None:
-        """TLS has started, so everything the server sent before is discarded. Raises Garbage if it sent unrequested data
-        unencrypted.
+        """Call this after TLS has started: forgets everything that the server sent unencrypted. Raises Garbage if this
+        includes data that was not requested.
         """
         assert self.state in (State.GREETING, State.UPGRADE)
         if not self._reader.is_empty:
@@ -107,7 +107,7 @@ class Wire:
     def receive(self, data: bytes) -> None:
         try:
             self._reader.feed(data)
-        except Garbage as garbage:  # raised at the next read
+        except Garbage as garbage:  # the error is raised when the next response is read
             self._flooded = garbage
 
     def next(self) -> Response | None:
@@ -161,7 +161,7 @@ class Wire:
             case "LOGIN" | "AUTHENTICATE" if status.is_ok:
                 self.state = State.LOGGED_IN
                 if not status.code.startswith("CAPABILITY "):
-                    self.capabilities = None  # a server may offer more capabilities after the login
+                    self.capabilities = None  # ask again, because a server may offer more capabilities after the login
             case "STARTTLS" if status.is_ok:
                 self.state = State.UPGRADE
             case "EXAMINE":

@@ -19,12 +19,12 @@ from fairpost.portals.values import LINE_RULE, is_line
 from fairpost.templates.reader import TemplateError
 from fairpost.templates.rendering import Compiled, Template, UnfitValue, Unrenderable, compile_template
 
-SHOWN_BYTES_MAX = 102_400  # Gmail hides the part of an e-mail after this
-WORDS_BYTES_MAX = SHOWN_BYTES_MAX  # applies to each part, unless the operator writes it
+SHOWN_BYTES_MAX = 102_400  # Gmail hides everything after this
+WORDS_BYTES_MAX = SHOWN_BYTES_MAX  # for each part, unless the operator wrote it
 
 
 class _Rules(NamedTuple):
-    """Errors about undeclared fields, and about fields that may be missing."""
+    """The wording of errors about undeclared fields, and about fields that may be missing."""
 
     unknown: str
     optional: str
@@ -37,7 +37,7 @@ OF_FILES = _Rules(
 
 
 class Builder:
-    """Builds one portal. After a problem, continues with the parts that do not depend on it, to find all problems."""
+    """Builds one portal. After a problem, continues with everything that does not depend on it, to find all problems."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Builder:
         return portal
 
     def _layout(self, part: str, portal: Portal | None) -> str | None:
-        """Renders the layout with the portal's values, and leaves its slots open."""
+        """Renders the layout with the portal's values. The slots for the content of e-mails stay open."""
         source = self.files.shared.get(f"layout.{'html' if part == 'html' else 'txt'}")
         compiled = self._understood(source, part) if source else None
         if source is None or compiled is None:
@@ -140,7 +140,7 @@ class Builder:
         rules: _Rules,
         where: str,
     ) -> PortalTemplate | None:
-        """Builds the template from content that exists and is text."""
+        """Builds a template from its declaration and its content."""
         before = len(self.problems)
         self._require_fields(declared, sources, meta, rules)
         self._require_one_line(sources["subject"])
@@ -163,7 +163,8 @@ class Builder:
         for part, source in sources.items():
             compiled = self._understood(source, part)
             if compiled is None:
-                used |= meta.fields.keys()  # its fields are unknown, so there is no warning
+                # This part is invalid, so it is unknown which fields it uses: do not warn about any.
+                used |= meta.fields.keys()
                 continue
             used |= compiled.fields
             self._require_known(source, compiled, set(meta.fields), rules.unknown)
@@ -225,8 +226,8 @@ class Builder:
         return built
 
     def _unfit_values(self, sources: dict[str, Source], meta: Meta, portal: Portal) -> list[Problem]:
-        """Returns problems where the content itself cannot hold the values. In the layout, their positions would
-        differ.
+        """Returns the problems that occur when the content alone is rendered, because inside the layout, their
+        positions would be different.
         """
         found = []
         for part, source in sources.items():
@@ -241,7 +242,7 @@ class Builder:
         return found
 
     def _try_out(self, template: PortalTemplate, where: Source) -> None:
-        """Renders with all fields, and with only the required ones."""
+        """Renders the template with all fields and with only the required ones, and warns if the e-mail is too long."""
         template.render(template.meta.fewest)
         html_bytes = len((template.render(template.sample).html or "").encode())
         if html_bytes > SHOWN_BYTES_MAX:

@@ -16,7 +16,7 @@ from fairpost.portals.values import LINE_RULE, Field, is_line, taken, unfit
 from fairpost.templates.reader import RESERVED
 from fairpost.templates.rendering import VALUE_CHARS_MAX, Unrenderable
 
-SLOTS = ("content", "preheader", "subject")  # in a layout
+SLOTS = ("content", "preheader", "subject")  # the places in a layout that are filled in for each e-mail
 COLOURS = ("accent", "on_accent", "background", "surface", "text", "muted", "border")
 READABLE = (("text", "surface"), ("muted", "surface"), ("muted", "background"), ("on_accent", "accent"))
 CONTRAST_MIN = 4.5  # WCAG 2.2, level AA
@@ -204,7 +204,7 @@ class _Table:
     def links(self) -> list[dict[str, str]]:
         given = self._take("links", list, False) or []
         if len(given) > LINKS_MAX or not all(isinstance(link, dict) for link in given):
-            self._refuse("links", f"must be up to {LINKS_MAX} tables of label and url")
+            self._refuse("links", f"must be at most {LINKS_MAX} tables, each with label and url")
             return []
         links = []
         for link in given:

@@ -18,14 +18,15 @@ from fairpost.model.errors import FairpostError
 BUILT_IN = Path(__file__).parent / "builtin"
 OF_PORTAL = ("portal.toml", "layout.html", "layout.txt")
 OF_TYPE = ("meta.toml", "subject.txt", "text.txt", "html.html")
-FILE_BYTES_MAX = 262_144  # mail programs truncate HTML at 102 KB
+FILE_BYTES_MAX = 262_144  # ample: mail programs truncate HTML at 102 KB
 ENTRIES_MAX = 200  # per folder
 PROBLEMS_SHOWN = 50
 PROBLEMS_MAX = 100  # per file
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 NAME_RULE = "a name can have up to 64 characters (a-z, 0-9 and _), starting with a letter"
-UNTYPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")  # markup.py uses some as marks
+# Some of these characters are used as marks in markup.py and layout.py.
+UNTYPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,7 +44,7 @@ class Problem:
 
 
 class BrokenTemplates(FairpostError):
-    """These folders, or this content, cannot be used until all `problems` are fixed."""
+    """Raised for folders or custom content that cannot be used until all `problems` are fixed."""
 
     def __init__(self, problems: Sequence[Problem], said: str = "The templates are not valid:") -> None:
         self.problems = tuple(sorted(set(problems)))
@@ -107,7 +108,8 @@ class _Folder:
         if not self.real_root.is_dir():
             self._refuse(self.root, "this is not a folder")
             return {}
-        # Other files next to the portals are allowed, such as a README. A dangling link was meant to be a portal.
+        # Other files next to the portals are allowed, such as a README. A dangling link is a problem, because it was
+        # probably meant to be a portal.
         paths = [path for path in self._entries(self.root) if path.is_dir() or path.is_symlink()]
         return {path.name: self._portal(path) for path in paths if self._is_named(path)}
 

@@ -1,6 +1,7 @@
 """Inserts content into the layout of its portal, checks that layouts keep it intact, and finds positions in it.
 
-A layout is rendered once with the portal's values. Its slots are kept, each as a mark that no file contains.
+A layout is rendered once with the portal's values. Each slot is kept as a mark that cannot
+occur in any file.
 """
 
 import html

@@ -1,7 +1,8 @@
 """A strict subset of HTML that all mail programs interpret alike: closed tags, double quotes, and no active content.
 
-The source contains template tags ({{ … }}, {% … %}), which an HTML parser would move or break. So it is parsed strictly
-here, and refused if two parsers could read it differently. This keeps a field from becoming a tag or an attribute.
+The source contains template tags ({{ … }}, {% … %}), which an HTML parser would move or break. The source is therefore
+parsed strictly here, and refused if two parsers could read it differently. This keeps a field from becoming a tag or an
+attribute.
 """
 
 import re
@@ -13,7 +14,8 @@ from typing import NamedTuple
 from fairpost.portals.folder import PROBLEMS_MAX, Problem, Source
 from fairpost.templates.reader import OPENING, TOKEN
 
-PRINT, STATEMENT = "\ufdd1", "\ufdd2"  # replace a template tag in the mask: no file contains them
+# These characters replace template tags in the masked source. No file contains them.
+PRINT, STATEMENT = "\ufdd1", "\ufdd2"
 PIECE = re.compile(
     r"<!--(?P<comment>.*?)-->"
     r"|(?P<doctype><!DOCTYPE[^<>]*>)"
@@ -79,7 +81,8 @@ PARENTS = {
     "tr": {"table", "tbody", "thead"}, "td": {"tr"}, "th": {"tr"}, "tbody": {"table"}, "thead": {"table"},
     "li": {"ul", "ol"}, "head": {"html"}, "body": {"html"}, "title": {"head"}, "style": {"head"}, "meta": {"head"},
 }  # fmt: skip
-NO_TEXT = frozenset({"table", "tbody", "thead", "tr", "ul", "ol", "html", "head"})  # a parser would move their text
+# A parser would move text that is directly inside these elements.
+NO_TEXT = frozenset({"table", "tbody", "thead", "tr", "ul", "ol", "html", "head"})
 NEEDED = {"img": ("src", "alt", "width"), "a": ("href",)}
 LINKS = {"href", "src"}
 WITH_FIELDS = LINKS | {"alt", "title", "aria-label"}
@@ -88,7 +91,7 @@ WITH_FIELDS = LINKS | {"alt", "title", "aria-label"}
 class TemplateTag(NamedTuple):
     start: int
     end: int
-    word: str  # of a statement: if, endif, …; {{ prints, {# is a comment
+    word: str  # `if`, `endif` and so on for a statement, `{{` for a print, `{#` for a comment
     text: str
 
 
@@ -135,7 +138,7 @@ def masked(source: str) -> str:
 
 
 def elements(mask: str) -> Iterator[Element]:
-    """Yields the tags, without comments and malformed parts, which problems_of reports."""
+    """Yields the HTML tags. Skips comments, and malformed parts, which `problems_of` reports."""
     for piece in PIECE.finditer(mask):
         if piece["name"]:
             yield _element(piece)
@@ -151,9 +154,8 @@ def _element(piece: re.Match[str]) -> Element:
 
 
 def problems_of(source: Source, *, urls: frozenset[str] | None) -> list[Problem]:
-    """Returns the problems of a source. `urls` are the fields that can be a whole link.
-
-    If it is None, the source is a layout, which is checked again when it is filled in.
+    """Returns the problems of a source. `urls` lists the fields that can be a whole link. For a layout, which is
+    checked again after it has been filled in, `urls` is None.
     """
     return _Check(source, urls).problems
 
@@ -212,7 +214,7 @@ class _Check:
         return piece.end()
 
     def _between(self, start: int, end: int) -> None:
-        """Checks plain text, prints, if and for."""
+        """Checks the text and the template tags between two HTML tags."""
         inside = self.open[-1].name if self.open else ""
         at = start
         for statement in _within(self.statements, start, end):

@@ -1,9 +1,9 @@
 """Moves the style block of a layout into style attributes, because many mail programs ignore anything else.
 
 Supports a small part of CSS: selectors such as `p`, `.button` and `td.button`, and lists of them. The more specific
-rule wins, then the later one; an element's own style wins over all. There are no media queries, and nothing is loaded.
-We do not use css-inline (4.4 MB), because it parses HTML as browsers do: `{% if %}` in a table becomes text to move
-before it, and `{{ a or "b" }}` in a link ends the link.
+rule wins and, among equally specific rules, the later one. An element's own style always wins. Media queries and
+external files are not supported. We do not use css-inline (4.4 MB), because it parses HTML as browsers do: it would
+move `{% if %}` out of a table, and the quotes in `{{ a or "b" }}` would end a link's attribute.
 """
 
 import re
@@ -127,5 +127,6 @@ def _edits(element: Element, rules: list[Rule]) -> Iterable[tuple[int, int, str]
 
 def _put(style: dict[str, str], declarations: Iterable[tuple[str, str]]) -> None:
     for name, value in declarations:
-        style.pop(name, None)  # moves it to the end, where a padding also overrides an earlier padding-top
+        # Moves the property to the end, so that for example `padding` overrides an earlier `padding-top`.
+        style.pop(name, None)
         style[name] = value

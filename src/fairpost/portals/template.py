@@ -42,7 +42,7 @@ class PortalTemplate:
     meta: Meta
     words: Words
     compiled: Compiled
-    constants: Mapping[str, Any]  # the values that the portal adds to the fields
+    constants: Mapping[str, Any]  # values of the portal, which are available in addition to the fields
 
     @property
     def email_type(self) -> str:

@@ -8,7 +8,7 @@ from fairpost.templates.rendering import CONTROLS, Unrenderable
 WORDS_CHARS_MAX = 1_000
 LINE_RULE = f"one line of text, of up to {WORDS_CHARS_MAX:,} characters"
 
-BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")  # would reverse the text after it
+BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")  # these would change the direction of the text that follows
 OTHER_CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]+")  # all control characters except the line feed
 URL = re.compile(
     r"https?://(?:[\w-]+(?:\.[\w-]+)*\.?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?"
@@ -20,7 +20,7 @@ EMAIL = re.compile(r"[^\s@<>\"'(),:;\\\[\]?&%\x00-\x20\x7f-\x9f]{1,64}@[\w-]+(?:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field. Of the kinds, `text` is one line, `lines` are several lines, and `code` is six digits."""
+    """A field of an e-mail. The kind `text` is one line, `lines` is several lines, and `code` is six digits."""
 
     name: str
     description: str

@@ -1,8 +1,9 @@
-"""The product's own e-mails as a workspace sends them: with the workspace's content, or else the operator's or ours.
+"""The product's own e-mails as a workspace sends them: with the workspace's content or, if it has none, the operator's
+or Fairpost's.
 
-A workspace's content is inserted into the portal's layout and can use only the fields of the files. The rules for files
-also apply to it, before it is stored. Compiled versions are cached, and one lookup per e-mail checks that they are
-current.
+A workspace's content is inserted into the portal's layout and can use only the fields of the files. Before it is
+stored, this content is checked by the same rules as the files. Compiled versions are cached, and one lookup per e-mail
+checks that they are current.
 """
 
 import asyncio
@@ -23,8 +24,8 @@ from fairpost.templates.rendering import Rendered
 if TYPE_CHECKING:
     from fairpost.store.store import Store
 
-KEPT_MAX = 512  # compiled e-mails of workspaces
-KEPT_CHARS_MAX = 33_554_432  # for all of them together: inlined styles can make the source ten times longer
+KEPT_MAX = 512  # maximum number of compiled templates of workspaces
+KEPT_CHARS_MAX = 33_554_432  # for all of them together: inlined styles can make a source ten times longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +38,17 @@ class Saved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """An override. `problem` is the reason why it is no longer used, because the files have changed since then."""
+    """An override. `problem` says why the override is no longer used, if the files have changed since it was stored."""
 
     stored: StoredOverride
     problem: str | None
 
 
 class WorkspacePortals:
-    """The portals of a workspace, for one event loop. Names that are not in the files raise NotFound."""
+    """The portals with the content of workspaces, for one event loop. Names that are not in the files raise NotFound."""
 
     def __init__(self, store: "Store", portals: Portals, *, kept: "Kept | None" = None) -> None:
-        """Creates the portals. `kept` has compiled templates to share within this process."""
+        """Creates the portals. `kept` is a cache of compiled templates to share within this process."""
         self.portals = portals
         self._store = store
         self._kept = Kept() if kept is None else kept  # an empty cache is falsy
@@ -79,7 +80,7 @@ class WorkspacePortals:
     async def remove_override(self, workspace: str, portal: str, mail_type: str) -> bool:
         """Removes an override. Returns False if there was none.
 
-        This also removes content whose type no longer exists in the files.
+        This also works for content whose type no longer exists in the files.
         """
         if not (NAME.fullmatch(portal) and NAME.fullmatch(mail_type)):
             self.portals.get(portal, mail_type)  # raises NotFound

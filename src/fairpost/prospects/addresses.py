@@ -14,7 +14,7 @@ ADDRESS_BYTES_MAX = 254
 LOCAL_BYTES_MAX = 64
 LABEL_CHARS_MAX = 63
 NAME_CHARS_MAX = 256
-USUAL_CHARS_MAX = 64  # in a shorter address, no part can be too long
+USUAL_CHARS_MAX = 64  # in an address of at most this length, no part can be too long
 
 # A text that matches is certainly an address. Nearly all addresses match, and need no other check.
 _USUAL = re.compile(r"[A-Za-z0-9_+-]++(?:\.[A-Za-z0-9_+-]++)*+@(?:[A-Za-z0-9]++(?:-++[A-Za-z0-9]++)*+\.)+[A-Za-z0-9]++")
@@ -42,7 +42,9 @@ def parse(text: str) -> Mailbox | None:
 
 
 def parse_exactly(text: str) -> Mailbox | None:
-    """Returns the same result for any text as `fairpost.parse_address` in a database with the C locale."""
+    """Parses an address. For any text, the result is the same as that of `fairpost.parse_address` in a database with
+    the C locale.
+    """
     address, name = text, None
     if "<" in text:
         parts = _NAMED.fullmatch(text.strip(" "))

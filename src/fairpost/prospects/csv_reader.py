@@ -22,13 +22,13 @@ from fairpost.model.prospect import BadProspectLine, ProspectLine
 from fairpost.prospects.addresses import parse
 
 DELIMITERS = ",;\t|"
-SAMPLE_BYTES = 1_048_576  # bytes that are used to guess the encoding; also the maximum size of a header
+SAMPLE_BYTES = 1_048_576  # how much is read to guess the encoding; also the maximum size of a header
 COLUMNS_MAX = 1_000
 COLUMN_NAME_CHARS_MAX = 100
 FIELD_CHARS_MAX = 100_000
 RECORD_CHARS_MAX = 1_000_000
 REREAD_CHARS_MAX = 100_000_000  # reading this much again takes a second or two
-EXTERNAL_ID_CHARS_MAX = 200  # the ID is part of a key of 500 characters
+EXTERNAL_ID_CHARS_MAX = 200  # the ID becomes part of an idempotency key, which can have 500 characters
 TEXT_CHARS_SHOWN = 100
 COLUMNS_SHOWN = 20
 
@@ -41,9 +41,7 @@ class UnreadableFile(FairpostError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """How to read the file. `columns` has the name of each column and its field. A column with an empty field is
-    skipped.
-    """
+    """How to read the file. `columns` maps the name of each column to a field. A column with an empty field is skipped."""
 
     encoding: str
     delimiter: str
@@ -88,8 +86,8 @@ _MARKED = "fairpost.broken"
 
 
 def _marked(error: UnicodeError) -> tuple[str, int]:
-    """Converts an undecodable byte to U+DC00 plus its value, which no file can contain, so that the line can be named
-    later.
+    """Replaces an undecodable byte with the character U+DC00 plus its value. No file can contain these characters, so
+    the line can be reported later.
     """
     assert isinstance(error, UnicodeDecodeError)
     return "".join(chr(0xDC00 + byte) for byte in error.object[error.start : error.end]), error.end
@@ -115,14 +113,14 @@ class _Rejoined(io.RawIOBase):
 
 
 def _decoded(file: io.BufferedReader | io.BytesIO, encoding: str) -> io.TextIOWrapper:
-    if encoding == "utf-8":  # the built-in handler leaves the same marks, and is faster
+    if encoding == "utf-8":  # the built-in error handler makes the same marks, and is faster
         return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
     return io.TextIOWrapper(file, encoding=encoding, errors=_MARKED, newline="")
 
 
 def _guessed(head: bytes) -> str:
-    """Guesses the encoding. Text that is not UTF-8 is Windows-1252, but a few invalid bytes may simply be damaged
-    UTF-8.
+    """Guesses the encoding. Text that is not UTF-8 is read as Windows-1252, unless it has so few invalid bytes that it
+    is probably damaged UTF-8.
     """
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
@@ -177,7 +175,7 @@ def _first_row(text: io.TextIOWrapper, delimiter: str) -> tuple[list[str], int]:
         for row in rows:
             if any(cell.strip() for cell in row) and not row[0].startswith("sep="):
                 return row, rows.line_num
-    except csv.Error:  # unreadable with this delimiter; another may work
+    except csv.Error:  # the file is unreadable with this delimiter, but another one may work
         return [], 0
     raise UnreadableFile('the file is empty. Its first line must name the columns, one of them "email".')
 
@@ -260,7 +258,7 @@ def _listed(names: list[str]) -> str:
 
 class _Lines:
     """The lines of a file, from which csv builds records. Keeps the lines of the current record, so that they can be
-    given back.
+    read again.
     """
 
     def __init__(self, text: io.TextIOWrapper, *, skip: int) -> None:
@@ -269,7 +267,7 @@ class _Lines:
         self._reread_chars = 0
         self.record: list[str] = []
         self.last = skip  # the number of the record's last line
-        self.doubtful = 0  # up to this line, lines may be inside a field, such as notes, and need not be prospects
+        self.doubtful = 0  # lines up to this one may be part of a quoted field, such as notes, instead of prospects
         for _ in range(skip):
             self._fresh()
 
@@ -292,7 +290,9 @@ class _Lines:
         return line
 
     def give_back(self, *, doubtful: int) -> None:
-        """Gives back all lines of the record except the first, unless too many were given back before."""
+        """Puts back all lines of the record except the first, so that they are read again. If too much has already been
+        read twice, only skips them.
+        """
         self.doubtful = max(self.doubtful, doubtful)
         others = self.record[1:]
         self._reread_chars += sum(map(len, others))
@@ -302,10 +302,11 @@ class _Lines:
 
 
 def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadProspectLine]:
-    """Yields the prospects. A malformed record that spans several lines most likely has an unclosed quote.
+    """Yields the prospects, and an error for each malformed record. If a malformed record spans several lines, it most
+    likely has an unclosed quote.
 
-    Its first line is then invalid, and the others are read separately. Because the end of the field is unknown, all
-    rows from there on must be complete.
+    In this case, only its first line is reported as invalid, and the other lines are read separately. Because the end
+    of the quoted field is unknown, all rows after it must be complete.
     """
     plan = _Plan.of(header)
     rows = csv.reader(lines, delimiter=header.delimiter, strict=True)
@@ -323,7 +324,8 @@ def _prospects(lines: _Lines, header: Header) -> Iterator[ProspectLine | BadPros
         text = "".join(lines.record)
         if row is None:
             found: ProspectLine | str = _unparsed(text)
-            rows = csv.reader(lines, delimiter=header.delimiter, strict=True)  # the old reader has ended
+            # The old reader cannot continue after an error.
+            rows = csv.reader(lines, delimiter=header.delimiter, strict=True)
             lines.give_back(doubtful=sys.maxsize)
         elif not any(map(str.strip, row)):
             continue
@@ -398,7 +400,7 @@ class _Plan:
         """Returns why a row does not fit. Missing or additional empty cells at the end are allowed, because
         spreadsheets write them.
 
-        Any other difference means that cells moved to other columns.
+        Any other difference means that cells have shifted to other columns.
         """
         if any(row[self.width :]) or (whole and len(row) < self.width):
             return f"has {len(row):,} fields where the header has {self.width:,}; a delimiter or line break in a field needs quotes"

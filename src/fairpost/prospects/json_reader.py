@@ -1,7 +1,7 @@
 """Reads prospects from JSON: a list of objects, or one object per line. Returns the content or error of each entry.
 
-An object has `address`, and may have `id`, `timezone` and `fields`: `fields` has names for templates, with texts or
-numbers as values.
+An object has `address`, and may have `id`, `timezone` and `fields`: `fields` maps the names that templates use to texts
+or numbers.
 """
 
 import json
@@ -24,7 +24,8 @@ LINE_BYTES_MAX = 1_048_576
 LIST_MAX = 100_000  # maximum entries of a list, which is read as a whole
 LIST_BYTES_MAX = 4_194_304  # maximum size of a list, which is read as a whole; longer data must be sent as lines
 KEYS = {"address", "id", "timezone", "fields"}
-MEANT_OTHERWISE = {"email", "timezone", "external_id"}  # names that are not allowed for fields
+# Names that would be misunderstood as something other than a field.
+MEANT_OTHERWISE = {"email", "timezone", "external_id"}
 
 
 def read_json_lines(file: BinaryIO) -> Iterator[ProspectLine | BadProspectLine]:
@@ -67,7 +68,7 @@ def _skip_rest(file: BinaryIO) -> None:
 
 
 def _parsed(data: bytes) -> Any:
-    """Parses JSON. Raises ValueError for anything else."""
+    """Parses JSON. Raises ValueError if the data is not JSON."""
     try:
         return json.loads(data.decode(), parse_constant=_no_number)
     except RecursionError:

@@ -12,7 +12,7 @@ from fairpost.quality.reading import Reading
 
 NAMES_MAX = 20
 WORDS_CHARS_MIN = 30
-HTML_BYTES_MAX = 102_000  # Gmail shows no more
+HTML_BYTES_MAX = 102_000  # Gmail clips longer e-mails
 
 
 def check_parts(reading: Reading) -> Iterator[Finding]:
@@ -77,7 +77,7 @@ def check_images(reading: Reading, markup: Markup) -> Iterator[Finding]:
             fault="without_alt",
         )
     else:
-        yield good("images", f"{count(len(images), 'image')}, with alt text.")
+        yield good("images", f"{count(len(images), 'image')}, all with alt text.")
     if len(" ".join(markup.words.split())) < WORDS_CHARS_MIN:
         yield bad(
             "images",

@@ -19,8 +19,8 @@ class Level(StrEnum):
 class Finding:
     """A finding.
 
-    `what` is one of a few short names, and several findings may have the same one. `code` identifies the finding for
-    programs. `text` describes it for people, and says what to do.
+    `what` is the short name of the check, which several findings may share. `code` identifies the finding for programs.
+    `text` describes it for people, and says what to do.
     """
 
     level: Level

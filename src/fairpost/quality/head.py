@@ -46,7 +46,7 @@ def check_date(reading: Reading) -> Iterator[Finding]:
                 "date", "There is no Date header, which makes filters suspicious. Set it when you create the message."
             )
         case [value] if _is_date(value):
-            yield good("date", f"Its date is {cut(value)}.")
+            yield good("date", f"The date is {cut(value)}.")
         case [value]:
             yield bad(
                 "date", f"Date cannot be read: {cut(value)!r}. Use a format such as Tue, 01 Jan 2030 09:00:00 +0000."
@@ -71,7 +71,7 @@ def check_message_id(reading: Reading) -> Iterator[Finding]:
                 "There is no Message-ID, which makes filters suspicious. Give each message a unique one.",
             )
         case [value] if _MESSAGE_ID.fullmatch(value):
-            yield good("message-id", f"Its Message-ID is {cut(value)}.")
+            yield good("message-id", f"The Message-ID is {cut(value)}.")
         case [value]:
             yield bad(
                 "message-id", f"The Message-ID does not have the format <one@example.com>: {cut(value)!r}. Correct it."
@@ -110,7 +110,7 @@ def check_bytes(raw: bytes, reading: Reading) -> Iterator[Finding]:
 
 
 def _has_long_line(raw: bytes) -> bool:
-    """Returns whether a line is too long, by jumping to the last line ending within reach: a thousand bytes per step."""
+    """Returns whether a line is too long. Each step jumps to the last line ending in the next thousand bytes."""
     at = 0
     while len(raw) - at > LINE_BYTES_MAX:
         end = raw.rfind(b"\n", at, at + LINE_BYTES_MAX + 1)

@@ -81,7 +81,7 @@ def host_of(url: str) -> str:
 
 
 def _folded(host: str) -> str:
-    """Returns the same text for both spellings of an internationalised name."""
+    """Normalizes a host, so that both spellings of an internationalised name are equal."""
     bare = host.rstrip(".").lower()
     if bare.isascii() or len(bare) > HOST_CHARS_MAX:
         return bare
@@ -161,7 +161,7 @@ def _shows_another(link: FoundLink) -> bool:
 
 
 def _shown_host(text: str) -> str:
-    """Returns the host in a text that contains a URL, or consists of one."""
+    """Returns the host that a link's text shows, if the text is or contains a URL."""
     found = _SHOWN_URL.search(text)
     if found is not None:
         return host_of(found[0] if "://" in found[0][:8] else f"http://{found[0]}").rstrip(".,;:!?)")

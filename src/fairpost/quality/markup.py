@@ -81,7 +81,7 @@ class _Seen:
     words: list[str] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
     images: list[Image] = field(default_factory=list)
-    _url: str | None = None  # of the open link
+    _url: str | None = None  # the URL of the open link
     _text: list[str] = field(default_factory=list)
 
     def take(self, token: _Token) -> None:
@@ -128,7 +128,9 @@ class _Seen:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """Yields tokens as a browser does. An unclosed construct ends the text, so that nothing is read twice."""
+    """Yields tokens as a browser does. If a tag or comment is never closed, the text ends there, so that nothing is
+    read twice.
+    """
     at = 0
     while at < len(text):
         found = _BEGIN.search(text, at)

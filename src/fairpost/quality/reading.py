@@ -25,7 +25,7 @@ HEADERS_MAX = 1_000
 HEADER_CHARS_MAX = 20_000
 FILENAME_CHARS_MAX = 500
 PARTS_MAX = 1_000
-SEARCH_CHARS_MAX = 20_000  # for ten thousand mails, a few hundred megabytes at worst
+SEARCH_CHARS_MAX = 20_000  # with ten thousand messages, this takes a few hundred megabytes at worst
 
 # Python codecs that no mail uses, and those that give no information.
 _NO_CHARSETS = {"", "ascii", "idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}
@@ -49,7 +49,7 @@ class Reading:
 
 def read(raw: bytes) -> Reading:
     message = _or(None, lambda: message_from_bytes(raw, policy=policy.compat32))
-    if message is None:  # nested too deeply for the parser
+    if message is None:  # the parts were nested too deeply for the parser
         return Reading(headers=(), text=_storable(_guess(raw)), html=None, attachments=(), is_cut=True)
     texts, htmls, files = list[str](), list[str](), list[Attachment]()
     leaves, is_cut = _leaves(message)
@@ -76,7 +76,7 @@ def search_text(reading: Reading, *, sender: str, recipients: tuple[str, ...]) -
 
 
 def fold(text: str) -> str:
-    """Removes differences in case, and in the composition of letters."""
+    """Normalizes text for searching, so that case and the composition of letters do not matter."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
@@ -136,7 +136,9 @@ def _octets_of_word(encoding: str, text: str) -> bytes:
 
 
 def _leaves(message: Message) -> tuple[list[Message], bool]:
-    """Returns the leaf parts in order, and whether there are more. Does not look inside attached messages."""
+    """Returns the first leaf parts in order, and whether there are more. The parts of attached messages are not
+    included.
+    """
     waiting, leaves = [message], list[Message]()
     for _ in range(PARTS_MAX):
         if not waiting:

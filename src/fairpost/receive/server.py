@@ -83,8 +83,8 @@ class _LmtpConnection(_Connection, LMTP):
 
 
 class _Handler:
-    """The hooks that aiosmtpd calls, in one object for all connections. After MISSING, aiosmtpd continues with its
-    default.
+    """The hooks that aiosmtpd calls, in one object for all connections. If a hook returns MISSING, aiosmtpd does what
+    it does by default.
     """
 
     def __init__(self, store: Store, options: ReceiverOptions, log: Log) -> None:
@@ -119,7 +119,9 @@ class _Handler:
         return "250 2.0.0 Ok"
 
     async def handle_exception(self, error: Exception) -> str:
-        """Handles commands that crash the library. A message that cannot be stored is handled elsewhere."""
+        """Replies to commands for which the library raises an unexpected error. Messages that cannot be stored are
+        handled in `handle_DATA`.
+        """
         return "500 5.5.2 Command not recognised"
 
 

@@ -50,7 +50,7 @@ class Answer:
     references: tuple[str, ...]
     text: str
     html: str | None
-    is_cut: bool  # the text was longer
+    is_cut: bool  # whether the text was longer and has been cut
 
 
 def read_answer(raw: bytes) -> Answer:

@@ -1,7 +1,8 @@
 """Classifies incoming mail: a report, a complaint, an auto-reply, an unsubscribe request, a reply, or something else.
 
-A pure function from bytes to a value. Reports on an address are judged by the rules for a server's replies
-(`policy.replies`), so that a bounce after acceptance has the same meaning as a refusal during the SMTP conversation.
+The classification is a pure function from bytes to a value. Reports on an address are judged by the rules for a
+server's replies (`policy.replies`), so that a bounce after acceptance has the same meaning as a refusal during the SMTP
+conversation.
 """
 
 import re
@@ -42,13 +43,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What the message says about one address, or what the owner of that address says."""
+    """What a message says about one address, or what the owner of this address writes."""
 
     address: str
     code: str  # the reason code
     class_: str
     scope: str
-    retry: bool  # the report calls the failure temporary
+    retry: bool  # whether the report calls the failure temporary
     suppress_recipient: bool
     why: str
     status: str = ""
@@ -82,12 +83,12 @@ _DELAYED = re.compile(
     r"will (?:be retried|continue|keep trying|retry)|not (?:yet )?been delivered yet|not yet been delivered|delivery (?:is |has been |was )?delayed"
     r"|delayed (?:\d+|for)|warning message only|(?:do|need) not (?:need to )?resend your message",
     re.IGNORECASE,
-)  # attempts will continue
+)  # phrases which say that attempts will continue
 
 _EXPIRED = re.compile(
     r"retry time(?:out)? (?:exceeded|not reached)|have been failing for a long time|could not be delivered for \d+ (?:day|hour)",
     re.IGNORECASE,
-)  # phrases of Exim, after earlier temporary errors
+)  # phrases of Exim for giving up after temporary errors
 
 
 def classify(raw: bytes, *, now: datetime) -> Returned:
@@ -100,8 +101,8 @@ def classify(raw: bytes, *, now: datetime) -> Returned:
 
 
 def _message_ids(mail: Mail, returned: Headers | None) -> tuple[str, ...]:
-    """Returns the IDs of the returned message, of the message that this message answers, and of earlier e-mails, latest
-    first.
+    """Returns the IDs of the e-mails that a message may be about: the returned message, the message that it answers,
+    and earlier ones, latest first.
     """
     values = [returned[name] for name in ("message-id", "x-google-original-message-id")] if returned else []
     values += [mail.headers["in-reply-to"], " ".join(reversed(mail.headers["references"].split()))]
@@ -205,7 +206,7 @@ def _notice(mail: Mail, now: datetime) -> Returned | None:
 
 
 def _above(text: str, failed: list[Failed]) -> Said:
-    """Returns the reply above the addresses, where some programs give it."""
+    """Returns the server's reply if it is above the addresses, where some programs put it."""
     return said_in(text.partition(failed[0].text)[0] if failed and failed[0].text else "")
 
 
@@ -287,9 +288,8 @@ def _of_group(group: Group, told: str) -> Finding:
     address, *aliases = group.addresses
     said = said_in(group.diagnostic or told, status=status_of(group.status))
     if group.diagnostic and meaning(Reply(550, told)).code == _FULL:
-        said = said._replace(
-            reply=Reply(said.reply.code, told)
-        )  # a full mailbox is not dead, even if other parts of the text suggest it
+        # A full mailbox exists, even if other parts of the text suggest that it does not.
+        said = said._replace(reply=Reply(said.reply.code, told))
     return _finding(address, said, action=group.action, aliases=tuple(aliases), more=(told,), step=step_in(told))
 
 
@@ -302,7 +302,9 @@ def _finding(
     more: tuple[str, ...] = (),
     step: Step | None = None,
 ) -> Finding:
-    """`more` is other text about this address, and `step` is the step that this text mentions."""
+    """Returns the finding for one address. `more` is other text about this address, and `step` is the SMTP step that
+    this text mentions.
+    """
     found, text = _judged(said, action=action, more=more)
     is_passing = action == "delayed" or bool(_EXPIRED.search(said.reply.text))
     status = said.status or _status_like(said.reply.code, found, is_passing=is_passing)
@@ -348,7 +350,7 @@ def _status_like(code: int, found: Meaning, *, is_passing: bool) -> str:
 
 
 def _judged(said: Said, *, action: str, more: tuple[str, ...]) -> tuple[Meaning, str]:
-    """Returns the meaning, and the text in which it was found."""
+    """Returns the meaning of a reply, and the text from which the meaning was derived."""
     text = said.reply.text
     if action in _DELIVERED or said.status.startswith("2."):
         return meaning(Reply(250, text)), text
@@ -361,8 +363,8 @@ def _judged(said: Said, *, action: str, more: tuple[str, ...]) -> tuple[Meaning,
 
 
 def _meaning(said: Said) -> Meaning:
-    """Classifies a reply. Text without a code is treated as a final refusal, because any report mentions errors and
-    failures.
+    """Classifies a server's reply. Text without a code is treated as a final refusal, because every report mentions
+    errors and failures.
     """
     code = said.reply.code or (450 if said.status.startswith("4") else 550)
     found = meaning(Reply(code, said.reply.text), phase=said.step, enhanced=said.status or None)

@@ -39,7 +39,7 @@ class Group:
         return list(dict.fromkeys(address for value in values if (address := _address(value))))
 
     def of(self, address: str) -> "Group":
-        """Returns the same group for an address that was found elsewhere."""
+        """Returns a copy of the group for an address that was found elsewhere."""
         return Group(self.fields | {"final-recipient": address})
 
     @property
@@ -72,7 +72,7 @@ def _unescaped(match: "re.Match[str]") -> str:
 
 
 def groups_in(mail: Mail) -> list[Group]:
-    """Returns one group for each recipient."""
+    """Returns the groups of a report: one for each recipient."""
     parts = mail.of_kind("message/delivery-status", "message/global-delivery-status")
     return _grouped([part.text() for part in parts])
 
@@ -90,7 +90,7 @@ def _grouped(texts: list[str]) -> list[Group]:
     for chunk in (chunk for text in texts for chunk in _chunks(text)):
         if _has_address(chunk):
             groups.append(chunk)
-        elif groups:  # fields that a superfluous blank line separates from their recipient
+        elif groups:  # these fields belong to the previous recipient, in spite of a superfluous blank line
             groups[-1].update({name: value for name, value in chunk.items() if name not in groups[-1]})
     return [Group(group) for group in groups[:GROUPS_MAX]]
 

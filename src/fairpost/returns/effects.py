@@ -13,15 +13,14 @@ from fairpost.returns.classify import Finding, Kind, Returned
 
 
 class Effect(StrEnum):
-    BOUNCED = "bounced"  # the address accepts no mail: the e-mail bounces, the address is suppressed
-    UNCONFIRMED = (
-        "unconfirmed"  # the address seems to accept no mail: the e-mail bounces, a second report suppresses the address
-    )
-    FULL = "full"  # the mailbox is full: the e-mail bounces, several such reports suppress the address
+    BOUNCED = "bounced"  # the address accepts no mail: the e-mail bounces, and the address is suppressed
+    # The address seems to accept no mail: the e-mail bounces, and a second report suppresses the address.
+    UNCONFIRMED = "unconfirmed"
+    FULL = "full"  # the mailbox is full: the e-mail bounces, and several such reports suppress the address
     UNDELIVERED = "undelivered"  # refused for another reason: the e-mail bounces
     DELAYED = "delayed"
     DELIVERED = "delivered"
-    COMPLAINED = "complained"  # the address is suppressed; counts against the sender
+    COMPLAINED = "complained"  # the address is suppressed, and the complaint counts against the sender
     FEEDBACK = "feedback"
     AWAY = "away"  # the next step waits until the person is back
     UNSUBSCRIBED = "unsubscribed"  # the person receives no more bulk mail

@@ -15,7 +15,7 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from functools import cached_property
 
-BYTES_MAX = 1_048_576  # reports are at the beginning; the rest is the returned message
+BYTES_MAX = 1_048_576  # enough, because the report is at the beginning, before the returned message
 PARTS_MAX = 100
 DEPTH_MAX = 8
 HEADERS_MAX = 400
@@ -63,7 +63,7 @@ class Part:
         return _decoded(_unwrapped(self.body, self.headers["content-transfer-encoding"]), self.charset)
 
     def message(self) -> "Mail":
-        """Returns the message in this part, or its headers."""
+        """The message in this part, or only its headers if the part contains no more."""
         return read_mail(_unwrapped(self.body, self.headers["content-transfer-encoding"]))
 
 
@@ -101,7 +101,7 @@ def read_mail(raw: bytes) -> Mail:
 
 
 def _leaves(headers: Headers, body: bytes) -> Iterator[Part]:
-    """Yields the leaves depth first, without recursion: a stack has the parts that are not opened yet."""
+    """Yields the leaves depth first. Instead of recursion, uses a stack of the parts that have not been opened yet."""
     stack, found = [(headers, body, 0)], 0
     while stack and found < PARTS_MAX:
         headers, body, depth = stack.pop()

@@ -147,15 +147,15 @@ def _message_headers(part: Part) -> Headers:
 
 
 def is_from_daemon(mail: Mail) -> bool:
-    """Returns whether a mail program wrote this, judging by its sender or its X-Failed-Recipients header."""
+    """Returns whether a mail server wrote this message, judging by its sender or its X-Failed-Recipients header."""
     headers = mail.headers
     sender = " ".join((headers.decoded("from"), headers["sender"], headers["return-path"]))
     return "x-failed-recipients" in headers or not headers["from"] or bool(_DAEMONS.search(sender))
 
 
 def sounds_like_report(mail: Mail, notice: Notice) -> bool:
-    """Returns whether this is about undelivered mail. This is judged by sender, subject and text, and by whether a
-    message is returned.
+    """Returns whether a message is about undelivered mail, judging by its sender, its subject, its text, and whether it
+    returns a message.
     """
     headers = mail.headers
     if "x-failed-recipients" in headers or "delivery-status" in mail.parameters.lower():
@@ -193,8 +193,8 @@ def _sent_to(returned: Headers | None) -> list[str]:
 
 
 def _ranked(text: str, *, ours: Iterable[str], sent_to: list[str]) -> list[str]:
-    """Returns the addresses that a notice is about: those in the usual places, otherwise all that do not belong to the
-    sender.
+    """Returns the addresses that a notice is about: those in the usual places or, if there are none, all addresses that
+    do not belong to the sender.
     """
     ranks: dict[str, int] = {}
     lowered = {address.lower() for address in sent_to}
@@ -239,8 +239,8 @@ def parted(text: str, addresses: list[str]) -> list[Failed]:
 
 
 def about(text: str, address: str) -> str:
-    """Returns the text from the line that begins with the address, or from the first line that contains it, or the
-    whole text.
+    """Returns the part of the text about an address: from the line that begins with it, or else from the first line
+    that contains it, or else the whole text.
     """
     pattern = re.escape(address[:200])
     match = re.search(rf"^[ \t<\"'*•>-]{{0,20}}{pattern}", text, re.IGNORECASE | re.MULTILINE) or re.search(

@@ -80,8 +80,8 @@ def _is_marked(headers: Headers) -> bool:
 
 
 def _is_own_rule(headers: Headers) -> bool:
-    """Returns whether a rule of the sender's mailbox wrote this. Rules of other mailboxes forward mail that people
-    wrote.
+    """Returns whether a rule in the sender's own mailbox wrote this message. Rules in other mailboxes forward mail that
+    people wrote.
     """
     return same(headers["x-ms-exchange-inbox-rules-loop"], address_of(headers["from"]))
 
@@ -104,9 +104,8 @@ def _is_for_many(headers: Headers) -> bool:
 
 def token_of_request(mail: Mail) -> str | None:
     """Returns the token of a request that a mail program sent to the address in Fairpost's List-Unsubscribe header. The
-    text of the message does not matter.
-
-    "" means that the request has no token, and None means that the message is no such request.
+    text of the message does not matter. Returns "" if the request has no token, and None if the message is not such a
+    request.
     """
     return None if is_answer(mail.headers) else return_path.token_of_request(mail.headers.decoded("subject"))
 
@@ -160,8 +159,8 @@ def _bounded(day: date, today: date) -> date | None:
 
 
 def _end(text: str, start: int, end: int, day: date) -> date | None:
-    """Returns the day itself if the person is back on that day, or the next day if the person is away until that
-    day.
+    """Returns the person's first day back: the given day if the text says that the person returns then, or the next day
+    if the person is away until then.
     """
     before, after = text[max(0, start - 40) : start], text[end : end + 30].partition(".\n")[0]
     if _BACK.search(before) or _BACK.search(after):
@@ -184,9 +183,8 @@ def _dates(text: str, today: date) -> list[tuple[int, int, date]]:
 
 
 def _of_numbers(first: int, second: int, year: str | None, separator: str, today: date) -> date | None:
-    """Returns the date for a day and a month. If they are separated by slashes, their order may be reversed.
-
-    If two dates are possible, returns the later one.
+    """Returns the date for two numbers, which are a day and a month. If they are separated by slashes, their order is
+    unknown. If two dates are possible, returns the later one.
     """
     ways = [_in_year(year, second, first, today)]
     if separator == "/":

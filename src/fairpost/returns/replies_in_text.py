@@ -53,7 +53,7 @@ class Said(NamedTuple):
 
 
 def said_in(text: str, *, status: str = "") -> Said:
-    """Returns a server's reply as quoted in a report. `status` is the status that the report gives separately."""
+    """Returns the server's reply that a report quotes. `status` is the status code that the report contains separately."""
     text = text.strip()[: 4 * TEXT_CHARS_MAX]
     step = step_in(text)
     if match := _CODE.search(text):
@@ -64,13 +64,13 @@ def said_in(text: str, *, status: str = "") -> Said:
 
 
 def _own_lines(text: str, code: str) -> str:
-    """Returns the reply's own text, which ends where another reply or another line of the conversation begins."""
+    """Returns the text of a reply, which ends where another reply or another line of the SMTP conversation begins."""
     end = re.search(rf"\n[ \t]*(?:\n|>>>|<<<(?! ?{code})|\.\.\. while|(?!{code})[245]\d\d[ -])", text)
     return text[: end.start()] if end else text
 
 
 def _status_in(text: str, kind: str = "") -> str:
-    """Returns the first status that agrees with the code. Other numbers may be versions or addresses."""
+    """Returns the first status code that agrees with the reply code. Other numbers may be versions or addresses."""
     right_after = STATUS.match(text.lstrip(" -"))  # 550 4.4.7 is Microsoft's own status for a message that expired
     found = (match for match in STATUS.finditer(text) if match[1] == kind or (not kind and match[1] != "2"))
     match = right_after if right_after and kind and right_after[1] != "2" else next(found, None)
@@ -89,5 +89,5 @@ def status_of(value: str) -> str:
 
 
 def step_in(text: str) -> Step | None:
-    """Returns the step of the conversation that the text mentions."""
+    """Returns the step of the SMTP conversation that the text mentions."""
     return next((step for pattern, step in _STEPS if pattern.search(text)), None)

@@ -28,7 +28,7 @@ TOKEN = re.compile(
 INDEX = re.compile("[0-9]{1,4}")
 PROCESSED = re.compile("[“”„‘’«»\xa0]")  # characters that word processors use instead of quotes and spaces
 
-FILTERS = {  # number of values that each filter takes in parentheses
+FILTERS = {  # the possible numbers of arguments of each filter
     "default": {1}, "d": {1}, "join": {0, 1}, "round": {0, 1}, "capitalize": {0}, "float": {0}, "int": {0},
     "length": {0}, "lower": {0}, "title": {0}, "trim": {0}, "upper": {0}, "urlencode": {0},
 }  # fmt: skip
@@ -61,15 +61,16 @@ class _Block:
     at: int
     name: str = ""  # the loop variable
     entries: str = ""  # the field that the loop iterates over, if known
-    guards: frozenset[str] = frozenset()  # fields that are not empty here, because an `if` has checked them
+    guards: frozenset[str] = frozenset()  # fields that are not empty in this block, because an `if` has checked them
     arms: int = 0
 
 
 class Reader:
-    """Reads one part of a template. Each method of the grammar returns the fields that are needed to print its piece.
+    """Reads one part of a template. Each method reads one rule of the grammar, and returns the fields that are needed
+    to print the text that it has read.
 
-    A missing field is passed to the engine as empty text; inside another field, it is undefined. Both are false, but
-    undefined supports no comparison, and no filter except a fallback.
+    The engine gets a missing field as empty text, and a missing field inside another field as undefined. Both count as
+    false, but an undefined value supports no comparison, and no filter except a fallback.
     """
 
     def __init__(self, part: str, source: str) -> None:
@@ -175,7 +176,9 @@ class Reader:
         return _Block("for", at, name=name, entries=entries)
 
     def _condition(self) -> frozenset[str]:
-        """Returns the fields that are not empty if the condition holds. The fields that it checks may be missing."""
+        """Reads a condition, and returns the fields that are certainly not empty if it is true. Fields in a condition
+        may be missing.
+        """
         start = self.place
         self._either()
         words = ["and", *(token.text for token in self.tokens[start : self.place]), "and"]
@@ -255,9 +258,8 @@ class Reader:
         return set() if is_own else {path}
 
     def _resolved(self, path: str) -> str:
-        """Returns the name outside the loop, or "" if it is not a field.
-
-        For example, p.name in a loop over products is products.*.name.
+        """Returns the full name of the field that a name stands for, or "" if it is not a field. For example, `p.name`
+        in a loop over `products` stands for `products.*.name`.
         """
         root, dot, rest = path.partition(".")
         if root in RESERVED:

@@ -29,9 +29,9 @@ from fairpost.templates.reader import (
 
 VALUE_CHARS_MAX = 100_000
 FIELDS_CHARS_MAX = 1_000_000
-STEPS_MAX = 20_000  # a field takes two or three steps: enough for a thousand entries with three fields each
-LOOPED_CHARS_MAX = 268_435_456  # characters of plain text, in case a loop prints it until the steps run out
-LIGHT_TAGS_MAX = 100  # with more, or with a loop, output is counted and values are shorter, to save memory
+STEPS_MAX = 20_000  # enough for a thousand entries with three fields each, because a field takes two or three steps
+LOOPED_CHARS_MAX = 268_435_456  # maximum output of a loop that prints plain text until the steps run out
+LIGHT_TAGS_MAX = 100  # to save memory, a template with more tags or with a loop has limited output and shorter values
 HEAVY_VALUE_CHARS_MAX = 20_000
 COMPILED_KEPT_MAX = 64
 
@@ -39,7 +39,7 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class Unrenderable(FairpostError):
-    """The template cannot be rendered with this recipient's fields, but works with others."""
+    """The template cannot be rendered with this recipient's fields, although it may work for other recipients."""
 
 
 class UnfitValue(Unrenderable):
@@ -51,7 +51,7 @@ class UnfitValue(Unrenderable):
 
 
 class MissingFields(Unrenderable):
-    """Fields are missing. `missing_of` returns the same fields."""
+    """The recipient lacks required fields. `missing_of` returns the same fields."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         fallback = f'{{{{ {names[0]} or "something else" }}}}'
@@ -85,7 +85,7 @@ def compile_template(template: Template) -> "Compiled":
 
 
 class Compiled:
-    """A template that any number of threads can render. It stays in its process; other processes compile their own.
+    """A compiled template, which any number of threads can render. Each process compiles its own.
 
     `required` are the fields that every recipient needs. `optional` are those with a fallback, or checked with `if`. A
     nested field is named with a dot: order.total.
@@ -115,7 +115,7 @@ class Compiled:
 
     @property
     def chars(self) -> int:
-        """The length of its sources, which is about the memory that caching it takes."""
+        """The length of the sources, which is roughly the memory that the cached template needs."""
         return sum(map(len, self._sources.values()))
 
     def render(self, fields: Mapping[str, Any]) -> Rendered:
@@ -175,7 +175,7 @@ class _NoRoom(Exception):
 
 
 class _Object:
-    """A dict without its methods, which the engine would treat as entries."""
+    """A dict without the methods of a dict, which the engine would treat as entries."""
 
     __slots__ = ("_name", "_values")
 
@@ -192,7 +192,7 @@ class _Object:
         return len(self._values)
 
     def __str__(self) -> str:
-        _run.printed = self._name  # recorded, because the engine ignores exceptions raised here
+        _run.printed = self._name  # recorded here and raised later, because the engine ignores exceptions raised here
         return ""
 
 
@@ -282,7 +282,7 @@ def _urlencode(value: Any) -> str:
 
 
 def _defined(value: Any) -> Any:
-    if value is None:  # undefined is passed as None, and would be printed as such
+    if value is None:  # undefined values arrive as None, and would be printed as "none"
         raise Unrenderable("a list entry lacks a value that the template prints: write a fallback")
     return value
 

@@ -1,5 +1,5 @@
-"""How a kind of transport describes its settings, each once and with its limits. Options, requests and forms are
-derived from this.
+"""The form in which a kind of transport describes its settings: each setting once, with its limits. Options, requests
+and forms are derived from this.
 
 This module has no I/O and nothing that is specific to a kind: the settings of each kind are in its folder.
 """
@@ -43,7 +43,7 @@ class Group:
     about: str = ""
 
 
-HAS_SECRET = Setting(name="has_secret", type=bool, is_needed=True)  # name of the shape in responses
+HAS_SECRET = Setting(name="has_secret", type=bool, is_needed=True)  # in responses, instead of the secret itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,16 +76,16 @@ READ_ENTRY = Entry(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """A way to sign in, and the settings that it needs. `name` is shown for a server that uses it."""
+    """A sign-in method, and the settings that it needs. `name` is shown for a server that uses this method."""
 
     name: str
     title: str
     entries: tuple[Entry, ...] = ()
-    fixed: Mapping[str, str | None] = field(default_factory=dict)  # values of settings that this sign-in implies
+    fixed: Mapping[str, str | None] = field(default_factory=dict)  # values of settings that this method implies
     user: str | None = None  # the setting that defaults to the account's address
     hosts: tuple[
         str, ...
-    ] = ()  # a server with this sign-in only matches this choice if its host has one of these endings
+    ] = ()  # a server with this sign-in method matches this choice only if its host has one of these endings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

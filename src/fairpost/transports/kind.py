@@ -50,11 +50,11 @@ class TransportKind(ABC, Generic[S]):
     settings: type[S]
     title: ClassVar[str]
     way: ClassVar[str]  # how an account sends, for example "by SMTP"
-    channel: ClassVar[Channel] = Channel.SMTP  # the provider whose reply codes it uses
+    channel: ClassVar[Channel] = Channel.SMTP  # whose reply codes the server uses
     steps: ClassVar[tuple[str, ...]]  # the steps of `verify`
     asked: ClassVar[tuple[Setting, ...]]  # the settings of a request
     preset: ClassVar[str | None] = None  # the initial preset, or None for the preset of the address's provider
-    presets: ClassVar[Mapping[str, str]] = {}  # presets that replace it, by the address's provider
+    presets: ClassVar[Mapping[str, str]] = {}  # presets that replace `preset`, by the address's provider
     read_option: ClassVar[str] = "--help"  # option of `fairpost account set` that switches reading on
     keeps_secret: ClassVar[bool] = True  # whether a request that changes no setting may omit the secret
 
@@ -74,7 +74,7 @@ class TransportKind(ABC, Generic[S]):
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """The choices on the page."""
+        """The choices of this kind on the page for adding an account."""
         entries = [
             Entry(
                 setting=each.name,
@@ -126,12 +126,12 @@ class TransportKind(ABC, Generic[S]):
         """
 
     def advice(self, failed: "Tried", settings: S, name: str) -> str:
-        """Returns the command to type after this step failed."""
+        """Returns the command that may fix the failed step."""
         return failed.advice
 
     def announced(self, settings: S, host: str | None) -> S:
-        """Returns the settings with the name of this machine, if the kind announces a name and the settings have
-        none.
+        """Returns the settings, completed with the name of this machine if the kind announces a name and the settings
+        have none.
         """
         return settings
 
@@ -145,7 +145,7 @@ class TransportKind(ABC, Generic[S]):
         return False
 
     def bounce_domain(self, settings: S) -> str | None:
-        """The domain of the envelope sender, if reports are returned to Fairpost's own address in this domain."""
+        """The domain of the envelope sender, if reports are returned to an address of Fairpost in that domain."""
         return None
 
     def reader(
@@ -163,14 +163,13 @@ class TransportKind(ABC, Generic[S]):
         return True
 
     def sending_host(self, settings: S) -> str | None:
-        """Returns a server that sends the mail to the internet, which SPF must include, or None if it is unknown.
-
-        It may also be another host name of the same organization.
+        """Returns a server that sends the mail to the internet, so that SPF must allow it, or None if no such server is
+        known. Another host name of the same organization is sufficient.
         """
         return None
 
     async def tls(self, settings: S, *, guard: "NetworkGuard | None") -> Tls | None:
-        """Returns the TLS that the server offers, without signing in.
+        """Returns which TLS the server offers, without signing in.
 
         Returns None if it is always reached over TLS, or is on this machine.
         """
@@ -180,12 +179,12 @@ class TransportKind(ABC, Generic[S]):
 
     @abstractmethod
     def own_endpoint(self, settings: S) -> str | None:
-        """Returns the setting that replaces the provider's public address or refers to the operator's files, or
-        None.
+        """Returns the name of the setting that replaces the provider's public address or refers to the operator's
+        files, or None.
         """
 
     def public(self, settings: S) -> S:
-        """Returns the same settings, but without any server that the secret names."""
+        """Returns the settings, changed so that a server named in the secret is ignored."""
         return settings
 
     async def refusal(self, settings: S, guard: "NetworkGuard") -> WrongSetting | None:
@@ -209,7 +208,7 @@ class TransportKind(ABC, Generic[S]):
         return self.name
 
     def secret_in_short(self, settings: S) -> str | None:
-        """Describes the sealed secret, unless it is a password."""
+        """Describes the kind of the sealed secret, unless it is a password."""
         return None
 
     def facts(self, settings: S) -> dict[str, Any]:

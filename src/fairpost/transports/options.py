@@ -51,7 +51,9 @@ def given_password(options: PasswordOptions, *, in_url: str | None) -> str | Non
 
 
 def read_file(path: str, *, option: str, bytes_max: int) -> str:
-    """Reads up to one byte more than allowed, so that the caller can detect a file that is too long."""
+    """Reads a file, or standard input. Reads up to one byte more than allowed, so that the caller can detect a file
+    that is too long.
+    """
     import sys
 
     try:

@@ -40,7 +40,7 @@ class Fate(StrEnum):
 class Answer:
     """The provider's answer about a message.
 
-    `report` has the message's IDs if it was sent, or the reason why its fate is unknown.
+    `report` contains the message's IDs if it was sent, or the reason why its fate is unknown.
     """
 
     fate: Fate
@@ -49,7 +49,9 @@ class Answer:
 
 @runtime_checkable
 class DraftingTransport(ClosableTransport, Protocol):
-    """Stores a message at the provider before sending it, so that the provider can be asked about it after a crash."""
+    """A transport that stores a message at the provider before sending it, so that it can ask the provider about the
+    message after a crash.
+    """
 
     async def draft(self, account: Account, email: Outgoing) -> Evidence | Report:
         """Stores a draft and returns its evidence, or a report if it could not be stored. Nothing is sent."""
@@ -69,15 +71,17 @@ class DraftingTransport(ClosableTransport, Protocol):
 
 @runtime_checkable
 class ComposingTransport(ClosableTransport, Protocol):
-    """Can compose a message before it is sent."""
+    """A transport that can compose a message before it is sent."""
 
     def compose_ahead(self, account: Account, email: Outgoing) -> None:
-        """Composes the e-mail that is probably sent next, while its begin is being committed. Never fails."""
+        """Composes the e-mail that will probably be sent next, while the database commits that its send begins. Never
+        fails.
+        """
 
 
 @runtime_checkable
 class SigningTransport(ClosableTransport, Protocol):
-    """Signs the messages that it sends, if it has a signer."""
+    """A transport that signs the messages that it sends, if it has a signer."""
 
     signer: Signer | None
 

@@ -23,8 +23,8 @@ class Found:
 
 
 class Unreadable(Exception):
-    """The mailbox cannot be read now. `code` is a reason code. `is_lasting` means that only a change of its settings
-    can help. `beyond` is the position that skips the message that was being fetched.
+    """The mailbox cannot be read now. `code` is a reason code. `is_lasting` means that only a change to the account's
+    settings can help. `beyond` is the position that skips the message that was being fetched.
     """
 
     def __init__(self, code: str, why: str, *, is_lasting: bool = False, advice: str = "") -> None:
@@ -36,12 +36,12 @@ class Unreadable(Exception):
 
 
 class MailboxReader(Protocol):
-    """Reads one mailbox over one connection, which is reopened when it is lost. Every method raises Unreadable."""
+    """Reads one mailbox over one connection, which is reopened after it is lost. Every method can raise Unreadable."""
 
     def look(self, position: Position | None, *, since: datetime) -> AsyncGenerator[Found, None]:
         """Yields the messages that have arrived after the position, oldest first. Without a position, starts at the
         current state and finds no mail. If the position is no longer valid, yields the messages that have arrived since
-        the last look, at `since`, some of them again.
+        the last look at the time `since`, including some that were yielded before.
         """
 
     async def wait(self) -> bool:

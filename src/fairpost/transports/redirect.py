@@ -56,7 +56,7 @@ def redirected(email: Outgoing, address: str) -> Outgoing:
     headers = {name: value for name, value in email.content.headers.items() if name.lower() != HEADER.lower()}
     content = replace(
         email.content,
-        id=-email.id,  # now unique to this e-mail, so that caches by ID do not return the shared content
+        id=-email.id,  # the content now belongs to this e-mail alone, so caches must not return the shared content for its ID
         headers={**headers, HEADER: ", ".join(f"{person.kind} {person.address}" for person in email.recipients)},
     )
     shown = tuple(_harmless(person, address) for person in email.recipients if person.kind != "bcc")

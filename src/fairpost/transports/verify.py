@@ -15,7 +15,7 @@ from fairpost.transports.reading import MailboxReader, Unreadable
 from fairpost.transports.registry import kind_of
 from fairpost.vault.vault import Vault
 
-READING = "reading"  # the last step, if the account's mailbox is read
+READING = "reading"  # the name of the last step if the account's mailbox is read
 
 
 async def try_account(
@@ -28,9 +28,9 @@ async def try_account(
 ) -> list[Tried]:
     """Tests an account's server and returns every step taken, in order. If one failed, it is the last.
 
-    `guard` is set if the account is not the operator's own. `host` is the name of this machine. `is_brief` means that an HTTP request is waiting for the
-    result. Raises FairpostError if the account has no server that it may use, VaultError if its secret cannot be
-    opened.
+    `guard` is set if the account is not the operator's own. `host` is the name of this machine. `is_brief` means that
+    an HTTP request is waiting for the result. Raises FairpostError if the account has no server that it may use,
+    VaultError if its secret cannot be opened.
     """
     settings = server_settings(account, guard=guard)
     kind = kind_of(settings)
@@ -47,7 +47,7 @@ async def try_account(
 
 
 async def _try_reading(reader: MailboxReader, name: str) -> Tried:
-    """Tests reading. No position is given, so this finds no mail, and only determines where reading would begin."""
+    """Tests reading the mailbox. Without a position, this reads no mail, and only determines where reading would begin."""
     try:
         async with aclosing(reader.look(None, since=clock.now())) as found:
             await anext(found)
@@ -63,7 +63,7 @@ async def _try_reading(reader: MailboxReader, name: str) -> Tried:
 
 
 async def offered_tls(account: Account, *, guard: NetworkGuard) -> Tls | None:
-    """Returns the TLS that the account's server offers, without signing in, or None if no server needs to be asked.
+    """Returns which TLS the account's server offers, without signing in, or None if no server needs to be asked.
 
     `guard` applies to accounts that are not the operator's own.
     """
@@ -76,7 +76,7 @@ async def offered_tls(account: Account, *, guard: NetworkGuard) -> Tls | None:
 
 
 def advice(tried: Sequence[Tried], settings: TransportSettings | None, name: str) -> str | None:
-    """Returns the command to type next, or None if all steps passed."""
+    """Returns the command that may fix the failed step, or None if all steps passed."""
     failed = next((each for each in tried if not each.ok), None)
     if failed is None:
         return None

@@ -10,7 +10,7 @@ from fairpost.model.webhook import TEST
 
 
 def message_of(event: Event, ids: PublicIds, *, to_operator: bool) -> tuple[str, bytes]:
-    """Return the ID, which is the same on every attempt and at every endpoint, and the body.
+    """Return the message's ID and body. The ID is the same for every attempt and every endpoint.
 
     The ID of a test event is derived from its time.
     """

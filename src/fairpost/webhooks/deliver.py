@@ -1,4 +1,4 @@
-"""One turn of an endpoint: posts the events that are due, in order for each e-mail, and decides what to write. Uses no
+"""One turn of an endpoint: posts the due events, in order for each e-mail, and decides what to store. Does not use the
 database.
 
 Lanes run in parallel; the events of one lane are posted one after the other. If an event fails, the events behind it in
@@ -22,12 +22,14 @@ from fairpost.webhooks.post import Endpoint
 from fairpost.webhooks.signing import signature
 
 AT_ONCE = 16  # concurrent requests to one endpoint
-TURN_S_MAX = 10.0  # after this, no further request begins
+TURN_S_MAX = 10.0  # after this time, no further request begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """The result of a turn. `tried` is in the order of completion; `untried` has the events that were not begun."""
+    """The result of a turn. `tried` lists the events in the order of completion, `untried` those for which no request
+    began.
+    """
 
     tried: tuple[Tried, ...]
     untried: tuple[Due, ...]
@@ -37,11 +39,11 @@ class Turn:
         return any(each.answered.is_delivered for each in self.tried)
 
     def is_failure_of(self, hook: Webhook) -> bool:
-        """Return whether the endpoint is to blame: nothing was delivered in this turn, or since one of these events
-        first failed.
+        """Return whether the endpoint itself is to blame for the failures. It is not to blame if any event was
+        delivered in this turn.
 
-        If an event fails again when it is retried alone, the endpoint is not to blame if it has accepted other events
-        since then.
+        It is also not to blame if only old events were retried, and it has accepted other events since they first
+        failed.
         """
         failed = [each.due for each in self.tried if not each.answered.is_delivered]
         is_news = hook.failing_since is not None or not all(_is_outlived(each, hook) for each in failed)
@@ -114,8 +116,8 @@ class _Delivering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booking:
-    """The data that one commit writes after a turn. `url` and `failed_before` are the endpoint's values at the start of
-    the turn.
+    """Everything that is stored after a turn, in one commit. `url` and `failed_before` are the webhook's values at the
+    start of the turn.
     """
 
     url: str
@@ -124,7 +126,9 @@ class Booking:
     is_end: bool
     tried: tuple[Tried, ...] = ()
     done: tuple[tuple[int, int], ...] = ()  # events that are no longer pending
-    pending: tuple[tuple[Due, datetime], ...] = ()  # events, each with its next attempt
+    pending: tuple[
+        tuple[Due, datetime], ...
+    ] = ()  # events that are still pending, each with the time of its next attempt
     is_delivered: bool = False
     is_disabled: bool = False
     failing_since: datetime | None = None
@@ -137,8 +141,8 @@ class Booking:
 def book(
     hook: Webhook, turn: Turn, *, cursor: str, is_end: bool, now: datetime, behind: Sequence[tuple[Due, datetime]] = ()
 ) -> Booking:
-    """Return the booking for a turn. `behind` are new events that were not tried, because earlier events of their lanes
-    were pending.
+    """Return what to store after a turn. `behind` lists new events that were not tried, because earlier events of their
+    lanes were pending.
     """
     done = [each.due.place for each in turn.tried if each.answered.is_delivered and each.due.since is not None]
     pending: list[tuple[Due, datetime]] = []
@@ -155,7 +159,9 @@ def book(
         pending.append((replace(each.due, attempts=each.due.attempts + 1), again))
         lanes[each.due.lane] = again
     waiting = [*((each, now) for each in turn.untried), *behind]
-    pending += [(each, lanes.get(each.lane, again)) for each, again in waiting]  # each behind its lane's other events
+    pending += [
+        (each, lanes.get(each.lane, again)) for each, again in waiting
+    ]  # each waits for the failed event of its lane
     failure = turn.last_failure
     booking = replace(
         _of(hook), cursor=cursor, is_end=is_end, tried=turn.tried, done=tuple(done), pending=tuple(pending)
@@ -185,7 +191,9 @@ def _is_outlived(due: Due, hook: Webhook) -> bool:
 
 
 def unsignable(hook: Webhook, *, now: datetime) -> Booking:
-    """Return the booking if there is no secret: events are never posted without a signature."""
+    """Return what to store if the webhook has no secret. It is disabled, because events are never posted without a
+    signature.
+    """
     why = Reason("webhook.no_secret")
     return replace(_of(hook), is_disabled=True, failing_since=hook.failing_since or now, why=why)
 
@@ -195,7 +203,7 @@ def _of(hook: Webhook) -> Booking:
 
 
 def as_dict(booking: Booking) -> dict[str, object]:
-    """Return the form that fairpost.book_webhook accepts."""
+    """Return the booking in the format that the SQL function `fairpost.book_webhook` accepts."""
     why = booking.why
     return {
         "url": booking.url,

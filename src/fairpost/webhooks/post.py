@@ -26,7 +26,7 @@ CONNECT_S_MAX = 5.0
 RESPONSE_BYTES_MAX = 65_536
 ANSWER_CHARS_MAX = 500
 IDLE_S_MAX = 20.0
-KEPT_MAX = 16  # connections to one endpoint
+KEPT_MAX = 16  # idle connections kept for one endpoint
 
 Tls = Callable[[], ssl.SSLContext]
 
@@ -121,7 +121,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if self.status is not None and not self._has_length and exc is None:  # the response ends with the connection
+        # Without a length, the response ends when the connection is closed.
+        if self.status is not None and not self._has_length and exc is None:
             self._end(None)
             return
         is_untouched = self._received == 0
@@ -166,7 +167,9 @@ class Connection(asyncio.Protocol):
 
 
 class Endpoint:
-    """The connections to one URL. With `is_operators`, it may be in any network, and receives all account names."""
+    """The connections to one URL. With `is_operators`, the URL may be in any network, and its events contain all
+    account names.
+    """
 
     def __init__(self, url: str, guard: NetworkGuard, *, is_operators: bool, tls: Tls = system_tls) -> None:
         self.url = url
@@ -215,8 +218,8 @@ class Endpoint:
         return connection.status, judged(connection.status), connection
 
     async def _exchanged(self, raw: bytes) -> Connection:
-        """Send a request. A server may close an idle connection at any moment; in this case, one new connection is
-        tried.
+        """Send a request. If the server has closed the idle connection in the meantime, try again once over a new
+        connection.
         """
         connection = self._taken() or await self._connected()
         is_old = connection.is_used
@@ -273,8 +276,8 @@ class Endpoint:
         raise OSError("no address")
 
     async def _found(self) -> list[Address]:
-        """Look up the host once for all connections that need it now: each lookup at a hanging DNS server occupies a
-        thread, even after the time limit.
+        """Look up the host once for all connections that need its addresses now, because each lookup at a hanging DNS
+        server occupies a thread, even after the time limit.
         """
         if self._look_up is None or self._look_up.done():
             looking = addresses(self._target, self._guard, is_operators=self.is_operators)
@@ -284,9 +287,7 @@ class Endpoint:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the connection should be closed because it has been idle for long: the server has closed it, or will
-        close it.
-        """
+        """Whether all connections are closed, or have been idle for so long that the server will close them soon."""
         return all(clock.steady() - each.idle_since_s >= IDLE_S_MAX or not each.is_open for each in self._free)
 
     def close(self) -> None:
@@ -301,7 +302,7 @@ def _said(error: Exception) -> str:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Read a header in one of its two forms: seconds, or a date."""
+    """Read a Retry-After header, which contains either seconds or a date."""
     if retry_after is None or retry_after.isdecimal():
         return float(retry_after) if retry_after and len(retry_after) < 7 else None
     try:

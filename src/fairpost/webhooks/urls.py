@@ -1,4 +1,4 @@
-"""The URLs that webhooks may have: https to a public host, or http to a host in a network that is not public."""
+"""The URLs that webhooks may have: `https` to a public host, or `http` to a host in a private network."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -53,7 +53,9 @@ def target_of(url: str) -> Target:
 
 
 async def addresses(target: Target, guard: NetworkGuard, *, is_operators: bool) -> list[Address]:
-    """Return the only addresses to connect to. Raises NotAllowed, or OSError or ValueError if the host is unknown."""
+    """Return the addresses of the URL's host. Connect only to these. Raises NotAllowed, or OSError or ValueError if the
+    host is unknown.
+    """
     everywhere = NetworkGuard(allowed=guard.allowed, ports=frozenset({target.port}), resolve=guard.resolve)
     if is_operators:
         found = await everywhere.unchecked(target.host, target.port)

@@ -108,7 +108,7 @@ async def test_the_same_refresh_token_again_is_no_news(certificates: Certificate
         (65001, "invalid_grant", ["Grant admin consent"]),
         (70008, "invalid_grant", ["fairpost account set NAME"]),
         (700082, "invalid_grant", [f"--tenant {TENANT} --client-id {CLIENT_ID} --refresh-token-file FILE"]),
-        (53003, "access_denied", ["Conditional access"]),
+        (53003, "access_denied", ["Conditional Access"]),
     ],
 )
 async def test_a_refusal_says_what_to_do(code: int, error: str, facts: list[str], certificates: Certificates) -> None:

@@ -76,7 +76,8 @@ async def list_inbox_mails(
 @router.get("/{mail_id}", summary="Get a message and its checks", responses=failures("not_found"))
 async def get_inbox_mail(mail_id: MailPath, _: Admin, service: TheService) -> Answer[MailOut]:
     mail, raw = await mails.open_mail(await service.own_store(), MailId(mail_id))
-    return Answer(data=await asyncio.to_thread(_whole, mail, raw))  # in a thread, because a large e-mail takes seconds
+    # Runs in a thread, because checking a large e-mail takes seconds.
+    return Answer(data=await asyncio.to_thread(_whole, mail, raw))
 
 
 @router.get(

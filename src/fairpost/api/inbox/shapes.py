@@ -83,7 +83,9 @@ class MailGlimpse(ResponseModel):
 
 
 class InboxShown(Page[MailGlimpse]):
-    """The newest messages. `next` is the cursor for older ones. `count` is at most one more than the inbox keeps."""
+    """The newest messages. `next` is the cursor for older ones. `count` exceeds the maximum number of kept messages by
+    at most one.
+    """
 
     newest: Number | None
     count: int

@@ -1,6 +1,6 @@
 """Accounts of a workspace: add, read, change, pause, resume and remove. Passwords are never returned.
 
-Paths contain the names that the workspace gave its accounts, without a prefix.
+Paths use the workspace's own names for its accounts, without a prefix.
 """
 
 import math
@@ -68,7 +68,7 @@ TAG = {"name": "accounts", "description": "The accounts that the workspace sends
 router = Router(prefix="/v1/accounts", tags=["accounts"])
 
 ACCOUNTS_MAX = 1_000  # per workspace
-LOGINS_PER_MINUTE = 10  # to verify addresses; the limit prevents guessing passwords through the service
+LOGINS_PER_MINUTE = 10  # to verify addresses; the limit keeps callers from guessing passwords
 
 
 # ── read ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -219,7 +219,7 @@ async def verify_account(name: AccountName, caller: Manages, service: TheService
 @router.delete(
     "/{name}",
     summary="Remove an account and its password",
-    description="Rejected while e-mails are claimed, being sent or in doubt on this account, or while e-mails can be sent only by this account. `details` contains the counts.",
+    description="Rejected while the account has e-mails that are claimed, being sent or in doubt, or while some e-mails can be sent only through this account. `details` contains the counts.",
     responses=failures("not_found", "conflict"),
 )
 async def delete_account(name: AccountName, caller: Manages) -> Answer[Removed]:
@@ -234,8 +234,8 @@ async def _seal(
     account_id: AccountId,
     write: Callable[[str | None, Sequence[str] | None], Awaitable[None]],
 ) -> None:
-    """Seals the secret, then calls `write`. This requires the owner's store, because the keys in use depend on all
-    accounts.
+    """Seals the secret, then calls `write`. Uses the owner's store, because all accounts determine which keys are in
+    use.
     """
     if secret is None:
         await write(None, None)
@@ -257,7 +257,7 @@ _SOON = {"Retry-After": "1"}
 
 
 async def _address(caller: Caller, service: Service, text: str) -> str:
-    """Returns an address that the workspace can verify, either by its domain or by a login at its provider."""
+    """Parses an address that the workspace can verify, either by its domain or by logging in to its provider."""
     address = await caller.store.parse_address(text)
     if address is None:
         raise invalid("address", "must be an e-mail address")
@@ -276,7 +276,9 @@ def _provider_host(service: Service, address: str) -> str | None:
 async def _proven_mailbox(
     caller: Caller, service: Service, address: str, server: ServerSettings | None, secret: str | None
 ) -> str | None:
-    """Verifies the address by a login at its provider. Returns None if its domain is verified. Raises ApiError."""
+    """Verifies the address by logging in to its provider. Returns None if the domain is already verified. Raises
+    ApiError.
+    """
     if await workspaces.owns_domain_of(caller.store, caller.workspace, address):
         return None
     host = _provider_host(service, address)
@@ -305,20 +307,21 @@ async def _proven_mailbox(
 async def _proven_again(
     caller: Caller, service: Service, name: str, address: str, server: ServerSettings | None, secret: str | None
 ) -> str | None:
-    """Verifies the address of an existing account in the same way. Omitted fields keep their values."""
-    known = await caller.owner.account_named(full_name(name, caller))  # with the sealed secret, hidden from tenants
+    """Verifies the address of an existing account by logging in. Omitted fields keep their values."""
+    # The owner's store also reads the sealed secret, which tenants cannot see.
+    known = await caller.owner.account_named(full_name(name, caller))
     old = known.transport if isinstance(known.transport, ServerSettings) else None
     if secret is None and old is not None and old.secret is not None and (server or old).secret is not None:
         try:
             secret = service.vault.open(old.secret, account_id=known.id, name=known.name)
         except VaultError:
-            secret = None  # the request must contain the secret again
+            secret = None  # the stored secret cannot be read, so the request must contain it again
     return await _proven_mailbox(caller, service, address, server or old, secret)
 
 
 _UNFIT: Mapping[Unfit, str] = {
     Unfit.NO_PROVIDER: "{domain} is not one of this workspace's verified domains",
-    Unfit.NO_LOGIN: "is required: a login at {host} verifies that {address} is yours",
+    Unfit.NO_LOGIN: "is required: logging in to {host} verifies that {address} is yours",
     Unfit.OTHER_HOST: "must be {host}: only a login there verifies that {address} is yours",
     Unfit.NOT_VERIFIED: "must be `implicit` or `starttls`, with a verifiable certificate",
     Unfit.OTHER_USER: "must be {address}: a login with a different name does not verify that this address is yours",
@@ -332,7 +335,7 @@ def _line(name: str | None) -> str | None:
 
 
 def _changes(given: AccountChange, account: Account, address: str, caller: Caller, service: Service) -> dict[str, Any]:
-    """Returns the changes by column."""
+    """Converts a request to changes of database columns."""
     changes: dict[str, Any] = {}
     if "address" in given.model_fields_set:
         changes["address"] = address
@@ -350,7 +353,9 @@ def _changes(given: AccountChange, account: Account, address: str, caller: Calle
 
 
 def _begun_limits(given: AccountIn | AccountChange, address: str, service: Service) -> tuple[Limits, str | None]:
-    """Returns the provider's limits with the given ones applied, and the provider's name."""
+    """Returns the limits of a new account, and the provider's name. Limits in the request override the provider's
+    limits.
+    """
     preset = _preset(given, address.rpartition("@")[2], service)
     return with_given(preset.limits if preset else Limits(), given.limits), preset.name if preset else None
 
@@ -367,7 +372,7 @@ def _preset(given: AccountIn | AccountChange, domain: str, service: Service) -> 
     kind = given_kind(given)
     if kind is not None and kind.preset is not None:
         return presets[kind.presets.get(known.name if known else "", kind.preset)]
-    # Explicit limits for an unknown mailbox replace the preset completely.
+    # If the provider is unknown, limits in the request replace the default preset completely.
     return known or (None if given.limits is not None else presets[CUSTOM])
 
 
@@ -395,7 +400,7 @@ def _shown(post: AccountRuntime, caller: Caller, now: datetime) -> AccountOut:
 
 
 def account_out(post: AccountRuntime, now: datetime) -> AccountOut:
-    """Returns the account with the database's field names."""
+    """Converts an account to a response. The account keeps the names that it has in the database."""
     account = post.account
     hour_used, day_used = used(post.account, now)
     may_send_at, waits_for = may_send(post.account, now)

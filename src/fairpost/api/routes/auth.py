@@ -54,7 +54,7 @@ _STATUS = {
 @router.post(
     "/sign-in",
     status_code=status.HTTP_202_ACCEPTED,
-    summary="Sign in with address and password; a code follows by e-mail",
+    summary="Sign in with an address and password, and get a code by e-mail",
     responses=failures("wrong_credentials", "workspace_needed"),
 )
 async def sign_in(given: SignInIn, request: Request, response: Response, service: TheService) -> Answer[CodeSent]:
@@ -97,9 +97,9 @@ async def _meant(given: SignInIn, request: Request, service: Service) -> tuple[s
 
 
 async def _members(service: Service, region: str, address: str) -> list[Candidate]:
-    """Returns the members with this address in a region, or none if the region is unavailable.
+    """Returns the members with this address in a region, or an empty list if the region is unavailable.
 
-    If it is unavailable, members must name their workspace, and then get an error about the region.
+    Members in an unavailable region must name their workspace. They then get an error about the region.
     """
     try:
         async with service.auth_store(region) as store:
@@ -171,7 +171,7 @@ async def resend_code(request: Request, service: TheService) -> Answer[CodeSent]
 
 @router.get("/session", summary="Get the signed-in person, and the CSRF token for changes", responses=failures())
 async def get_session(signed_in: SignedInPerson) -> Answer[SessionNow]:
-    """Other sites cannot read it: the cookie is SameSite=Strict, and no response allows other origins."""
+    """Other sites cannot read the token: the cookie is SameSite=Strict, and no response allows other origins."""
     now = {
         "expires_at": signed_in.session.expires_at,
         "csrf_token": csrf_token_of(signed_in.token),
@@ -257,7 +257,7 @@ async def set_up(given: SetUp, request: Request, service: TheService) -> Answer[
 
 
 def _stranger(request: Request) -> Actor:
-    """Returns the actor to use until the link shows who is signing in."""
+    """Returns the actor for the audit log, used until the link reveals who is signing in."""
     return Actor(who="a link", request_id=request.state.request_id)
 
 
@@ -266,7 +266,7 @@ def _self(signed_in: SignedInPerson, request: Request) -> Actor:
 
 
 def refusal(refused: Refused) -> ApiError:
-    """Returns the result of an attempt, as a response."""
+    """Converts a refused sign-in attempt to an API error."""
     code_ = _STATUS.get(refused.kind, "invalid")
     details: dict[str, object] = {"kind": refused.kind} | (
         {"tries_left": refused.tries_left} if refused.kind == "wrong" else {}
@@ -278,7 +278,7 @@ def refusal(refused: Refused) -> ApiError:
 
 
 def person_out(result: Person | Refused) -> PersonOut:
-    """Returns the person. Raises ApiError if the action is refused."""
+    """Converts a person to a response. Raises ApiError if the action was refused."""
     if isinstance(result, Refused):
         raise refusal(result)
     return PersonOut.model_validate(result)

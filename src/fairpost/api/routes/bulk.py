@@ -28,7 +28,7 @@ LINES_MAX = 100_000
 CHUNK_LINES = 1_000
 CHUNK_BYTES = 8_000_000
 IN_MEMORY_BYTES = 1_048_576  # the rest of the body is kept on disk
-KEY_CHARS_MAX = 480  # the line number is added, and the result must have at most 500 characters
+KEY_CHARS_MAX = 480  # with the line number appended, a key must have at most 500 characters
 
 
 @router.post(
@@ -74,7 +74,7 @@ async def send_emails(
         is_one_chunk = lines <= CHUNK_LINES and body.tell() <= CHUNK_BYTES
         users = set() if is_one_chunk else await _users(body) | {caller.user}
         if users and service.settings.daily_max_of_workspace:
-            users.add("")  # stands for the workspace as a whole
+            users.add("")  # the workspace itself, which is locked like a user
         body.seek(0)
         async with caller.owner.together() as one:
             if users:
@@ -100,21 +100,21 @@ async def _users(body: IO[bytes]) -> set[str]:
             if isinstance(user, str) and "\0" not in user and user.encode():
                 users.add(user)
         if number % CHUNK_LINES == 0:
-            await asyncio.sleep(0)  # lets other requests run
+            await asyncio.sleep(0)  # give other requests a turn
     return users
 
 
 def _lines(body: IO[bytes], key: str | None, known: Callable[[Any], str]) -> Iterator[str | Refused]:
-    """Yields each line as JSON, or the mistake in the line. Skips empty lines."""
+    """Yields each line as JSON, or a refusal if the line is invalid. Skips empty lines."""
     for number, line in enumerate(body, 1):
         if line.strip():
             yield checked_line(line, None if key is None else f"{key}:{number}", known)
 
 
 def checked_line(line: bytes, key: str | None, known: Callable[[Any], str]) -> str | Refused:
-    """Returns the line as JSON that PostgreSQL can read.
+    """Checks a line and returns it as JSON that PostgreSQL can read.
 
-    Adds a key if the line has none. `known` converts a public ID to an internal one.
+    Adds the idempotency key `key` if the line has none. `known` converts a public ID to an internal one.
     """
     try:
         text = line.decode()

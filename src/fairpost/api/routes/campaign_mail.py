@@ -67,7 +67,7 @@ NUMBERED = "shared account"  # contains a space, so it cannot be an account's na
     "/{id}/schedule",
     dependencies=LONG,
     summary="Schedule prospects added to a campaign's lists since its launch",
-    description="This requires a campaign that is running, or that is launched and starts later. Prospects who are already scheduled are skipped and counted.",
+    description="The campaign must be running, or launched with a later start. Prospects who are already scheduled are skipped and counted.",
     responses=failures("not_found", "conflict"),
 )
 async def schedule_campaign(name: CampaignName, caller: Sends) -> Answer[Scheduling]:
@@ -103,7 +103,7 @@ async def get_campaign_planning(name: CampaignName, caller: Reads) -> Answer[Pla
 @router.get(
     "/{id}/forecast",
     summary="Forecast when a campaign will finish, and what would speed it up",
-    description="The forecast uses the engine's own rules and the current state. It does not consider bounces, retries, outages or other campaigns on the same accounts.",
+    description="The forecast uses the engine's own rules and the current state. It ignores bounces, retries, outages and other campaigns on the same accounts.",
     responses=failures("not_found", "conflict"),
 )
 async def get_campaign_forecast(name: CampaignName, caller: Reads) -> Answer[CampaignForecast]:
@@ -136,7 +136,9 @@ def _forecast(question: Question, now: datetime) -> tuple[Forecast, list[Suggest
 
 
 def _as_known(question: Question, caller: Caller) -> Question:
-    """Returns the forecast's input, with the workspace's names of its accounts, and numbers for the operator's."""
+    """Renames the accounts in the forecast's input: the workspace's accounts get their own names, and the operator's
+    accounts get numbers.
+    """
     shared = (sender.name for sender in question.senders if own_account(sender.name, caller) is None)
     names = {name: f"{NUMBERED} {number}" for number, name in enumerate(shared, 1)}
 

@@ -134,10 +134,8 @@ async def list_emails(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[EmailLine]]:
-    """An e-mail is listed only if it matches all filters.
-
-    Each request reads at most a few thousand e-mails. A page can have fewer than `limit` results, or none, and still a
-    `next`.
+    """Lists only e-mails that match all filters. Each request reads at most a few thousand e-mails, so a page can have
+    fewer than `limit` results, or none, even if `next` is set.
     """
     before = number_at(cursor, caller.ids)
     wanted = Wanted(
@@ -204,9 +202,8 @@ async def find_emails(
 
 
 async def _not_guessed(emails: list[ListedEmail], key: str, caller: Caller) -> list[ListedEmail]:
-    """Drops campaign e-mails that were found by the numbers in their internal key.
-
-    Callers see campaign keys with public IDs. The internal numbers would reveal how many e-mails there are.
+    """Drops campaign e-mails that were found by the numbers in their internal key. Callers see campaign keys with
+    public IDs instead, because the internal numbers would reveal how many e-mails there are.
     """
     if caller.is_operator or not is_like_campaigns(key):
         return emails
@@ -265,7 +262,7 @@ async def get_email_life(email_id: EmailIdPath, caller: Reads) -> Answer[EmailLi
 
 
 async def email_now(caller: Caller, email_id: EmailId) -> EmailNow:
-    """Returns the parts of an e-mail that can change. Raises NotFound."""
+    """Returns the current values of everything in an e-mail that can change. Raises NotFound."""
     email = await _own_email(caller, email_id)
     return EmailNow(email=EmailItem.model_validate(_facts(email, caller)), life=await _life(caller, email))
 
@@ -357,7 +354,7 @@ async def _page(found: Matches, limit: int, caller: Caller) -> dict[str, Any]:
 
 
 def _own(told: Any, caller: Caller) -> dict[str, Any]:
-    """Returns the log entry without names and replies of shared accounts."""
+    """Returns the log entry without the names and replies of shared accounts."""
     facts = as_dict(told)
     hidden = {"account": lambda name: own_account(name, caller), "words": without_its_name}
     return {name: hidden[name](value) if name in hidden else value for name, value in facts.items()}

@@ -92,7 +92,7 @@ def _status(facts: Facts, region: str, redirect_all: str | None) -> StatusOut:
 
 @router.get(
     "/fairness",
-    summary="Get the senders that wait and that were served, and how evenly they were served",
+    summary="Get each sender's share of the queued and sent e-mails",
     responses=failures("not_found"),
 )
 async def get_fairness(
@@ -142,8 +142,8 @@ async def list_all_emails(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Answer[Page[AnyEmailItem]]:
-    """With `to`, a request reads at most a few thousand e-mails: a page can have fewer than `limit` results and still a
-    `next`.
+    """With `to`, each request reads at most a few thousand e-mails, so a page can have fewer than `limit` results even
+    if `next` is set.
     """
     store = await store_meant(service, region)
     ids = await store.public_ids()

@@ -1,7 +1,7 @@
 """Live topics as server-sent events.
 
-`state` has the complete state after each change, `trouble` means that it cannot be read, and `over` that the session or
-key has ended.
+The event `state` contains the complete state after each change. `trouble` means that the state cannot be read. `over`
+means that the session or key has ended.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ from fairpost.model.workspace import Scope
 TAG = {"name": "live", "description": "Live updates as server-sent events."}
 router = Router(prefix="/v1/live", tags=["live"])
 
-STREAM_S_MAX = 3_600.0  # after that, the client reconnects
-INBOX = "inbox"  # the only topic that may not be installed
+STREAM_S_MAX = 3_600.0  # after this time, the client must reconnect
+INBOX = "inbox"  # the only topic that may be missing, because it must be installed
 AGAIN = b"retry: 2000\n\n"
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}

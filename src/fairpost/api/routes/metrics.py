@@ -22,7 +22,7 @@ from fairpost.api.shapes.metrics import (
 from fairpost.observe import fairness
 from fairpost.observe.queue import READY_MAX, ClassQueue, read_queue
 
-TAG = {"name": "metrics", "description": "The workspace's figures."}
+TAG = {"name": "metrics", "description": "Figures about the workspace's e-mails and users."}
 router = Router(prefix="/v1/metrics", tags=["metrics"])
 
 
@@ -43,7 +43,7 @@ async def get_queue_metrics(caller: Reads) -> Answer[QueueOut]:
     )
 
 
-@router.get("/fairness", summary="Get how the workspace's users share its capacity", responses=failures())
+@router.get("/fairness", summary="Get each user's share of the workspace's capacity", responses=failures())
 async def get_fairness_metrics(
     caller: Reads, hours: Annotated[int, Query(ge=1, le=24, description="Number of hours to include, up to now.")] = 24
 ) -> Answer[FairnessOut]:

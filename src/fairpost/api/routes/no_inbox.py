@@ -1,4 +1,4 @@
-"""Responds with an error on the paths of the development inbox if it is not installed."""
+"""Returns an error for every path of the development inbox if the inbox is not installed."""
 
 from fairpost.api.access import Admin
 from fairpost.api.routing import Router

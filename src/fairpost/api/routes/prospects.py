@@ -74,7 +74,7 @@ async def list_prospects(
     "/lists/{name}/prospects",
     dependencies=LONG,
     summary="Import prospects into a list: either all of them or none",
-    description="The list is created if it does not exist. Existing prospects keep their fields; the fields of the import are added or replaced.",
+    description="The list is created if it does not exist. Existing prospects keep their fields; fields in the import are added or replace existing values.",
     responses=failures(),
     openapi_extra={
         "requestBody": {

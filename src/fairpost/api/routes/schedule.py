@@ -150,7 +150,7 @@ def _ramp_up_day(stored: StoredSchedule, now: datetime) -> int | None:
 def _days(
     stored: StoredSchedule, today: QuotaUsed | None, starts_at: datetime, now: datetime, count: int
 ) -> Iterator[QuotaDay]:
-    """Yields the quota for each day. `today` is the plan that engines use for today."""
+    """Yields the quota for each day. For today, this is the plan `today`, which engines also use."""
     schedule = stored.schedule
     first = stored.first_day or windows.local_day(schedule.timezone, now)
     for number in range(count):

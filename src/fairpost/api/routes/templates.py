@@ -140,9 +140,8 @@ def _filled(template: Template, given: dict[str, JsonValue] | None, prospect: Pr
 
 
 async def _out(template: StoredTemplate) -> TemplateOut:
-    compiled = await asyncio.to_thread(
-        compile_template, _words(template)
-    )  # in a thread, because long templates take a moment
+    # Runs in a thread, because compiling a long template takes a moment.
+    compiled = await asyncio.to_thread(compile_template, _words(template))
     reply_to = template.header_fields.reply_to
     return TemplateOut(
         name=template.name,

@@ -15,7 +15,7 @@ router = Router(prefix="/v1/transports", tags=["accounts"])
 
 @router.get("", summary="List the kinds of server that an account can use, and their settings", responses=failures())
 async def list_transports(_: Reads) -> Answer[list[ChoiceOut]]:
-    """The list ends with generic SMTP."""
+    """Generic SMTP is the last item in the list."""
     return Answer(data=[_choice(kind, each) for kind in reversed(kinds()) for each in kind.choices])
 
 

@@ -36,7 +36,7 @@ Part = Annotated[str, Path(max_length=110)]
 
 
 class Known:
-    """A genuine link: the store of its region, the recipient, and how the workspace appears."""
+    """A genuine link: the store of its region, the recipient, and the workspace's title, logo and colour."""
 
     def __init__(
         self, store: Store, subscriber: Subscriber, mac: str, prospect_id: int, look: WorkspaceSettings
@@ -80,7 +80,9 @@ async def ask(link: TheLink) -> Response:
 
 @router.post(LINK)
 async def one_click(link: TheLink) -> Response:
-    """Unsubscribes when a mail provider's user presses the button. The body is always the same."""
+    """Unsubscribes a recipient who pressed the unsubscribe button of a mail provider. The request body is always the
+    same.
+    """
     if link is None:
         return _not_ours()
     await link.unsubscribe()
@@ -101,7 +103,9 @@ async def undo(link: TheLink) -> Response:
     if link is None:
         return _not_ours()
     await link.resubscribe()
-    words = f"You will receive e-mails from {link.title} again. E-mails that were cancelled until now will not be sent."
+    words = (
+        f"You will receive e-mails from {link.title} again. E-mails that have already been cancelled will not be sent."
+    )
     return _page("You are subscribed again", words, "confirm", "Unsubscribe", look=link.look)
 
 

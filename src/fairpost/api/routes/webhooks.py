@@ -35,7 +35,7 @@ from fairpost.observe.webhooks import request_of
 from fairpost.reasons.rendering import brief
 from fairpost.store import webhooks
 
-TAG = {"name": "webhooks", "description": "Endpoints of yours to which events are posted."}
+TAG = {"name": "webhooks", "description": "Your endpoints, to which Fairpost posts events."}
 router = Router(prefix="/v1/webhooks", tags=["webhooks"])
 
 

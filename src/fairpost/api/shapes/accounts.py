@@ -40,7 +40,7 @@ class UsageOut(ResponseModel):
 
 
 class RestOut(ResponseModel):
-    """A pause because the server asked for it or could not be reached."""
+    """A pause that began because the server asked for it or could not be reached."""
 
     until: Moment
     reason: str
@@ -97,7 +97,7 @@ class AccountOut(ResponseModel):
     unknown: Annotated[
         list[Unknown],
         Field(
-            description="What Fairpost cannot find out about the account's e-mails. If `last_read_at` is set, this applies to the time since then."
+            description="What Fairpost cannot detect about the account's e-mails. If `last_read_at` is set, this applies only to the time since then."
         ),
     ]
 
@@ -109,7 +109,7 @@ class AccountIn(RequestModel):
         Text,
         Field(
             max_length=500,
-            description="An address at a domain that the workspace has verified, or a mailbox at a known provider, which a login to the provider's server verifies.",
+            description="An address at a domain that the workspace has verified, or a mailbox at a known provider. Fairpost verifies the mailbox by logging in to the provider's server.",
         ),
     ]
     display_name: Annotated[Text | None, Field(max_length=200)] = None

@@ -39,7 +39,7 @@ class BlockOut(ResponseModel):
         Field(description="When the block ends. Null means that it lasts until the workspace is unblocked."),
     ]
     reason: Annotated[str, Field(description="`bounces` or `refusals`.")]
-    figures: Annotated[dict[str, Any], Field(description="The figures of the workspace on this account.")]
+    figures: Annotated[dict[str, Any], Field(description="The workspace's figures on this account.")]
 
 
 class Blocks(ResponseModel):

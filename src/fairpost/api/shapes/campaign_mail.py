@@ -37,7 +37,7 @@ class ReceiptState(StrEnum):
 class PlanningOut(ResponseModel):
     id: str
     state: CampaignState
-    prospects: Annotated[int, Field(description="Number of prospects that the last scheduling checked.")]
+    prospects: Annotated[int, Field(description="Number of prospects checked in the last scheduling run.")]
     scheduled: Annotated[int, Field(description="Number of e-mails scheduled since the launch.")]
     skipped: Annotated[int, Field(description="Number of e-mails that were already scheduled with the same key.")]
     left_out: Annotated[int, Field(description="Number of prospects with missing fields.")]

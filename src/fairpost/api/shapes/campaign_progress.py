@@ -96,7 +96,7 @@ class CampaignProgress(ResponseModel):
     drift_s: Annotated[
         float | None,
         Field(
-            description="How many seconds later than forecast at launch the campaign finishes. A negative value means earlier."
+            description="How many seconds later the campaign finishes than the forecast at launch expected. A negative value means earlier."
         ),
     ]
     points: Annotated[list[RealPoint], Field(description="At most 602 points, starting at the launch.")]

@@ -131,7 +131,7 @@ Seconds = Annotated[StrictFloat | StrictInt, Field(ge=0, le=GAP_S_MAX)]
 
 
 class GapIn(RequestModel):
-    """The bounds in seconds of the random gap that an account leaves before each e-mail."""
+    """The bounds, in seconds, of the random gap that an account leaves before each e-mail."""
 
     min_s: Seconds
     max_s: Seconds

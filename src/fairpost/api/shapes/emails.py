@@ -143,7 +143,8 @@ class EmailItem(Reasoned):
     state: State
     status: Annotated[str, Field(description="`pending`, `processing`, `sent`, `failed` or `cancelled`.")]
     sequence_status: Annotated[
-        SequenceWord, Field(description="The state, in the terms that applications use for scheduled sequences.")
+        SequenceWord,
+        Field(description="The state in the terms of applications that schedule sequences."),
     ]
     user: str
     stream: str
@@ -230,7 +231,7 @@ Known = Annotated[Text | None, Query(min_length=1, max_length=500)]
 
 
 class FoundEmails(Page[EmailLine]):
-    understood: Annotated[Understood, Field(description="How the text was interpreted.")]
+    understood: Annotated[Understood, Field(description="How the search text was interpreted.")]
 
 
 class Reply(ResponseModel):

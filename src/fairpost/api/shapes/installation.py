@@ -72,7 +72,10 @@ class StatusOut(ResponseModel):
 
 class ModeNow(ResponseModel):
     fair_percent: Annotated[
-        int, Field(description="Share of workspaces in the fair queue. The others are served in order of arrival.")
+        int,
+        Field(
+            description="Share of workspaces in the fair queue. E-mails from all other workspaces are sent in order of arrival."
+        ),
     ]
     priority: Priority
     weights: dict[str, float]

@@ -104,7 +104,9 @@ class Waits(ResponseModel):
 
 
 class Throttled(ResponseModel):
-    """The number of users that are stopped now, and the number of senders that are held."""
+    """Numbers of throttled users, of throttled users whose e-mails are not sent at all now (`stopped`), and of held
+    senders.
+    """
 
     throttled: int
     stopped: int
@@ -119,7 +121,7 @@ class FairnessOut(ResponseModel):
     waits: Annotated[
         Waits | None,
         Field(
-            description="Waiting times of e-mails sent through the workspace's own accounts. Null if these sent nothing."
+            description="Waiting times of e-mails sent through the workspace's own accounts. Null if those accounts sent nothing."
         ),
     ]
     throttling: Throttled

@@ -32,8 +32,8 @@ class LoanOut(ResponseModel):
 class Pools(ResponseModel):
     """The pools that a workspace may use.
 
-    `own` lists the workspace's pools. `lent` lists the operator's pools that it may use, and `loans` their allowed
-    senders.
+    `own` lists the workspace's pools. `lent` lists the operator's pools that the workspace may use. `loans` contains
+    the allowed senders of each lent pool.
     """
 
     own: list[Pool]

@@ -46,7 +46,8 @@ class QuotaIn(RequestModel):
     ramp_up_percents: Annotated[
         tuple[Percent, ...],
         Field(
-            max_length=RAMP_UP_DAYS_MAX, description="Alternatively, the share of the quota on each of the first days."
+            max_length=RAMP_UP_DAYS_MAX,
+            description="The percentage of the quota on each of the first days. Use this instead of `ramp_up_days`.",
         ),
     ] = ()
 

@@ -79,13 +79,13 @@ class Lift(SenderNamed):
         Field(
             ge=1,
             le=MINUTES_MAX,
-            description="Number of minutes during which no score can throttle the sender again. [default: a day]",
+            description="Number of minutes during which abuse detection cannot throttle the sender again. [default: a day]",
         ),
     ] = None
 
 
 class StopsNow(ResponseModel):
-    """The stops on this sender and its workspace. If the list is empty, no stop holds back the sender's e-mails."""
+    """All holds and throttles that apply to this sender. If the list is empty, nothing holds back the sender's e-mails."""
 
     workspace: str
     level: str

@@ -50,10 +50,14 @@ class ChoiceOut(ResponseModel):
     title: str
     about: str
     kind: Annotated[str, Field(description="The request field that contains the server, for example `smtp`.")]
-    presets: Annotated[list[str], Field(description="The providers whose limits fit, with the usual one first.")]
+    presets: Annotated[
+        list[str], Field(description="The providers whose limits fit this choice, with the usual one first.")
+    ]
     presets_instead: Annotated[
         dict[str, str],
-        Field(description="For some providers of the address, the provider whose limits to use instead."),
+        Field(
+            description="Exceptions to `presets`: maps the provider of the address to the provider whose limits to use instead."
+        ),
     ]
     keeps_secret: Annotated[bool, Field(description="Whether a request may omit the secrets of an unchanged server.")]
     sign_ins: Annotated[list[SignInOut], Field(description="The sign-in methods, with the most common one first.")]

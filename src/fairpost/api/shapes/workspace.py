@@ -28,7 +28,7 @@ class SettingsIn(RequestModel):
     refuses_bad_domains: Annotated[
         StrictBool,
         Field(
-            description="Whether to refuse launching campaigns from domains that failed a check. Otherwise, a launch only shows a warning."
+            description="Whether to refuse to launch campaigns from domains that failed a check. If false, a launch only shows a warning."
         ),
     ] = False
 

@@ -197,7 +197,7 @@ addEventListener("popstate", async ({ state }) => {
     return void (address === location.pathname + location.search || arrive());
   }
   const steps = state.place - place;
-  if (!steps) return; // the code below moved back
+  if (!steps) return; // this event comes from `history.go` below
   if (isUnsaved()) {
     history.go(-steps);
     if (await mayLeave()) history.go(steps);

@@ -27,13 +27,14 @@ from fairpost.store.campaigns import Planning
 from fairpost.store.store import Store
 from fairpost.system import clock
 
-MEMBERS_EVERY_S = 10.0  # how often recipients on a draft's lists are counted
+MEMBERS_EVERY_S = 10.0  # how often the recipients on a draft's lists are counted
 
 
 class CampaignLine(ResponseModel):
     """A campaign in a list.
 
-    `left` counts `emails` that were neither sent nor missed. `ends_at` is when the campaign ended or should end.
+    `left` is the number of `emails` that were neither sent nor missed. `ends_at` is when the campaign ended or should
+    end.
     """
 
     workspace: str
@@ -97,7 +98,7 @@ def campaigns_look(watcher: Watcher) -> Look:
 
 
 def campaign_look(watcher: Watcher) -> Look:
-    """A look at one campaign of a workspace. Without a workspace, no name matches."""
+    """A look at one campaign of a workspace. If the watcher has not chosen a workspace, the campaign is not found."""
     if watcher.caller is None or watcher.asked.name is None:
         return told(CampaignSeen, _no_campaign)
     return drawn(CampaignSeen, CampaignLook(watcher.store, watcher.caller, watcher.asked.name))

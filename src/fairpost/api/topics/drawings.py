@@ -123,7 +123,7 @@ def _allowed(limits: Limits, day: int) -> int:
 
 
 def _paces(history: Sequence[Moment], now: datetime) -> list[tuple[float, float]]:
-    """Returns the rate between samples, averaged over buckets because counters move in steps."""
+    """Returns the sending rate over time. Samples are averaged over buckets, because the counters increase in steps."""
     found: list[tuple[float, float]] = []
     kept: list[Moment] = []
     for each in history:

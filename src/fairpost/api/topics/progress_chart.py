@@ -37,7 +37,7 @@ def progress_chart(view: ProgressView, screen: Screen) -> str:
 
 
 def _now_of(view: ProgressView) -> float:
-    """Returns the current time, rounded to a visible step, because a change of less than a pixel is not an update."""
+    """Returns the current time, rounded so that the chart changes only if the change is visible."""
     now = view.now.timestamp()
     ends = [
         each.ends_at.timestamp() for each in (view.foretold, view.revised_forecast) if isinstance(each, KeptForecast)

@@ -71,7 +71,7 @@ class Watcher:
 class Watched:
     """A topic. `look` creates the query that all its watchers share.
 
-    `takes` lists the fields of Asked that are accepted. If `is_for_admins` is set, only admins may watch it, whichever
+    `takes` lists the parameters that the topic accepts. If `is_for_admins` is set, only admins may watch it, whichever
     workspace they have chosen.
     """
 

@@ -50,7 +50,9 @@ class RawMail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of a list of messages. `history_id` is the mailbox's current state, if the list contains changes."""
+    """A page of a list of messages. `history_id` is the mailbox's current state if the list contains the changes since
+    a position.
+    """
 
     ids: tuple[str, ...]
     next_token: str | None = None
@@ -75,7 +77,7 @@ class Refusal:
 
     @property
     def is_settled(self) -> bool:
-        """Whether Google itself refused the request, so that it has no effect, now or later.
+        """Whether Google itself refused the request, which therefore has no effect, now or later.
 
         A 404 proves nothing about earlier requests.
         """
@@ -86,7 +88,7 @@ class Refusal:
 class NoAnswer:
     """No answer was received.
 
-    `has_left` means that the request was sent completely, so Google may have executed it, or may still do so.
+    `has_left` means that the whole request was sent, so Google may have executed it or may still execute it.
     """
 
     error: str
@@ -191,7 +193,9 @@ def listed_of(value: Mapping[str, Any]) -> Page:
 
 
 def added_of(value: Mapping[str, Any]) -> Page:
-    """Returns the messages that were added, oldest first, each once: Google may list a message several times."""
+    """Returns the messages that were added, oldest first. Google may list a message several times, but it is returned
+    only once.
+    """
     added = [each for one in _list(value.get("history")) for each in _list(_mapping(one).get("messagesAdded"))]
     ids = [_text(_mapping(_mapping(each).get("message")).get("id")) for each in added]
     return Page(

@@ -62,7 +62,7 @@ class Timeouts:
     write_s: float = 30  # time limit for each chunk of a message
     read_s: float = 60
     total_s: float = 240  # enough for 35 MB over a slow connection
-    idle_s: float = 60  # a connection that was idle for longer is not reused
+    idle_s: float = 60  # connections that have been idle for longer are not reused
 
 
 class GmailClient:
@@ -103,7 +103,7 @@ class GmailClient:
         return draft_of(answer) if isinstance(answer, dict) else answer
 
     async def delete_draft(self, id_: str) -> Failure | None:
-        """Deletes a draft. Returns None if it existed and is now deleted."""
+        """Deletes a draft. Returns None if the draft existed and was deleted."""
         answer = await self._call("DELETE", f"/gmail/v1/users/me/drafts/{_quoted(id_)}")
         return None if isinstance(answer, dict) else answer
 
@@ -233,7 +233,7 @@ class GmailClient:
                 http2=False,
                 transport=self._wire,
                 trust_env=urlsplit(self.base_url).hostname
-                not in LOOPBACK,  # a proxy could not reach this machine itself
+                not in LOOPBACK,  # a proxy must not be used for this machine's own addresses
             )
         return self._http
 
@@ -256,10 +256,8 @@ class Stopped(Exception):
 
 
 class Body:
-    """A request's content, passed to the connection in chunks.
-
-    It records whether the last chunk was sent, and checks the permission right before this chunk, no matter how long
-    connecting took.
+    """A request's content, which is passed to the connection in chunks. The permission is checked right before the last
+    chunk, no matter how long connecting took. Also records whether the last chunk was sent.
     """
 
     def __init__(self, content: bytes, permission: Permission | None) -> None:

@@ -5,7 +5,9 @@ from fairpost.transports.oauth.described import OAUTH, sign_in
 from fairpost.transports.oauth.settings import OauthKind
 
 ASKED = (
-    Setting(name="oauth", type=OAUTH, is_needed=True, about="A Google kind."),
+    Setting(
+        name="oauth", type=OAUTH, is_needed=True, about="How to get access tokens. The kind must be one of Google's."
+    ),
     Setting(
         name="subject",
         chars_max=320,

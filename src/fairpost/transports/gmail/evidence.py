@@ -12,12 +12,12 @@ from fairpost.transports.gmail.client import GmailClient
 from fairpost.transports.port import Answer, Evidence, Fate
 
 MARK = "X-Fairpost-Id"  # header that marks a message as sent by Fairpost, and identifies its e-mail
-DRAFT = "draft"  # key in the evidence
+DRAFT = "draft"  # key of the draft's ID in the evidence
 THREAD = "thread"
-ADDRESSED = "addressed"  # digest of the recipients
+ADDRESSED = "addressed"  # key of the digest of the recipients
 
 WAITS_S = (1.0, 4.0)  # pauses before the second and third attempt of the same query
-WAIT_S_MAX = 15.0  # if Google asks for a longer wait, give up: the e-mail is retried later
+WAIT_S_MAX = 15.0  # if Google asks for a longer wait, the query is given up, and the e-mail is retried later
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class DraftEvidence:
         return _unanswered(f"the draft is gone, and its thread could not be read: {in_words(sent)}", sent)
 
     async def patiently(self, ask: Callable[[], Awaitable[T | Failure]]) -> T | Failure:
-        """Retries a query if the answer may soon be different. Queries have no side effects."""
+        """Repeats a query if the answer may soon be different. Queries have no side effects."""
         answer = await ask()
         for usual_s in WAITS_S:
             if not _may_pass(answer):
@@ -62,7 +62,7 @@ class DraftEvidence:
         return answer
 
     async def _sent_in_thread(self, email: Outgoing, evidence: Evidence) -> Mail | Failure | None:
-        """Returns the message that was sent from the draft. Looks twice, because Google sometimes shows sent messages
+        """Returns the message that was sent from the draft. Checks twice, because Google sometimes shows sent messages
         late.
         """
         thread_id = evidence.get(THREAD)
@@ -135,7 +135,7 @@ def _may_pass(answer: object) -> bool:
 
 
 def _marks(email: Outgoing) -> list[list[str]]:
-    """Returns the current mark, and the numeric mark of older versions, which an engine that was not restarted yet may
-    have used.
+    """Returns the values that mark the e-mail's sent message: the current one, and the number used by older versions,
+    because an engine that has not been restarted yet may have used it.
     """
     return [[email.name_in_headers], [f"{email.id:x}"]]

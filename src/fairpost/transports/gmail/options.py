@@ -95,7 +95,7 @@ def given_gmail(name: str, options: GmailOptions) -> GivenGmail | None:
     if key_file is refresh_token_file is subject is url is None and options.gmail_read is None:
         return None
     if key_file is not None and refresh_token_file is not None:
-        raise FairpostError("Give either --gmail or --gmail-refresh-token.")
+        raise FairpostError("Use either --gmail or --gmail-refresh-token, but not both.")
     if refresh_token_file is not None and subject:
         raise FairpostError("--subject needs --gmail: a refresh token works only for its own mailbox.")
     given = GivenGmail(subject=_mailbox(subject), url=_url(url), read=options.gmail_read)
@@ -154,7 +154,7 @@ def _mailbox(subject: str | None) -> str | None:
 
 
 def _url(url: str | None) -> str | None:
-    """Checks the URL. An empty text means Google. Tokens only leave this machine over TLS."""
+    """Checks the URL of the Gmail API. An empty text means Google's own URL. Tokens leave this machine only over TLS."""
     from urllib.parse import urlsplit
 
     from fairpost.transports.oauth.errors import Refused

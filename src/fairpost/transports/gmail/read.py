@@ -17,8 +17,8 @@ from fairpost.transports.gmail.client import GmailClient
 from fairpost.transports.gmail.evidence import in_words, is_gone
 from fairpost.transports.reading import Found, Position, Unreadable
 
-POLL_S = 60.0  # a look costs two units, out of 15,000 per minute
-PAGES_MAX = 500  # pages of a hundred messages, if the history is no longer available
+POLL_S = 60.0  # a look uses two of the 15,000 quota units per minute
+PAGES_MAX = 500  # maximum number of pages, of a hundred messages each, if the history is no longer available
 OVERLAP = timedelta(hours=1)  # extra time, because messages may be listed late and clocks differ
 T = TypeVar("T")
 
@@ -47,7 +47,8 @@ class GmailReader:
             for id_ in page.ids:
                 mail = await self._mail(id_, position)
                 if mail is not None and not mail.is_own:
-                    yield Found(position, mail.raw)  # Gmail does not number messages in the order of arrival
+                    # The position stays the same, because Gmail does not number messages in the order of arrival.
+                    yield Found(position, mail.raw)
             if page.next_token is None:
                 break
             page = _known(await self._client.added_since(begin, page_token=page.next_token))
@@ -59,7 +60,7 @@ class GmailReader:
         return True
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """Returns False, because the account's worker itself asks about the draft."""
+        """Returns False, because for Gmail, the account's worker finds this out by asking about the draft."""
         return False
 
     async def close(self) -> None:
@@ -82,8 +83,8 @@ class GmailReader:
             raise
 
     async def _again(self, position: Position, since: datetime) -> AsyncGenerator[Found, None]:
-        """Records the current position before listing: messages that arrive in the meantime are found again at the next
-        look.
+        """Finds the messages again if the position is too old. Records the current position before listing, so that no
+        message that arrives in the meantime is missed.
         """
         present = _known(await self._client.present())
         token: str | None = None
@@ -103,7 +104,7 @@ class GmailReader:
 
 
 def _known(answer: T | Failure) -> T:
-    """Raises Unreadable."""
+    """Returns the answer if the request succeeded. Raises Unreadable otherwise."""
     match answer:
         case NoToken():
             raise Unreadable("account.read_login_refused", answer.message, is_lasting=True, advice=answer.advice)

@@ -175,7 +175,7 @@ class GmailTransport:
     async def _not_sent(
         self, account: Account, email: Outgoing, evidence: Evidence, last: Failure, open_ends: Sequence[Failure]
     ) -> Report:
-        """Deletes the old draft: a refused e-mail either fails or is retried with a new one."""
+        """Deletes the draft of a refused e-mail, because the e-mail either fails or is retried with a new draft."""
         if not open_ends and not isinstance(last, Refusal):
             return _failed(last, step=Step.DOT)
         if not open_ends:
@@ -215,7 +215,9 @@ def _did_nothing(failure: Failure) -> bool:
 
 
 def _has_ended(failure: Failure) -> bool:
-    """Returns whether Google itself failed. Otherwise, a gateway may have timed out while Google is still working."""
+    """Returns whether Google itself reported the failure. Otherwise, a gateway may have timed out while Google is still
+    processing the request.
+    """
     return isinstance(failure, Refusal) and failure.is_googles and failure.status in (500, 503)
 
 
@@ -250,7 +252,7 @@ def _unsendable(code: int, text: str) -> Report:
 
 
 def _outcome(answer: Answer, cause: str) -> Report:
-    """Returns the report on a send after its outcome was queried."""
+    """Combines the first failure and the later answer about the draft into a report."""
     if answer.fate is Fate.SENT:
         return answer.report
     return in_doubt(f"{cause}; {answer.report.error or 'the draft still exists'}")

@@ -57,7 +57,7 @@ async def _try_sender(client: GmailClient, account: _Account, mailbox: str) -> T
         return Tried(step=Step.MAIL, name="sender", ok=True, text=account.address)
     aliases = await client.aliases()
     if not isinstance(aliases, tuple):
-        text = f"{account.address}: it could not be checked whether it belongs to {mailbox}"
+        text = f"could not check whether {account.address} belongs to {mailbox}"
         return Tried(step=Step.MAIL, name="sender", ok=True, text=text)
     if account.address.lower() in [alias.lower() for alias in aliases]:
         return Tried(step=Step.MAIL, name="sender", ok=True, text=f"{account.address}, an alias of {mailbox}")

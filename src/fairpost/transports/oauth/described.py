@@ -96,7 +96,7 @@ _ENTRIES = {
             "Client ID",
             "Google Cloud console → APIs & Services → Credentials → OAuth 2.0 client IDs.",
         ),
-        ("client_secret", "Client secret", "Next to the client ID, if the client has one."),
+        ("client_secret", "Client secret", "Next to the client ID. Leave empty if the client has no secret."),
         (
             "refresh_token",
             "Refresh token",
@@ -109,12 +109,12 @@ _ENTRIES = {
         (
             "client_id",
             "Application (client) ID",
-            f"{_ENTRA} → Overview. It needs the permission SMTP.SendAsApp, and access to the mailbox.",
+            f"{_ENTRA} → Overview. The application needs the permission SMTP.SendAsApp, and access to the mailbox.",
         ),
         (
             "client_secret",
             "Client secret",
-            f"{_ENTRA} → Certificates & secrets → New client secret: its value, not its ID.",
+            f"{_ENTRA} → Certificates & secrets → New client secret. Enter the secret's value, not its ID.",
         ),
     ),
     OauthKind.MICROSOFT_PERSON: _entries(
@@ -124,7 +124,7 @@ _ENTRIES = {
         (
             "client_secret",
             "Client secret",
-            "Certificates & secrets, if the application has one: its value, not its ID.",
+            "Certificates & secrets: the value of the client secret, not its ID. Leave empty if the application has no secret.",
         ),
         (
             "refresh_token",

@@ -1,4 +1,5 @@
-"""Google's tokens, for a service account that acts for a mailbox of its Workspace, or for a person who gave consent.
+"""Gets Google's tokens, for a service account that acts for a mailbox of its Workspace or for a person who gave
+consent.
 
 google-auth signs the assertion. This module sends the request itself, because google-auth's client retries, uses its
 own clock, and hides the server's time, which is needed to detect a wrong clock.
@@ -47,7 +48,7 @@ class ServiceKey:
 
 
 def read_service_key(text: str) -> ServiceKey:
-    """Parses a service account's key file. Raises Refused with the kind of file that it is instead."""
+    """Parses a service account's key file. Raises Refused for any other file, with a message that names its kind."""
     info = _key_info(text)
     token_uri = info.get("token_uri") or public.GOOGLE_URI
     require_safe(str(token_uri))
@@ -120,7 +121,7 @@ class GoogleServiceAccount(KeptTokens):
             way = "behind" if skew > timedelta() else "ahead of"
             return Unreachable(
                 f"{what} This machine's clock is {say_duration(abs(skew).total_seconds())} {way} Google's. Correct it: timedatectl set-ntp true"
-            )  # the account is not to blame: it works again once the clock is correct
+            )  # temporary, because the account works again once the clock is correct
         if "short-lived" in lower or "timeframe" in lower:
             return Unreachable(f"{what} Check this machine's clock: timedatectl set-ntp true")
         if error in ("unauthorized_client", "access_denied", "invalid_scope"):

@@ -1,4 +1,4 @@
-"""Microsoft's tokens through msal, for an application that sends on its own, or for a person who gave consent.
+"""Gets Microsoft's tokens through msal, for an application that sends on its own or for a person who gave consent.
 
 msal caches tokens and refusals. Each fetch uses a new application object, so that Fairpost's cache is the only one.
 """
@@ -31,7 +31,7 @@ _CONNECT = (
     "fairpost account set NAME --oauth microsoft --tenant {tenant} --client-id {client_id} --refresh-token-file FILE"
 )
 _PERMISSIONS = "Entra admin center → App registrations → {client_id} → API permissions"
-_SIGN_INS = "Entra admin center → Sign-in logs shows the policy"
+_SIGN_INS = "The policy is shown under Entra admin center → Sign-in logs"
 
 # Advice by the number after AADSTS. Numbers may change: codes that are not listed here are shown with Microsoft's own
 # text.
@@ -45,12 +45,12 @@ ADVICE: Mapping[int, str] = {
     7000218: f"The application {{client_id}} needs a client secret. {_NEW_SECRET}",
     7000222: f"The client secret has expired. {_NEW_SECRET}",
     50034: "There is no such user in tenant {tenant}. Check that the mailbox belongs to this tenant.",
-    50053: "The user is locked after too many attempts, or signs in from a blocked address. Wait, or unlock it in Entra.",
+    50053: "The user is locked after too many attempts, or signs in from a blocked address. Wait, or unlock the user in Entra.",
     50055: f"The user's password has expired. Change it, then: {_CONNECT}",
     50057: "The user is disabled. Enable it: Entra admin center → Users.",
     50105: "The user is not assigned to the application: Entra admin center → Enterprise applications → Users and groups.",
     65001: f"Consent is missing. An administrator can grant it: {_PERMISSIONS} → Grant admin consent.",
-    500011: f"Tenant {{tenant}} does not have Exchange Online. Check the tenant, and {_PERMISSIONS}.",
+    500011: f"Tenant {{tenant}} does not have Exchange Online. Check the tenant and its permissions: {_PERMISSIONS}.",
     50076: f"Multi-factor authentication is required. {_CONNECT}",
     50079: f"The user must set up multi-factor authentication. {_CONNECT}",
     50173: f"The refresh token was revoked: the password was changed, or the sessions were ended. {_CONNECT}",
@@ -58,9 +58,9 @@ ADVICE: Mapping[int, str] = {
     70008: f"The refresh token has expired, or was revoked. {_CONNECT}",
     700082: f"The refresh token has expired, because it was not used for 90 days. {_CONNECT}",
     700084: f"The refresh token was issued to a single-page app, and lasts a day. {_CONNECT}",
-    53000: f"Conditional access requires a managed device. Exempt this application; {_SIGN_INS}.",
-    53003: f"Conditional access blocks it. Exempt this application or this machine's address; {_SIGN_INS}.",
-    530003: f"Conditional access requires a registered device. Exempt this application; {_SIGN_INS}.",
+    53000: f"Conditional Access requires a managed device. Exempt this application from the policy. {_SIGN_INS}.",
+    53003: f"Conditional Access blocks this sign-in. Exempt this application or this machine's address from the policy. {_SIGN_INS}.",
+    530003: f"Conditional Access requires a registered device. Exempt this application from the policy. {_SIGN_INS}.",
 }
 PASSING = (90033, 90024)  # temporary problems at Microsoft
 _TEMPORARY = ("temporarily_unavailable", "server_error")

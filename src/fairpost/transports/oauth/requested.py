@@ -33,7 +33,7 @@ def requested_oauth(given: Mapping[str, Any]) -> tuple[OauthSettings, str]:
         one_line(given["client_secret"], "oauth.client_secret") if given.get("client_secret") is not None else None
     )
     if given.get("refresh_token") is None:
-        assert client_secret is not None, "a kind without a refresh token needs a client secret"
+        assert client_secret is not None, "every kind without a refresh token needs a client secret"
         return settings, client_secret
     token = one_line(given["refresh_token"], "oauth.refresh_token")
     return settings, write_refresh_secret(RefreshSecret(refresh_token=token, client_secret=client_secret))

@@ -21,7 +21,9 @@ class Delivery:
 
 
 class ScriptedTransport:
-    """Returns the reports of a script, and after them `always`. Records what a server would have received."""
+    """Sends nothing, but returns the reports of a script one by one, and then always the report `always`. Records what
+    a server would have received.
+    """
 
     def __init__(self, script: Iterable[Report] = (), *, always: Report | Callable[[Outgoing], Report] = OK) -> None:
         self._script: Iterator[Report] = iter(script)

@@ -19,7 +19,7 @@ def advice(failed: Tried, settings: SmtpSettings, name: str) -> str:
     change = f"fairpost account set {name}"
     match failed.step:
         case Step.CONNECT:
-            return f"Check host and port, and that this machine can connect there; then: {change} --smtp URL"
+            return f"Check the host and port, and that this machine can connect to them; then: {change} --smtp URL"
         case Step.TLS:
             return _about_tls(failed, settings, change)
         case Step.STARTTLS:

@@ -89,7 +89,7 @@ CHOICES = (
     Choice(
         name="google",
         title="Google by SMTP",
-        about="With an app password, the quickest way for a single mailbox, or with tokens.",
+        about="Signs in with an app password, which is the quickest way for a single mailbox, or with tokens.",
         presets=("gmail", "workspace"),
         sign_ins=(
             _password(

@@ -29,14 +29,14 @@ class Mailbox:
 
 
 def mailbox_of(settings: SmtpSettings) -> Mailbox:
-    """Raises WrongUrl."""
+    """Returns the server and folder that the settings name. Raises WrongUrl."""
     if settings.imap is None:
         return Mailbox(host=imap_host_of(settings.host))
     return parse_imap_url(settings.imap)
 
 
 def parse_imap_url(url: str) -> Mailbox:
-    """Raises WrongUrl."""
+    """Parses the URL of a mailbox. Raises WrongUrl."""
     try:
         return _parsed(url)
     except WrongUrl as wrong:

@@ -24,7 +24,7 @@ _SECURITY = {
     Security.NONE: "not encrypted",
 }
 
-# Providers that sign the mail that is submitted to them, and may change it before.
+# Providers that sign the mail submitted to them, and may change it before they sign it.
 _SIGNING_HOSTS = ("gmail.com", "googlemail.com", "office365.com", "outlook.com", "yahoo.com", "aol.com", "me.com")
 
 

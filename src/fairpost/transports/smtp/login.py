@@ -51,7 +51,7 @@ def login_of(
 
 
 class NoToken(Unready):
-    """There is no token to log in with."""
+    """Raised if there is no access token to log in with."""
 
     def __init__(self, reply: Reply, what: str, advice: str) -> None:
         super().__init__(Step.AUTH, "there is no token to log in with", reply)

@@ -52,12 +52,12 @@ class ReadOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SmtpOptions(ReadOptions, OauthOptions, PasswordOptions, UrlOption):
-    """The options in the order of the help: the URL, passwords, tokens, reading."""
+    """The options for SMTP accounts, in the order of the help: the URL, passwords, tokens, reading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenSmtp:
-    """The given server, the secret to seal, and the OAuth settings. Values that were not given are None."""
+    """The server, the secret to seal, and the OAuth settings from the options. Values that were not given are None."""
 
     url: SmtpSettings | None
     secret: str | None = field(repr=False)
@@ -91,7 +91,7 @@ class GivenSmtp:
         return replace(server, read=reads, imap=server.imap if self.imap is None else self.imap or None)
 
     def _with_login(self, name: str, old: SmtpSettings | None, *, mailbox: str) -> SmtpSettings | None:
-        """Returns the server with its OAuth settings, which are given or kept."""
+        """Returns the server with the given OAuth settings, or with the stored ones."""
         if self.oauth is None:
             if self.url is None:
                 _require_plain_secret(name, old)
@@ -184,9 +184,7 @@ def _require_user(name: str, server: SmtpSettings | None) -> None:
 
 
 def _require_plain_secret(name: str, old: SmtpSettings | None) -> None:
-    """Raises an error if a password alone cannot replace the sealed secret, because that secret contains more than a
-    password.
-    """
+    """Raises an error if the sealed secret contains more than a password, so that a password alone cannot replace it."""
     oauth = old.oauth if old else None
     if oauth is None or oauth.kind is OauthKind.MICROSOFT_CLIENT:
         return

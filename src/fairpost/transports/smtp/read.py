@@ -31,9 +31,9 @@ from fairpost.transports.smtp.imap_urls import IMAP_PORTS, Mailbox, mailbox_of
 from fairpost.transports.smtp.login import NoToken, login_of
 from fairpost.transports.smtp.settings import SmtpSettings
 
-MAIL_BYTES_MAX = 1_048_576  # the classifier does not read more
+MAIL_BYTES_MAX = 1_048_576  # the classifier reads only this much
 UIDS_AT_ONCE = 1_000
-WINDOWS_MAX = 1_000  # maximum messages for one look; the next look continues
+WINDOWS_MAX = 1_000  # maximum number of requests for UIDs in one look; the next look continues from there
 IDLE_S = 540.0  # short enough, because routers drop silent connections after ten minutes or more
 POLL_S = 120.0  # pause between checks, for servers without IDLE
 PATIENCE = Timeouts(connect_s=20, tls_s=20, greeting_s=60, auth_s=60)
@@ -105,7 +105,9 @@ class ImapReader:
             return await connection.check()
 
     async def was_sent(self, account: Account, email: Outgoing) -> bool:
-        """Uses a separate connection, because the other connection has its folder open."""
+        """Searches the folder of sent mail over a separate connection, because the main connection has another folder
+        open.
+        """
         domain = plain_address(sender_of(account, email).address).rpartition("@")[2]
         message_id = message_id_of(email, domain=domain)
         async with self._reported():
@@ -133,7 +135,9 @@ class ImapReader:
         return self._connection
 
     async def _opened(self) -> Connection:
-        """Asks for a new token once, in case the server refuses a token that has not expired."""
+        """Opens a connection. If the server refuses a token, tries once more with a new token, because a token can be
+        revoked before it expires.
+        """
         try:
             return await Connection.open(self._server, await current(self._login))
         except LoginRefused:
@@ -144,14 +148,14 @@ class ImapReader:
 
     @asynccontextmanager
     async def _reported(self) -> AsyncIterator[None]:
-        """Converts errors to Unreadable. After an error, the connection is not used again."""
+        """Converts errors to Unreadable. The connection is not used again after an error."""
         try:
             yield
         except (Broken, Garbage, Refused, Unready) as error:
             self._drop()
             raise unreadable(error) from error
         except GeneratorExit:
-            raise  # the caller has read enough, and no command is in progress
+            raise  # the caller has stopped reading while no command is in progress, so the connection stays usable
         except BaseException:
             self._drop()
             raise
@@ -186,8 +190,8 @@ async def _newest(connection: Connection, folder: Folder) -> int:
 
 
 async def _after(connection: Connection, folder: Folder, uid: int) -> AsyncIterator[tuple[list[int], int]]:
-    """Yields the messages after this one. Requests a thousand numbers at a time, and yields each message with the last
-    number requested.
+    """Yields the messages after the given UID. Requests a thousand UIDs at a time, and yields each message with the
+    last UID requested.
     """
     newest = await _newest(connection, folder)
     for begin in range(uid + 1, min(newest, uid + WINDOWS_MAX * UIDS_AT_ONCE) + 1, UIDS_AT_ONCE):
@@ -196,7 +200,7 @@ async def _after(connection: Connection, folder: Folder, uid: int) -> AsyncItera
 
 
 async def _again(connection: Connection, folder: Folder, since: datetime) -> AsyncIterator[tuple[list[int], int]]:
-    """Starts one day earlier, because the server's day may begin at another time."""
+    """Yields the messages since the last look. Starts one day earlier, because the server may be in another time zone."""
     newest = await _newest(connection, folder)
     uids = await connection.uids_since((since - timedelta(days=1)).date())
     yield uids, max([newest, *uids])

@@ -48,7 +48,9 @@ def requested_smtp(
 
 
 def _with_reading(old: TransportSettings | None, server: SmtpSettings, given: Mapping[str, Any]) -> SmtpSettings:
-    """Settings that are not given are kept as long as the host stays the same."""
+    """Adds the settings for reading the mailbox. Settings that are not in the request are kept as long as the host
+    stays the same.
+    """
     before = old if isinstance(old, SmtpSettings) and old.host == server.host else None
     read = given.get("read")
     imap = given.get("imap", before.imap if before else None)
@@ -64,7 +66,7 @@ def _with_reading(old: TransportSettings | None, server: SmtpSettings, given: Ma
 
 
 def host_refusal(host: str) -> WrongSetting | None:
-    """Refuses hosts that cannot be used, and numbers that other programs interpret as addresses."""
+    """Refuses invalid hosts, and numbers that other programs interpret as IP addresses."""
     is_name = _HOST.fullmatch(host) and not _NUMBER.fullmatch(host.rpartition(".")[2])
     if is_name or _is_address(host):
         return None

@@ -49,7 +49,7 @@ class SmtpTransport:
             message = self._taken_ahead(email) or self._composed(account, email)
         except Uncomposable as error:
             return Report(reached=Reached.UNSENDABLE, step=Step.MAIL, reply=Reply(553, f"5.1.3 {error}"))
-        except Locked as locked:  # this e-mail waits; e-mails from other domains do not
+        except Locked as locked:  # only this e-mail waits; e-mails from other domains are still sent
             return Report(reached=Reached.UNTOUCHED, error=str(locked), locked_key=locked.key)
         report = await self._courier.send(message, permission=permission)
         if message.recipients == email.envelope:

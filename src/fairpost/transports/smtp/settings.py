@@ -20,7 +20,7 @@ class SmtpSettings(ServerSettings):
     ca_file: str | None = None
     hello_name: str | None = None
     bounce_domain: str | None = (
-        None  # domain for reports, with an address for each e-mail; None: reports are sent to the sender
+        None  # domain to which reports are returned, at one address per e-mail; None: they are returned to the sender
     )
     oauth: OauthSettings | None = None  # None: the secret is a password
     read: bool = False  # whether the mailbox is read, with the same login

@@ -80,7 +80,7 @@ def url_of(settings: SmtpSettings) -> str:
 
 
 def url_split(rest: str) -> tuple[str, str]:
-    """Splits off the query: returns the part up to host and port, and the part after the question mark."""
+    """Splits the URL into the part up to host and port, and the query after the question mark."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     tail = rest[len(authority) :].removeprefix("/")
     if "@" in tail:

@@ -53,7 +53,7 @@ async def try_server(
 
 
 async def tls_of(server: Server) -> Tls:
-    """Returns the TLS that the server offers to every client, regardless of the account's settings."""
+    """Returns which TLS the server offers to every client, regardless of the account's settings."""
     security = Security.IMPLICIT if server.security is Security.IMPLICIT else Security.STARTTLS
     try:
         async with asyncio.timeout(TLS_S_MAX):

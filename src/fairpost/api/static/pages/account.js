@@ -37,7 +37,7 @@ export default {
           ["Provider", now.provider],
           ["Server", rest.server || "none"],
           ["Next send", next(now)],
-          now.patience && ["Pinned e-mails", ["Unless you resume the account, urgent e-mails that only it can send fail ", countdown(now.patience.urgent), " and bulk e-mails ", countdown(now.patience.bulk), "."]],
+          now.patience && ["Pinned e-mails", ["Unless you resume the account, urgent e-mails that only this account can send fail ", countdown(now.patience.urgent), " and bulk e-mails ", countdown(now.patience.bulk), "."]],
           ["Worker", driver(now)],
           ["Sent", `${number(now.sent_total)} in total`],
           ["Errors today", number(now.day_errors)],

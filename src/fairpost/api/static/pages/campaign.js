@@ -255,7 +255,7 @@ async function stopped(ctx, campaign, each) {
     text: "This recipient gets no further e-mails from this campaign. Other campaigns are not affected.",
     yes: "Stop",
     act: () => post(api(campaign, "/stop"), { address: each.address }),
-    done: `Stopped for ${each.address}.`,
+    done: `Campaign stopped for ${each.address}.`,
   });
   if (isDone) await ctx.reload();
 }

@@ -174,7 +174,7 @@ function content(ctx, email) {
   };
   return panel("Content",
     html && mailFrame(html, { key: email.id, images }),
-    html && REMOTE.test(html) && h("p.under", button(images ? "Hide images" : "Show images", toggle), h("small", "Loading images from other servers reveals to them that the e-mail was opened.")),
+    html && REMOTE.test(html) && h("p.under", button(images ? "Hide images" : "Show images", toggle), h("small", "If you load images from other servers, these servers learn that the e-mail was opened.")),
     html && text ? h("details", { "data-key": "text" }, h("summary", "Plain text"), h("pre", { tabindex: 0 }, text)) : text && h("pre", { tabindex: 0 }, text),
     email.filled && h("details", { "data-key": "places" }, h("summary", "Source with placeholders"), h("pre", { tabindex: 0 }, [email.subject, email.text ?? email.html].join("\n\n"))));
 }

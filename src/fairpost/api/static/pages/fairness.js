@@ -43,8 +43,8 @@ function mode({ fair_percent: fair, priority, weights, lane_shares: shares, is_s
 
 function numbers({ served: { users, emails: n, per_hour: perHour }, waiting, queue }) {
   return figures(
-    figure("Gini", users.emails ? users.gini.toFixed(2) : "–", "0 is even"),
-    figure("Jain", users.emails ? users.jain.toFixed(2) : "–", "1 is even"),
+    figure("Gini", users.emails ? users.gini.toFixed(2) : "–", "0 means even"),
+    figure("Jain", users.emails ? users.jain.toFixed(2) : "–", "1 means even"),
     figure("Largest share", users.emails ? percent(users.largest_share) : "–", "one sender, last 24 hours"),
     figure("Sent", number(n), `${counted(users.senders, "sender")} · ${rate(perHour)} per hour`),
     figure("Queued", number(waiting.emails), counted(waiting.users.senders, "sender")),

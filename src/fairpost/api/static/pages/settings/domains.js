@@ -26,7 +26,7 @@ function one(ctx, { domain, is_proven, proven_at, checked_at, record, findings }
   return panel(domain,
     h("p", is_proven ? [badge("verified", "good"), " ", since(proven_at)] : badge("not verified", "wait"), checked_at ? [" · checked ", since(checked_at)] : null),
     !is_proven && [
-      h("p", `Add this ${record.type} record to the DNS for ${domain}, then choose Check. It can take a few minutes until the record is visible.`),
+      h("p", `Add this ${record.type} record to the DNS for ${domain}, then choose Check. It can take a few minutes for the record to become visible.`),
       h("h3", "Name"), copied(`Record name for ${domain}`, record.name),
       h("h3", "Value"), copied(`Record value for ${domain}`, record.value),
     ],

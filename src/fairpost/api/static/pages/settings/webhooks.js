@@ -19,7 +19,7 @@ const fields = ({ url = "", description = "", types = [], tags = {} } = {}) => [
   { name: "url", label: "URL", type: "url", required: true, maxlength: 2000, value: url, placeholder: "https://example.com/fairpost", autocomplete: "off" },
   { name: "description", label: "Description", maxlength: 500, value: description },
   { name: "tags", label: "Tags", value: Object.entries(tags).map((tag) => tag.join("=")).join(", "), placeholder: "order=17", hint: "Deliver only events for e-mails that have all of these tags. Leave empty for all e-mails." },
-  { name: "types", label: "Event types", type: "choices", options: TYPES.map((type) => [type, type]), value: types, hint: "To get all types, choose none." },
+  { name: "types", label: "Event types", type: "choices", options: TYPES.map((type) => [type, type]), value: types, hint: "If you choose none, all types are delivered." },
 ];
 const given = ({ tags, ...rest }) => ({ ...rest, tags: Object.fromEntries(tags.split(",").filter((tag) => tag.trim()).map((tag) => split(tag.trim()))) });
 
