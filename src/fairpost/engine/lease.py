@@ -6,7 +6,6 @@ if the safety margin before this deadline is not reached yet. Steps are numbered
 acknowledged step, which this machine remembers. A lease that was stopped is never renewed.
 """
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Self, assert_never
 
@@ -15,6 +14,7 @@ from fairpost.model.account import Lease
 from fairpost.model.engine import TakenUp
 from fairpost.model.errors import Unconfirmed
 from fairpost.model.ids import AccountId, EmailId
+from fairpost.model.quick import changed
 from fairpost.store.store import Store
 from fairpost.system import clock
 from fairpost.system.failpoints import failpoint
@@ -59,8 +59,9 @@ class HeldLease:
 
     def acknowledge(self, begun: EmailId | None = None) -> None:
         """Record that the database has taken the next step and, if given, begun this e-mail."""
-        self.now_held = replace(self.now_held, step=self.next_step)
-        self._steps.acknowledge(self.now_held.step, begun)
+        held = self.now_held
+        self.now_held = changed(held, step=held.step + 1)
+        self._steps.acknowledge(held.step + 1, begun)
 
     def allows_completion(self) -> bool:
         return clock.monotonic() < self._deadline_s - self.lease_s * MARGIN
@@ -107,7 +108,7 @@ class HeldLease:
     def _go_on(self, taken: TakenUp, asked_at_s: float) -> None:
         assert taken.until is not None
         assert taken.step is not None
-        self.now_held = replace(self.now_held, until=taken.until, step=taken.step)
+        self.now_held = changed(self.now_held, until=taken.until, step=taken.step)
         self.hear_time(taken.now)
         if self._deadline_s != STOPPED:
             self._deadline_s = asked_at_s + self.lease_s

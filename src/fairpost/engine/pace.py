@@ -5,12 +5,13 @@ an e-mail currently takes. It only decides. A send is charged before it begins, 
 never used. Only urgent mail interrupts a pause that an e-mail asked for.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fairpost.model.account import Account, Rest, RestReason, Usage
 from fairpost.model.campaign import Gap
 from fairpost.model.email import Outgoing
+from fairpost.model.quick import changed
 from fairpost.model.reason import Reason
 from fairpost.policy.limits import Barrier, Go, NotBefore, admit, batch_size, free_at, refund, widened
 from fairpost.system import chance, clock
@@ -129,13 +130,14 @@ class Pace:
     # ── usage ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def begun(self, admitted: Go, now: datetime) -> None:
-        self.usage = replace(admitted.usage, last_begun_at=now)  # the next pause counts from the commit
+        self.usage = changed(admitted.usage, last_begun_at=now)  # the next pause counts from the commit
 
     def refund(self) -> None:
         self.usage = refund(self.usage)
 
     def rest(self, rest: Rest) -> None:
-        self.usage = replace(self.usage, rest=rest)
+        self.usage = changed(self.usage, rest=rest)
 
     def bounced(self, bounces: int) -> None:
-        self.usage = replace(self.usage, day_bounces=self.usage.day_bounces + bounces)
+        if bounces:
+            self.usage = changed(self.usage, day_bounces=self.usage.day_bounces + bounces)

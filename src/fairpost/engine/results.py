@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from fairpost.model.ids import EmailId
+from fairpost.model.quick import quick
 
 
 class Idle(StrEnum):
@@ -26,7 +27,7 @@ class Rested:
     until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@quick(frozen=True, slots=True)
 class Handled:
     email_id: EmailId
     outcome: str

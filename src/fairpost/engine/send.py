@@ -6,7 +6,6 @@ nor loses the lease. An exception that a transport raises never counts as databa
 """
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 from fairpost.engine.blame import Books
@@ -17,6 +16,7 @@ from fairpost.engine.settle import Draft, Intent
 from fairpost.model.account import Account
 from fairpost.model.email import Outgoing
 from fairpost.model.errors import TransportFault
+from fairpost.model.quick import changed
 from fairpost.model.report import Report
 from fairpost.policy.ledger import Measure
 from fairpost.store.trouble import is_trouble
@@ -93,7 +93,7 @@ class Sender:
         await self._long.over()
         took_s = clock.monotonic() - started_s
         self._books.ledger.measure(Measure.SEND, timedelta(seconds=took_s))
-        return report if report.response_ms is not None else replace(report, response_ms=round(took_s * 1000))
+        return report if report.response_ms is not None else changed(report, response_ms=round(took_s * 1000))
 
     async def _hand_over(self, email: Outgoing, draft: Evidence | None) -> Report:
         try:

@@ -7,7 +7,6 @@ may put the steps of many accounts into one commit.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from fairpost.engine.doubts import without
 from fairpost.engine.handover import Note, Unwritten, put_back
@@ -15,6 +14,7 @@ from fairpost.engine.lease import HeldLease
 from fairpost.model.email import Outgoing
 from fairpost.model.errors import Unconfirmed
 from fairpost.model.ids import EmailId
+from fairpost.model.quick import quick
 from fairpost.model.report import Report
 from fairpost.model.step import Begins, Begun, Settles, SettleVerdict, StepAnswer, StepRequest
 from fairpost.model.verdict import InDoubt, Sent, Untouched, Verdict
@@ -36,7 +36,7 @@ Draft = Evidence | Report | None
 """The draft that the provider stored, or why it refused to store one."""
 
 
-@dataclass(frozen=True, slots=True)
+@quick(frozen=True, slots=True)
 class Intent:
     """An e-mail that has begun but is not yet handed to the transport."""
 
@@ -45,7 +45,7 @@ class Intent:
     draft: Draft = None
 
 
-@dataclass(frozen=True, slots=True)
+@quick(frozen=True, slots=True)
 class Outcome:
     """An outcome that is known but not yet acknowledged by the database."""
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from fairpost.model.ids import AccountId, Epoch
 from fairpost.model.limit import Limit, Share, described, limit
+from fairpost.model.quick import quick
 from fairpost.model.reason import Reason
 from fairpost.model.transport import TransportSettings
 from fairpost.model.troubles import NO_TROUBLES, Troubles
@@ -221,7 +222,7 @@ class Charge:
     units: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class Usage:
     """The usage of the account's limits, and what it still has to wait for."""
 
@@ -313,7 +314,7 @@ class AccountRuntime:
         return rest if rest is not None and rest.until > now else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class Lease:
     """A worker's lease on an account. `step` is the account's last step that the database has acknowledged."""
 

@@ -9,11 +9,12 @@ from fairpost.model.campaign import Gap
 from fairpost.model.dkim import SealedKey
 from fairpost.model.ids import AccountId, EmailId
 from fairpost.model.mailbox import Mailbox as Mailbox
+from fairpost.model.quick import quick
 from fairpost.model.sender import Tier
 from fairpost.model.states import DoubtPolicy, EmailClass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class Recipient:
     kind: str  # to, cc, bcc
     address: str
@@ -28,7 +29,7 @@ class Attachment:
     data: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class Content:
     id: int | None  # None if it belongs to a single e-mail
     subject: str
@@ -58,7 +59,7 @@ class Bulk:
     is_one_to_one: bool = False  # no unsubscribe line is added
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class Outgoing:
     """An e-mail to send.
 

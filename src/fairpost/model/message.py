@@ -1,9 +1,11 @@
 """An e-mail as it is sent over the wire: its bytes and its envelope."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from fairpost.model.quick import quick
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class Message:
     """A message. Every line of `data` ends with CRLF, including the last; the SMTP client does the dot-stuffing."""
 

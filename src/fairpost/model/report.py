@@ -1,12 +1,13 @@
 """A transport's report on one send: how far it got, and the replies. A report has only facts; policy judges them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from fairpost.model.dkim import LockedKey
+from fairpost.model.quick import quick
 
 
 class Reached(StrEnum):
@@ -48,7 +49,7 @@ class Reply(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class Report:
     """A report. `recipients` has each recipient's own reply; `reply` is the one that ended the transaction."""
 

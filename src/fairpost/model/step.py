@@ -5,12 +5,13 @@ is the step after the last acknowledged one; repeated and late steps change noth
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal
 
 from fairpost.model.account import Lease, Usage
 from fairpost.model.ids import EmailId
+from fairpost.model.quick import quick
 from fairpost.model.reason import Reason
 from fairpost.model.report import Report
 from fairpost.model.verdict import Verdict
@@ -33,7 +34,7 @@ BeginVerdict = Literal[
 SettleVerdict = Literal["settled", "stale", "late", "evidence", "gone"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class Settles:
     """The outcome of an e-mail.
 
@@ -47,7 +48,7 @@ class Settles:
     soft_bounced: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class Begins:
     """The start of an e-mail.
 
@@ -60,7 +61,7 @@ class Begins:
     evidence: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class StepRequest:
     """A step to execute. `meanwhile` is optional work for the time until the answer."""
 
@@ -71,7 +72,7 @@ class StepRequest:
     meanwhile: Callable[[], None] | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class Begun:
     """The answer to a start. `skip` lists recipients who must no longer receive the e-mail. `now` is the database's
     clock.
@@ -88,7 +89,7 @@ class Begun:
         return self.verdict in ("unconfirmed", "late")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class StepAnswer:
     """The answer to a step. A part that was not requested is None."""
 

@@ -6,6 +6,7 @@ from typing import assert_never
 from fairpost.model.account import Rest
 from fairpost.model.dkim import LockedKey
 from fairpost.model.ids import EmailId
+from fairpost.model.quick import quick
 from fairpost.model.reason import Reason
 from fairpost.model.report import Report
 from fairpost.model.troubles import Troubles
@@ -37,7 +38,7 @@ class ClearDoubt:
     """Resolve the doubt by asking the provider later, or according to the e-mail's own policy."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class Count:
     """Count an outcome. The fields are the arguments of `Ledger.count`."""
 
@@ -60,7 +61,7 @@ Consequence = Remember | Suspend | Rest | Refund | LockedKey | ClearDoubt | Coun
 def consequences(before: Troubles, weighed: Weighed, report: Report) -> list[Consequence]:
     verdict = weighed.verdict
     found: list[Consequence] = []
-    if weighed.troubles != before:
+    if weighed.troubles is not before and weighed.troubles != before:
         found.append(Remember(weighed.troubles, weighed.forgiven))
     if isinstance(verdict, Untouched | Deferred) and (reason := suspend_reason(report)) is not None:
         found.append(Suspend(reason))

@@ -15,6 +15,7 @@ from operator import add
 
 from fairpost.model.account import Account, Charge, DailyMode, Limits, RestReason, Usage
 from fairpost.model.campaign import Gap
+from fairpost.model.quick import changed, quick
 from fairpost.model.reason import Reason
 
 MINUTE = timedelta(minutes=1)
@@ -38,7 +39,7 @@ class Barrier(StrEnum):
     STATUS = "account.not_active"
 
 
-@dataclass(frozen=True, slots=True)
+@quick(frozen=True, slots=True)
 class Go:
     usage: Usage  # after the send has begun
 
@@ -94,7 +95,7 @@ def admit(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> 
 
 
 def charge(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) -> Usage:
-    return replace(
+    return changed(
         usage,
         hour_started_at=usage.hour_started_at or now,
         hour_used=usage.hour_used + 1,
@@ -108,7 +109,7 @@ def charge(limits: Limits, usage: Usage, *, now: datetime, roll: float = 0.0) ->
 
 def refund(usage: Usage) -> Usage:
     """Refund a charge, because the transport was never used."""
-    return replace(
+    return changed(
         usage, hour_used=max(0, usage.hour_used - 1), day_used=max(0, usage.day_used - 1), charges=usage.charges[:-1]
     )
 
@@ -116,10 +117,10 @@ def refund(usage: Usage) -> Usage:
 def roll_windows(limits: Limits, usage: Usage, *, now: datetime) -> Usage:
     """Drop windows that have ended. The next send begins new ones."""
     if usage.hour_started_at is not None and now >= usage.hour_started_at + HOUR:
-        usage = replace(usage, hour_started_at=None, hour_used=0)
+        usage = changed(usage, hour_started_at=None, hour_used=0)
     if usage.day_started_at is not None and now >= usage.day_started_at + DAY:
         warm_day = usage.warm_day + _was_a_good_day(usage)
-        usage = replace(usage, day_started_at=None, day_used=0, day_bounces=0, day_errors=0, warm_day=warm_day)
+        usage = changed(usage, day_started_at=None, day_used=0, day_bounces=0, day_errors=0, warm_day=warm_day)
     return usage
 
 
@@ -197,7 +198,7 @@ def charge_many(
         usage = roll_windows(limits, usage, now=now)
         hour, day = usage.hour_started_at or now, usage.day_started_at or _day_start(limits, now)
         n = min(count, begins_within(min(hour + HOUR, day + DAY) - now, interval))
-        usage = replace(
+        usage = changed(
             usage,
             hour_started_at=hour,
             hour_used=usage.hour_used + n,

@@ -7,14 +7,15 @@ fault. If an e-mail is deferred three times while others are accepted, that e-ma
 reply, the account resumes with another e-mail, if there is one.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from fairpost.model.account import Rest, RestReason
 from fairpost.model.email import Outgoing
 from fairpost.model.ids import EmailId
+from fairpost.model.quick import quick
 from fairpost.model.report import Reached, Report
-from fairpost.model.troubles import Troubles
+from fairpost.model.troubles import NO_TROUBLES, Troubles
 from fairpost.model.verdict import Bounced, Deferred, Failed, InDoubt, Retry, Sent, Untouched, Verdict
 from fairpost.policy.replies import ReplyClass
 from fairpost.policy.retries import back_off_delay, retry_delay, unreachable_delay
@@ -25,7 +26,7 @@ SUSPECT_FROM = 3  # times that an e-mail is deferred while others are accepted
 SUSPECTS_MAX = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@quick(frozen=True, slots=True, kw_only=True)
 class Weighed:
     """The actual consequences: the account's `rest`, and the `forgiven` e-mails that get one attempt back."""
 
@@ -54,7 +55,8 @@ def weigh(
 
 
 def _passed(troubles: Troubles, email_id: EmailId) -> Troubles:
-    return Troubles(put_off={id_: n for id_, n in troubles.put_off.items() if id_ != email_id})
+    put_off = {id_: n for id_, n in troubles.put_off.items() if id_ != email_id}
+    return Troubles(put_off=put_off) if put_off else NO_TROUBLES
 
 
 def _refused(

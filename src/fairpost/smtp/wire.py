@@ -232,10 +232,14 @@ def rcpt_to(address: str, *, only_failures: bool = False) -> Command:
 
 
 def _xtext(text: str) -> bytes:
+    if _IS_XTEXT.fullmatch(text):
+        return text.encode()
     return b"".join(
         [b"+%02X" % byte if byte in b"+=" or not 33 <= byte <= 126 else bytes([byte]) for byte in text.encode()]
     )
 
+
+_IS_XTEXT = re.compile(r"[!-*,-<>-~]*")  # visible characters other than + and =
 
 STARTTLS = Command(Step.STARTTLS, b"STARTTLS")
 DATA = Command(Step.DATA, b"DATA")

@@ -147,6 +147,10 @@ class OutgoingStore(Database):
         return self._files[content_id]
 
 
+def _mapping(stored: str | None) -> dict[str, Any]:
+    return json.loads(stored) if stored and stored != "{}" else {}
+
+
 def _outgoing(
     row: Any,
     attachments: tuple[Attachment, ...],
@@ -170,14 +174,14 @@ def _outgoing(
         sender_name=_name_alone(row["sender"]),
         recipients=tuple(Recipient(**recipient) for recipient in json.loads(row["recipients"])),
         envelope=tuple(row["addresses"]),
-        fields=json.loads(row["fields"] or "{}"),
+        fields=_mapping(row["fields"]),
         content=Content(
             id=row["content_id"],
             subject=row["subject"],
             text=row["text_body"],
             html=row["html_body"],
             reply_to=_mailbox(row["reply_to"]),
-            headers=json.loads(row["headers"] or "{}"),
+            headers=_mapping(row["headers"]),
             attachments=attachments,
             is_template=row["is_template"],
         ),

@@ -1,0 +1,27 @@
+"""Values of which the engine makes several per e-mail.
+
+A frozen dataclass assigns each field through a slow method. Values marked with `quick` are frozen for the type checker
+only, and cost about a third to create. `changed` does what `dataclasses.replace` does, for these values.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as quick
+    from dataclasses import replace as changed
+else:
+    from dataclasses import dataclass
+
+    def quick(*, frozen, slots, **options):
+        return dataclass(slots=True, unsafe_hash=True, **options)
+
+    def changed(value, **changes):
+        made = object.__new__(value.__class__)
+        for name in value.__slots__:
+            setattr(made, name, getattr(value, name))
+        for name, new in changes.items():
+            setattr(made, name, new)
+        return made
+
+
+__all__ = ["changed", "quick"]
