@@ -38,8 +38,8 @@ _ENQUEUE = statement(_SQL)
 class Row(Protocol):
     """A row of a result.
 
-    After enqueueing, it has the ID and whether the e-mail is new. For a refused e-mail, it has the field, the message,
-    and the time from which the quota has room again.
+    After enqueueing, it has the ID and whether the e-mail is new. For a refused e-mail, it has the field, the message
+    and, if a quota was exceeded, the time at which the quota allows e-mails again.
     """
 
     def __getitem__(self, place: int, /) -> Any: ...
@@ -67,7 +67,7 @@ class _Asyncpg(Protocol):
     def is_in_transaction(self) -> bool: ...
 
 
-# Type checkers can distinguish these without any driver. At run time, the class decides.
+# Lets type checkers distinguish these without any driver. At run time, the connection's class decides.
 SyncConnection: TypeAlias = _Commits | _Cursor
 AsyncConnection: TypeAlias = _CommitsAsync | _CursorAsync | _Asyncpg
 

@@ -107,7 +107,7 @@ class Enqueued:
 class Rejected:
     """The reason why one e-mail of a batch was rejected. Nothing was stored for it.
 
-    `until` is set if the e-mail exceeded its user's quota: from this time on, the quota has room again.
+    `until` is set if the e-mail exceeded its user's quota: it is the time at which the quota allows e-mails again.
     """
 
     field: str

@@ -59,7 +59,7 @@ def events(
 ) -> EventPage | Awaitable[EventPage]:
     """Return the next events after a cursor, at most 1,000. Without a cursor, start at the oldest event that is kept.
 
-    Save the page's `cursor` in the transaction in which you handle its events, and continue after it. Raises
+    Save the page's `cursor` in the transaction that handles its events, and pass it to get the next page. Raises
     CursorExpired if events after the cursor were dropped. Await the result if `conn` is asynchronous.
     """
     given = {"after": after, "limit": limit, "workspace": workspace, "kinds": None if kinds is None else list(kinds)}

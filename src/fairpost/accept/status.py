@@ -57,7 +57,7 @@ def status(
 ) -> EmailStatus | Awaitable[EmailStatus | None] | None:
     """Return an e-mail's status. Await the result if `conn` is asynchronous.
 
-    Returns None if the workspaces of this connection have no e-mail with this ID.
+    Return None if the workspaces of this connection have no e-mail with this ID.
     """
     number = int(id) if 0 < int(id) < 2**63 else 0
     return _asked(link_to(conn, _STATUS), str(number), lambda rows: _read(rows[0], id=number) if rows else None)

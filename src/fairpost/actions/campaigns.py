@@ -68,7 +68,7 @@ class Launch(Named):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry(Named):
-    """A request to retry recipients. `seconds_max` limits the duration of one request; further requests continue it."""
+    """A request to retry recipients. `seconds_max` limits the duration of one request; repeat the request to continue."""
 
     states: Sequence[str] = ("failed",)
     seconds_max: float | None = None
@@ -98,7 +98,7 @@ class CampaignMoved:
 class Launched:
     """A launched campaign that is not planned yet; see `plan`.
 
-    `already` is its number of existing e-mails. If it is None, the number is read when planning starts.
+    `already` is the number of e-mails that it already has, or None to read that number when planning starts.
     """
 
     campaign: Campaign
@@ -231,7 +231,7 @@ async def _unhealthy(store: Store, campaign: Campaign) -> list[Reason]:
 
 
 async def _unchecked(store: Store, campaign: Campaign) -> list[Reason]:
-    """Returns warnings about From domains of the workspace's own accounts that were never checked."""
+    """Returns warnings about From domains of the workspace's own accounts that have never been checked."""
     accounts = await store.accounts(serving=[campaign.route])
     own = {domain_of(account.address) for account in accounts if account.workspace == campaign.workspace}
     about = {"name": campaign.name, "workspace": campaign.workspace}
@@ -384,7 +384,7 @@ async def _require_known(store: Store, request: PutDraft) -> None:
 
 
 async def _tenants_route(store: Store, workspace: str, route: str) -> str:
-    """Returns the route in the database: a pool or account of the workspace, or one lent to it, but never another
+    """Returns the route as stored in the database: a pool or account that the workspace owns or borrows, never another
     workspace's.
     """
     account = route.removeprefix("@") if route.startswith("@") else None

@@ -37,7 +37,7 @@ class DropHistory:
 class HistoryDropped:
     """The dropped months.
 
-    `is_in_use` means that a long transaction locks the history tables, so the other months were left for later.
+    `is_in_use` means that a long transaction locks the history tables, so the other months have to be dropped later.
     """
 
     dropped: list[DroppedMonth]
@@ -111,7 +111,7 @@ async def _drop_month(actor: Actor, request: DropHistory, store: Store) -> Dropp
 
 @action("account.share", in_one_commit=False)
 async def share_account(actor: Actor, request: ShareAccount, store: Store) -> None:
-    """Writes a row in each region, committing each with its audit entry. If interrupted, run it again."""
+    """Writes the account's row in each region, committing each row with its audit entry. If interrupted, run it again."""
 
     async def record(one: Store, slice_: sharing.Slice) -> None:
         subject = f"account {request.plan.name}"

@@ -20,7 +20,7 @@ MISTAKES_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPortal:
-    """A system e-mail, by name. `portals` has the built-in files, and `kept` has the templates that this process has
+    """A system e-mail, by name. `portals` holds the built-in files, and `kept` the templates that this process has
     compiled.
     """
 

@@ -22,8 +22,8 @@ NO_RAMP_UP: RampUp = (0, ())
 class SetSchedule:
     """A request to set a schedule. None keeps the current value.
 
-    A `daily_max` of 0 means no quota. `holidays` are added to the existing holidays, unless these are dropped. With
-    `is_whole`, omitted values are reset to their defaults.
+    A `daily_max` of 0 means no quota. `holidays` are added to the existing holidays, or replace them if
+    `drops_holidays` is True. With `is_whole`, omitted values are reset to their defaults.
     """
 
     workspace: str

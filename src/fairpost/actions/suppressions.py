@@ -31,7 +31,7 @@ class RemoveSuppression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSuppressions:
-    """A request to import a list. `lines` are read once. `kind` and `reason` apply to lines that have none."""
+    """A request to import a list. `lines` is only iterated once. `kind` and `reason` apply to lines that have none."""
 
     lines: Iterable[Entry | BadLine]
     kind: SuppressionKind

@@ -105,7 +105,7 @@ async def add_invited(
 ) -> Person | None:
     """Add a user, or change the name and role of a user who has not accepted the invitation yet.
 
-    Returns None if the user has already accepted or is disabled.
+    Return None if the user has already accepted or is disabled.
     """
     sql = """
         INSERT INTO fairpost.people AS p (workspace, address, folded, name, role, created_at)

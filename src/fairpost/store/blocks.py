@@ -22,7 +22,7 @@ async def block(
 ) -> bool:
     """Block this workspace on the account until `until`, or until it is unblocked manually if `until` is None.
 
-    Returns False if the lease is gone or the account has reached its maximum number of blocks.
+    Return False if the lease is gone or the account has reached its maximum number of blocks.
     """
     sql = "SELECT fairpost.block($1, $2, $3, coalesce($4, 'infinity'::timestamptz), $5, $6, $7)"
     figures = fault_code(fault), json.dumps(write_fault(fault))
@@ -36,7 +36,7 @@ async def unblock(
 ) -> list[str] | None:
     """Unblock this workspace, or all workspaces. Return the names of the workspaces that were blocked.
 
-    Returns None if the account does not exist.
+    Return None if the account does not exist.
     """
     sql = "SELECT fairpost.unblock($1, $2, $3)"
     names: list[str] | None = await store.value(sql, account_name, workspace, now or clock.stated())

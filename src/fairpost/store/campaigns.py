@@ -226,7 +226,7 @@ async def campaigns_before(
 async def remove_draft(store: "Store", campaign: Campaign) -> bool:
     """Remove a draft and everything that belongs only to it.
 
-    Returns False if it is no longer a draft: a campaign that was launched is kept.
+    Return False if it is no longer a draft: a campaign that was launched is kept.
     """
     async with store.together() as one:
         sql = "DELETE FROM fairpost.campaigns WHERE id = $1 AND state = 'draft' RETURNING true"

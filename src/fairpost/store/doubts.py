@@ -39,7 +39,7 @@ class DoubtStore(OutgoingStore):
     ) -> str | None:
         """Record that the worker of this attempt died before completing it.
 
-        Returns the e-mail's new state, or None if it has been settled or belongs to another attempt.
+        Return the e-mail's new state, or None if it has been settled or belongs to another attempt.
         """
         sql = "SELECT fairpost.cut($1, $2, $3, $4, $5, $6)"
         state: str | None = await self.value(sql, account_id, epoch, email_id, attempt, due_at, clock.stated())

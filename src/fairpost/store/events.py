@@ -28,7 +28,7 @@ _OF_EMAIL = """
 async def take_turn(store: "Store") -> int | None:
     """Give new events their positions in one commit, so that they can be read. Return the number of events.
 
-    Returns None if another process is doing this.
+    Return None if another process is doing this.
     """
     taken: int | None = await store.value("SELECT fairpost.take_turn()")
     return taken

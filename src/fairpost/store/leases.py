@@ -90,7 +90,7 @@ class LeaseStore(Database):
     ) -> Sample | None:
         """Record the account's outcomes. Return a sample for deciding whether a sender or the account is to blame.
 
-        Returns None if nothing bounced or was refused.
+        Return None if nothing bounced or was refused.
         """
         sql = "SELECT * FROM fairpost.book($1, $2, $3, $4, $5)"
         written = json.dumps(outcomes), json.dumps(measures)

@@ -194,7 +194,7 @@ async def decide(
 ) -> bool | None:
     """Write a decision on the sender as of `after.revision`, and apply it.
 
-    Returns False if the sender has changed in the meantime, or None if it is locked and the caller should try again
+    Return False if the sender has changed in the meantime, or None if it is locked and the caller should try again
     later. `is_new` means that a throttle begins, of which operators must be notified; `offended_at` is when the event
     that caused it happened.
     """

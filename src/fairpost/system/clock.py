@@ -1,6 +1,6 @@
 """The only module that reads clocks. All other code receives the time as an argument.
 
-Waiting and scheduling do not belong here. A simulation stops the clock and moves it manually.
+Waiting and scheduling do not belong here. A simulation can stop the clock and move it manually.
 """
 
 import time

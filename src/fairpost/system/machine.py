@@ -1,7 +1,7 @@
 """Facts about the machine: its name, the current boot, and whether a folder can be trusted.
 
-A process needs them before it trusts a file left by another process: the folder must be private and managed by this
-kernel alone.
+A process checks these facts before it trusts a file left by another process: the folder must be private and managed by
+this kernel alone.
 """
 
 import os

@@ -65,8 +65,8 @@ class Vault:
             ) from None
 
     def key_for(self, in_use: Collection[str]) -> Key:
-        """Return the key to seal with while these keys are in use. A single key seals everything, so that all secrets
-        can be opened or none.
+        """Return the key to seal with while these keys are in use. A single key seals everything, so that either all
+        secrets can be opened or none.
         """
         missing = sorted(key_id for key_id in in_use if self.keyring.find(key_id) is None)
         if missing:
