@@ -58,8 +58,8 @@ async def take_in(
     reply_stops: ReplyStops = ReplyStops.PERSON,
     also: Callable[[Store], Awaitable[None]] | None = None,
 ) -> TakenIn:
-    """Process one message. `recipients` are the envelope recipients. `also` is executed in the commit of the findings,
-    if there are any.
+    """Process one message. `recipients` are the envelope recipients. If there are findings, `also` runs in their
+    commit.
 
     Without a mailbox, a message only has an effect if it carries a token, or names both the e-mail and the recipient.
     """
@@ -95,7 +95,7 @@ async def take_in(
 
 
 def email_of(address: str, public_ids: PublicIds) -> EmailId | None:
-    """Return the e-mail whose reports are sent to this address."""
+    """Return the e-mail that this bounce address belongs to."""
     token = token_in(address)
     return public_ids.of_return_token(token) if token else None
 

@@ -1,4 +1,4 @@
-"""Reads accounts for display, those with problems first, and the latest replies of an account's server.
+"""Reads accounts for display, those with problems first, and the latest failures of one account.
 
 The cost depends on the number of accounts, not on the number of e-mails.
 """
@@ -32,7 +32,7 @@ ATTEMPTS_SEEN_MAX = 2_000  # newest attempts searched for an account's failures
 
 
 class Situation(StrEnum):
-    """The situations of an account, sorted from worst to best."""
+    """What an account is currently doing, from worst to best."""
 
     SUSPENDED = "suspended"
     NO_SERVER = "no_server"
@@ -57,7 +57,7 @@ _RANK = {situation: n for n, situation in enumerate(Situation)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingNow:
-    """Whether the account's mailbox is read. `unknown` lists the facts that therefore stay unknown."""
+    """Whether the account's mailbox is read. `unknown` lists what cannot be known without reading it."""
 
     state: ReadingState
     condition: Shown

@@ -19,7 +19,7 @@ from fairpost.store.campaigns import Progress
 from fairpost.store.pauses import pause_now
 from fairpost.store.store import Store
 
-LEFT_MAX = 20_000  # maximum number that is counted
+LEFT_MAX = 20_000  # e-mails are only counted up to this number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ async def _facts(
 async def _held(store: Store, campaign: Campaign, facts: Facts, streams: list[Any]) -> Condition | None:
     """Returns what stops the campaign: a manual hold, a throttle, or a block on every account.
 
-    Closed gates of its streams are reported separately.
+    Closed sending windows are reported separately.
     """
     if facts.pause is not None:
         return of_pause(facts.pause)

@@ -1,4 +1,5 @@
-"""Formats the metrics for Prometheus. No label names a sender, an account or a path, because their number is unlimited.
+"""Formats the metrics for Prometheus. No label contains the name of a sender, an account or a path, because their
+number is unlimited.
 
 Counters end in `_total`, and histograms only grow. Values of a window are gauges.
 """
@@ -100,7 +101,7 @@ class _Collector(Collector):
 
 
 def _conditions(conditions: Iterable[Condition]) -> Iterator[Metric]:
-    """Yields the reasons why mail is not being sent. All codes, a few dozen, are in docs/conditions.md."""
+    """Yields the reasons why mail is not being sent. docs/conditions.md lists all codes, a few dozen."""
     times: Counter[tuple[str, ...]] = Counter()
     emails: Counter[tuple[str, ...]] = Counter()
     for each in conditions:

@@ -36,7 +36,7 @@ class Outcomes:
 
     `bounced` and `rejected` are permanent replies of servers.
 
-    `failed` counts e-mails that were given up, and only looks at the 10,000 newest of them.
+    `failed` counts e-mails that Fairpost gave up on, among the newest 10,000 of these.
     """
 
     since: datetime

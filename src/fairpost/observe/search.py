@@ -49,8 +49,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """The e-mails found. If the search stopped before it found enough, `looked_to` is the ID at which it stopped, and
-    older e-mails may also match.
+    """The e-mails found. If the search stopped before it had a full page, `looked_to` is the ID at which it stopped,
+    and older e-mails may also match.
     """
 
     emails: list[ListedEmail]

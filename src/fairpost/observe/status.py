@@ -27,7 +27,7 @@ async def read_facts(store: Store, *, now: datetime | None = None, with_finished
 
     The result is not a consistent snapshot: show it to people, but do not base decisions on it.
 
-    Finished e-mails are counted one by one, so frequent callers omit them.
+    Finished e-mails are counted one by one, so frequent callers should leave them out.
     """
     engines = await read_engines(store, now=now)
     now = now or await store.value("SELECT clock_timestamp()")
@@ -96,7 +96,7 @@ async def read_account(store: Store, name: str) -> AccountRuntime:
 
 
 async def _observed(store: Store, runtimes: list[AccountRuntime]) -> list[AccountRuntime]:
-    """Adds the sends in progress, the single sends that limits with a sliding window need, and the state of
+    """Adds the sends in progress, the individual sends needed for limits with a sliding window, and the state of
     mailboxes.
     """
     ids = [each.account.id for each in runtimes]

@@ -49,7 +49,7 @@ class Proof:
     found: Found
     domain: str  # as written in the DNS
     record: Record
-    seen: tuple[str, ...] = ()  # the content found instead: untrusted text, made printable
+    seen: tuple[str, ...] = ()  # what was found instead: untrusted text, made printable
     error: str = ""
 
     @property
@@ -90,7 +90,7 @@ async def find_proof(domain: str, token: str, *, resolver: "Resolver | None" = N
         return proof
     except (dns.exception.Timeout, TimeoutError):
         return replace(proof, found=Found.DNS_ERROR, error=f"no usable answer within {limit_s:g} s")
-    except (dns.exception.DNSException, OSError, ValueError, EOFError):  # its text names the operator's own servers
+    except (dns.exception.DNSException, OSError, ValueError, EOFError):  # the text names the operator's own servers
         return replace(proof, found=Found.DNS_ERROR, error="no server gave a usable answer")
     if record.value.encode("ascii") in texts:
         return replace(proof, found=Found.PROVEN)

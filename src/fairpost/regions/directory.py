@@ -1,6 +1,6 @@
-"""The regions and their database URLs. This module opens no connection.
+"""The regions and their database URLs. This module does not connect to them.
 
-They are given as `eu=postgresql://…,us=postgresql://…`, or as a table `[regions]` in a TOML file.
+Regions are configured as `eu=postgresql://…,us=postgresql://…`, or as a table `[regions]` in a TOML file.
 """
 
 import re
@@ -89,7 +89,9 @@ def regions_of_table(table: Mapping[str, Any]) -> Directory | None:
 
 
 def hidden(text: str) -> str:
-    """Returns the setting for error messages: the names if they are valid, and only host and database of the URLs."""
+    """Returns the setting as shown in error messages: the names if they are valid, and only the host and database of
+    each URL.
+    """
     if not set("=@") & set(text):
         return text  # the text is the path of a file
     found = parse_regions(text)

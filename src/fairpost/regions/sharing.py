@@ -1,7 +1,7 @@
-"""One account used in several regions: a row in each, with a share of its limits.
+"""One account used in several regions. Each region has a row for it, with a share of its limits.
 
-Regions do not communicate while sending. To keep the total within the account's limits, shares that become smaller are
-written before shares that become larger.
+Regions do not communicate while sending. To keep the total within the account's limits, shares that shrink are written
+before shares that grow.
 """
 
 import asyncio

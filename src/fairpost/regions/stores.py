@@ -21,7 +21,7 @@ from fairpost.store.trouble import DRIVER_ERRORS, in_a_line, is_away
 from fairpost.system import clock
 
 ANSWER_S_MAX = 3.0
-COOL_DOWN_S = 1.0  # during this time, no request tries again, because requests would pile up
+COOL_DOWN_S = 1.0  # no request retries during this time, because requests would pile up
 CONNECTIONS_MAX = 2  # connections per region
 
 
