@@ -1,6 +1,7 @@
 """Add, change, remove and look up accounts; read and replace their sealed secrets.
 
-Rows are converted to accounts in account_rows.py. Writes by the worker that holds an account are in leases.py.
+Rows are converted to accounts in account_rows.py. What the worker that holds an account writes about it is in
+leases.py.
 """
 
 import json
@@ -117,7 +118,7 @@ class AccountStore(Database):
         after: str = "",
         most: int | None = None,
     ) -> list[Account]:
-        """Return accounts sorted by name: all of them, or those that belong to `workspace` or serve one of these
+        """Return accounts sorted by name: all of them, or those that belong to `workspace` or serve one of the given
         routes.
         """
         found = await self.runtimes(workspace=workspace, serving=serving, after=after, most=most)
@@ -131,7 +132,7 @@ class AccountStore(Database):
         after: str = "",
         most: int | None = None,
     ) -> list[AccountRuntime]:
-        """Return the same accounts as `accounts`, each with the engine that drives it."""
+        """Return the same accounts as `accounts`, each together with the engine that drives it."""
         rows = await self.fetch(
             f"""WITH seen AS MATERIALIZED (
                    SELECT {COLUMNS} FROM fairpost.accounts a JOIN fairpost.leases_now() l ON l.account_id = a.id

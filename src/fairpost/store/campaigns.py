@@ -55,7 +55,7 @@ class LaunchStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The result of planning one batch of prospects. `left_out` counts the prospects that lack a field."""
+    """The result of planning one batch of prospects. `left_out` counts the prospects that lack a required field."""
 
     done: bool
     prospects: int
@@ -98,7 +98,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSteps:
-    """Follow-ups of one account that fall due within the same ten minutes."""
+    """Follow-ups of one account that become due within the same ten minutes."""
 
     account: str
     step: int
@@ -305,7 +305,9 @@ async def planning(store: "Store", campaign: Campaign) -> Planning:
 
 
 async def plan_anew(store: "Store", campaign_id: int, zones: Sequence[str] = ()) -> bool:
-    """Restart planning with the first prospect, to include recipients added since. Return False if it is not running."""
+    """Restart planning with the first prospect, to include recipients that were added since. Return False if the
+    campaign is not running.
+    """
     return bool(await store.value("SELECT fairpost.plan_anew($1, $2)", campaign_id, list(zones)))
 
 
@@ -333,7 +335,7 @@ async def advance(store: "Store") -> list[tuple[str, str, CampaignState, Reason 
 
 
 async def wrong_gates(store: "Store") -> list[str]:
-    """Return the workspaces that have a gate which should be opened or shut."""
+    """Return the workspaces that have a gate to open or shut."""
     return [
         row["workspace"]
         for row in await store.fetch("SELECT * FROM fairpost.wrong_gates($1) AS workspace", clock.stated())
@@ -341,7 +343,7 @@ async def wrong_gates(store: "Store") -> list[str]:
 
 
 async def fail_stranded(store: "Store", *, most: int) -> int:
-    """Fail follow-ups that their account will not send. Return how many failed."""
+    """Fail follow-ups whose account will not send them. Return how many failed."""
     return int(await store.value("SELECT fairpost.fail_stranded($1, $2)", most, clock.stated()))
 
 
@@ -443,7 +445,9 @@ async def zones(store: "Store", campaign: Campaign) -> list[str]:
 async def incomplete(
     store: "Store", campaign: Campaign, required: Sequence[str], *, most: int
 ) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
-    """Return how many prospects on its lists lack one of these fields, and the first such prospects with their fields."""
+    """Return how many prospects on the campaign's lists lack one of these fields, and the first of them with their
+    fields.
+    """
     chosen = """FROM fairpost.prospects p WHERE EXISTS (
                     SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id
                     AND m.list_id = ANY ((SELECT c.lists FROM fairpost.campaigns c WHERE c.id = $1)::bigint[]))
@@ -452,13 +456,15 @@ async def incomplete(
         f"SELECT p.address, p.fields {chosen} ORDER BY p.id LIMIT $3", campaign.id, list(required), most
     )
     count = len(rows)
-    if count == most:  # there may be more; otherwise the count is exact
+    if count == most:  # there may be more; below this number, the count is exact
         count = int(await store.value(f"SELECT count(*) {chosen}", campaign.id, list(required)))
     return count, [(row["address"], json.loads(row["fields"])) for row in rows]
 
 
 async def lacking(store: "Store", campaign: Campaign, required: Sequence[str]) -> dict[str, int]:
-    """Return how many prospects on its lists lack each of these fields. Fields that no prospect lacks are left out."""
+    """Return how many prospects on the campaign's lists lack each of these fields. Fields that no prospect lacks are
+    left out.
+    """
     rows = await store.fetch(
         """SELECT w.name, count(*) AS n FROM unnest($2::text[]) w(name) JOIN fairpost.prospects p ON fairpost.lacks(p.fields, ARRAY[w.name])
            WHERE EXISTS (SELECT FROM fairpost.list_members m WHERE m.prospect_id = p.id
@@ -518,7 +524,9 @@ async def receipts(
 
 
 async def still_to_send(store: "Store", campaign: Campaign) -> StillToSend:
-    """Return the waiting e-mails, and the prospects on its lists without e-mails. Paused prospects are left out."""
+    """Return the waiting e-mails, and the prospects on the campaign's lists without e-mails. Paused prospects are left
+    out.
+    """
     rows = await store.fetch(
         """SELECT substr(q.route, 2) AS account, q.step::integer, to_timestamp(floor(extract(epoch FROM min(q.due_at)) / 600) * 600) AS due_at, count(*)::integer AS count
            FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.due_at < 'infinity' AND q.step > 1

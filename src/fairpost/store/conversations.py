@@ -25,7 +25,7 @@ _SHOWN = """
     LEFT JOIN LATERAL (SELECT r.kind, r.subject FROM fairpost.replies r WHERE r.conversation_id = c.id ORDER BY r.at DESC, r.id DESC LIMIT 1) r ON true
     ORDER BY c.last_at DESC, c.id DESC"""
 
-# Reads the index conversations_by_time, up to the end of the page.
+# Reads the index conversations_by_time only as far as the page needs.
 _LISTED = """
     WITH found AS MATERIALIZED (
         SELECT c.* FROM fairpost.conversations c WHERE c.workspace = $1 AND ($2::text IS NULL OR $2 = ANY (c.labels))

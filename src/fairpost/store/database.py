@@ -1,4 +1,5 @@
-"""The database connections and the operations on them: statements, transactions, and the view of a tenant.
+"""Database connections and what the store does with them: statements, transactions, and access limited to one
+workspace.
 
 The parts of the store build on this class, each in its own file. This file names no tables.
 """
@@ -28,8 +29,8 @@ class Database:
     ) -> Self:
         """Connect to the database.
 
-        `behind_pooler` says that the URL leads through a pooler and skips detection. `answer_s_max` is the limit per
-        statement.
+        `behind_pooler` means that the URL leads through a pooler, which skips detection. `answer_s_max` is the limit
+        per statement.
         """
         with in_plain_words(url):
             return cls(
@@ -108,7 +109,7 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> "AsyncIterator[asyncpg.Connection]":
-        """Yield a separate connection, for work such as copying in a list."""
+        """Yield a separate connection, for work such as copying a list into a table."""
         if isinstance(self._pool, Statements):
             async with self._pool.acquire() as conn:
                 yield conn

@@ -1,4 +1,4 @@
-"""Events by cursor, in commit order. sql/events/ explains how they get their positions."""
+"""Read events by cursor, in commit order. sql/events/ explains how they get their positions."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -68,7 +68,7 @@ async def events_end(store: "Store") -> str:
 
 
 async def events_tail(store: "Store", n: int) -> str:
-    """Return a cursor before the `n` newest events, or a little earlier."""
+    """Return a cursor before the newest `n` events, or slightly more of them."""
     cursor: str = await store.value("SELECT fairpost.events_tail($1)", n)
     return cursor
 

@@ -1,6 +1,6 @@
-"""Take, renew and drop leases on accounts, and write the reports of a lease holder about its account.
+"""Take, renew and drop leases on accounts, and write what a lease holder reports about its account.
 
-Its operations on e-mails are in claims.py and steps.py.
+A lease holder's operations on e-mails are in claims.py and steps.py.
 """
 
 import json
@@ -68,7 +68,7 @@ class LeaseStore(Database):
         return bool(await self.value(sql, *whose, status, *why, until, clock.stated()))
 
     async def rest(self, lease: Lease, rest: Rest) -> bool:
-        """Stop the account from sending until `rest.until`. Return False if the lease is gone."""
+        """Keep the account from sending until `rest.until`. Return False if the lease is gone."""
         sql = "SELECT fairpost.rest($1, $2, $3, $4, $5)"
         return bool(await self.value(sql, lease.account_id, lease.epoch, rest.until, rest.reason, rest.detail))
 
@@ -81,7 +81,7 @@ class LeaseStore(Database):
         return bool(await self.value(sql, lease.account_id, lease.epoch, stored, list(forgiven), clock.stated()))
 
     async def charges(self, account_id: AccountId) -> tuple[Charge, ...]:
-        """Return the sends of the past day, oldest first, if the account's limits need them."""
+        """Return the sends of the past day, oldest first, if the account has limits that need them."""
         rows = await self.fetch("SELECT at, units FROM fairpost.charges_of($1)", account_id)
         return tuple(Charge(row["at"], row["units"]) for row in rows)
 

@@ -1,4 +1,6 @@
-"""The reading of mailboxes: which engine reads each one, how far, and why one fails. See sql/settle/mailbox_reads.sql."""
+"""The state of reading mailboxes: which engine reads each mailbox, how far it has read, and why reading fails. See
+sql/settle/mailbox_reads.sql.
+"""
 
 import json
 from collections.abc import Collection, Mapping

@@ -44,7 +44,8 @@ CREATE TABLE IF NOT EXISTS fairpost.migrations (
 );
 """
 
-# Corrected before its release. Only sessions that are open during the migration need the objects dropped by mistake.
+# The checksum of an earlier version that is also accepted, because the migration was corrected before its release. Only
+# sessions that are open during the migration need the objects that the earlier version dropped by mistake.
 CORRECTED = {36: "100a1157eb675969353e83a3688e24399ea720a35b562988864e98e7ffa89583"}
 
 

@@ -81,8 +81,8 @@ async def erase(
 ) -> Erasure:
     """Erase a person's data. Raises FairpostError if this is not an address.
 
-    E-mails that are `in_hand` (being sent or in doubt) need another call later. `record` runs in the first commit and
-    receives the hash of the address.
+    For e-mails that are `in_hand` (being sent or in doubt), call this again later. `record` runs in the first commit
+    and receives the hash of the address.
     """
     store = store.in_bulk()
     address = await parsed(store, address)
@@ -138,7 +138,7 @@ def _counts(done: Erasure) -> dict[str, int]:
 
 
 async def preview(store: "Store", address: str, *, workspace: str | None, reach: Reach = lambda done: None) -> Erasure:
-    """Return the result that `erase` would have now, without changing anything."""
+    """Return what `erase` would return now, without changing anything."""
     store = store.in_bulk()
     address = await parsed(store, address)
     row = await store.row(_PREVIEW, workspace, address)

@@ -67,7 +67,8 @@ async def import_prospects(
     skip_bad: bool,
     now: datetime | None = None,
 ) -> ImportedProspects:
-    """Import prospects into a list, creating it if necessary. A known prospect keeps its other fields.
+    """Import prospects into a list, creating it if necessary. An existing prospect keeps fields that the list does not
+    contain.
 
     Raises BadProspects if there are bad lines, unless `skip_bad` is set.
     """
@@ -149,14 +150,14 @@ _INCOMING = """
         line integer, address text, folded text, external_id text, fields jsonb, timezone text
     ) ON COMMIT DROP"""
 
-# ASCII addresses are already normalized; the database has the rules for the rest.
+# ASCII addresses are already normalized. The database has the rules for all others.
 _FOLD = """
     UPDATE incoming SET folded = fairpost.normalize_address(address) WHERE folded IS NULL;
     CREATE TEMP TABLE chosen ON COMMIT DROP AS
     SELECT DISTINCT ON (i.folded) i.* FROM incoming i ORDER BY i.folded, i.line;
     ANALYZE chosen"""
 
-# An id identifies one person. Two prospects of the list cannot share it, nor can a prospect of the list and another.
+# An ID identifies one person, so two prospects cannot share it, whether both are on the list or only one is.
 _TAKEN_IDS = """
     WITH known AS (
         SELECT c.line, o.address AS other FROM chosen c

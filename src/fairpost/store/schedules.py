@@ -1,4 +1,6 @@
-"""When a workspace's campaigns send, and how many e-mails: the settings, and the calendar computed weeks ahead."""
+"""When a workspace's campaigns may send, and how many e-mails per day: the settings, and the calendar computed weeks
+ahead.
+"""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -33,11 +33,11 @@ class TenantConnections(Statements):
             yield conn
 
     async def close(self) -> None:
-        """Do nothing: the connections belong to another owner."""
+        """Do nothing, because the connections belong to another object."""
 
 
 class _Begun(Transaction):  # type: ignore[misc]
-    """A transaction that sends other statements together with BEGIN, because round trips dominate short requests."""
+    """A transaction that sends its first statements together with BEGIN, because round trips dominate short requests."""
 
     def __init__(self, conn: "asyncpg.Connection", then: str) -> None:
         super().__init__(conn, None, False, False)

@@ -1,8 +1,8 @@
 """Classify database driver errors in one place: the kind of trouble, its message and next step, and whether to wait.
 
-`DRIVER_ERRORS` covers everything that the driver raises. Trouble is a problem of the database itself (away, starting,
-full, out of connections, failing over), never of a statement or its data. It is never blamed on an account, an e-mail
-or a campaign.
+`DRIVER_ERRORS` covers everything that the driver raises. Trouble is a problem of the database itself (unreachable,
+starting, full, out of connections, failing over), never of a statement or its data. No account, e-mail or campaign is
+ever blamed for it.
 """
 
 import os
@@ -37,8 +37,8 @@ class Kind(StrEnum):
 class Meaning:
     what: str  # {at} is replaced with the location, if known
     then: str
-    passes: bool = True  # ends without intervention, so waiting helps
-    is_away: bool = False  # affects every client: no statement is answered
+    passes: bool = True  # whether it ends without intervention, so that waiting helps
+    is_away: bool = False  # whether it affects every client: no statement is answered
 
 
 MEANINGS: Mapping[Kind, Meaning] = {
@@ -148,7 +148,7 @@ def is_trouble(error: BaseException) -> bool:
 
 
 def is_about_data(error: BaseException) -> bool:
-    """Return whether the database cannot store these values, however often they are sent."""
+    """Return whether the database can never store these values, so that trying again is useless."""
     return isinstance(error, (asyncpg.DataError, asyncpg.ProgramLimitExceededError))
 
 

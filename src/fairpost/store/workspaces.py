@@ -32,7 +32,7 @@ Shut = Literal["unknown", "revoked", "expired", "suspended", "too_often"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """The remaining part of a caller's rate limit.
+    """What is left of a caller's rate limit.
 
     `wait_s` is set if the limit is exceeded: requests are accepted again after this time.
     """
@@ -101,7 +101,7 @@ _WORKSPACES = """
 
 
 async def has_left_traces(store: "Store", name: str) -> bool:
-    """Return whether any data of a workspace exists. Applications and commands need not register their workspaces."""
+    """Return whether a workspace has any data. Applications and commands need not register their workspaces."""
     return bool(
         await store.value(
             """SELECT EXISTS (SELECT FROM fairpost.queue q WHERE q.workspace = $1)
@@ -316,7 +316,9 @@ async def health(
 
 
 async def bad_health(store: "Store", workspace: str, domains: Collection[str]) -> list[tuple[str, list[str]]]:
-    """Return the bad findings of the last check for each domain, or for its nearest parent that the workspace has."""
+    """Return the bad findings of the last check for each domain or, if it was not checked, for its nearest parent that
+    was.
+    """
     rows = await store.fetch(
         """SELECT DISTINCT ON (w.domain) d.domain, d.findings FROM unnest($2::text[]) w(domain)
            JOIN fairpost.domain_health d ON d.workspace = $1 AND (w.domain = d.domain OR w.domain LIKE '%.' || d.domain)
@@ -330,7 +332,7 @@ async def bad_health(store: "Store", workspace: str, domains: Collection[str]) -
 
 
 async def unchecked(store: "Store", workspace: str, domains: Collection[str]) -> list[str]:
-    """Return the given domains that were never checked and have no parent domain that was checked."""
+    """Return the given domains that have never been checked, and whose parent domains have not been checked either."""
     rows = await store.fetch(
         """SELECT w.domain FROM unnest($2::text[]) w(domain) WHERE NOT EXISTS (
                SELECT FROM fairpost.domain_health d WHERE d.workspace = $1 AND (w.domain = d.domain OR w.domain LIKE '%.' || d.domain))
