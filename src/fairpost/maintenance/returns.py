@@ -106,8 +106,8 @@ def _named(found: Returned, public_ids: PublicIds) -> list[EmailId]:
 
 
 def _mail(raw: bytes, kind: Kind) -> dict[str, Any]:
-    """Return the message to store, identified by its Message-ID, because it may arrive by several routes with different
-    headers.
+    """Return the message to store. Its Message-ID identifies it, because the message may arrive by several routes with
+    different headers.
     """
     answer = read_answer(raw)
     named = (answer.message_id or "").encode() or raw[:BYTES_MAX]

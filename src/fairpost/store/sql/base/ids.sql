@@ -11,7 +11,7 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Returns the leaf of an e-mail, computed without a lookup, so that concurrent enqueuers never conflict. Staging decides where the leaf is attached.
--- Older mail, from before users had a home, was hashed without the first word and keeps its own leaves until they are empty.
+-- Mail from before users had homes was hashed without the word 'home', and keeps its own leaves until they are empty.
 CREATE OR REPLACE FUNCTION fairpost.flow_of(
     route text, class fairpost.email_class, workspace text, domain text, user_name text, stream text
 ) RETURNS uuid
@@ -46,7 +46,7 @@ BEGIN
                                   OR EXISTS (SELECT FROM fairpost.emails e WHERE e.id = email AND e.campaign_id IS NULL));
 END $$;
 
--- Returns the fingerprint of a request, which is compared with that of the first request with the same key.
+-- Returns the fingerprint of a request, to compare with that of the first request with the same key.
 CREATE OR REPLACE FUNCTION fairpost.fingerprint(request jsonb) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ('x' || substr(encode(sha256(convert_to((jsonb_strip_nulls(request) - 'idempotency_key')::text, 'UTF8')), 'hex'), 1, 16))::bit(64)::bigint

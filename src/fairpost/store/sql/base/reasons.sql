@@ -10,7 +10,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         ELSE p_params END END
 $$;
 
--- Combines code and parameters in one text, for tables with a single text column that cannot be altered because callers hold them. Sentences from
+-- Combines code and parameters in one text, for tables with a single text column that cannot be altered because callers hold them. Sentences stored
 -- before codes existed are kept.
 CREATE OR REPLACE FUNCTION fairpost.in_one(p_reason text, p_params jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

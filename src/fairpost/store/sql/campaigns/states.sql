@@ -85,7 +85,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes the waiting e-mails of a cancelled campaign, last steps first. Returns true if only claimed e-mails are left, which remain until their
+-- Removes the waiting e-mails of a cancelled campaign, last steps first. Returns true when only claimed e-mails are left; these remain until their
 -- workers have finished.
 CREATE OR REPLACE FUNCTION fairpost.clear_campaign(p_campaign bigint, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -100,7 +100,7 @@ BEGIN
     END IF;
     gone := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.waiting ORDER BY q.due_at DESC LIMIT p_max FOR UPDATE SKIP LOCKED);
     PERFORM fairpost.note(gone, -1);
-    -- Finished all at once. Next steps need no update, because they are removed as well, for the same reason.
+    -- Finishes all of them at once. Next steps need no update, because they are removed as well, with the same reason.
     PERFORM fairpost.move_to_history(gone, 'cancelled', 'email.campaign_cancelled', why, t);   -- they belong to a campaign that is over, so no step follows them
     IF EXISTS (SELECT FROM fairpost.queue q WHERE q.campaign_id = p_campaign AND q.state <> 'in_doubt') THEN
         RETURN cardinality(gone) < p_max;
@@ -129,8 +129,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Marks that the campaign cannot continue until a person acts. Its mail is held, because it would otherwise be claimed in vain repeatedly. Returns
--- null if the campaign was not running.
+-- Marks that the campaign cannot continue until a person acts. Holds its mail, because engines would otherwise claim it again and again without being
+-- able to send it. Returns null if the campaign was not running.
 DROP FUNCTION IF EXISTS fairpost.fail_campaign(bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.fail_campaign(p_campaign bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS fairpost.campaigns
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
@@ -188,8 +188,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns whether any of its e-mails will proceed without intervention. These are all its e-mails except those that are in doubt and held, those that
--- wait for such an e-mail, and those that wait for a paused prospect.
+-- Returns whether any of the campaign's e-mails will proceed without intervention. E-mails do, unless they are in doubt and held, wait for such an
+-- e-mail, or wait for a paused prospect.
 CREATE OR REPLACE FUNCTION fairpost.has_work(p_campaign bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     -- Starts at the end of the index, because entries of deleted rows are at its beginning.
@@ -197,7 +197,7 @@ LANGUAGE sql STABLE AS $$
             ORDER BY q.due_at DESC LIMIT 1) IS NOT NULL
 $$;
 
--- Returns whether there is an account that may send the campaign, or the rest of it.
+-- Returns whether there is an account that may send what is left of the campaign.
 CREATE OR REPLACE FUNCTION fairpost.has_senders(c fairpost.campaigns) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     -- ORDER BY, because no index contains the pool, and an index in this order avoids a sequential scan

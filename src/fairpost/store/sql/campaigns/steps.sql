@@ -1,4 +1,4 @@
--- From one step to the next: determines when the follow-up of an e-mail is due, or cancels it.
+-- The transition from one step to the next: determines when the follow-up of an e-mail is due, or cancels the follow-up.
 
 DROP FUNCTION IF EXISTS fairpost.not_led();
 
@@ -52,7 +52,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Stops sending to a prospect permanently, for one campaign or (null) for all campaigns. `p_reason` is the caller's text. An e-mail that is being sent
--- is completed, but not retried. Returns the number of e-mails cancelled immediately.
+-- is not interrupted, but is not retried either. Returns the number of e-mails cancelled immediately.
 CREATE OR REPLACE FUNCTION fairpost.stop_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -80,8 +80,8 @@ DECLARE
     email bigint;
     n integer := 0;
 BEGIN
-    -- Locked in the order of the steps, because a transaction that ends an e-mail locks the next step. Then cancelled with the last step first,
-    -- because cancelling an earlier step would cancel the later ones with another reason.
+    -- Locked in the order of the steps, because a transaction that ends an e-mail locks the next step. Then the last step is cancelled first, because
+    -- cancelling an earlier step would cancel the later ones for a different reason.
     PERFORM FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign) AND q.state IN ('waiting', 'claimed')
     ORDER BY q.step, q.id FOR UPDATE;
     FOR email IN SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND (p_campaign IS NULL OR q.campaign_id = p_campaign)
@@ -105,7 +105,8 @@ BEGIN
 END $$;
 
 -- A transaction that parks an e-mail because its prospect is paused holds this lock in shared mode, from reading the pause to the commit. Ending the
--- pause takes the lock exclusively. Otherwise the e-mail could stay parked forever. Prospects share 64 locks, so that a batch of thousands holds few.
+-- pause takes the lock exclusively. Otherwise the e-mail could stay parked forever. All prospects share 64 locks, so that a batch of thousands of
+-- prospects holds only a few.
 CREATE OR REPLACE FUNCTION fairpost.parking_lock() RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 738152666
@@ -136,7 +137,7 @@ BEGIN
         moved := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND q.waiting AND q.due_at < 'infinity' ORDER BY q.id FOR UPDATE SKIP LOCKED);
         UPDATE fairpost.queue q SET parked_due = q.due_at, due_at = 'infinity' WHERE q.id = ANY (moved);
     ELSE
-        locked := pg_advisory_xact_lock(fairpost.parking_lock(), (p_prospect % 64)::integer);   -- transactions that were parking e-mails have ended
+        locked := pg_advisory_xact_lock(fairpost.parking_lock(), (p_prospect % 64)::integer);   -- by now, transactions that were parking e-mails have ended
         moved := ARRAY(SELECT q.id FROM fairpost.queue q WHERE q.prospect_id = p_prospect AND q.waiting AND q.parked_due IS NOT NULL ORDER BY q.step, q.id FOR UPDATE);
         UPDATE fairpost.queue q SET due_at = q.parked_due, parked_due = NULL WHERE q.id = ANY (moved);
         INSERT INTO fairpost.arrivals (route, class, workspace, domain, user_name, stream, flow, n, fresh, due_at, id)

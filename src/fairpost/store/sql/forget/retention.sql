@@ -1,4 +1,4 @@
--- Drops history by month, as whole partitions instead of single rows.
+-- Drops history by month: whole partitions instead of individual rows.
 
 -- Returns the months that have partitions, oldest first, with their size on disk.
 CREATE OR REPLACE FUNCTION fairpost.months_of_history() RETURNS TABLE (month timestamptz, low bigint, high bigint, partitions text[], bytes bigint)
@@ -12,7 +12,7 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET timezone
 $$;
 
 -- Returns why a month cannot be dropped although it is over, or null if it can be dropped. An e-mail belongs to the month in which it was enqueued, and
--- may finish much later. It is kept as long as other e-mails that finished at that time. Needs the key of the queue and queue_followers.
+-- may finish much later. It is kept as long as other e-mails that finished at the same time. Needs the key of the queue and queue_followers.
 CREATE OR REPLACE FUNCTION fairpost.why_kept(p_low bigint, p_high bigint, p_before timestamptz) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -29,8 +29,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Returns whether an e-mail of the month that begins with this id has finished since. Uses only emails_by_finish, because any other index would be read
--- completely.
+-- Returns whether an e-mail of the month that begins with this id has finished since. Only the index emails_by_finish is suitable: any other would be
+-- read completely.
 CREATE OR REPLACE FUNCTION fairpost.finished_since(p_low bigint, p_moment timestamptz) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_indexscan = off SET jit = off AS $$
 DECLARE
@@ -44,7 +44,7 @@ BEGIN
 END $$;
 
 -- Returns contents of a month that are still used by steps of campaigns, waiting e-mails, or e-mails of later months. Skips from one content to the
--- next along the index, so a million e-mails with one content take one lookup. Needs queue_of_content and emails_of_content.
+-- next in the index, so that a million e-mails with the same content take one lookup. Needs queue_of_content and emails_of_content.
 CREATE OR REPLACE FUNCTION fairpost.contents_in_use(p_low bigint, p_high bigint) RETURNS bigint[]
 LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH RECURSIVE later(id) AS (
@@ -86,7 +86,7 @@ BEGIN
         FOR partition IN SELECT unnest(old.partitions) UNION ALL SELECT h.name || '_rest' FROM fairpost.history_tables() h LOOP
             EXECUTE format('LOCK TABLE ONLY fairpost.%I IN ACCESS EXCLUSIVE MODE NOWAIT', partition);
         END LOOP;
-        EXIT WHEN fairpost.why_kept(old.low, old.high, p_before) IS NOT NULL;   -- the month was used again before it was locked; stop here, so that no transaction waits for another month
+        EXIT WHEN fairpost.why_kept(old.low, old.high, p_before) IS NOT NULL;   -- the month was used again before it was locked; stop here, so that no transaction has to wait for another month
         kept := fairpost.contents_in_use(old.low, old.high);
         moved := 0;
         FOR parent, key IN SELECT * FROM fairpost.history_tables() LOOP
@@ -126,7 +126,7 @@ BEGIN
     DELETE FROM fairpost.emails_rest e WHERE e.id = ANY (emails);
     unused := fairpost.unused_in_rest(below, p_max);
     IF unused <> '{}' THEN
-        LOCK TABLE ONLY fairpost.contents_rest IN ACCESS EXCLUSIVE MODE;   -- from here on, none of them can be used
+        LOCK TABLE ONLY fairpost.contents_rest IN ACCESS EXCLUSIVE MODE;   -- from here on, no new e-mail can use them
         unused := fairpost.unused_in_rest(below, p_max);
         DELETE FROM fairpost.attachments_rest a WHERE a.content_id = ANY (unused);
         DELETE FROM fairpost.contents_rest c WHERE c.id = ANY (unused);

@@ -13,7 +13,7 @@ BEGIN
                 EXECUTE format('GRANT %I TO %I', named, current_user);
             END IF;
         EXCEPTION WHEN insufficient_privilege OR duplicate_object OR unique_violation THEN
-            NULL;   -- either another database of this server is creating the role, or an administrator must create it, which `fairpost db migrate` reports
+            NULL;   -- either another database on this server is creating the role, or an administrator must create it (`fairpost db migrate` reports this)
         END;
     END LOOP;
 END $$;
@@ -35,7 +35,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Applications: the role, and every login that acts for a workspace but is not a member, because the current login may not add members.
+-- Grants privileges to applications: to the role, and to every login that acts for a workspace but is not a member because the current login may not
+-- add members.
 CREATE OR REPLACE FUNCTION fairpost.let_in(p_login text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -83,7 +84,7 @@ BEGIN
 END $$;
 REVOKE EXECUTE ON FUNCTION fairpost.let_in(text), fairpost.keep_out(text) FROM PUBLIC;
 
--- Imports use temporary tables, which every role may usually create.
+-- Imports use temporary tables. Usually, every role may create them.
 DO $$
 BEGIN
     IF EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'fairpost_tenant') AND NOT has_database_privilege('fairpost_tenant', current_database(), 'TEMPORARY') THEN

@@ -1,7 +1,7 @@
--- Puts back an e-mail that a dead worker had begun but not completed. The caller has proof that the worker is dead, so the lease need not expire, and that
--- the final dot of this attempt was never written. The attempt is logged as cut and still counts, so that an e-mail that crashes its workers is given up
--- eventually. Returns the new state. If e-mail, attempt, account and epoch do not all match, returns null and changes only the lease. If the provider can
--- be asked about the e-mail, nothing is put back, because a later worker may have sent its draft.
+-- Puts back an e-mail that a dead worker had begun but not completed. The caller has proof that the worker is dead, so that there is no need to wait until
+-- its lease expires, and that the final dot of this attempt was never written. The attempt is logged as cut and still counts, so that an e-mail that
+-- crashes its workers is given up eventually. Returns the new state. If e-mail, attempt, account and epoch do not all match, returns null and changes only
+-- the lease. If the provider can be asked about the e-mail, nothing is put back, because a later worker may have sent its draft.
 CREATE OR REPLACE FUNCTION fairpost.cut(
     p_account bigint, p_epoch bigint, p_id bigint, p_attempt integer, p_due_at timestamptz, p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.email_state
@@ -33,7 +33,7 @@ BEGIN
         RETURN 'failed';
     END IF;
     IF email.campaign_id IS NOT NULL AND EXISTS (SELECT FROM fairpost.campaigns c WHERE c.id = email.campaign_id AND c.state = 'cancelled') THEN
-        PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- otherwise it would never be served
+        PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- otherwise the e-mail would wait forever
         RETURN 'cancelled';
     END IF;
     -- account, epoch and begun_at are kept, so that late proof that it was sent still prevents a second send

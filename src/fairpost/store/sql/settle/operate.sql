@@ -1,4 +1,4 @@
--- Operations of people on single e-mails.
+-- Actions of people on individual e-mails.
 
 -- Cancels an e-mail before it is begun, with a note from the caller. Returns its resulting state: cancelled, or the state that prevented the cancellation.
 -- Runs in the caller's transaction and only locks the e-mail itself.
@@ -43,7 +43,7 @@ BEGIN
     PERFORM fairpost.require_own_email(p_id);
     DELETE FROM fairpost.emails e WHERE e.id = p_id
     AND (e.state IN ('failed', 'bounced') OR p_also_unbegun AND e.state IN ('cancelled', 'suppressed') AND e.attempts = 0)
-    AND (e.campaign_id IS NULL OR NOT fairpost.is_stopped(e.prospect_id, e.campaign_id) AND EXISTS (   -- otherwise it would never be served
+    AND (e.campaign_id IS NULL OR NOT fairpost.is_stopped(e.prospect_id, e.campaign_id) AND EXISTS (   -- otherwise the e-mail would wait forever
         SELECT FROM fairpost.campaigns c WHERE c.id = e.campaign_id AND c.state <> 'cancelled'
         AND EXISTS (SELECT FROM fairpost.prospects p WHERE p.id = e.prospect_id)
         AND (left(e.route, 1) <> '@' OR EXISTS (SELECT FROM fairpost.accounts a WHERE e.route = '@' || a.name))))
@@ -56,9 +56,9 @@ BEGIN
     RETURN 'waiting';
 END $$;
 
--- Moves an e-mail from history back to the queue. A follow-up waits for the previous step or, if that was sent, until its delay has passed, on the same
--- account. If the previous step is no longer in history, the follow-up does not wait. E-mails that were cancelled only because this one was not sent wait
--- for it again.
+-- Moves an e-mail from history back to the queue. A follow-up waits for the previous step or, if that was sent, until its delay has passed, and uses the
+-- same account. If the previous step is no longer in history, the follow-up does not wait. E-mails that were cancelled only because this one was not sent
+-- now wait for it again.
 CREATE OR REPLACE FUNCTION fairpost.requeue(email fairpost.emails, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -72,7 +72,7 @@ BEGIN
         PERFORM FROM fairpost.campaigns c WHERE c.id = email.campaign_id FOR NO KEY UPDATE;   -- so that it is not completed in the meantime
         is_paused := coalesce((SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = email.prospect_id) AND fairpost.is_still_paused(email.prospect_id), false);
         IF email.follows IS NOT NULL THEN
-            PERFORM FROM fairpost.queue q WHERE q.id = email.follows FOR UPDATE;   -- any settlement in progress has ended
+            PERFORM FROM fairpost.queue q WHERE q.id = email.follows FOR UPDATE;   -- by now, any settlement in progress has ended
             SELECT e.finished_at, '@' || a.name AS route INTO before FROM fairpost.emails e LEFT JOIN fairpost.accounts a ON a.id = e.account_id
             WHERE e.id = email.follows AND e.state = 'sent';
             due := CASE WHEN FOUND THEN greatest(p_now, before.finished_at + make_interval(secs => (
@@ -90,7 +90,7 @@ BEGIN
         email.recipients, email.addresses, email.fields, email.idempotency_key, fairpost.in_one(email.reason, email.reason_params), email.follows, email.campaign_id, email.prospect_id, email.step);
     PERFORM fairpost.note(ARRAY[email.id], 1);
     INSERT INTO fairpost.outbox (at, kind, workspace, email_id, account_id, campaign_id) VALUES (p_now, 'email.queued', email.workspace, email.id, email.account_id, email.campaign_id);
-    DELETE FROM fairpost.returned r WHERE r.email_id = email.id AND r.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered', 'delayed', 'delivered');   -- findings about the previous attempts
+    DELETE FROM fairpost.returned r WHERE r.email_id = email.id AND r.effect IN ('bounced', 'unconfirmed', 'full', 'undelivered', 'delayed', 'delivered');   -- what returned mail said about the previous attempts
     IF email.campaign_id IS NOT NULL THEN
         UPDATE fairpost.campaigns c SET state = 'running', reason = NULL, reason_params = NULL, finished_at = NULL WHERE c.id = email.campaign_id AND c.state = 'completed' RETURNING * INTO revived;
         IF FOUND THEN
