@@ -163,7 +163,7 @@ def chosen(
 
 
 async def read_failures(store: Store, account: Account) -> list[Failure]:
-    """Returns the account's newest failures among the latest attempts of all accounts."""
+    """Returns the account's newest failures. Only the latest attempts of all accounts are searched."""
     rows = await store.fetch(_FAILURES, account.id, ATTEMPTS_SEEN_MAX, FAILURES_MAX)
     server = account.transport
     channel = kind_of(server).channel if isinstance(server, ServerSettings) else Channel.SMTP

@@ -109,8 +109,8 @@ async def why_it_waits(
     return of_campaign(found)
 
 
-# The e-mails that are left when nothing is or will be due: those in doubt, those for paused recipients, and their
-# follow-ups. There are only a few.
+# When nothing is or will become due, the e-mails that are left are those in doubt, those for paused recipients, and
+# their follow-ups. There are only a few.
 _LEFT = """
     SELECT count(*) FILTER (WHERE q.state = 'in_doubt') AS in_doubt, count(*) FILTER (WHERE q.waiting AND q.parked_due IS NOT NULL) AS parked
     FROM (SELECT q.state, q.waiting, q.parked_due FROM fairpost.queue q WHERE q.campaign_id = $1 LIMIT $2) q"""

@@ -442,7 +442,7 @@ def _total(rows: Iterable[Any]) -> int:
 
 
 def _evenness(rows: Iterable[Any]) -> Evenness:
-    """Computes the evenness from the frequency of each number of e-mails."""
+    """Computes the evenness, given how many senders had each number of e-mails."""
     spread = Counter[float]()
     for row in rows:
         spread[row["n"]] += row["times"]

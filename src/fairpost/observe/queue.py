@@ -36,7 +36,7 @@ class Outcomes:
 
     `bounced` and `rejected` are permanent replies of servers.
 
-    `failed` counts e-mails that Fairpost gave up on, among the newest 10,000 of these.
+    `failed` counts e-mails that Fairpost gave up on; only the newest 10,000 are examined.
     """
 
     since: datetime

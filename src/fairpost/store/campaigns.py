@@ -80,7 +80,7 @@ class Planning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a campaign. `scheduled`, `skipped` and `left_out` are e-mails and prospects as counted by
+    """The progress of a campaign. `scheduled`, `skipped` and `left_out` are the counts of e-mails and prospects from
     planning.
     """
 

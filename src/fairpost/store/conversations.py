@@ -1,4 +1,4 @@
-"""Conversations with people: list, read and label them, and read the data that an answer needs.
+"""Conversations with people: list, read and label them, and read the data needed to answer.
 
 sql/settle/replies.sql writes conversations.
 """

@@ -1,4 +1,4 @@
-"""Operations on single e-mails by users and programs: enqueue, cancel, retry, and parse addresses.
+"""Operations on individual e-mails by users and programs: enqueue, cancel, retry, and parse addresses.
 
 The operations of engines are in claims.py, steps.py and doubts.py.
 """

@@ -178,7 +178,7 @@ class EmbeddedServer:
         return self._folder.was_stopped
 
     def wait_for_end(self, s_max: float) -> None:
-        """Return when the postmaster dies, or after `s_max`."""
+        """Wait until the postmaster dies, for at most `s_max`."""
         running = self._running()
         if running is not None:
             wait_for_end(running.pid, s_max=s_max)

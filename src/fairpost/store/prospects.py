@@ -1,7 +1,7 @@
 """Import lists of prospects of any length; query, pause and remove prospects.
 
-A list is imported in one transaction: it is read to its end and written, or nothing changes. Its lines go into a
-temporary table first, so memory does not grow with them, and reading blocks no other transaction.
+A list is imported in one transaction: it is read to its end and written, or nothing changes. Lines first go into a
+temporary table, so that a long list does not need more memory and reading it blocks no other transaction.
 """
 
 import json

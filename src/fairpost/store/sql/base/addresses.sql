@@ -1,7 +1,7 @@
 -- Decides when two addresses are the same. The result is the same in every database, regardless of its locale.
 
 -- Normalizes an address: converts letters of any script to a single case, and the domain to its DNS form (müller.example becomes
--- xn--mller-kva.example). ASCII addresses, by far the most common, cost no more than lower().
+-- xn--mller-kva.example). For ASCII addresses, by far the most common, this costs no more than lower().
 CREATE OR REPLACE FUNCTION fairpost.normalize_address(address text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN octet_length(address) = length(address) THEN lower(address COLLATE "C") COLLATE "default"
@@ -31,7 +31,7 @@ BEGIN
     RETURN normalize(replace(translate(fairpost.small_letters(normalize(part, NFD)), 'ıς', 'iσ'), U&'i\0307', 'i'), NFC);
 END $$;
 
--- Maps a domain as in UTS 46 and writes it as in IDNA 2008: variants of a letter become that letter, and invisible characters are removed.
+-- Maps a domain according to UTS 46 and encodes it according to IDNA 2008: variants of a letter become that letter, and invisible characters are removed.
 CREATE OR REPLACE FUNCTION fairpost.normalize_domain(domain text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -101,8 +101,8 @@ BEGIN
 END $$;
 
 -- Removes differences of case with the simple case folding of Unicode 14, which keeps ς because IDNA distinguishes it. Expects a decomposed form
--- (NFD, NFKD): for letters with accents, only the letters are listed. `translate` searches all of them for each letter, so it is only called for text
--- in one of their scripts.
+-- (NFD, NFKD): for letters with accents, only the letters are listed. For each letter, `translate` searches the whole list, so it is only called for
+-- text in one of the scripts on the list.
 CREATE OR REPLACE FUNCTION fairpost.small_letters(written text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN written !~ '[\u00b5-\u02ff\u0345\u0370-\u058f\u10a0-\u10ff\u13f0-\u13ff\u1c80-\u1cbf\u1e9e\u1efa-\u1eff\u2132\u2160-\u2188\u24b6-\u24cf\u2c00-\u2cff\ua640-\ua7ff\uab70-\uabbf\uff21-\uff3a\U00010400-\U0001e9ff]' THEN lower(written COLLATE "C") COLLATE "default"

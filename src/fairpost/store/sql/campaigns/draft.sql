@@ -40,8 +40,8 @@ BEGIN
 END $$;
 
 -- Launches a draft. From then on, its steps are fixed, and its mail may be sent. `p_steps`: [{step, template, delay_s, own_subject, subject, text,
--- html, is_template, headers, reply_to}]. `p_zones`: the recipients' time zones that have their own streams. Returns null, changing nothing, if it is
--- no longer a draft.
+-- html, is_template, headers, reply_to}]. `p_zones`: the recipients' time zones that have their own streams. Returns null, changing nothing, if the
+-- campaign is no longer a draft.
 CREATE OR REPLACE FUNCTION fairpost.launch_campaign(
     p_campaign bigint, p_steps jsonb, p_required text[], p_zones text[], p_skip_incomplete boolean, p_by text, p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.campaigns
@@ -51,7 +51,7 @@ DECLARE
     c fairpost.campaigns;
 BEGIN
     PERFORM fairpost.require_own_campaign(p_campaign);
-    -- Prevents a schedule from being computed in the meantime, even the workspace's first one.
+    -- Prevents engines from computing a schedule in the meantime, even the workspace's first one.
     PERFORM pg_advisory_xact_lock(fairpost.rules_lock(x.workspace)) FROM fairpost.campaigns x WHERE x.id = p_campaign;
     t := coalesce(p_now, clock_timestamp());
     c := fairpost.move_campaign(p_campaign, '{draft}', 'running', NULL, NULL, p_by, p_now);
@@ -74,8 +74,8 @@ BEGIN
     RETURN c;
 END $$;
 
--- Adds a stream for each of these time zones (null is the workspace's own) that has none yet. If there is a sending window, the stream stays closed
--- until its open times are computed.
+-- Adds a stream for each of these time zones that has none yet. Null stands for the workspace's own time zone. If there is a sending window, the
+-- stream stays closed until its open times are computed.
 CREATE OR REPLACE FUNCTION fairpost.add_streams(c fairpost.campaigns, p_zones text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

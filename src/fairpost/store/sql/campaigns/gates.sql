@@ -1,13 +1,13 @@
 -- Decides when a campaign's mail may be sent: within the sending window, until the local day's quota is used up. At other times, the stream is closed
 -- in the tree until the time stored there, so that engines do not claim mail that they may not send.
 
--- Returns the row of the local day at a moment, if the workspace has a quota. Reads its newest version; see migration 0033.
+-- Returns the quota of the local day at this moment, if the workspace has a quota. Reads the newest version of its row; see migration 0033.
 CREATE OR REPLACE FUNCTION fairpost.quota_at(p_workspace text, p_now timestamptz) RETURNS fairpost.quotas
 LANGUAGE sql STABLE AS $$
     SELECT q FROM fairpost.quotas q WHERE q.workspace = p_workspace AND q.starts_at <= p_now AND q.ends_at > p_now ORDER BY q.starts_at DESC, q.turn DESC LIMIT 1
 $$;
 
--- Adds `p_n` to what has been used of the day's quota (negative to refund). Returns false if there is no such day, or if its quota is used up. Locks
+-- Adds `p_n` to what has been used of the day's quota (negative to refund). Returns false if the day has no quota, or if its quota is used up. Locks
 -- the row first, then reads it.
 CREATE OR REPLACE FUNCTION fairpost.use_quota(p_workspace text, p_at timestamptz, p_n integer) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -24,7 +24,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the first moment, from the given one on, at which the window is open, or null if none is known. Without hours, the window is always open.
+-- Returns the first moment at or after the given one at which the window is open, or null if none is known. Without hours, the window is always open.
 CREATE OR REPLACE FUNCTION fairpost.next_open(hours tstzmultirange, moment timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN coalesce(hours @> moment, true) THEN moment ELSE (SELECT min(lower(r)) FROM unnest(hours) r WHERE lower(r) > moment) END
@@ -95,8 +95,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Returns workspaces with a stream that should be opened (because part of a quota was refunded) or closed. The cost depends on the number of live
--- streams. Each stream is then corrected in a separate commit, so that no transaction holds many locks.
+-- Returns workspaces that have a stream to open (because part of a quota was refunded) or to close. The cost depends on the number of live streams.
+-- The caller then corrects each stream in a separate commit, so that no transaction holds many locks.
 CREATE OR REPLACE FUNCTION fairpost.wrong_gates(p_now timestamptz DEFAULT NULL) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -149,7 +149,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Refunds the quota of the day on which an e-mail began, because the e-mail was not sent.
+-- Refunds an e-mail to the quota of the day on which it was begun, because it was not sent.
 CREATE OR REPLACE FUNCTION fairpost.refund_quota(email fairpost.queue) RETURNS void
 LANGUAGE sql AS $$
     SELECT fairpost.use_quota(email.workspace, email.begun_at, -1)

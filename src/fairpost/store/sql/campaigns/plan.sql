@@ -1,4 +1,4 @@
--- Creates a row and a key for every prospect on a campaign's lists and every step. Works in batches, each in a commit that records the progress.
+-- Creates a row and a key for each step, for every prospect on a campaign's lists. Works in batches, each in a commit that records the progress.
 -- Interrupted, repeated or concurrent runs complete the planning without duplicates. Nested loops are disabled, because the planner cannot estimate
 -- the length of the lists, and nested loops would take seconds per batch. `prospects` is the number of prospects examined. `left_out` is the number
 -- of prospects that lack a field required by the templates.
@@ -30,9 +30,9 @@ BEGIN
                        ORDER BY m.prospect_id LIMIT p_max) m
                    WHERE l.id = ANY (c.lists) AND l.workspace = c.workspace ORDER BY 1 LIMIT p_max);
     prospects := cardinality(batch);
-    -- The end of a prospect's pause waits for this transaction, or this transaction sees that the pause has ended.
+    -- Either the end of a prospect's pause waits for this transaction, or this transaction sees that the pause has ended.
     PERFORM pg_advisory_xact_lock_shared(fairpost.parking_lock(), place) FROM generate_series(0, 63) place;
-    -- If an e-mail was cancelled with another campaign before it began, its key can be used by this campaign.
+    -- If an e-mail was cancelled with another campaign before it was begun, this campaign can use its key.
     IF EXISTS (SELECT FROM fairpost.campaigns o WHERE o.sequence_id = c.sequence_id AND o.id <> c.id AND o.state = 'cancelled' AND o.launched_at IS NOT NULL) THEN
         PERFORM fairpost.free_keys(c, batch);
     END IF;

@@ -1,4 +1,4 @@
--- The progress of campaigns, counted periodically by an engine, and stored as a few hundred points per campaign.
+-- The progress of campaigns. Engines count it periodically and store it as a few hundred points per campaign.
 
 CREATE OR REPLACE FUNCTION fairpost.course_lock() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 7307497709780103027 $$;
 
@@ -28,8 +28,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Counts a campaign's e-mails. A single statement counts queue and history together, so that an e-mail that moves from one to the other in the
--- meantime is counted once. `sent` counts the sent e-mails in history. Needs emails_of_campaign and queue_of_campaign.
+-- Counts a campaign's e-mails. Counts queue and history in a single statement, so that an e-mail that moves from one to the other in the meantime is
+-- counted once. `sent` counts the sent e-mails in history. Needs emails_of_campaign and queue_of_campaign.
 CREATE OR REPLACE FUNCTION fairpost.standing_of(p_campaign bigint, p_at timestamptz)
 RETURNS TABLE (sent bigint, missed bigint, waiting bigint, steps jsonb, accounts jsonb)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = off SET plan_cache_mode = force_custom_plan AS $$
@@ -85,8 +85,8 @@ BEGIN
     PERFORM fairpost.draw_course(c, before, after, is_over);
 END $$;
 
--- Adds a point if the counts have changed and the last point is old enough. Also marks the end of an idle period before it, so that a night without
--- sending does not look like slow sending.
+-- Adds a point if the counts have changed and the last point is old enough. Also marks the end of any idle period before the point, so that a night
+-- without sending does not look like slow sending.
 CREATE OR REPLACE FUNCTION fairpost.draw_course(c fairpost.campaigns, before fairpost.campaign_snapshots, after fairpost.campaign_snapshots, is_over boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE

@@ -72,7 +72,7 @@ BEGIN
     RETURN n;
 END $$;
 
--- Cancels the waiting e-mails to a prospect, for one campaign or (null) for all campaigns. Returns the number of e-mails.
+-- Cancels the waiting e-mails to a prospect, for one campaign or (null) for all campaigns. Returns the number of e-mails cancelled.
 DROP FUNCTION IF EXISTS fairpost.cancel_prospect(bigint, bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.cancel_prospect(p_prospect bigint, p_campaign bigint, p_reason text, p_params jsonb, p_now timestamptz) RETURNS integer
 LANGUAGE plpgsql AS $$
@@ -92,7 +92,7 @@ BEGIN
 END $$;
 
 -- Removes prospects from all lists permanently, and cancels the e-mails that are waiting for them. The prospects are locked first, in the same order as
--- by a pause.
+-- for a pause.
 CREATE OR REPLACE FUNCTION fairpost.remove_prospects(p_ids bigint[], p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
@@ -121,7 +121,7 @@ BEGIN
     RETURN (SELECT p.is_paused FROM fairpost.prospects p WHERE p.id = p_prospect);
 END $$;
 
--- Pauses a prospect: its waiting e-mails also wait until the pause ends. No e-mail is cancelled, and none is repeated.
+-- Pauses a prospect: its waiting e-mails now also wait until the pause ends. No e-mail is cancelled or sent twice.
 CREATE OR REPLACE FUNCTION fairpost.pause_prospect(p_prospect bigint, p_paused boolean, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE

@@ -9,7 +9,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT 7381526668557575543
 $$;
 
--- Adds a turn and returns its number of events, or null if another transaction is adding one. Nothing is written if there is no new event. Call this
+-- Adds a turn and returns its number of events, or null if another transaction is adding one. Writes nothing if there are no new events. Call this
 -- function in a separate transaction, because other callers wait until it ends. If there are many events, they become several turns, each with a
 -- range of ids, so that reading one page does not read the others.
 CREATE OR REPLACE FUNCTION fairpost.take_turn() RETURNS integer
@@ -56,7 +56,7 @@ BEGIN
 END $$;
 
 -- Begins a new series of turns. Cursors from a lost period continue at the start of the series. `p_is_restored` means that transaction ids start
--- again, so the ids of stored events and snapshots cannot be compared with new ones. Events that have a turn keep it; all others get a turn in the
+-- again, so that those in stored events and snapshots cannot be compared with new ones. Events that have a turn keep it; all others get a turn in the
 -- new series.
 CREATE OR REPLACE FUNCTION fairpost.begin_event_series(p_is_restored boolean) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$

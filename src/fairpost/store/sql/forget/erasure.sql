@@ -138,14 +138,14 @@ BEGIN
     PERFORM fairpost.erase_content(email.id, email.content_id, false, pattern);
 END $$;
 
--- Returns the forms in which this person's address is written among the recipients.
+-- Returns the forms in which this person's address appears among the recipients.
 CREATE OR REPLACE FUNCTION fairpost.written_forms(recipients jsonb, folded text) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ARRAY(SELECT DISTINCT r ->> 'address' FROM jsonb_array_elements(recipients) r WHERE fairpost.normalize_address(r ->> 'address') = folded)
 $$;
 
--- Erases the person from finished e-mails. If an e-mail was to this person alone, only its existence, time, account and outcome are kept. Returns the
--- number of e-mails.
+-- Erases the person from finished e-mails. If an e-mail was sent to this person alone, only its existence, time, account and outcome are kept.
+-- Returns the number of e-mails.
 CREATE OR REPLACE FUNCTION fairpost.erase_emails(p_ids bigint[], p_address text, p_written text[]) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

@@ -63,10 +63,11 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
         SELECT s.content_id FROM fairpost.campaign_steps s WHERE s.content_id >= p_low AND s.content_id < p_high)
 $$;
 
--- Drops the oldest month that is entirely before the moment and need not be kept. Call again while it returns a month. Contents that are still used
--- move to the default partition. A partition can only be dropped while its table is not in use. Because later transactions wait behind this one, it
--- waits at most 200 ms for a table and then fails with lock_not_available, so that the caller can try again. Once it holds the tables, no transaction
--- can start to use the month, so the checks remain valid until the end. (DETACH CONCURRENTLY does not support tables with a default partition.)
+-- Drops the oldest month that is entirely before this moment and need not be kept. Call again while it returns a month. Contents that are still used
+-- move to the default partition. A partition can only be dropped while its table is not in use. Because later transactions wait behind this one, the
+-- function waits at most 200 ms for a table and then fails with lock_not_available, so that the caller can try again. Once it has locked the tables,
+-- no transaction can start to use the month, so the checks remain valid until the end. (DETACH CONCURRENTLY does not support tables with a default
+-- partition.)
 CREATE OR REPLACE FUNCTION fairpost.drop_history(
     p_before timestamptz, p_now timestamptz DEFAULT NULL, OUT month timestamptz, OUT partitions text[], OUT bytes bigint, OUT moved integer
 )
@@ -108,8 +109,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Deletes rows outside any month: e-mails of months without a partition, and contents that are kept longer than their month. These rows are few and are
--- deleted one by one. Returns the number of rows; call again while it is `p_max`.
+-- Deletes rows outside any month: e-mails of months without a partition, and contents that are kept longer than their month. There are few such rows,
+-- so they are deleted individually. Returns the number of rows; call again while it is `p_max`.
 CREATE OR REPLACE FUNCTION fairpost.sweep_rest(p_before timestamptz, p_max integer DEFAULT 1000) RETURNS integer
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET lock_timeout = '200ms' SET jit = off AS $$
 DECLARE
@@ -150,8 +151,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET jit = of
         ORDER BY c.id LIMIT p_max)
 $$;
 
--- Deletes events, returned mail, and mails of the development inbox from before the moment, oldest first. Returns the number of rows; call again while
--- it is `p_max` or more.
+-- Deletes events, returned mail, and messages in the development inbox from before this moment, oldest first. Returns the number of rows; call again
+-- while it is `p_max` or more.
 CREATE OR REPLACE FUNCTION fairpost.drop_events(p_before timestamptz, p_max integer DEFAULT 10000) RETURNS integer
 LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     WITH returned AS (

@@ -38,8 +38,8 @@ BEGIN
     WHERE x.n > 0 ORDER BY 1;
 END $$;
 
--- Returns the same for one workspace, with a lookup in the index queue_waiting for each of its leaves. Includes held mail, because the workspace can see
--- its holds.
+-- Returns the same for one workspace, using a lookup in the index queue_waiting for each of its leaves. Includes held mail, because the workspace can
+-- see its holds.
 CREATE OR REPLACE FUNCTION fairpost.own_routes(p_workspace text, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (route text, waiting bigint, due boolean, next_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$

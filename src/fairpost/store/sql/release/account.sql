@@ -1,5 +1,5 @@
--- Adds a sender account, with its lease and the routes it serves; columns not in `p_settings` have the table's defaults. Returns its id. If a secret
--- is given, `p_id` is the account id that it was sealed for, and `p_keys` are the keys that were in use at that time (see secrets.sql).
+-- Adds a sender account, with its lease and the routes it serves; columns that are not in `p_settings` get the table's defaults. Returns its id. If a
+-- secret is given, `p_id` is the account id that it was sealed for, and `p_keys` are the keys that were in use at that time (see secrets.sql).
 DROP FUNCTION IF EXISTS fairpost.add_account(text, text, text, jsonb, text, integer, integer, integer, integer, timestamptz);
 DROP FUNCTION IF EXISTS fairpost.add_account(text, text, text, jsonb, text, integer, integer, integer, integer, timestamptz, bigint, text[]);
 CREATE OR REPLACE FUNCTION fairpost.add_account(
@@ -114,7 +114,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Writes an event with the reason for every change of status, and stores the start of a suspension.
+-- Writes an event with the reason for every change of status, and records when a suspension started.
 CREATE OR REPLACE FUNCTION fairpost.log_status() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -8,7 +8,7 @@ BEGIN
     RETURN ARRAY(SELECT b.workspace FROM fairpost.blocks b WHERE b.account_id = p_account AND b.until > p_now);
 END $$;
 
--- Returns the roots of these routes, for every class and lane. They are read by their keys, because there may be many other roots.
+-- Returns the roots of these routes, for every class and lane. They are looked up by their keys, because there may be many other roots.
 CREATE OR REPLACE FUNCTION fairpost.roots_on(routes text[]) RETURNS SETOF bigint
 LANGUAGE sql STABLE AS $$
     SELECT n.id FROM unnest(routes) r(route), unnest(enum_range(NULL::fairpost.email_class)) c(class), unnest(fairpost.lane_names()) l(lane), fairpost.nodes n
@@ -83,9 +83,10 @@ LANGUAGE sql AS $$
     UPDATE fairpost.leases l SET sample = l.sample + 1 WHERE l.account_id = p_account
 $$;
 
--- Adds outcomes to the counts of each sender. Returns the figures for deciding what to block, or no row if no e-mail bounced or was refused. `suspects`
--- are senders with bounces or refusals that are not blocked yet. All other senders sent `others_sent` e-mails today. `senders` is the number of senders
--- that were served in this sample or have due mail for this account; 2 means two or more. The caller holds the lease's row.
+-- Adds outcomes to the counts of each sender. Returns the figures needed to decide what to block, or no row if no e-mail bounced or was refused.
+-- `suspects` are senders with bounces or refusals that are not blocked yet. `others_sent` is the number of e-mails that all other senders sent today.
+-- `senders` is the number of senders that were served in this sample or have due mail for this account; 2 means two or more. The caller holds the
+-- lease's row.
 CREATE OR REPLACE FUNCTION fairpost.count_outcomes(lease fairpost.leases, p_outcomes jsonb, p_now timestamptz)
 RETURNS TABLE (suspects jsonb, others_sent integer, senders integer, blocks integer)
 LANGUAGE plpgsql AS $$

@@ -74,7 +74,7 @@ BEGIN
     ), seen AS (
         SELECT k.route, coalesce(tree.busy, false) AS busy, least(noted.at, asleep.at, freed.at) AS at
         FROM known k LEFT JOIN noted USING (route) LEFT JOIN tree USING (route)
-        LEFT JOIN LATERAL (   -- only if nothing can be sent now; starts slightly before the time up to which all nodes were woken, in case a node was missed
+        LEFT JOIN LATERAL (   -- only read if nothing can be sent now; starts slightly before the time up to which all nodes were woken, in case a node was missed
             SELECT c.wake_at AS at FROM fairpost.routes_now(ARRAY[k.route]) o, fairpost.node_state c
             WHERE c.route = k.route AND c.wake_at >= o.woken_until - interval '5 minutes' AND tree.busy IS NOT TRUE ORDER BY c.wake_at LIMIT 1) asleep ON true
         LEFT JOIN LATERAL (SELECT c.held_until AS at FROM fairpost.node_state c
@@ -84,7 +84,7 @@ BEGIN
         AND NOT EXISTS (SELECT FROM fairpost.pauses p WHERE p.everything AND p.until > t);
 END $$;
 
--- Returns the lease of each of these accounts, or (null) of all, by its newest version: see migration 0027.
+-- Returns the newest version of the lease of each of these accounts, or (null) of all accounts; see migration 0027.
 CREATE OR REPLACE FUNCTION fairpost.leases_now(p_accounts bigint[] DEFAULT NULL) RETURNS SETOF fairpost.leases
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN

@@ -1,5 +1,5 @@
--- Decides where a user is attached in the flow tree: below one domain, the user's home, regardless of the domain in From. Share, weight and throttle then
--- apply to all of the user's mail, and using another domain gives no advantage. Mail that names no user is attached below its From domain.
+-- Decides where a user is attached in the flow tree: below a single domain, the user's home, regardless of the domain in From. Share, weight and throttle
+-- then apply to all of the user's mail, and sending from another domain gives no advantage. Mail that names no user is attached below its From domain.
 --
 -- The home is the first proven domain that the user sent from or, if there is none, the first domain. It is determined when the user's mail is staged,
 -- so that enqueueing never waits for it. Afterwards, it only changes by set_sender, or when the user first sends from a proven domain.
@@ -9,7 +9,7 @@
 --     acme ─ acme.test ─ ann ─┬─ news (From acme.test)         a hold of shop.test stops only the second leaf;
 --                             └─ news (From shop.test)         a hold of acme.test stops only the first leaf, not the nodes of Ann or the domain
 
--- Only one staging at a time determines the homes of a workspace's users. Others leave these users for later.
+-- Only one staging run at a time determines the homes of a workspace's users. Other runs leave these users for later.
 CREATE OR REPLACE FUNCTION fairpost.homes_lock(workspace text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.rules_lock(workspace) + 1024   -- the numbers after the thousand locks for rules
@@ -29,7 +29,7 @@ CREATE OR REPLACE FUNCTION fairpost.find_homes(INOUT arrived fairpost.arrivals[]
 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     workspaces text[]; users text[];   -- the senders without a proven home
-    mine text[];                       -- workspaces in which no other process determines homes
+    mine text[];                       -- the workspaces whose homes only this process determines now
 BEGIN
     SELECT array_agg(x.workspace), array_agg(x.user_name) INTO workspaces, users
     FROM (SELECT DISTINCT a.workspace, a.user_name FROM unnest(arrived) a
@@ -135,7 +135,7 @@ LANGUAGE sql SET plan_cache_mode = force_custom_plan AS $$
 $$;
 
 -- Moves the leaves of one user to the current home. Leaves from before homes existed stay where they are until they are empty. The cost depends on the
--- number of nodes, not of e-mails. Returns false if all leaves are already there, or if the user is locked.
+-- number of nodes, not on the number of e-mails. Returns false if all leaves are already there, or if the user is locked.
 CREATE OR REPLACE FUNCTION fairpost.settle_home(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE

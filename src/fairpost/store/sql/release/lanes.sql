@@ -1,4 +1,4 @@
--- Lanes: a root of the flow tree for each route and class and, if lanes are used, for each lane. The lane of a user's mail depends on the user's
+-- Lanes. The flow tree has a root for each route and class and, if lanes are used, for each lane. The lane of a user's mail depends on the user's
 -- tier. All mail of a workspace outside the fair queue is in the lane `fifo`.
 
 -- The lanes throttled, low, normal, high and FIFO, always in this order. If lanes are not used, all senders are in normal.
@@ -45,7 +45,7 @@ BEGIN
     RETURN (fairpost.lane_names())[fairpost.tier_of(p_workspace, p_user) + 2];
 END $$;
 
--- Returns the node of this name below a parent, creating it if necessary, with the rules that apply to it. The caller holds the lock that prevents other
+-- Returns the node of this name below a parent. Creates it if necessary, with the rules that apply to it. The caller holds the lock that prevents other
 -- transactions from creating it at the same time.
 CREATE OR REPLACE FUNCTION fairpost.node_at(
     p_parent bigint, p_level fairpost.node_level, p_route text, p_class fairpost.email_class, p_workspace text, p_key text, p_now timestamptz
@@ -68,8 +68,9 @@ BEGIN
     RETURN found;
 END $$;
 
--- Moves the users of a workspace (or one of them) to their current lanes. The cost depends on the number of nodes, not of e-mails. All users are moved
--- together. If they were moved one by one, the nodes above them would get a new version each time, and every reader would have to scan all versions.
+-- Moves the users of a workspace (or one of them) to their current lanes. The cost depends on the number of nodes, not on the number of e-mails. All
+-- users are moved together. If they were moved one by one, the nodes above them would get a new version each time, and every reader would have to scan
+-- all versions.
 CREATE OR REPLACE FUNCTION fairpost.change_lanes(p_workspace text, p_user text, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -134,7 +135,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Adds the counts of waiting e-mails of these nodes to the nodes above them, up to the workspace, or subtracts them.
+-- Adds these nodes' counts of waiting e-mails to the nodes above them, up to the workspace, or subtracts them.
 DROP FUNCTION IF EXISTS fairpost.count_above(bigint[], integer);
 CREATE OR REPLACE FUNCTION fairpost.count_above(ids bigint[], sign integer) RETURNS void
 LANGUAGE sql AS $$
@@ -145,10 +146,10 @@ LANGUAGE sql AS $$
 $$;
 DROP FUNCTION IF EXISTS fairpost.remove_if_childless(bigint);
 
--- Returns up to `p_limit` e-mails of one class, from the lanes by their shares. Each slot goes to the lane that has had the least relative to its share,
--- measured at the middle of the next slot. Slots that a lane cannot fill go to the others. While other lanes have mail, a lane gets no more than the
--- limit of its tier, which depends on the health of the queue. `served` and `open` are passed from class to class: the number of e-mails that each lane
--- has had, and whether it has more.
+-- Returns up to `p_limit` e-mails of one class, taken from the lanes according to their shares. Each slot goes to the lane that has had the least
+-- relative to its share, measured at the middle of the next slot. Slots that a lane cannot fill go to the others. While other lanes have mail, a lane
+-- gets no more than the limit of its tier, which depends on the health of the queue. `served` and `open` are passed from class to class: the number of
+-- e-mails that each lane has had, and whether it has more.
 DROP FUNCTION IF EXISTS fairpost.pick_by_lanes(text[], fairpost.email_class, fairpost.fairness, bigint, bigint, integer, timestamptz, double precision[], boolean[]);
 CREATE OR REPLACE FUNCTION fairpost.pick_by_lanes(
     routes text[], p_class fairpost.email_class, f fairpost.fairness, for_account bigint[], for_epoch bigint[], p_used integer, p_limit integer, blocked text[], p_now timestamptz,
@@ -232,7 +233,7 @@ BEGIN
         = (p_share, p_lanes, p_weights, p_shares, p_scoring, p_queue_max, p_plans) THEN
         RETURN false;
     END IF;
-    IF before.plans <> p_plans THEN   -- locked first, because an application may have a sender locked, and other transactions should not wait for it
+    IF before.plans <> p_plans THEN   -- locked first, because an application may hold a lock on a sender, and other transactions should not have to wait for it
         UPDATE fairpost.senders s SET look_at = '-infinity' WHERE s.plan IS NOT NULL;
     END IF;
     PERFORM FROM fairpost.routes r ORDER BY r.route FOR UPDATE;   -- so that nothing is staged according to the old settings

@@ -3,7 +3,7 @@
 
 CREATE OR REPLACE FUNCTION fairpost.rules_lock(workspace text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT 7381526668557576192 + (hashtextextended(workspace, 0) & 1023)   -- a thousand locks for all workspaces, because a change of the fairness settings takes all of them
+    SELECT 7381526668557576192 + (hashtextextended(workspace, 0) & 1023)   -- all workspaces share a thousand locks, because a change to the fairness settings takes all of them
 $$;
 
 -- Returns the nodes that a rule about this name applies to, and locks their workspaces, so that no new node is staged in the meantime. For a domain,
@@ -27,7 +27,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_weight, 1) * CASE WHEN f.lanes THEN 1 ELSE f.weights[coalesce(p_tier, 1) + 2] / f.weights[3] END
 $$;
 
--- Returns when the last rule that stops the name ends, or null if no rule stops it.
+-- Returns when the last of the stops on this name ends, or null if there are none.
 CREATE OR REPLACE FUNCTION fairpost.held_until(r fairpost.sender_rules, p_now timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT nullif(greatest(r.held_until, r.throttled_until, r.closed_until, p_now), p_now)

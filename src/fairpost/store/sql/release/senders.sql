@@ -142,7 +142,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Returns senders with the data needed to compute a score and a tier: the hours of the past day, the planned hours, and the volume of each previous
--- day. For a workspace, this includes all its users and mail without a user. The result is not sorted: otherwise, the planner might read the index by
+-- day. For a workspace, this includes all its users and mail without a user. The result is not sorted. Otherwise, the planner might read the index by
 -- hour alone, which covers all users, and sort its rows.
 CREATE OR REPLACE FUNCTION fairpost.senders_with_activity(p_workspaces text[], p_levels text[], p_names text[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (known fairpost.senders, workspace text, level text, name text, hours jsonb, days jsonb)
@@ -194,10 +194,10 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_writer NOT LIKE '#% fifo'
 $$;
 
--- Records an account's outcomes since the last call. Adds them to its own counters, each found by its newest version. Only this worker writes these
+-- Records an account's outcomes since the last call. Adds them to its own counters, each found by its newest version. No other worker can write these
 -- counters, because the lease is locked. Returns the figures needed to decide whether a sender or the account is to blame (see blocks.sql). `p_outcomes`:
--- [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected, offended_at}]. The first two numbers are for the account's day
--- (e-mails and addresses), the others count e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
+-- [{workspace, user, is_fair, handled, bounces, refused, refusal, sent, bounced, rejected, offended_at}]. `handled` and `bounces` are for the account's
+-- day (e-mails and addresses); the other numbers count e-mails. `p_measures`: [{kind, tier, n, total_us, buckets}].
 DROP FUNCTION IF EXISTS fairpost.tally(bigint, bigint, jsonb);
 DROP FUNCTION IF EXISTS fairpost.book(bigint, bigint, jsonb, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.book(p_account bigint, p_epoch bigint, p_outcomes jsonb, p_measures jsonb, p_now timestamptz DEFAULT NULL)
@@ -230,7 +230,7 @@ BEGIN
     INSERT INTO fairpost.dirty_senders (workspace, user_name, at)
     SELECT o.workspace, fairpost.normalize_user(o."user"), coalesce(o.offended_at, t)
     FROM jsonb_to_recordset(p_outcomes) o(workspace text, "user" text, bounced integer, rejected integer, offended_at timestamptz), fairpost.fairness f
-    WHERE f.single AND f.is_scoring AND o.bounced + o.rejected > 0;   -- e-mails that were sent offend against no rule
+    WHERE f.single AND f.is_scoring AND o.bounced + o.rejected > 0;   -- only bounces and rejections can be offences
     WITH told AS MATERIALIZED (
         SELECT o.*, newest.spot FROM jsonb_to_recordset(p_measures) o(kind text, tier smallint, n bigint, total_us bigint, buckets jsonb)
         LEFT JOIN LATERAL (
@@ -255,7 +255,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         SELECT k, sum(n::bigint) AS n FROM (SELECT * FROM jsonb_each_text(a) UNION ALL SELECT * FROM jsonb_each_text(b)) both_of_them(k, n) GROUP BY k) summed
 $$;
 
--- Combines finished hours into days, and deletes old hours and days. Only one engine does this at a time; returns false if another engine is doing it.
+-- Combines finished hours into days, and deletes old hours and days. Returns false if another engine is doing this.
 CREATE OR REPLACE FUNCTION fairpost.fold_activity(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
@@ -278,9 +278,9 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the number of queued e-mails, and since when the oldest e-mail that is due and not held has been waiting. The cost depends on the number of
--- senders, never on the number of e-mails. The function walks down the tree through the senders that have mail to serve, in claim order. It reads the
--- first e-mail of a thousand senders: those whose place shows that they have waited longest.
+-- Returns the number of queued e-mails, and the time since which the oldest e-mail that is due and not held has been waiting. The cost depends on the
+-- number of senders, never on the number of e-mails. The function walks down the tree through the senders that have mail to serve, in claim order. It
+-- reads the first e-mail of a thousand senders: those whose place shows that they have waited longest.
 CREATE OR REPLACE FUNCTION fairpost.queue_now(p_now timestamptz DEFAULT NULL, OUT queued bigint, OUT oldest_at timestamptz)
 LANGUAGE plpgsql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off AS $$
 DECLARE

@@ -12,7 +12,7 @@ LANGUAGE sql STABLE AS $$
     SELECT s.confirmed = pg_postmaster_start_time() FROM fairpost.server s
 $$;
 
--- Returns whether this server is confirmed. If it is not, asks the engines once.
+-- Returns whether this server is confirmed. If it is not, asks the engines, once.
 CREATE OR REPLACE FUNCTION fairpost.ask_about_server(p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp AS $$
 DECLARE
@@ -31,7 +31,7 @@ BEGIN
     RETURN fairpost.is_confirmed();
 END $$;
 
--- Records an engine's answer about this server: the last step that it has recorded for each account it has driven in this life of the database.
+-- Records an engine's answer about this server: for each account that it has driven in this life of the database, the last step that it has recorded.
 -- `verdict`: confirmed (without the engines in `waits_for`, if any); waiting (for the engines in `waits_for`); behind (the accounts in `behind` have lower
 -- steps here, so commits are missing); silent (the engines in `waits_for` have not answered in time, and there is no proof that this server has all
 -- commits).

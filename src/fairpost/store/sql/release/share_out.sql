@@ -1,6 +1,7 @@
 -- Shares out the quota of each branch among its children. Each child starts at its virtual time, and each e-mail advances it by 1/weight. The e-mails
--- with the earliest places are chosen. Children of one name below two routes (a pool and an account's own) count as one. With `mine`, only these children
--- are included. With `edge`, none of them advances beyond that virtual time, so that no sender gets ahead because all others happen to be locked.
+-- with the earliest places are chosen. Children with the same name below two routes (a pool and an account's own route) count as one. With `mine`, only
+-- these children are included. With `edge`, none of them advances beyond this virtual time, so that no sender gets ahead just because all others happen
+-- to be locked.
 CREATE OR REPLACE FUNCTION fairpost.share_out(parents fairpost.branch[], depth integer, mine tid[], edge double precision) RETURNS fairpost.branch[]
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -18,9 +18,9 @@ BEGIN
     END IF;
 END $$;
 
--- Returns all arrivals that the tree has not absorbed. Absorbed arrivals are not read again, even if vacuum cannot remove them for a long time: on a route
--- that has a tree, arrivals are read by transaction, as in staging. On other routes, all arrivals are unread. In a restored database, transaction ids
--- start again.
+-- Returns all arrivals that the tree has not absorbed. Arrivals that the tree has absorbed are not read again, even if vacuum cannot remove them for a
+-- long time: on a route that has a tree, arrivals are read by transaction, as in staging. On other routes, all arrivals are unread. In a restored
+-- database, transaction ids start again.
 CREATE OR REPLACE FUNCTION fairpost.unread() RETURNS SETOF fairpost.arrivals
 LANGUAGE sql STABLE AS $$
     WITH staged AS MATERIALIZED (
@@ -151,9 +151,9 @@ BEGIN
     WHERE o.ctid = newest.spot AND first.vtime > root.v;
 END $$;
 
--- Returns the new e-mails of an arrival with several e-mails. They are locked, so that if one of them ends, this is reported afterwards. E-mails that are
--- just being ended are left out. All e-mails of one enqueue call have the same time. Their ids begin with that of the arrival and span the minutes that
--- the call took.
+-- Returns the new e-mails of an arrival that stands for several e-mails. They are locked, so that if one of them ends, this is reported afterwards.
+-- E-mails that another transaction is ending are left out. All e-mails of one enqueue call have the same time. Their ids begin with that of the arrival
+-- and span the minutes that the call took.
 CREATE OR REPLACE FUNCTION fairpost.emails_of_note(p_workspace text, p_flow uuid, p_first bigint, p_n integer, p_due timestamptz) RETURNS TABLE (id bigint, campaign_id bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -169,7 +169,7 @@ BEGIN
     ORDER BY q.workspace, q.id LIMIT p_n FOR KEY SHARE SKIP LOCKED;
 END $$;
 
--- Stages one route; the caller holds its row. Returns true if some arrivals or nodes were left for the next time, because their workspace is locked.
+-- Stages one route; the caller has locked its row. Returns true if some arrivals or nodes were left for next time, because their workspaces are locked.
 CREATE OR REPLACE FUNCTION fairpost.absorb_route(r fairpost.routes, p_now timestamptz) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -238,7 +238,7 @@ BEGIN
         FROM (SELECT g.workspace, fairpost.normalize_user(g.user_name) AS user_name, greatest(fairpost.hour_of(g.due_at), fairpost.hour_of(p_now)) AS hour, sum(g.fresh) AS n,
                      coalesce(sum(g.fresh) FILTER (WHERE g.class = 'urgent'), 0) AS urgent, min(g.due_at) AS since
               FROM gone g WHERE g.fresh > 0 GROUP BY 1, 2, 3) g
-        LEFT JOIN LATERAL (   -- the route's own counter; this transaction holds the route
+        LEFT JOIN LATERAL (   -- the route's own counter, which this transaction has locked
             SELECT a.ctid AS spot FROM fairpost.activity a WHERE a.workspace = g.workspace AND a.user_name = g.user_name AND a.hour = g.hour AND a.writer = r.route
             ORDER BY a.turn DESC LIMIT 1) newest ON true
     ), booked AS (
@@ -255,7 +255,7 @@ BEGIN
     FROM (SELECT g.class, g.workspace, g.domain, g.user_name, g.stream, g.flow, sum(g.n)::integer AS n, min(g.due_at) AS due_at, min(g.id) AS id, sum(greatest(-g.fresh, 0))::integer AS unserved
           FROM gone g GROUP BY 1, 2, 3, 4, 5, 6) g;
 
-    -- A new name is looked up in the rules, so no rule of its workspace may be changed at the same time.
+    -- New names are looked up in the rules, so no rule of their workspaces may change at the same time.
     SELECT array_agg(a) INTO strangers FROM unnest(arrived) a WHERE (SELECT true FROM fairpost.nodes n WHERE n.flow = a.flow LIMIT 1) IS NULL;
     IF strangers IS NOT NULL THEN
         SELECT array_agg(a) INTO strangers FROM unnest(strangers) a
@@ -337,7 +337,7 @@ BEGIN
     RETURN behind;
 END $$;
 
--- Stages the routes that no other transaction is staging. Returns true if some arrivals or nodes were left for the next time.
+-- Stages the routes that no other transaction is staging. Returns true if some arrivals or nodes were left for next time.
 CREATE OR REPLACE FUNCTION fairpost.absorb_arrivals(p_routes text[], p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

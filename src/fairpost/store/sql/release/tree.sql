@@ -1,5 +1,5 @@
 -- Activates and deactivates nodes in the flow tree. A node is *active* if it has mail to serve (busy > 0) and is not held; its parent's `busy` counts the
--- active children. Callers hold the locks of the workspaces concerned.
+-- active children. Callers have locked the workspaces concerned.
 
 -- Returns the newest version of the state of each of these nodes (see migration 0033). `spot` is the location of the row, for an update by the
 -- transaction that holds the workspace.
@@ -21,7 +21,7 @@ BEGIN
 END $$;
 
 -- Called when these nodes have become active. Each starts at its parent's current virtual time, so that inactive nodes gain no credit. Parents that had
--- no mail to serve become active in turn. Nodes that start together are separated by offsets of at most a thousandth of an e-mail, so that the point at
+-- no mail to serve become active as well. Nodes that start together are separated by offsets of at most a thousandth of an e-mail, so that the point at
 -- which scans begin advances with every node served, not once per round.
 CREATE OR REPLACE FUNCTION fairpost.activate(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -50,7 +50,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Called when these nodes have become inactive. Parents without mail to serve become inactive in turn.
+-- Called when these nodes have become inactive. Parents left without mail to serve become inactive as well.
 CREATE OR REPLACE FUNCTION fairpost.deactivate(ids bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

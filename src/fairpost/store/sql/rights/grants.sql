@@ -1,4 +1,4 @@
--- Grants the privileges that described.sql describes. This always runs last, because access to a function that does not exist yet cannot be revoked.
+-- Grants the privileges that described.sql describes. This file always runs last, because access to a function that does not exist yet cannot be revoked.
 
 DO $$
 DECLARE
@@ -94,7 +94,7 @@ EXCEPTION WHEN insufficient_privilege THEN
     NULL;   -- the owner of the database decides which roles may create them
 END $$;
 
--- A tenant's rows must not refer to another workspace's rows either. A foreign key does not check the owner.
+-- A tenant's rows must not refer to another workspace's rows either, and foreign keys do not check the owner.
 ALTER POLICY own_workspace ON fairpost.campaigns WITH CHECK (
     workspace = (SELECT current_setting('fairpost.workspace', true)) AND NOT fairpost.leads_to_another(workspace, route)
     AND EXISTS (SELECT FROM fairpost.sequences s WHERE s.id = sequence_id));

@@ -1,7 +1,7 @@
 -- The figures that a workspace may see about its own queue, from the tree's counts, the arrivals that the tree has not absorbed, and hourly counters.
 -- The cost depends on the number of its senders, never on the number of its e-mails.
 
--- Returns how many e-mails of a workspace, or of one of its users, are waiting: scheduled or ready.
+-- Returns how many e-mails of a workspace, or of one of its users, are waiting, whether scheduled or ready.
 CREATE OR REPLACE FUNCTION fairpost.waiting_behind(p_workspace text, p_user text) RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET jit = off AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- Submissions by a workspace: its own e-mails, in its own name, through its own accounts or those lent to it. Functions that run for each e-mail are in
+-- Submissions by a workspace: e-mails in its own name, through its own accounts or accounts lent to it. Functions that run for each e-mail are in
 -- PL/pgSQL, which keeps their plans: SQL functions with subqueries are planned again in every statement.
 
 -- Returns the route for a pool or account named by a workspace: its own pool or account, or a pool that the operator has lent it. Null if the
@@ -104,7 +104,7 @@ BEGIN
     FROM fairpost.check_submission(whose, e - '{workspace,content_id}'::text[], 'login:' || session_user, NULL) c;
 END $$;
 
--- Returns which of these e-mails use another workspace's content, as {"ord": complaint}. Content without a workspace belongs to the operator alone.
+-- Returns which of these e-mails use another workspace's content, as {"ord": error}. Content without a workspace belongs to the operator alone.
 CREATE OR REPLACE FUNCTION fairpost.foreign_contents(emails jsonb, is_operator boolean) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
     WITH given AS MATERIALIZED (

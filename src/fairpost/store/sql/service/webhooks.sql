@@ -72,9 +72,9 @@ BEGIN
     FROM chosen c WHERE c.id = w.id RETURNING w.*;
 END $$;
 
--- Returns the pending events of an endpoint that are due, in order. An event is left out while an earlier event of its lane is not due. With `p_all`,
--- returns the first event of each lane, due or not, with the fewest attempts first. A row without an id represents an event that was dropped in the
--- meantime.
+-- Returns the pending events of an endpoint that are due, in order. Events are left out as long as an earlier event of their lane is not due. With
+-- `p_all`, returns the first event of each lane, due or not, with the fewest attempts first. A row without an id represents an event that was dropped
+-- in the meantime.
 CREATE OR REPLACE FUNCTION fairpost.pending_events(p_webhook bigint, p_all boolean, p_max integer, p_now timestamptz DEFAULT NULL) RETURNS TABLE (
     turn bigint, event_id bigint, attempts integer, since timestamptz, cursor text, id bigint, at timestamptz, kind text, workspace text, email_id bigint, account text, campaign text, subject text,
     address text, recipients text[], type text, tags jsonb, metadata jsonb, reason text, params jsonb
@@ -93,8 +93,8 @@ $$;
 
 -- Ends a turn: writes the log, the pending events and the state of the endpoint, and returns the endpoint. Returns and writes nothing if another
 -- engine has the endpoint. `p_booked`: {"url", "failed_before", "cursor", "is_end", "log": [...], "done": [[turn, event]], "pending": [...],
--- "is_delivered", "is_disabled", "failing_since", "failures", "next_at", "reason", "params", "kept_s": the lease continues}. An endpoint that was
--- resumed, or got another URL, during the turn is neither disabled nor delayed because of the turn's results.
+-- "is_delivered", "is_disabled", "failing_since", "failures", "next_at", "reason", "params", "kept_s": the lease continues}. If an endpoint was
+-- resumed or got another URL during the turn, the turn's results neither disable nor delay it.
 DROP FUNCTION IF EXISTS fairpost.book_webhook(bigint, bigint, jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.book_webhook(p_id bigint, p_epoch bigint, p_booked jsonb, p_now timestamptz DEFAULT NULL) RETURNS SETOF fairpost.webhooks
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$

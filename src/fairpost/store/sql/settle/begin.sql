@@ -1,5 +1,5 @@
 -- Records the intent to send before the send: it is committed, together with the charge to the account, right before the transport is called. `verdict`
--- is begun, or the reason why the e-mail was not begun. In that case, nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not
+-- is begun, or the reason why the e-mail was not begun, in which case nothing was charged: stale (the lease is gone: stop), gone (cancelled, or not
 -- ours), unconfirmed (the engines have not confirmed this server), late (this step or a later one was already taken), held (its sender is held, or
 -- everything is paused: return the e-mail), inactive (the account is paused or suspended), changed (its settings have changed since the lease was taken),
 -- blocked (its workspace is blocked on this account: return the e-mail for other accounts), suppressed, expired; for campaigns also closed and parked
@@ -30,7 +30,7 @@ BEGIN
     skip := begun.skip;
     attempt := begun.attempt;
     IF verdict = 'begun' THEN
-        counted := fairpost.count_step(p_account, lease.step, NULL, NULL, NULL, p_id, p_usage, now);   -- as an assignment, because PERFORM would be a whole query
+        counted := fairpost.count_step(p_account, lease.step, NULL, NULL, NULL, p_id, p_usage, now);   -- an assignment, because PERFORM would run a whole query
     END IF;
 END $$;
 

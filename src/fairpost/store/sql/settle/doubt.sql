@@ -9,8 +9,8 @@ LANGUAGE sql STABLE SET search_path = fairpost, pg_catalog, pg_temp SET enable_s
     WHERE q.account_id = p_account AND q.state = 'in_doubt' ORDER BY d.email_id LIMIT p_max
 $$;
 
--- Returns whether an e-mail in doubt waits for its account's mailbox, where the reader looks for the e-mail after 10 seconds and after a minute
--- (maintenance/mailboxes.py). It only waits if the mailbox can be read, and for at most 90 seconds, because the reader may be dead.
+-- Returns whether an e-mail in doubt still waits for its account's mailbox, in which the reader looks for the e-mail after 10 seconds and after a
+-- minute (maintenance/mailboxes.py). The e-mail only waits if the mailbox can be read, and for at most 90 seconds, because the reader may be dead.
 CREATE OR REPLACE FUNCTION fairpost.awaits_mailbox(p_account bigint, p_evidence jsonb, p_since timestamptz) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT p_evidence IS NULL AND p_since > clock_timestamp() - interval '90 seconds' AND EXISTS (
@@ -77,8 +77,8 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp AS $$
     WHERE q.id = p_id AND q.state = 'in_doubt'
 $$;
 
--- Resolves an e-mail in doubt. `p_decision` is sent, failed, or resend (waits until `p_due_at`, with the doubt in its log). Returns the new state, or null
--- if the e-mail is not in doubt.
+-- Resolves an e-mail in doubt. `p_decision` is sent, failed, or resend (the e-mail waits until `p_due_at`, and the doubt is logged). Returns the new
+-- state, or null if the e-mail is not in doubt.
 CREATE OR REPLACE FUNCTION fairpost.resolve(
     p_id bigint, p_decision text, p_by text, p_due_at timestamptz DEFAULT NULL, p_detail jsonb DEFAULT '{}', p_now timestamptz DEFAULT NULL
 ) RETURNS fairpost.email_state
@@ -114,7 +114,7 @@ BEGIN
             PERFORM fairpost.finish(p_id, 'cancelled', 'email.campaign_cancelled', t);   -- otherwise the e-mail would wait forever
             RETURN 'cancelled';
         END IF;
-        -- account, epoch and begun_at are kept, so that late proof from the worker that began it still prevents a second send
+        -- keeps account, epoch and begun_at, so that late proof from the worker that began the e-mail still prevents a second send
         UPDATE fairpost.queue q SET state = 'waiting', waiting = true, due_at = coalesce(p_due_at, t), claimed_at = NULL,
             attempts_max = greatest(q.attempts_max, q.attempts + 1) WHERE q.id = p_id;
         PERFORM fairpost.note(ARRAY[p_id], 1);

@@ -1,6 +1,6 @@
 -- Actions of people on individual e-mails.
 
--- Cancels an e-mail before it is begun, with a note from the caller. Returns its resulting state: cancelled, or the state that prevented the cancellation.
+-- Cancels an e-mail before it is begun, with a note from the caller. Returns the resulting state: cancelled, or the state that prevented the cancellation.
 -- Runs in the caller's transaction and only locks the e-mail itself.
 CREATE OR REPLACE FUNCTION fairpost.cancel(p_id bigint, p_reason text DEFAULT NULL, p_now timestamptz DEFAULT NULL) RETURNS fairpost.email_state
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
@@ -9,7 +9,7 @@ BEGIN
     RETURN fairpost.cancel_email(p_id, 'email.cancelled', jsonb_strip_nulls(jsonb_build_object('note', left(p_reason, 2000))), p_now);
 END $$;
 
--- Does the same with a reason of Fairpost's own: a code with parameters. Callers have checked the owner of the e-mail.
+-- Does the same with one of Fairpost's own reasons: a code with parameters. Callers have checked who owns the e-mail.
 CREATE OR REPLACE FUNCTION fairpost.cancel_email(p_id bigint, p_reason text, p_params jsonb, p_now timestamptz) RETURNS fairpost.email_state
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -100,7 +100,7 @@ BEGIN
     END IF;
 END $$;
 
--- Ends a claimed e-mail that can never be sent, before it is begun, without charging the account. Returns false if the lease no longer holds the e-mail.
+-- Ends a claimed e-mail that can never be sent, before it is begun and without charging the account. Returns false if the lease no longer holds the e-mail.
 DROP FUNCTION IF EXISTS fairpost.fail_claimed(bigint, bigint, bigint, text, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.fail_claimed(p_account bigint, p_epoch bigint, p_id bigint, p_reason text, p_params jsonb, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$

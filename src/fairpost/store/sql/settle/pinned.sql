@@ -1,6 +1,7 @@
 -- Handles mail that only one account may send while this account is suspended. The mail waits for some time and then fails; it can be retried.
 
--- Returns the flows of a route, from the tree and from the arrivals that it has not absorbed yet, because nothing is staged for an account that may not send.
+-- Returns the flows of a route, from the tree and also from the arrivals that it has not absorbed, because nothing is staged for an account that may not
+-- send.
 CREATE OR REPLACE FUNCTION fairpost.flows_of(p_route text) RETURNS TABLE (flow uuid, class fairpost.email_class)
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE below AS (

@@ -3,10 +3,10 @@
 
 -- Returns the e-mail that a finding is about, or no row if that is uncertain; an uncertain finding has no effect. `p_candidates` are the ids in the mail,
 -- most likely first. With `p_is_token`, the first id was in the address that the mail was sent to. An id alone is not proof, because others may have seen
--- it: the address must also be one of the e-mail's recipients, or a token must lead to the only recipient. Mail in an account's mailbox (`p_account`) is
--- about e-mails of that account. With `p_by_name`, the complete Message-ID is enough for an e-mail to one person, because this person may answer from
--- another address or let someone else answer. As a last resort, such mail is matched by recipient and time: the only e-mail to this address in two weeks,
--- or one of several e-mails of a sequence if it makes no difference which one is meant.
+-- it: the address must also be one of the e-mail's recipients, or a token must lead to the only recipient. Mail in an account's mailbox (`p_account`) can
+-- only be about e-mails of that account. With `p_by_name`, the complete Message-ID is enough for an e-mail to one person, because this person may answer
+-- from another address or let someone else answer. As a last resort, such mail is matched by recipient and time, if only one e-mail was sent to this
+-- address in two weeks, or if there were several of one sequence and it makes no difference which one is meant.
 DROP FUNCTION IF EXISTS fairpost.match_return(bigint[], boolean, bigint, text[], text[], boolean, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.match_return(
     p_candidates bigint[], p_is_token boolean, p_account bigint, p_addresses text[], p_message_ids text[], p_is_report boolean, p_by_name boolean, p_now timestamptz
@@ -57,9 +57,9 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT fairpost.normalize_address(r ->> 'address') FROM jsonb_array_elements(recipients) r
 $$;
 
--- Records the findings of a mail, and applies those that can be applied now. `p_findings`: [{address, aliases, effect, reason, params, back_on, by_name}].
--- Returns each finding with the e-mail that it is about (null: uncertain) and whether it is new. `p_mail` is the mail itself if it should be kept
--- (replies.sql).
+-- Records the findings of a message, and applies those that can be applied now. `p_findings`: [{address, aliases, effect, reason, params, back_on,
+-- by_name}]. Returns each finding with the e-mail that it is about (null: uncertain) and whether it is new. `p_mail` is the message itself if it should
+-- be kept (see replies.sql).
 DROP FUNCTION IF EXISTS fairpost.take_return(text, bigint, bigint[], boolean, text[], jsonb, timestamptz);
 CREATE OR REPLACE FUNCTION fairpost.take_return(
     p_source text, p_account bigint, p_candidates bigint[], p_is_token boolean, p_message_ids text[], p_findings jsonb, p_now timestamptz DEFAULT NULL,
@@ -101,7 +101,7 @@ LANGUAGE sql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan 
 $$;
 
 -- Applies one finding. Returns false if its e-mail is not finished yet, or if the finding was applied before. Takes the same locks as a settlement: the
--- lease, the e-mail, then its follow-ups. Also writes the events about it, because returned mail takes effect only here.
+-- lease, the e-mail, then its follow-ups. Also writes the events about it, because returned mail only takes effect in this function.
 CREATE OR REPLACE FUNCTION fairpost.apply_return(p_id bigint, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SET search_path = fairpost, pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -149,7 +149,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Returns the same time of day (UTC) on that day, if the moment is before that day.
+-- Moves a moment to the same time of day (UTC) on that day, if it is before that day.
 CREATE OR REPLACE FUNCTION fairpost.not_before(moment timestamptz, day date) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN moment < day::timestamp AT TIME ZONE 'UTC' THEN (day + (moment AT TIME ZONE 'UTC')::time) AT TIME ZONE 'UTC' ELSE moment END

@@ -45,7 +45,7 @@ BEGIN
     IF p_outcome <> 'sent' THEN
         why := coalesce(p_detail ->> 'reason', CASE p_outcome WHEN 'in_doubt' THEN 'email.outcome_unknown' ELSE 'email.refused' END);
         params := fairpost.shortened(coalesce(p_detail -> 'params', jsonb_strip_nulls(jsonb_build_object('code', p_detail -> 'code', 'reply', p_detail -> 'reply'))));
-        said := CASE WHEN p_outcome <> 'untouched' OR p_detail ? 'reason' THEN fairpost.in_one(why, params) END;   -- an e-mail that was never handed over has none
+        said := CASE WHEN p_outcome <> 'untouched' OR p_detail ? 'reason' THEN fairpost.in_one(why, params) END;   -- null for an e-mail that was never handed over
     END IF;
     SELECT * INTO email FROM fairpost.queue q WHERE q.id = p_id FOR UPDATE;
     t := coalesce(p_now, clock_timestamp());
@@ -113,14 +113,14 @@ BEGIN
     RETURN 'settled';
 END $$;
 
--- Returns how many of an e-mail's attempts ended because of the account. These are in the log, but do not count as attempts.
+-- Returns how many of an e-mail's attempts ended because of the account. These attempts are in the log, but do not count.
 CREATE OR REPLACE FUNCTION fairpost.deferrals(email fairpost.queue) RETURNS integer
 LANGUAGE sql STABLE AS $$
     SELECT count(*)::integer FROM fairpost.attempts a WHERE a.email_id = email.id AND a.outcome = 'deferred'
 $$;
 
 -- Writes one permanent log entry, numbered by the e-mail's attempts. Deferrals are only looked up in the log after an earlier error, because every send
--- calls this function. A second entry for the same attempt (late proof) replaces the doubt.
+-- calls this function. A second entry for the same attempt (late proof) replaces the entry about the doubt.
 CREATE OR REPLACE FUNCTION fairpost.log_attempt(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

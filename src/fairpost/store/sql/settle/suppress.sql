@@ -6,8 +6,8 @@ LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = fairpost, p
     SELECT sha256(s.salt || convert_to(folded, 'UTF8')) FROM fairpost.salts s WHERE s.single
 $$;
 
--- Returns whether an entry of the list stops mail of a class. An unsubscribe stops only bulk mail: a person who wants no newsletters may still request a
--- new password. All other kinds (a dead mailbox, a complaint, a manual decision) stop all mail, even if an unsubscribe was added later
+-- Returns whether an entry on the list stops mail of this class. An unsubscribe stops only bulk mail: a person who wants no newsletters may still
+-- request a new password. All other kinds (a dead mailbox, a complaint, a manual decision) stop all mail, even if an unsubscribe was added later
 -- (`p_also_urgent`).
 CREATE OR REPLACE FUNCTION fairpost.stops_mail(p_kind fairpost.suppression_kind, p_also_urgent boolean, p_class fairpost.email_class) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -88,7 +88,7 @@ BEGIN
 END $$;
 
 -- Applies the results of an attempt to the recipients' addresses. Addresses in `bounced` no longer exist and are suppressed. Addresses in `soft_bounced`
--- did not accept the e-mail, and it gets no more attempts. These failures are counted, and the address is suppressed after too many in a row within the
+-- did not accept the e-mail, and will not be tried again. These failures are counted, and the address is suppressed after too many in a row within the
 -- window. For recipients that got the e-mail, the counts are reset. The counts are written first, then the list, each in alphabetical order, so that two
 -- concurrent settlements for the same people may wait for each other but never deadlock.
 CREATE OR REPLACE FUNCTION fairpost.apply_bounces(email fairpost.queue, p_outcome text, p_detail jsonb, p_now timestamptz) RETURNS void
@@ -146,7 +146,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(p_detail #>> ARRAY['recipients', address, 'text'], left(p_detail ->> 'reply', 2000), '')
 $$;
 
--- Normalizes addresses again that were normalized by earlier rules. There are few such rows, because all rules treat ASCII in the same way.
+-- Normalizes addresses again that were normalized according to earlier rules. There are few such rows, because all rules treat ASCII in the same way.
 DO $$
 DECLARE
     s fairpost.suppressions;
