@@ -1,4 +1,4 @@
-"""Run a single SQL statement over the caller's connection, inside the caller's transaction.
+"""Run one SQL statement over the caller's connection, inside the caller's transaction.
 
 This module never commits, rolls back, changes connection settings, or imports a driver that the caller does not use. It
 does not interpret the content of e-mails or results.
@@ -20,7 +20,7 @@ _NO_SCHEMA = {"3F000", "42883"}  # the error codes for a missing schema and a mi
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement with a single text parameter, in each placeholder style that drivers use."""
+    """A statement with one text parameter, in each placeholder style that drivers use."""
 
     percent: str
     dollar: str
@@ -133,8 +133,9 @@ def codes_of(error: Exception) -> set[str]:
 def _psycopg(conn: Any, sql: Statement, given: str) -> Sequence[Row]:
     from psycopg import Cursor
 
-    # conn.cursor() may return a class that does not support %s. The statement is not prepared, which psycopg would do
-    # after a few executions: behind a pooler, the next transaction may run in a session that does not have it.
+    # Creates its own cursor, because conn.cursor() may return a class that does not support %s. Keeps psycopg from
+    # preparing the statement after a few executions, because behind a pooler, the next transaction may run in a session
+    # without the prepared statement.
     with Cursor(conn, row_factory=_plain_rows) as cursor:
         return cursor.execute(sql.percent, (given,), prepare=False).fetchall()
 

@@ -1,4 +1,4 @@
-"""Events, read over the caller's own connection. The database returns only events of workspaces that the connection's
+"""Read events over the caller's own connection. The database only returns events of workspaces that the connection's
 login may access (sql/events/read.sql).
 """
 
@@ -22,7 +22,7 @@ from fairpost.model.event import Event, EventPage
 
 _DROPPED = "FP007"
 
-# Pass one text in and get one text out, so that the caller's codecs have no effect.
+# Passes one text in and gets one text out, so that the caller's codecs have no effect.
 _EVENTS = statement("""
 SELECT CAST(to_jsonb(e) AS text)
 FROM (SELECT CAST(CAST({} AS text) AS jsonb) AS given) g

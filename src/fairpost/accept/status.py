@@ -15,7 +15,7 @@ from fairpost.model.email_fields import tags_of
 
 T = TypeVar("T")
 
-# Pass one text in and get one text out, so that the caller's codecs have no effect.
+# Passes one text in and gets one text out, so that the caller's codecs have no effect.
 _STATUS = statement("""
 SELECT CAST(to_jsonb(s) AS text) FROM fairpost.status(CAST(CAST({} AS text) AS bigint)) s WHERE s.state IS NOT NULL
 """)

@@ -197,7 +197,7 @@ async def _account(store: Store, name: str) -> Any:
 
 async def _prove(store: Store, workspace: str | None, account_id: AccountId, mailbox: Mailbox | None) -> None:
     if mailbox is not None:
-        assert workspace is not None, "only a workspace must prove that an address belongs to it"
+        assert workspace is not None, "only workspaces must prove that an address belongs to them"
         await workspaces.put_mailbox(store, workspace, account_id, mailbox=mailbox.name, address=mailbox.address)
 
 

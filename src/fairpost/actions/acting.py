@@ -71,7 +71,7 @@ ACTIONS: dict[str, Action[Any, Any]] = {}
 def action(
     name: str, *, in_one_commit: bool = True
 ) -> Callable[[Callable[[Actor, R, Store], Awaitable[T]]], Action[R, T]]:
-    """Registers an action. Set `in_one_commit` to False for slow actions that commit step by step."""
+    """Registers an action. Set `in_one_commit` to False for slow actions that commit their steps one by one."""
 
     def wrap(function: Callable[[Actor, R, Store], Awaitable[T]]) -> Action[R, T]:
         @wraps(function)

@@ -50,7 +50,7 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPerson:
-    """A request to answer a person. `user` is the sending user if the previous e-mail names none."""
+    """A request to answer a person. `user` is the user who sends the answer, unless the previous e-mail names one."""
 
     named: Named
     text: str | None = None
@@ -98,7 +98,7 @@ async def label(actor: Actor, request: LabelConversation, store: Store) -> Conve
 
 @action("conversation.answer")
 async def answer(actor: Actor, request: AnswerPerson, store: Store) -> Queued | NotAccepted:
-    """Queues an answer from the account that wrote to the person, in the same thread."""
+    """Queues an answer from the account that wrote to the person. The answer continues the same thread."""
     named = request.named
     await _conversation(store, named)
     thread = await conversations.thread_of(store, named.id)

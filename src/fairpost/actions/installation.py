@@ -35,7 +35,7 @@ class DropHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryDropped:
-    """The dropped months.
+    """The months that were dropped.
 
     `is_in_use` means that a long transaction locks the history tables, so the other months have to be dropped later.
     """
@@ -63,7 +63,7 @@ async def rotate_secrets(actor: Actor, request: RotateSecrets, store: Store) -> 
 
 
 class _Recorded:
-    """The store, extended to write an audit entry when secrets are sealed again."""
+    """The store, extended to write an audit entry when secrets are resealed."""
 
     def __init__(self, actor: Actor, store: Store) -> None:
         self._actor = actor
@@ -89,7 +89,7 @@ class _Recorded:
 async def drop_history(actor: Actor, request: DropHistory, store: Store) -> HistoryDropped:
     """Drops history month by month, committing each month with its audit entry.
 
-    If a month cannot be dropped now, the earlier ones remain dropped.
+    If a month cannot be dropped now, the months before it stay dropped.
     """
     dropped: list[DroppedMonth] = []
     try:

@@ -114,7 +114,7 @@ async def _reset(actor: Actor, request: Reset, store: Store) -> Offered:
 
 @action("admin.link")
 async def link(actor: Actor, request: NamedPerson, store: Store) -> Offered:
-    """Creates a link that signs an admin in once. Only callers with access to the database can create it."""
+    """Creates a link that signs an admin in once. Only callers with access to the database can create such a link."""
     person = await person_of(store, request)
     return _accepted(await signing_in.offer_entry(store, person.id, by=actor.who), request)
 

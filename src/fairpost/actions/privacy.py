@@ -1,4 +1,4 @@
-"""Actions on personal data: erase on request."""
+"""Actions on personal data: erase it on request."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

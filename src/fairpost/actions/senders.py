@@ -201,9 +201,9 @@ async def unthrottle(actor: Actor, request: Unthrottle, store: Store) -> Sender:
 
 @action("user.set")
 async def set_user(actor: Actor, request: SetUser, store: Store) -> Sender | None:
-    """Changes settings and returns the sender, or None without a policy.
+    """Changes settings. Returns the sender if a `policy` is given, otherwise None.
 
-    The plan and the age decide the tier, which takes effect immediately, even for e-mails that are already queued.
+    The plan and the age determine the tier, which takes effect immediately, even for e-mails that are already queued.
     """
     if request.since is not None and request.since > await store.now():
         raise Refusal("user.since_in_future", since=request.since)

@@ -162,7 +162,7 @@ async def pause(actor: Actor, request: NamedWebhook, store: Store) -> Webhook:
 
 @action("webhook.resume")
 async def resume(actor: Actor, request: NamedWebhook, store: Store) -> Webhook:
-    """Resumes a paused or disabled endpoint where it stopped."""
+    """Resumes a paused or disabled endpoint. Delivery continues where it stopped."""
     hook = await webhooks.resume(store, await _webhook(actor, store, request), now=clock.now())
     await actor.record(store, "webhook.resume", hook.url, workspace=hook.workspace)
     return hook
@@ -179,7 +179,7 @@ async def remove(actor: Actor, request: NamedWebhook, store: Store) -> Webhook:
 
 @action("webhook.rotate", in_one_commit=False)
 async def rotate(actor: Actor, request: RotateWebhook, store: Store) -> WebhookWithSecret:
-    """Creates a new secret. The old one also signs until the overlap ends."""
+    """Creates a new secret. The old secret also signs until the overlap ends."""
     hook = await _webhook(actor, store, request)
     owner, secret = request.owner or store, written(chance.secret_bytes(SECRET_BYTES))
     secret_id = await webhooks.next_secret_id(owner)

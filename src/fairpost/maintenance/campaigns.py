@@ -70,7 +70,7 @@ class CampaignWatch:
         return is_busy
 
     async def _plan(self, campaign_id: int) -> bool:
-        """Plan one batch. Return True if there is more. A campaign that cannot be planned fails, and the reason is
+        """Plan one batch. Return True if there is more. If a campaign cannot be planned, it fails, and the reason is
         stored.
         """
         try:

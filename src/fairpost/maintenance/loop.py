@@ -1,4 +1,4 @@
-"""The loop of maintenance tasks: one bounded step after another."""
+"""The loop that runs a maintenance task: one bounded step after another."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

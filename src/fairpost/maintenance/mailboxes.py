@@ -2,8 +2,8 @@
 server reports changes.
 
 A message's findings and the position after the message are committed together. Even if a reader is killed, no message
-is therefore missed or counted twice. A mailbox that cannot be read is a condition of its account and never stops its
-sending.
+is therefore missed or counted twice. If a mailbox cannot be read, this is a condition of its account, but never stops
+the account from sending.
 """
 
 import asyncio
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 TAKE_S = 5.0
 LOOK_AGAIN = timedelta(minutes=30)  # a mailbox is read at least this often, even if the server reports no changes
-TURN = timedelta(seconds=30)  # longest turn of a mailbox that has more to read, while others wait
+TURN = timedelta(seconds=30)  # longest turn of a mailbox that has more to read while other mailboxes wait
 TROUBLE_S = 5.0  # pause while the database is not responding
 FIRST_S, LASTING_S, LONGEST_S = 30.0, 900.0, 3_600.0  # pauses after failures: first, lasting, longest
 TIMES_STUCK_MAX = 8  # attempts, over about two hours
-ASK_AFTER = (10, 60, 300, 1_800)  # seconds after a doubt was noticed: servers may file sent mail late
+ASK_AFTER = (10, 60, 300, 1_800)  # in seconds after a doubt was noticed, because servers may file sent mail late
 
 MakeReader = Callable[[Account], MailboxReader | None]
 """The reader of an account's mailbox, or None if the mailbox is not read. Raises FairpostError."""

@@ -25,7 +25,7 @@ TELL_EVERY = timedelta(minutes=1)  # however many throttles begin, one e-mail pe
 HEALTH_EVERY = timedelta(seconds=10)
 FOLD_EVERY = timedelta(minutes=10)
 SWEEP_EVERY = timedelta(minutes=1)
-COMMITTED_WITHIN = timedelta(seconds=5)  # enough for nearly every claim and write of outcomes
+COMMITTED_WITHIN = timedelta(seconds=5)  # enough for nearly all transactions that claim or write outcomes
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -102,8 +102,8 @@ class SenderWatch:
         return self._settled[0][1]
 
     def _workspaces(self, workspaces: Collection[str], now: datetime) -> list[SenderId]:
-        """Return the workspaces that are due: reading the activity of all users of a workspace costs more than reading
-        that of one user.
+        """Return the workspaces that are due for a check. They are checked less often than users, because reading the
+        activity of all users of a workspace costs more.
         """
         self._looked_at = {name: at for name, at in self._looked_at.items() if at > now - WORKSPACE_EVERY}
         self._dirty |= set(workspaces)
@@ -115,7 +115,7 @@ class SenderWatch:
     async def _begin_hour(self, now: datetime) -> None:
         """Count the e-mails that are planned for this hour as volume from now on."""
         hour = now.replace(minute=0, second=0, microsecond=0)
-        if self._hour is None:  # including the hours in which no engine checked
+        if self._hour is None:  # starts with the hours in which no engine was running
             last = await senders.last_look(self._store)
             self._hour = max(hour - DAY, last.replace(minute=0, second=0, microsecond=0) - HOUR if last else hour - DAY)
         while self._hour < hour:
@@ -124,9 +124,9 @@ class SenderWatch:
             failpoint("after_hour")
 
     async def _look_at(self, ids: Mapping[SenderId, datetime | None], now: datetime) -> None:
-        """Check these senders. Each is given with the time of the event that caused the check, if known."""
+        """Check these senders. `ids` maps each to the time of the event that caused the check, or None if unknown."""
         while ids:
-            changed: dict[SenderId, datetime | None] = {}  # changed by another process in the meantime: check again
+            changed: dict[SenderId, datetime | None] = {}  # another process has changed it in the meantime: check again
             for active in await senders.with_activity(self._store, list(ids)):
                 decided = look(active.sender, active.hours, active.days, self._options.policy, now=now)
                 if decided is None:

@@ -137,7 +137,7 @@ class WebhookWatch:
     async def _serve(self, hook: Webhook) -> None:
         """Serve an endpoint turn after turn, until it has no events left, it fails, or other endpoints are waiting.
 
-        The first turn is short, so that many hanging endpoints take little memory.
+        The first turn is short, so that many hanging endpoints use little memory.
         """
         failpoint("after_lease")
         until_s = clock.steady() + RUN_S_MAX
@@ -165,7 +165,7 @@ class WebhookWatch:
         booking = book(hook, turn, cursor=cursor, is_end=is_end, now=await self._store.now(), behind=behind)
         goes_on = not is_last and not booking.is_disabled and booking.next_at is None
         goes_on = goes_on and (not is_end or hook.failing_since is not None)
-        if not is_end and not due and cursor == hook.cursor:  # too many events are pending, and none of them is due
+        if not is_end and not due and cursor == hook.cursor:  # too many events are pending, and none is due
             goes_on = False
             booking = replace(booking, next_at=now + FULL_PAUSE)
         booking = replace(booking, done=(*booking.done, *dropped), kept_s=LEASE_S if goes_on else None)
@@ -177,8 +177,8 @@ class WebhookWatch:
     async def _read(
         self, hook: Webhook, most: int
     ) -> tuple[list[Due], list[tuple[Due, datetime]], list[tuple[int, int]], str, bool]:
-        """Return the events to try, the new events behind pending events of their lanes, and the positions of dropped
-        events.
+        """Return the events to try, the new events that must wait for pending events of their lanes, and the positions
+        of dropped events.
 
         Also returns the new cursor, and whether it has reached the end. A failing endpoint is tried with one event, if
         possible one that has not failed yet, because an endpoint that works may still refuse a particular event.
@@ -227,7 +227,7 @@ class WebhookWatch:
             if known is not None:
                 known.close()
             known = Endpoint(hook.url, self._options.guard, is_operators=hook.workspace is None, tls=self._options.tls)
-        self._endpoints[hook.id] = known  # in order of use, most recent last
+        self._endpoints[hook.id] = known  # by time of last use, most recent last
         return known
 
     # ── beside ──

@@ -28,7 +28,7 @@ Show = Callable[[Condition], Shown]
 
 LISTED_MAX = 100
 FAILURES_MAX = 5
-ATTEMPTS_SEEN_MAX = 2_000  # newest attempts searched for an account's failures
+ATTEMPTS_SEEN_MAX = 2_000  # number of newest attempts searched for an account's failures
 
 
 class Situation(StrEnum):
@@ -131,7 +131,7 @@ async def read_accounts(store: Store, *, workspace: str | None = None, shown: Sh
 
 
 async def read_account_facts(store: Store, *, workspace: str | None, name: str | None = None) -> Facts:
-    """Returns the facts behind the conditions of accounts: one account, those of a workspace, or all."""
+    """Returns the facts that determine the conditions of one account, of a workspace's accounts, or of all accounts."""
     now = await store.now()
     if workspace is None:
         routes = await store.fetch("SELECT * FROM fairpost.waiting_by_route($1)", now)

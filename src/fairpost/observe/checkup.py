@@ -169,7 +169,7 @@ def _version(server: Server) -> Check:
 
 def _writable(server: Server) -> Check:
     if server.is_standby:
-        then = "set FAIRPOST_DATABASE_URL to the primary, or to all servers with target_session_attrs=primary"
+        then = "set FAIRPOST_DATABASE_URL to the primary server, or to all servers with target_session_attrs=primary"
         return _problem("writes", "this server is a standby: nothing can be enqueued, sent or changed", then)
     if server.settings.get("default_transaction_read_only") == "on":
         reset = server.resets["default_transaction_read_only"]

@@ -140,7 +140,9 @@ async def list_emails(
     most: int = 50,
     now: datetime | None = None,
 ) -> list[ListedEmail]:
-    """Returns the newest e-mails of queue and history together. To get the next page, pass the last ID as `before`."""
+    """Returns the newest e-mails from the queue and history together. To get the next page, pass the last ID as
+    `before`.
+    """
     rows = await store.fetch(
         "SELECT * FROM fairpost.list_emails($1, $2, $3, $4, $5)",
         *(workspace, wanted_states(states) if states else None, before, most, now),

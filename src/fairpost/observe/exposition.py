@@ -27,7 +27,7 @@ from fairpost.policy.conditions import Condition
 from fairpost.policy.inequality import BUCKET_ENDS_US, Waits
 from fairpost.policy.ledger import Measure
 
-BOUNDS = range(0, 225, 8)  # exported bounds, out of 301: each is twice the previous one, from 1 ms to 22 days
+BOUNDS = range(0, 225, 8)  # the exported bounds, out of 301: each is twice the previous one, from 1 ms to 22 days
 
 Values = Mapping[tuple[str, ...], float]
 
@@ -41,8 +41,8 @@ def exposition(figures: Figures, *, by_account: bool = False) -> bytes:
 
 
 def exposition_of_regions(figures: Mapping[str, Figures | None], *, by_account: bool = False) -> bytes:
-    """Returns the metrics of all regions, with the label `region`. The value of a region that does not respond is
-    None.
+    """Returns the metrics of all regions, with the label `region`. In `figures`, None stands for a region that does not
+    respond.
     """
     return _written(_RegionsCollector(figures, by_account=by_account))
 
@@ -146,7 +146,7 @@ def _queue(report: FairnessReport) -> Iterator[Metric]:
     )
     yield _plain("fairpost_senders_throttled", "Senders throttled for abuse.", report.throttling.throttled)
     yield _plain(
-        "fairpost_senders_stopped", "Senders throttled for abuse that are stopped now.", report.throttling.stopped
+        "fairpost_senders_stopped", "Senders throttled for abuse whose mail is stopped now.", report.throttling.stopped
     )
     yield _plain(
         "fairpost_workspaces_urgent_suspect",

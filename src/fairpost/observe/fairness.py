@@ -1,7 +1,7 @@
 """Reads which senders have mail waiting, whose mail was sent, and how evenly capacity was shared.
 
-The cost depends on the number of senders, not on the number of e-mails. Hourly counters are read as a whole: a window
-of a day includes all 25 hours that it overlaps.
+The cost depends on the number of senders, not on the number of e-mails. Hourly counters are not divided: a window of a
+day includes all 25 hours that it overlaps.
 """
 
 import asyncio
@@ -199,8 +199,8 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FairnessReport:
-    """Mode, queue, durations, engines and accounts describe the installation. The other values may describe one
-    workspace.
+    """Mode, queue, durations, engines and accounts always describe the installation. The other values describe one
+    workspace if `workspace` is set.
     """
 
     now: datetime
@@ -223,7 +223,7 @@ class FairnessReport:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues that serve senders now, or did so in the window."""
+        """The queues that serve senders now, or served some in the window."""
         return tuple(q for q in QUEUES if q in self.mode.queues or self.served_by[q].emails or self.waits[q])
 
 
@@ -231,8 +231,8 @@ class FairnessReport:
 class Share:
     """The share of one workspace.
 
-    `waits` measures the time from when an e-mail is due until it begins, for the workspace's own accounts. It is None
-    if they sent nothing.
+    `waits` measures how long due e-mails wait until they are begun by the workspace's own accounts. It is None if these
+    sent nothing.
     """
 
     now: datetime

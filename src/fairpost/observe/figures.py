@@ -14,7 +14,7 @@ from fairpost.policy.ledger import Measure
 from fairpost.store.store import Store
 from fairpost.transports.registry import KINDS
 
-ANCHOR_AGE_MAX = timedelta(hours=2)  # limits how much is read each time; the database keeps several days
+ANCHOR_AGE_MAX = timedelta(hours=2)  # limits how much is read each time, because the database keeps several days
 
 Histograms = Mapping[tuple[Measure, Tier], Waits]
 

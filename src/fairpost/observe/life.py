@@ -65,7 +65,7 @@ class Moment:
 class Obstacle:
     """Something that an e-mail is waiting for. `until` is None if unknown."""
 
-    kind: str  # due, before, prospect, hold, throttle, window, pause, engine, block, account, patience or turn
+    kind: str  # one of due, before, prospect, hold, throttle, window, pause, engine, block, account, patience, turn
     words: str
     until: datetime | None = None
 
@@ -112,7 +112,7 @@ class CameBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
-    """Facts for the timeline that are not stored in the e-mail. `paused` is the reason why everything is paused."""
+    """Facts for the timeline that are not stored in the e-mail. `paused` is the reason for a pause of all sending."""
 
     campaign: str | None = None
     step: int | None = None

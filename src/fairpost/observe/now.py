@@ -48,7 +48,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtWork:
-    """Numbers of accounts: all accounts, usable accounts, accounts driven by a worker, and accounts that can send now."""
+    """Counts of accounts: all accounts, usable accounts, accounts driven by a worker, and accounts that can send now."""
 
     all: int
     active: int
@@ -206,8 +206,8 @@ class NowWatch:
         )
 
 
-# Sent e-mails: for the installation, since the counters of its accounts began; for a workspace, in the current and
-# previous hour.
+# Counts e-mails sent. For the installation, this means all e-mails that its accounts have sent; for a workspace, those
+# of the current and the previous hour.
 _SENT = "SELECT coalesce(sum(l.sent_total), 0)::bigint FROM fairpost.leases_now() l"
 _OWN_SENT = """
     SELECT a.hour, sum(a.sent)::bigint AS sent FROM fairpost.activity a

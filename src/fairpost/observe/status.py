@@ -71,7 +71,7 @@ async def read_blocked(store: Store, *, now: datetime, workspace: str | None = N
 
 
 async def read_engines(store: Store, *, now: datetime | None = None) -> frozenset[str]:
-    """Returns the running engines, by the database's clock."""
+    """Returns the engines that are running, according to the database's clock."""
     sql = "SELECT e.id FROM fairpost.engines e WHERE e.seen_at > coalesce($1, clock_timestamp()) - $2::interval"
     rows = await store.fetch(sql, now, ALIVE)
     return frozenset(row["id"] for row in rows)

@@ -120,7 +120,7 @@ async def _policies(domain: str, ask: Ask) -> Found:
 
 
 async def _host(host: SendingHost, ask: Ask) -> SendingHost:
-    """Returns the host with its addresses, and the names of those that receivers can see."""
+    """Returns the host with its addresses, and the names of those addresses that receivers can see."""
     addresses = await _addresses(host.name, ask)
     public = [address for address in addresses if is_public(address)] if host.is_own else []
     names = await asyncio.gather(*[_confirmed_name(address, ask) for address in public[:ADDRESSES_MAX]])
@@ -141,6 +141,6 @@ async def _confirmed_name(address: str, ask: Ask) -> NamedAddress:
 
 async def _addresses(name: str, ask: Ask) -> tuple[str, ...]:
     if is_address(name):
-        return (str(ip_address(name)),)  # as the DNS writes it
+        return (str(ip_address(name)),)  # in the form used in DNS
     found = await asyncio.gather(*[ask(name, kind) for kind in ("A", "AAAA")])
     return tuple(address for each in found for address in each.records)

@@ -1,4 +1,4 @@
-"""Presets as data: Fairpost's own and the operator's."""
+"""Reads and finds presets: Fairpost's own and the operator's."""
 
 import re
 import tomllib

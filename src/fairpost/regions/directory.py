@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from fairpost.model.errors import NotFound
 
 MAIN = "main"  # name of the only region, if no regions are set
-HOME = "home"  # the database with the directory of regions and the admins; no region may have this name
+HOME = "home"  # the database that stores the directory of regions and the admins; no region may have this name
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 REGIONS_MAX = 100
 
@@ -40,7 +40,7 @@ class Region:
 
 
 class Directory:
-    """The regions in the order in which they are given."""
+    """The regions, in the order in which they are configured."""
 
     def __init__(self, regions: Iterable[Region]) -> None:
         self._regions = {region.name: region for region in regions}

@@ -41,7 +41,7 @@ class AccountStore(Database):
     ) -> AccountId:
         """Add an account. Raises KeysChanged.
 
-        If a sealed secret is given, the account ID that it was sealed for and the keys in use at that time are required.
+        A sealed secret requires the account ID that it was sealed for, and the keys that were in use at that time.
         """
         settings = {**asdict(limits), "display_name": display_name, "provider": provider}
         with _changed_meanwhile():
@@ -80,7 +80,9 @@ class AccountStore(Database):
         return Removal(**await self.row("SELECT * FROM fairpost.remove_account($1)", name))
 
     async def keys_in_use(self, account_id: AccountId | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the IDs of the keys used by all secrets, and the IDs of the keys used by the secrets of other accounts."""
+        """Return the IDs of the keys used by all secrets, and the IDs of the keys used by all secrets except this
+        account's.
+        """
         row = await self.row("SELECT fairpost.keys_in_use(), fairpost.keys_in_use($1) AS others", account_id)
         return tuple(row["keys_in_use"]), tuple(row["others"])
 

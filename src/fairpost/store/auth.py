@@ -35,7 +35,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
-    """A user with a row that is locked until the end of the transaction."""
+    """A user whose row is locked until the end of the transaction."""
 
     person: Person
     password_hash: str | None
@@ -64,7 +64,7 @@ class Window:
 
 # ── users ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-# The index stores null as an empty name. Admins of the service have no workspace, so null and empty are both queried.
+# Admins have no workspace. The index stores null as an empty name, so the query covers both null and empty.
 
 
 async def find(store: "Store", *, workspace: str | None, address: str) -> Person | None:

@@ -1,4 +1,6 @@
-"""Senders that are blocked on an account. An engine blocks a sender; a person or the end time unblocks it."""
+"""Senders that are blocked on an account. An engine blocks a sender. The block ends at its end time or when a person
+ends it.
+"""
 
 import json
 from datetime import datetime

@@ -90,7 +90,7 @@ class Progress:
     members: int
     by_step: Mapping[
         int, Mapping[str, int]
-    ]  # step -> state -> count; `waiting for the step before` and `parked` are counted separately
+    ]  # step -> state -> count; `waiting for the step before` and `parked` are counted as states of their own
 
     def count(self, *states: str) -> int:
         return sum(counts.get(state, 0) for counts in self.by_step.values() for state in states)
@@ -177,7 +177,7 @@ async def list_ids(store: "Store", workspace: str, names: Sequence[str]) -> list
 
 
 async def known_lists(store: "Store", workspace: str, names: Sequence[str]) -> dict[str, int]:
-    """Return the IDs of the given lists that exist."""
+    """Return the IDs of those of the given lists that exist."""
     rows = await store.fetch(
         "SELECT id, name FROM fairpost.lists WHERE workspace = $1 AND name = ANY ($2)", workspace, list(names)
     )
@@ -213,7 +213,7 @@ async def campaigns(
 async def campaigns_before(
     store: "Store", workspace: str, before: tuple[datetime, str] | None, *, most: int
 ) -> list[Campaign]:
-    """Return campaigns created before this moment, or at this moment with a smaller name, newest first."""
+    """Return campaigns, newest first. `before` is the creation time and name of the last campaign on the previous page."""
     made_at, name = before or (None, None)
     rows = await store.fetch(
         f"""{_CAMPAIGN} WHERE c.workspace = $1 AND ($2::timestamptz IS NULL OR (c.created_at, c.name) < ($2, $3))
@@ -264,7 +264,7 @@ async def launch(
     skip_incomplete: bool,
     by: str,
 ) -> bool:
-    """Launch the campaign. Return False if it is no longer a draft. Afterwards, the caller plans its prospects."""
+    """Launch the campaign. Return False if it is no longer a draft. Afterwards, the caller plans its e-mails."""
     written = json.dumps(
         [
             {
@@ -354,19 +354,19 @@ async def fail_planning(store: "Store", campaign_id: int, reason: str) -> None:
 
 
 async def pause(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
-    """Pause the campaign. Return False if it was not in progress."""
+    """Pause the campaign. Return False if the campaign was not in progress."""
     return bool(
         await store.value("SELECT fairpost.pause_campaign($1, $2, $3, $4)", campaign.id, reason, by, clock.stated())
     )
 
 
 async def resume(store: "Store", campaign: Campaign, *, by: str) -> bool:
-    """Resume the campaign. Return False if it was neither paused nor failed."""
+    """Resume the campaign. Return False if the campaign was neither paused nor failed."""
     return bool(await store.value("SELECT fairpost.resume_campaign($1, $2, $3)", campaign.id, by, clock.stated()))
 
 
 async def cancel(store: "Store", campaign: Campaign, *, reason: str | None, by: str) -> bool:
-    """Cancel the campaign. Return False if it had already ended."""
+    """Cancel the campaign. Return False if the campaign had already ended."""
     return bool(
         await store.value("SELECT fairpost.cancel_campaign($1, $2, $3, $4)", campaign.id, reason, by, clock.stated())
     )
@@ -429,7 +429,7 @@ async def addresses(store: "Store", prospect_ids: Sequence[int]) -> list[str]:
 
 
 async def next_due(store: "Store", campaign: Campaign) -> datetime | None:
-    """Return when the next waiting e-mail is due (possibly in the past), or None if no e-mail has a due time."""
+    """Return when the next waiting e-mail is due (possibly in the past), or None if no waiting e-mail has a due time."""
     sql = "SELECT min(q.due_at) FROM fairpost.queue q WHERE q.campaign_id = $1 AND q.waiting AND q.due_at < 'infinity'"
     due_at: datetime | None = await store.value(sql, campaign.id)
     return due_at

@@ -125,7 +125,8 @@ def _probe(conn: "asyncpg.Connection") -> None:
 
 
 async def leads_through_pooler(conn: "asyncpg.Connection") -> bool:
-    """Return whether the connection leads through a pooler. Otherwise, make the server notice if this process is gone.
+    """Return whether the connection leads through a pooler. If it does not, make the server notice when this process is
+    gone.
 
     PostgreSQL reports its process ID when a connection starts; a pooler makes one up. Only the row count of this query
     is needed, so the query need not be prepared. Without the check that this function enables, the server would finish
@@ -216,7 +217,7 @@ class Connections(Statements):
                 await self._plan_again(conn)
                 yield conn
             except BaseException as error:
-                if conn.is_given_up and isinstance(error, SILENT):  # otherwise the caller failed during a COPY
+                if conn.is_given_up and isinstance(error, SILENT):  # otherwise, the caller failed during a COPY
                     self._give_up(conn)
                     raise DatabaseUnavailable("PostgreSQL did not respond in time.") from error
                 if isinstance(error, (asyncpg.PostgresError, FairpostError)):  # no statement was cut off
@@ -232,7 +233,7 @@ class Connections(Statements):
     def _give_up(self, conn: LimitedConnection) -> None:
         """Close the connection and all idle connections, because they lead to the same server.
 
-        Statements in progress on other connections have their own limits.
+        Statements in progress on other connections have limits of their own.
         """
         task = asyncio.create_task(_leave(conn))
         self._leaving.add(task)

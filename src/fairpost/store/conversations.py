@@ -83,7 +83,7 @@ async def lock(store: "Store", id_: ConversationId) -> None:
 
 
 async def thread_of(store: "Store", id_: ConversationId) -> Thread | None:
-    """Return the last message that the person wrote or, if there is none, the last message from a program."""
+    """Return the last message that the person wrote or, if there is none, the last message from an auto-responder."""
     row = await store.row(
         """SELECT r.from_name, r.from_address, r.subject, r.message_id, r.refs, e.id AS follows, e.message_id AS follows_id, e.sender, coalesce(e.user_name, '') AS user,
                a.name AS account, CASE WHEN starts_with(a.name, r.workspace || '/') THEN '@' || a.name ELSE a.pool END AS route

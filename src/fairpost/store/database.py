@@ -79,7 +79,7 @@ class Database:
         return await self._pool.fetchval(sql, *args)
 
     async def now(self) -> datetime:
-        """Return the time on the database's clock, or on our clock if a test has stopped our clock."""
+        """Return the time according to the database's clock, or according to ours if a test has stopped it."""
         moment: datetime = clock.stated() or await self.value("SELECT clock_timestamp()")
         return moment
 
@@ -101,7 +101,7 @@ class Database:
         return type(self)(TenantConnections(self._pool, workspace))
 
     def in_bulk(self) -> Self:
-        """Return a store for the same database with a longer limit, for statements that read or write much data."""
+        """Return a store for the same database with a longer time limit, for statements that read or write much data."""
         if isinstance(self._pool, Statements):
             return type(self)(BulkStatements(self._pool))
         allow(self._pool, BULK_S_MAX)
@@ -118,5 +118,5 @@ class Database:
 
 
 def at(now: datetime | None) -> datetime | None:
-    """Return None to use the database's clock, or our time if a test has stopped our clock."""
+    """Return None, which means the database's clock, or our time if a test has stopped our clock."""
     return now or clock.stated()

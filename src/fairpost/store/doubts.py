@@ -1,4 +1,4 @@
-"""E-mails in doubt: find them, and record the decisions of providers, engines and people.
+"""Find e-mails in doubt, and record the decisions of providers, engines and people about them.
 
 `in_doubt` itself is recorded like any other outcome: see steps.py.
 """

@@ -1,4 +1,4 @@
-"""Engines: which engines exist, how their workers ended, and whether they have confirmed the current server.
+"""Record which engines exist, how their workers ended, and whether the engines have confirmed the current server.
 
 The operations of a single worker are in leases.py, claims.py and steps.py.
 """

@@ -42,10 +42,10 @@ async def events_after(
     workspace: str | None = None,
     kinds: Sequence[str] | None = None,
 ) -> EventPage:
-    """Return the next page. Without a cursor, it starts with the oldest event that is kept.
+    """Return the next page. Without a cursor, the page starts with the oldest event that is kept.
 
-    If `workspace` is None, it covers all workspaces and the operator. Raises Refusal if events after the cursor were
-    dropped, or if it does not belong to this database.
+    If `workspace` is None, the page covers all workspaces and the operator. Raises Refusal if events after the cursor
+    were dropped, or if it does not belong to this database.
     """
     sql = "SELECT * FROM fairpost.events_after($1, $2, $3, $4)"
     most = min(most, PAGE_MAX)

@@ -70,7 +70,7 @@ class ServerFolder:
     def guard(self) -> Iterator[int]:
         """Yield a locked file descriptor; every process that inherits it keeps the lock for as long as it lives.
 
-        The lock shows whether a process is left, even if its pid is not visible (in another container).
+        The lock shows whether such a process is left, even if its pid is not visible (in another container).
         """
         with self.open(self.alive) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

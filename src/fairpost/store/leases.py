@@ -25,8 +25,8 @@ class LeaseStore(Database):
     async def take_lease(
         self, account_id: AccountId, *, owner: str, seconds: float, again: bool = False, now: datetime | None = None
     ) -> Lease | None:
-        """Take a lease. Return None if another worker holds it. `again` means that the worker's first request got no
-        answer.
+        """Take a lease. Return None if another worker holds it. `again` means that the worker got no answer to its
+        first request.
         """
         sql = "SELECT * FROM fairpost.take_lease($1, $2, $3, $4, $5)"
         row = await self.row(sql, account_id, owner, seconds, at(now), again)
@@ -88,7 +88,8 @@ class LeaseStore(Database):
     async def book(
         self, lease: Lease, outcomes: Sequence[Mapping[str, Any]], measures: Sequence[Mapping[str, Any]]
     ) -> Sample | None:
-        """Record the account's outcomes. Return a sample for deciding whether a sender or the account is to blame.
+        """Record the account's outcomes. Return the figures needed to decide whether a sender or the account is to
+        blame.
 
         Return None if nothing bounced or was refused.
         """

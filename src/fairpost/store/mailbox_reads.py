@@ -32,7 +32,9 @@ class HeldMailbox:
 
 
 class NoLongerOurs(Exception):
-    """Another engine reads this mailbox now. This engine's findings are rolled back, and the other engine finds them again."""
+    """Another engine reads this mailbox now. This engine's findings are rolled back; the other engine will find them
+    again.
+    """
 
 
 async def are_any(store: "Store") -> bool:

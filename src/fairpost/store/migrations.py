@@ -158,7 +158,7 @@ def _altered(new: Sequence[Migration]) -> list[str]:
 
 
 async def _take(conn: asyncpg.Connection, tables: Sequence[str]) -> None:
-    """Lock all tables or none, which limits the time that other transactions wait."""
+    """Lock all of these tables or none, so that other transactions never wait long."""
     await conn.execute(f"SET LOCAL statement_timeout = {round(TAKE_S_MAX * 1000)}")
     await conn.execute(f"LOCK TABLE {', '.join(tables)}")
     await conn.execute("SET LOCAL statement_timeout = 0")

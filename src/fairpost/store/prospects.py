@@ -33,7 +33,7 @@ class BadProspects(FairpostError):
 
 
 class ListInUse(FairpostError):
-    """Raised when a list is still needed by campaigns."""
+    """Raised if campaigns still need a list."""
 
     def __init__(self, campaigns: tuple[str, ...]) -> None:
         self.campaigns = campaigns
@@ -260,7 +260,7 @@ async def members(
 ) -> list[Prospect] | None:
     """Return the members of a list in the order in which they were added, or None if there is no such list.
 
-    Reads the index of the list in order.
+    This reads the list's index in order.
     """
     list_id = await store.value(
         "SELECT l.id FROM fairpost.lists l WHERE l.workspace = $1 AND l.name = $2", workspace, list_name
@@ -319,7 +319,7 @@ async def change(
 
 
 async def pause(store: "Store", prospect: Prospect, *, is_paused: bool) -> None:
-    """Pause or resume a prospect. Its e-mails wait until the pause ends; none are cancelled or repeated."""
+    """Pause or resume a prospect. Its e-mails wait until the pause ends; none are cancelled or sent twice."""
     await store.value("SELECT fairpost.pause_prospect($1, $2, $3)", prospect.id, is_paused, clock.stated())
 
 

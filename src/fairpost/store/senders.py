@@ -59,14 +59,14 @@ async def named(store: "Store", id_: SenderId) -> SenderId:
 
 
 async def folded(store: "Store", id_: SenderId) -> SenderId:
-    """Return the sender under its stored name, for a request that cannot see waiting mail."""
+    """Return the sender under its stored name. Meant for requests, which cannot see waiting mail."""
     return replace(id_, name=await store.value("SELECT fairpost.normalize_user($1)", id_.name))
 
 
 async def set_sender(
     store: "Store", id_: SenderId, *, plan: str | None, since: datetime | None, home: str | None = None
 ) -> None:
-    """Store a sender. The next engine, or the caller, decides its tier. If `home` is None, the home stays the same."""
+    """Store a sender. An engine or the caller then decides its tier. If `home` is None, the home stays the same."""
     user = id_.name if id_.level is SenderLevel.USER else None
     await store.value("SELECT fairpost.set_sender($1, $2, $3, $4, $5)", id_.workspace, user, plan, since, home)
 
@@ -99,7 +99,7 @@ async def set_limits(store: "Store", id_: SenderId, *, daily_max: int | None, wa
                ON CONFLICT (workspace, level, name) DO UPDATE SET daily_max = $3, waiting_max = $4""",
             *(id_.workspace, id_.name, daily_max, waiting_max, id_.level),
         )
-        if id_.level is SenderLevel.WORKSPACE:  # e-mails that its users submitted before also count
+        if id_.level is SenderLevel.WORKSPACE:  # e-mails that its users submitted earlier also count
             await one.value(
                 """INSERT INTO fairpost.submissions (workspace, user_name, hour, n)
                    SELECT s.workspace, '', s.hour, sum(s.n) FROM fairpost.submissions s WHERE s.workspace = $1 AND s.user_name <> '' GROUP BY 1, 3
@@ -120,7 +120,7 @@ async def with_activity(store: "Store", ids: Sequence[SenderId]) -> list[Active]
 async def known(
     store: "Store", *, workspace: str | None = None, throttled: bool = False, most: int = 100
 ) -> list[Sender]:
-    """Return senders that are registered or have a decision, throttled ones first."""
+    """Return senders that are registered or that a decision was made about, throttled ones first."""
     rows = await store.fetch(
         """SELECT s.* FROM fairpost.senders s
            WHERE ($1::text IS NULL OR s.workspace = $1) AND (s.throttled_since IS NOT NULL OR NOT $2)

@@ -1,4 +1,5 @@
-"""Connections restricted to one workspace: every statement runs as the tenants' role, in a transaction that names it.
+"""Connections restricted to one workspace: every statement runs as the tenants' role, in a transaction that names the
+workspace.
 
 Even if a query forgets to filter, the database's row policies only show it this workspace's rows.
 """

@@ -1,4 +1,4 @@
-"""Resources used by processes, from /proc on Linux. Not available elsewhere."""
+"""Resources used by processes, read from /proc. Only available on Linux."""
 
 import os
 from collections.abc import Iterable

@@ -120,7 +120,7 @@ def _open(vault: Vault, secrets: Sequence[SealedSecret]) -> dict[str, str | None
 
 
 def _open_readable(vault: Vault, secrets: Sequence[SealedSecret]) -> dict[str, str | None]:
-    """Open the secrets. The result is None for a secret that no key opens.
+    """Open the secrets. A secret that no key opens becomes None.
 
     A key that exists but cannot be read is a different problem, which stops the rotation.
     """
