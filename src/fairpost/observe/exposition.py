@@ -201,7 +201,7 @@ def _served(report: FairnessReport) -> Iterator[Metric]:
     )
     yield _gauge(
         "fairpost_emails_per_hour",
-        "E-mails served in about the past sixty minutes.",
+        "E-mails served in roughly the past hour.",
         ("queue",),
         {(queue,): served.per_hour for queue, served in by_queue.items()},
     )

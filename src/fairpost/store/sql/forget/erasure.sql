@@ -134,7 +134,7 @@ BEGIN
     PERFORM fairpost.erase_attempts(email.id, folded, pattern);
     PERFORM fairpost.erase_labels(email.id, false, pattern);
     PERFORM fairpost.erase_outbox_of_email(email.id, folded, pattern);
-    DELETE FROM fairpost.webhook_deliveries d WHERE d.email_id = email.id;   -- receivers may quote the address
+    DELETE FROM fairpost.webhook_deliveries d WHERE d.email_id = email.id;   -- servers may have quoted the address in their replies
     PERFORM fairpost.erase_content(email.id, email.content_id, false, pattern);
 END $$;
 
