@@ -1,4 +1,4 @@
-"""Check the DNS of every domain again once a day, after its first check: records may disappear, and keys may be
+"""Once a domain has been checked, check its DNS again every day, because records may disappear and keys may be
 published.
 
 Runs in every engine's orchestrator process. A domain is reserved before its check, so that no other engine checks it.

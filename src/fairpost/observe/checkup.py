@@ -269,7 +269,7 @@ def _pooler(server: Server) -> Check:
         return Check(
             name="connection",
             grade=Grade.NOTE,
-            text="the URL connects through a pooler such as PgBouncer: engines receive no NOTIFY, so they poll at FAIRPOST_POLL_INTERVAL",
+            text="the URL connects through a pooler such as PgBouncer: engines receive no NOTIFY, so they poll every FAIRPOST_POLL_INTERVAL instead",
             then="optional: to send within milliseconds, give engines a direct URL to PostgreSQL",
         )
     return _ok("connection", "direct")
